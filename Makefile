@@ -1,0 +1,32 @@
+# Everything runs in a project-local venv; each target sets up what it needs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test check bench crash clean
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $(READY)
+
+demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
+	$(BIN)/holdfast demo --crash
+
+test: check                   ## what CI runs
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+check: $(READY)               ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(READY)               ## figures, as a table and as JSON
+	$(BIN)/python -m bench
+
+crash: $(READY)               ## the long sweep: every crash point
+	$(BIN)/python -m tests.crash.sweep --all
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache tests/crash/build

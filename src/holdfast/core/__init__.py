@@ -1,0 +1,1 @@
+"""The pure heart: no clock, disk, process, randomness or logging in here."""

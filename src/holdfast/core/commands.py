@@ -1,0 +1,78 @@
+"""What the core asks the shell to do now, and the event that makes each request durable first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.core import events as ev
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStage:
+    """Check the entry gate of a stage."""
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseStage:
+    """Check the exit gate of a stage."""
+
+    stage: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartAttempt:
+    """Put a fresh agent to work on a task, in workspace `slot`, from commit `start`."""
+
+    task: str
+    attempt: int
+    slot: int
+    start: str
+    reason: ev.AttemptKind
+
+
+@dataclass(frozen=True, slots=True)
+class CheckTask:
+    """Run a task's checks on what its attempt produced."""
+
+    task: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class LandTasks:
+    """Merge these tasks, in this order, and move the run branch once."""
+
+    tasks: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write down a decision that needs no effect."""
+
+    event: ev.AnyEvent
+
+
+Command = OpenStage | CloseStage | StartAttempt | CheckTask | LandTasks | Record
+
+
+def intents(command: Command, token: str) -> list[ev.AnyEvent]:
+    """Return the events that must be durable before `command` is acted on. `token` names a new attempt."""
+    match command:
+        case Record(event):
+            return [event]
+        case OpenStage(stage):
+            return [ev.StageOpening(stage=stage)]
+        case CloseStage(stage):
+            return [ev.StageClosing(stage=stage)]
+        case CheckTask(task, attempt):
+            return [ev.ChecksStarted(task=task, attempt=attempt)]
+        case LandTasks(tasks):
+            return [ev.LandingStarted(task=task, attempt=attempt) for task, attempt in tasks]
+        case StartAttempt(task, attempt, slot, start, reason):
+            return [
+                ev.AttemptStarted(
+                    task=task, attempt=attempt, token=token, slot=slot, start=start, reason=reason
+                )
+            ]

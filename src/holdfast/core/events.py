@@ -1,0 +1,344 @@
+"""Every event: a past-tense fact about a run, and its JSON codec.
+
+The journal stores exactly these. Fields are only ever added, with defaults, so old journals stay readable.
+An event that announces an effect (an intent) is durable before that effect starts; its result follows.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+Gate = Literal["entry", "exit"]
+
+
+class FailureKind(StrEnum):
+    """Why an attempt did not lead to a landing. The retry policy and the next brief depend on it."""
+
+    AGENT = "agent"
+    NO_CHANGE = "no_change"
+    MISSING_FILES = "missing_files"
+    CHECK = "check"
+    MERGED_CHECK = "merged_check"
+    CONFLICT = "conflict"
+    SIDE_LOST = "side_lost"
+    TIMEOUT = "timeout"
+    STALLED = "stalled"
+    REJECTED = "rejected"
+    ENVIRONMENT = "environment"
+
+
+class AttemptKind(StrEnum):
+    """What a fresh agent is asked for: new work, a repair of earlier work, or both sides of a conflict."""
+
+    IMPLEMENTATION = "implementation"
+    FIX = "fix"
+    CONFLICT = "conflict"
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """Base of all events; the class name is the `kind` in the journal."""
+
+
+class RunStarted(Event, tag=True):
+    """A run exists: its plan, the commit it starts from and the branch it lands on are fixed for ever."""
+
+    run: str
+    goal: str
+    plan_hash: str
+    base: str
+    branch: str
+    target: str = ""
+    plan_source: str = ""
+
+
+class RunnerAttached(Event, tag=True):
+    """A runner took the lease and carries the run from here."""
+
+    epoch: int
+    pid: int
+    host: str
+    boot_id: str
+
+
+class StageOpening(Event, tag=True):
+    """Intent: the entry gate of a stage is being checked."""
+
+    stage: str
+
+
+class StageOpened(Event, tag=True):
+    """The entry gate held; the stage's tasks may start."""
+
+    stage: str
+
+
+class StageClosing(Event, tag=True):
+    """Intent: the exit gate of a stage is being checked."""
+
+    stage: str
+
+
+class StageClosed(Event, tag=True):
+    """The exit gate held; stages that need this one may open."""
+
+    stage: str
+
+
+class StageGateFailed(Event, tag=True):
+    """A gate did not hold; the stage waits for a decision."""
+
+    stage: str
+    gate: Gate
+    error: str
+    detail: str = ""
+
+
+class StageGateReset(Event, tag=True):
+    """A gate that was cut short, or that failed before, will be checked again."""
+
+    stage: str
+    gate: Gate
+
+
+class AttemptStarted(Event, tag=True):
+    """Intent: a fresh agent gets workspace `slot`, checked out at `start`."""
+
+    task: str
+    attempt: int
+    token: str
+    slot: int
+    start: str
+    reason: AttemptKind = AttemptKind.IMPLEMENTATION
+
+
+class AttemptDone(Event, tag=True):
+    """The agent ended well; `head` holds its work, committed by us."""
+
+    task: str
+    attempt: int
+    token: str
+    head: str
+    tree: str
+    summary: str = ""
+    duration_s: float = 0.0
+
+
+class AttemptFailed(Event, tag=True):
+    """The attempt ended without a result to check; `carry` holds whatever it left behind."""
+
+    task: str
+    attempt: int
+    token: str
+    failure: FailureKind
+    error: str
+    detail: str = ""
+    carry: str = ""
+    duration_s: float = 0.0
+
+
+class AttemptLost(Event, tag=True):
+    """Nobody is working on the attempt and no result was recorded: a crash took it. Charges no failure."""
+
+    task: str
+    attempt: int
+    carry: str = ""
+
+
+class ChecksStarted(Event, tag=True):
+    """Intent: the task's verification runs in its workspace."""
+
+    task: str
+    attempt: int
+
+
+class ChecksPassed(Event, tag=True):
+    """Every check held on the tree of the attempt's head."""
+
+    task: str
+    attempt: int
+
+
+class ChecksFailed(Event, tag=True):
+    """A check did not hold; its output feeds the next attempt."""
+
+    task: str
+    attempt: int
+    check: str
+    error: str
+    detail: str = ""
+
+
+class ChecksInterrupted(Event, tag=True):
+    """A crash cut the checks short; all of them run again."""
+
+    task: str
+    attempt: int
+
+
+class LandingStarted(Event, tag=True):
+    """Intent: the task's head is being merged onto the run branch."""
+
+    task: str
+    attempt: int
+
+
+class MergePrepared(Event, tag=True):
+    """The merge commit exists and its tree was checked; the run branch moves to it next, by compare-and-swap."""
+
+    task: str
+    attempt: int
+    commit: str
+    onto: str
+
+
+class MergeConflicted(Event, tag=True):
+    """The head does not merge cleanly; `carry` is a commit with both sides and the conflict markers in it."""
+
+    task: str
+    attempt: int
+    onto: str
+    carry: str
+    files: tuple[str, ...]
+    detail: str = ""
+
+
+class MergeRefused(Event, tag=True):
+    """The merged tree failed a check; `carry` is the merge commit it failed on."""
+
+    task: str
+    attempt: int
+    check: str
+    error: str
+    detail: str = ""
+    carry: str = ""
+
+
+class LandingInterrupted(Event, tag=True):
+    """A crash or a moved branch cut the landing short; the task is back in the merge queue, in its old place."""
+
+    task: str
+    attempt: int
+
+
+class TaskLanded(Event, tag=True):
+    """Git proves it: the task's merge is on the run branch's first-parent line."""
+
+    task: str
+    attempt: int
+    commit: str
+    head: str
+
+
+class LandingVanished(Event, tag=True):
+    """A landing we recorded is no longer on the run branch; the task counts as not done."""
+
+    task: str
+    commit: str
+
+
+class TaskAbandoned(Event, tag=True):
+    """No attempt is left; the task's stage cannot close without a person."""
+
+    task: str
+    error: str
+
+
+class TaskSkipped(Event, tag=True):
+    """The user declared the task unnecessary; tasks that need it may start."""
+
+    task: str
+
+
+class TaskReset(Event, tag=True):
+    """The user gave the task a fresh budget of attempts."""
+
+    task: str
+
+
+class WipSaved(Event, tag=True):
+    """Unfinished work of a running attempt is safe in a commit."""
+
+    task: str
+    attempt: int
+    commit: str
+
+
+class IntrusionNoticed(Event, tag=True):
+    """Files changed where no task may write, while `tasks` were running."""
+
+    tasks: tuple[str, ...]
+    place: str
+    paths: tuple[str, ...]
+
+
+class BranchAdvanced(Event, tag=True):
+    """Somebody else added commits on top of the run branch; landings continue on top of them."""
+
+    commit: str
+
+
+class PauseRequested(Event, tag=True):
+    """No new attempt starts; those under way may finish and land."""
+
+
+class StopRequested(Event, tag=True):
+    """Nothing new starts and running agents are stopped, their work kept."""
+
+
+class RunPaused(Event, tag=True):
+    """The run rests after a pause; resume carries on."""
+
+
+class RunStopped(Event, tag=True):
+    """The run rests after a stop; resume carries on."""
+
+
+class RunBlocked(Event, tag=True):
+    """Nothing more can be done without a person; `reason` says why."""
+
+    reason: str
+
+
+class RunCompleted(Event, tag=True):
+    """Every stage is closed."""
+
+
+class RunAbandoned(Event, tag=True):
+    """The user gave the run up; its refs and outputs stay."""
+
+
+AnyEvent = (
+    RunStarted | RunnerAttached
+    | StageOpening | StageOpened | StageClosing | StageClosed | StageGateFailed | StageGateReset
+    | AttemptStarted | AttemptDone | AttemptFailed | AttemptLost
+    | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted
+    | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
+    | TaskLanded | LandingVanished | TaskAbandoned | TaskSkipped | TaskReset
+    | WipSaved | IntrusionNoticed | BranchAdvanced
+    | PauseRequested | StopRequested | RunPaused | RunStopped | RunBlocked | RunCompleted | RunAbandoned
+)  # fmt: skip
+
+TaskEvent = (
+    AttemptStarted | AttemptDone | AttemptFailed | AttemptLost
+    | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted
+    | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
+    | TaskLanded | LandingVanished | TaskAbandoned | TaskSkipped | TaskReset | WipSaved
+)  # fmt: skip
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """An event as the journal holds it: its place in the run and the wall-clock time, for people only."""
+
+    seq: int
+    at: float
+    event: AnyEvent
+
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+encode_event = _encoder.encode
+decode_event = _decoder.decode

@@ -1,0 +1,76 @@
+"""What git and the process table show: the evidence that `reconcile` and the invariants judge by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+
+class ExitReason(StrEnum):
+    """Why a supervised process tree is gone."""
+
+    EXITED = "exited"
+    TIMEOUT = "timeout"
+    STALLED = "stalled"
+    CANCELLED = "cancelled"
+    NOT_STARTED = "not_started"
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True):
+    """How a supervised process ended. `code` is its exit status, or minus the signal that killed it."""
+
+    token: str
+    reason: ExitReason
+    code: int
+    error: str = ""
+    duration_s: float = 0.0
+    output_bytes: int = 0
+    strays: int = 0
+
+
+class Presence(StrEnum):
+    """What has become of a launch."""
+
+    UNKNOWN = "unknown"
+    ALIVE = "alive"
+    ENDED = "ended"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A launch as the machine shows it: never started, alive, ended with a record, or gone without one."""
+
+    presence: Presence
+    exit: Exit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """One first-parent commit of the run branch that carries our trailers."""
+
+    task: str
+    attempt: int
+    commit: str
+    head: str
+    tree: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchFacts:
+    """The run branch: its tip (empty when the branch is gone), what landed on it, oldest first."""
+
+    tip: str
+    landings: tuple[Landing, ...] = ()
+    descends_from_base: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything recovery may look at."""
+
+    branch: BranchFacts
+    sightings: dict[str, Sighting] = field(default_factory=dict)
+    missing_commits: frozenset[str] = frozenset()

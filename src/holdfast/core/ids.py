@@ -1,0 +1,56 @@
+"""The grammar of ids and the names derived from them. No other module spells a ref or an id pattern."""
+
+from __future__ import annotations
+
+import re
+
+ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_ID = re.compile(ID_PATTERN)
+_SLUG_MAX = 40
+_RUN_REFS = "refs/holdfast"
+
+
+def is_valid_id(text: str) -> bool:
+    """Tell whether `text` may name a stage or a task."""
+    return _ID.fullmatch(text) is not None
+
+
+def slug(text: str) -> str:
+    """Turn a goal into the readable half of a run id; never empty."""
+    words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    return words[:_SLUG_MAX].rstrip("-") or "run"
+
+
+def run_id(number: int, goal: str) -> str:
+    """Return the id of the `number`-th run: a two-digit counter and a slug of the goal."""
+    return f"{number:02d}-{slug(goal)}"
+
+
+def run_branch(run: str) -> str:
+    """Return the full ref of the branch that a run lands on."""
+    return f"refs/heads/holdfast/{run}"
+
+
+def task_ref(run: str, task: str, attempt: int) -> str:
+    """Return the ref that keeps one attempt's commit reachable."""
+    return f"{_RUN_REFS}/{run}/task/{_component(task)}/{attempt}"
+
+
+def wip_ref(run: str, task: str) -> str:
+    """Return the ref whose reflog keeps the WIP snapshots of a task."""
+    return f"{_RUN_REFS}/{run}/wip/{_component(task)}"
+
+
+def archive_ref(run: str, name: str) -> str:
+    """Return a ref that keeps something reachable which would otherwise be lost."""
+    return f"{_RUN_REFS}/{run}/archive/{_component(name)}"
+
+
+def run_refs_prefix(run: str) -> str:
+    """Return the prefix under which every private ref of a run lives."""
+    return f"{_RUN_REFS}/{run}/"
+
+
+def _component(name: str) -> str:
+    """Escape the few dots that git forbids in a ref: doubled, trailing, or before `lock` at the end."""
+    return re.sub(r"\.(?=\.|$|lock$)", "%2e", name)

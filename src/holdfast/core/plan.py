@@ -1,0 +1,115 @@
+"""The plan: immutable input of a run, normalised, and what must hold between its parts.
+
+Reading YAML or JSON is not done here (see `plans/`); these types are what reading yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+PromptMode = Literal["file", "stdin", "arg"]
+
+
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to start one kind of agent: an argv template, never a shell line."""
+
+    command: tuple[str, ...]
+    prompt: PromptMode = "file"
+    stream: str = "raw"
+    env: dict[str, str] = {}
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Bounds of a run. Times are seconds; a plan file writes them as `60m`."""
+
+    jobs: int = 4
+    attempts: int = 5
+    timeout_s: float = 3600.0
+    stall_s: float = 600.0
+    check_timeout_s: float = 1800.0
+    retry_delay_s: float = 1.0
+    cost_usd: float | None = None
+    keep_going: bool = False
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One workspace, one merge. Either `prompt` (an agent works on it) or `run` (a command does)."""
+
+    id: str
+    title: str = ""
+    prompt: str = ""
+    run: tuple[str, ...] = ()
+    agent: str = ""
+    needs: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    verify: tuple[str, ...] = ()
+    acceptance: tuple[str, ...] = ()
+    allow_empty: bool = False
+    timeout_s: float | None = None
+    stall_s: float | None = None
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An ordered group of tasks with checks before it opens and before it closes."""
+
+    id: str
+    title: str = ""
+    needs: tuple[str, ...] = ()
+    entry: tuple[str, ...] = ()
+    exit: tuple[str, ...] = ()
+    tasks: tuple[Task, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A whole plan. `stages[i].needs` is filled in: the default is the stage before."""
+
+    goal: str
+    base: str = "HEAD"
+    agent: str = ""
+    agents: dict[str, AgentSpec] = {}
+    limits: Limits = Limits()
+    verify: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
+
+    def tasks(self) -> Iterator[tuple[Stage, Task]]:
+        """Yield every task with its stage, in plan order."""
+        for stage in self.stages:
+            for task in stage.tasks:
+                yield stage, task
+
+
+def encode_plan(plan: Plan) -> bytes:
+    """Return the canonical JSON of a plan: equal plans give equal bytes."""
+    return msgspec.json.encode(plan, order="deterministic")
+
+
+def decode_plan(data: bytes) -> Plan:
+    """Return the plan that `encode_plan` wrote."""
+    return msgspec.json.decode(data, type=Plan)
+
+
+def find_cycle(edges: dict[str, tuple[str, ...]]) -> list[str]:
+    """Return one cycle as the path that closes it (`[a, b, a]`), or an empty list. Never recurses."""
+    done: set[str] = set()
+    for start in edges:
+        if start in done:
+            continue
+        path: list[str] = [start]
+        on_path = {start}
+        pending = [iter(edges[start])]
+        while pending:
+            following = next((n for n in pending[-1] if n in edges and n not in done), None)
+            if following is None:
+                done.add(path[-1])
+                on_path.discard(path.pop())
+                pending.pop()
+            elif following in on_path:
+                return [*path[path.index(following) :], following]
+            else:
+                path.append(following)
+                on_path.add(following)
+                pending.append(iter(edges[following]))
+    return []

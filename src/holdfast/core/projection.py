@@ -1,0 +1,98 @@
+"""The stored shape of current state: one row for the run, one per task that ever left `pending`.
+
+The journal keeps these beside the events, in the same transaction, so that reading costs O(tasks).
+They are always equal to the fold of the events; `replay` in `state.py` is the proof.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.events import AttemptKind, FailureKind
+from holdfast.core.status import RunStatus, StageStatus, TaskStatus
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One failed attempt: what went wrong and the evidence for the next one."""
+
+    attempt: int
+    kind: FailureKind
+    error: str
+    detail: str = ""
+    check: str = ""
+
+
+class AttemptCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """The commit that one attempt produced."""
+
+    attempt: int
+    commit: str
+    kind: AttemptKind
+
+
+class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Everything the core knows about one task."""
+
+    id: str
+    status: TaskStatus = TaskStatus.PENDING
+    attempt: int = 0
+    charged: int = 0
+    lost: int = 0
+    token: str = ""
+    slot: int = -1
+    start: str = ""
+    reason: AttemptKind = AttemptKind.IMPLEMENTATION
+    head: str = ""
+    tree: str = ""
+    summary: str = ""
+    carry: str = ""
+    wip: str = ""
+    conflict_onto: str = ""
+    conflict_files: tuple[str, ...] = ()
+    checking: bool = False
+    queued: int = 0
+    prepared: str = ""
+    merge_commit: str = ""
+    not_before: float = 0.0
+    worked_s: float = 0.0
+    error: str = ""
+    failures: list[Failure] = []
+    commits: list[AttemptCommit] = []
+
+
+class StageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Everything the core knows about one stage."""
+
+    id: str
+    status: StageStatus = StageStatus.PENDING
+    error: str = ""
+    detail: str = ""
+
+
+class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Everything the core knows about the run as a whole."""
+
+    run: str
+    goal: str
+    plan_hash: str
+    base: str
+    branch: str
+    target: str = ""
+    plan_source: str = ""
+    status: RunStatus = RunStatus.PENDING
+    tip: str = ""
+    epoch: int = 0
+    clock: float = 0.0
+    queued: int = 0
+    pausing: bool = False
+    stopping: bool = False
+    reason: str = ""
+    intrusions: int = 0
+    stages: dict[str, StageRow] = {}
+
+
+encode_row = msgspec.json.Encoder().encode
+_task_decoder = msgspec.json.Decoder(TaskRow)
+_run_decoder = msgspec.json.Decoder(RunRow)
+decode_task_row = _task_decoder.decode
+decode_run_row = _run_decoder.decode

@@ -1,0 +1,64 @@
+"""Every error Holdfast raises on purpose, with the exit code it ends a command with.
+
+An error says what failed, on what, and what to type next. A leaf module: it imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a command's exit status means to scripts."""
+
+    DONE = 0
+    TASKS_FAILED = 1
+    BAD_INPUT = 2
+    NEEDS_DECISION = 3
+    HELD_BY_ANOTHER = 4
+    INTERRUPTED = 130
+
+
+class HoldfastError(Exception):
+    """A failure we understand. `hint` is the way out, phrased as the next thing to do."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class PlanError(HoldfastError):
+    """The plan file is wrong; the message names file, line, field and fix."""
+
+
+class RepositoryError(HoldfastError):
+    """The git repository cannot be used, or git said no."""
+
+
+class JournalError(HoldfastError):
+    """The journal cannot be read or written; its bytes are kept as they are."""
+
+
+class LeaseHeldError(HoldfastError):
+    """Another live runner holds this run."""
+
+    exit_code = ExitCode.HELD_BY_ANOTHER
+
+
+class LeaseLostError(HoldfastError):
+    """This runner no longer owns its run and must have no further effect."""
+
+    exit_code = ExitCode.HELD_BY_ANOTHER
+
+
+class LaunchError(HoldfastError):
+    """A process could not be started."""
+
+
+class NeedsDecisionError(HoldfastError):
+    """Nothing is wrong, but only the user can say how to go on."""
+
+    exit_code = ExitCode.NEEDS_DECISION

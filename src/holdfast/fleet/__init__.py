@@ -1,0 +1,1 @@
+"""Where attempts run: the seam behind which one machine or many carry the agents."""

@@ -1,0 +1,82 @@
+"""What the runner may ask of a fleet. The scheduler, retries and merge queue never see a process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.facts import Exit, Sighting
+
+
+class LaunchKey(msgspec.Struct, frozen=True, order=True):
+    """Names one supervised process for ever: the same key is the same process, never two.
+
+    `owner` is a task id, or `@` and a stage id for a stage's gate (`@` is in no id). `step` is `agent` for the
+    attempt's agent, else the name of a check.
+    """
+
+    run: str
+    owner: str
+    attempt: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """Everything a host needs to start and bound one process."""
+
+    key: LaunchKey
+    token: str
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    stdin: Path | None = None
+    timeout_s: float = 3600.0
+    stall_s: float = 0.0
+    grace_s: float = 2.0
+    log_bytes_max: int = 64 * 1024 * 1024
+
+
+class Fleet(Protocol):
+    """Launches, finds again and stops supervised processes. All of it survives the caller's death."""
+
+    def hosts(self) -> list[str]:
+        """Return the names of the hosts that can take a launch."""
+
+    async def launch(self, spec: LaunchSpec) -> None:
+        """Start the process. If the key was launched before, by this runner or a dead one, nothing starts anew.
+
+        Raises LaunchError when no supervisor can be had. A command that cannot be executed is no error here:
+        it ends at once, with an Exit that says so.
+        """
+
+    def inspect(self, key: LaunchKey) -> Sighting:
+        """Say what has become of a launch. This is the truth; events are hints."""
+
+    async def wait(self, key: LaunchKey) -> Sighting:
+        """Return once the launch is no longer alive: ended, lost, or unknown."""
+
+    async def cancel(self, key: LaunchKey) -> Sighting:
+        """Stop the launch's whole process tree (SIGTERM, then SIGKILL) and return what became of it.
+
+        Nothing that does not carry the launch's token is ever signalled. If it ended before, nothing happens.
+        """
+
+    def adopt(self, run: str) -> list[LaunchKey]:
+        """Return every launch of the run that may still have a live process."""
+
+    async def sweep(self, run: str, keep: frozenset[LaunchKey]) -> list[int]:
+        """Kill whatever carries a token of this run and belongs to no launch in `keep`; return their pids."""
+
+    def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
+        """Return the output of a launch from `offset` on; empty when there is none."""
+
+    def close(self) -> None:
+        """Let go of everything without stopping anything: launches outlive this object."""
+
+
+__all__ = ["Exit", "Fleet", "LaunchKey", "LaunchSpec", "Sighting"]

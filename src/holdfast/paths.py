@@ -1,0 +1,59 @@
+"""Where everything of Holdfast lives below `.holdfast/`, each path spelled once.
+
+Pure path arithmetic: nothing here touches the disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+STATE_DIR = ".holdfast"
+
+
+@dataclass(frozen=True, slots=True)
+class StateDir:
+    """The `.holdfast/` folder of one repository."""
+
+    root: Path
+
+    @classmethod
+    def of_checkout(cls, checkout: Path) -> StateDir:
+        """Return the state folder that belongs to a repository's main checkout."""
+        return cls(checkout / STATE_DIR)
+
+    @property
+    def journal(self) -> Path:
+        """The journal: the one file whose loss matters."""
+        return self.root / "journal.db"
+
+    def run(self, run: str) -> RunDir:
+        """Return the folder of one run."""
+        return RunDir(self.root / "runs" / run, self.root / "work" / run)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDir:
+    """The files of one run: its lease, its requests, its attempts, its workspaces."""
+
+    root: Path
+    workspaces: Path
+
+    @property
+    def lease(self) -> Path:
+        """The file whose lock says who runs this run."""
+        return self.root / "lease"
+
+    @property
+    def requests(self) -> Path:
+        """Where other processes leave what they ask of the runner."""
+        return self.root / "requests"
+
+    @property
+    def attempts(self) -> Path:
+        """Where every supervised process of the run has its folder."""
+        return self.root / "attempts"
+
+    def workspace(self, name: str) -> Path:
+        """Return the working tree of one slot."""
+        return self.workspaces / name
