@@ -42,7 +42,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """Base of all events; the class name is the `kind` in the journal."""
 
 
-class RunStarted(Event, tag=True):
+class RunStarted(Event, frozen=True, tag=True):
     """A run exists: its plan, the commit it starts from and the branch it lands on are fixed for ever."""
 
     run: str
@@ -54,7 +54,7 @@ class RunStarted(Event, tag=True):
     plan_source: str = ""
 
 
-class RunnerAttached(Event, tag=True):
+class RunnerAttached(Event, frozen=True, tag=True):
     """A runner took the lease and carries the run from here."""
 
     epoch: int
@@ -63,31 +63,31 @@ class RunnerAttached(Event, tag=True):
     boot_id: str
 
 
-class StageOpening(Event, tag=True):
+class StageOpening(Event, frozen=True, tag=True):
     """Intent: the entry gate of a stage is being checked."""
 
     stage: str
 
 
-class StageOpened(Event, tag=True):
+class StageOpened(Event, frozen=True, tag=True):
     """The entry gate held; the stage's tasks may start."""
 
     stage: str
 
 
-class StageClosing(Event, tag=True):
+class StageClosing(Event, frozen=True, tag=True):
     """Intent: the exit gate of a stage is being checked."""
 
     stage: str
 
 
-class StageClosed(Event, tag=True):
+class StageClosed(Event, frozen=True, tag=True):
     """The exit gate held; stages that need this one may open."""
 
     stage: str
 
 
-class StageGateFailed(Event, tag=True):
+class StageGateFailed(Event, frozen=True, tag=True):
     """A gate did not hold; the stage waits for a decision."""
 
     stage: str
@@ -96,14 +96,14 @@ class StageGateFailed(Event, tag=True):
     detail: str = ""
 
 
-class StageGateReset(Event, tag=True):
+class StageGateReset(Event, frozen=True, tag=True):
     """A gate that was cut short, or that failed before, will be checked again."""
 
     stage: str
     gate: Gate
 
 
-class AttemptStarted(Event, tag=True):
+class AttemptStarted(Event, frozen=True, tag=True):
     """Intent: a fresh agent gets workspace `slot`, checked out at `start`."""
 
     task: str
@@ -114,7 +114,7 @@ class AttemptStarted(Event, tag=True):
     reason: AttemptKind = AttemptKind.IMPLEMENTATION
 
 
-class AttemptDone(Event, tag=True):
+class AttemptDone(Event, frozen=True, tag=True):
     """The agent ended well; `head` holds its work, committed by us."""
 
     task: str
@@ -126,7 +126,7 @@ class AttemptDone(Event, tag=True):
     duration_s: float = 0.0
 
 
-class AttemptFailed(Event, tag=True):
+class AttemptFailed(Event, frozen=True, tag=True):
     """The attempt ended without a result to check; `carry` holds whatever it left behind."""
 
     task: str
@@ -137,31 +137,33 @@ class AttemptFailed(Event, tag=True):
     detail: str = ""
     carry: str = ""
     duration_s: float = 0.0
+    clock: float = 0.0
 
 
-class AttemptLost(Event, tag=True):
-    """Nobody is working on the attempt and no result was recorded: a crash took it. Charges no failure."""
+class AttemptLost(Event, frozen=True, tag=True):
+    """The attempt was cut short, by a crash or by the user's stop. It charges no failure."""
 
     task: str
     attempt: int
     carry: str = ""
+    cause: Literal["crash", "stop"] = "crash"
 
 
-class ChecksStarted(Event, tag=True):
+class ChecksStarted(Event, frozen=True, tag=True):
     """Intent: the task's verification runs in its workspace."""
 
     task: str
     attempt: int
 
 
-class ChecksPassed(Event, tag=True):
+class ChecksPassed(Event, frozen=True, tag=True):
     """Every check held on the tree of the attempt's head."""
 
     task: str
     attempt: int
 
 
-class ChecksFailed(Event, tag=True):
+class ChecksFailed(Event, frozen=True, tag=True):
     """A check did not hold; its output feeds the next attempt."""
 
     task: str
@@ -171,21 +173,21 @@ class ChecksFailed(Event, tag=True):
     detail: str = ""
 
 
-class ChecksInterrupted(Event, tag=True):
+class ChecksInterrupted(Event, frozen=True, tag=True):
     """A crash cut the checks short; all of them run again."""
 
     task: str
     attempt: int
 
 
-class LandingStarted(Event, tag=True):
+class LandingStarted(Event, frozen=True, tag=True):
     """Intent: the task's head is being merged onto the run branch."""
 
     task: str
     attempt: int
 
 
-class MergePrepared(Event, tag=True):
+class MergePrepared(Event, frozen=True, tag=True):
     """The merge commit exists and its tree was checked; the run branch moves to it next, by compare-and-swap."""
 
     task: str
@@ -194,7 +196,7 @@ class MergePrepared(Event, tag=True):
     onto: str
 
 
-class MergeConflicted(Event, tag=True):
+class MergeConflicted(Event, frozen=True, tag=True):
     """The head does not merge cleanly; `carry` is a commit with both sides and the conflict markers in it."""
 
     task: str
@@ -205,7 +207,7 @@ class MergeConflicted(Event, tag=True):
     detail: str = ""
 
 
-class MergeRefused(Event, tag=True):
+class MergeRefused(Event, frozen=True, tag=True):
     """The merged tree failed a check; `carry` is the merge commit it failed on."""
 
     task: str
@@ -216,14 +218,14 @@ class MergeRefused(Event, tag=True):
     carry: str = ""
 
 
-class LandingInterrupted(Event, tag=True):
+class LandingInterrupted(Event, frozen=True, tag=True):
     """A crash or a moved branch cut the landing short; the task is back in the merge queue, in its old place."""
 
     task: str
     attempt: int
 
 
-class TaskLanded(Event, tag=True):
+class TaskLanded(Event, frozen=True, tag=True):
     """Git proves it: the task's merge is on the run branch's first-parent line."""
 
     task: str
@@ -232,33 +234,33 @@ class TaskLanded(Event, tag=True):
     head: str
 
 
-class LandingVanished(Event, tag=True):
+class LandingVanished(Event, frozen=True, tag=True):
     """A landing we recorded is no longer on the run branch; the task counts as not done."""
 
     task: str
     commit: str
 
 
-class TaskAbandoned(Event, tag=True):
+class TaskAbandoned(Event, frozen=True, tag=True):
     """No attempt is left; the task's stage cannot close without a person."""
 
     task: str
     error: str
 
 
-class TaskSkipped(Event, tag=True):
+class TaskSkipped(Event, frozen=True, tag=True):
     """The user declared the task unnecessary; tasks that need it may start."""
 
     task: str
 
 
-class TaskReset(Event, tag=True):
+class TaskReset(Event, frozen=True, tag=True):
     """The user gave the task a fresh budget of attempts."""
 
     task: str
 
 
-class WipSaved(Event, tag=True):
+class WipSaved(Event, frozen=True, tag=True):
     """Unfinished work of a running attempt is safe in a commit."""
 
     task: str
@@ -266,7 +268,7 @@ class WipSaved(Event, tag=True):
     commit: str
 
 
-class IntrusionNoticed(Event, tag=True):
+class IntrusionNoticed(Event, frozen=True, tag=True):
     """Files changed where no task may write, while `tasks` were running."""
 
     tasks: tuple[str, ...]
@@ -274,39 +276,39 @@ class IntrusionNoticed(Event, tag=True):
     paths: tuple[str, ...]
 
 
-class BranchAdvanced(Event, tag=True):
-    """Somebody else added commits on top of the run branch; landings continue on top of them."""
+class BranchMoved(Event, frozen=True, tag=True):
+    """Somebody else moved the run branch; landings continue from where it is now."""
 
     commit: str
 
 
-class PauseRequested(Event, tag=True):
+class PauseRequested(Event, frozen=True, tag=True):
     """No new attempt starts; those under way may finish and land."""
 
 
-class StopRequested(Event, tag=True):
+class StopRequested(Event, frozen=True, tag=True):
     """Nothing new starts and running agents are stopped, their work kept."""
 
 
-class RunPaused(Event, tag=True):
+class RunPaused(Event, frozen=True, tag=True):
     """The run rests after a pause; resume carries on."""
 
 
-class RunStopped(Event, tag=True):
+class RunStopped(Event, frozen=True, tag=True):
     """The run rests after a stop; resume carries on."""
 
 
-class RunBlocked(Event, tag=True):
+class RunBlocked(Event, frozen=True, tag=True):
     """Nothing more can be done without a person; `reason` says why."""
 
     reason: str
 
 
-class RunCompleted(Event, tag=True):
+class RunCompleted(Event, frozen=True, tag=True):
     """Every stage is closed."""
 
 
-class RunAbandoned(Event, tag=True):
+class RunAbandoned(Event, frozen=True, tag=True):
     """The user gave the run up; its refs and outputs stay."""
 
 
@@ -317,7 +319,7 @@ AnyEvent = (
     | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted
     | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
     | TaskLanded | LandingVanished | TaskAbandoned | TaskSkipped | TaskReset
-    | WipSaved | IntrusionNoticed | BranchAdvanced
+    | WipSaved | IntrusionNoticed | BranchMoved
     | PauseRequested | StopRequested | RunPaused | RunStopped | RunBlocked | RunCompleted | RunAbandoned
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.events import AttemptKind, FailureKind
+from holdfast.core.events import AttemptKind, FailureKind, Gate
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
 
 
@@ -65,6 +65,7 @@ class StageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     id: str
     status: StageStatus = StageStatus.PENDING
+    gate: Gate = "entry"
     error: str = ""
     detail: str = ""
 

@@ -1,0 +1,146 @@
+"""The one place where it is decided what happens next: `decide(state, now)`.
+
+Pure: the same state and time give the same commands. Every command is made durable by its intent event, and
+applying that event keeps the command from being decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, islice, takewhile
+
+from holdfast.core import events as ev
+from holdfast.core.commands import CheckTask, CloseStage, Command, LandTasks, OpenStage, Record, StartAttempt
+from holdfast.core.projection import TaskRow
+from holdfast.core.retry import decide_retry, kind_of_next_attempt
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus, StageStatus, TaskStatus
+
+LANDING_BATCH_MAX = 16
+"""How many tasks may land in one move of the branch when no check has to run between them."""
+
+
+def decide(state: RunState, now: float) -> list[Command]:
+    """Return what to do now. `now` is the run's own clock in seconds, which no wall-clock jump moves."""
+    if state.row.status is not RunStatus.RUNNING:
+        return []
+    if state.row.stopping:
+        return [] if _in_flight(state) else [Record(ev.RunStopped())]
+    commands: list[Command] = [*_checks(state), *_landings(state), *_abandonments(state)]
+    if not state.row.pausing:
+        commands += _stage_moves(state)
+        commands += _attempts(state, now)
+    if commands or _in_flight(state) or next_wake(state) is not None:
+        return commands
+    return [Record(_ending(state))]
+
+
+def next_wake(state: RunState) -> float | None:
+    """Return the time on the run's clock at which `decide` has something new to say without any event."""
+    if state.row.pausing or state.row.stopping or state.row.status is not RunStatus.RUNNING:
+        return None
+    return min((task.not_before for task in state.failed.values() if _may_start(state, task)), default=None)
+
+
+def _in_flight(state: RunState) -> bool:
+    if state.active or state.landing:
+        return True
+    gates = (StageStatus.OPENING, StageStatus.CLOSING)
+    return any(state.stage(stage).status in gates for stage in state.current_stages)
+
+
+def _checks(state: RunState) -> Iterator[Command]:
+    for task in state.unchecked.values():
+        if state.checks_of(task.id):
+            yield CheckTask(task.id, task.attempt)
+        else:
+            yield Record(ev.ChecksPassed(task=task.id, attempt=task.attempt))
+
+
+def _landings(state: RunState) -> Iterator[Command]:
+    """One landing at a time: the tree that lands must be the tree that was checked. Tasks without checks need
+    none between them, so several of them may share one move of the branch."""
+    if state.landing or not state.merge_queue:
+        return
+    queue = state.next_to_land(LANDING_BATCH_MAX)
+    if not queue:
+        return
+    unchecked = list(takewhile(lambda task: not state.checks_of(task.id), queue))
+    yield LandTasks(tuple((task.id, task.attempt) for task in unchecked or queue[:1]))
+
+
+def _abandonments(state: RunState) -> Iterator[Command]:
+    for task in state.failed.values():
+        decision = decide_retry(task, state.plan.limits)
+        if decision.give_up:
+            yield Record(ev.TaskAbandoned(task=task.id, error=decision.give_up))
+
+
+def _stage_moves(state: RunState) -> Iterator[Command]:
+    for name in state.current_stages:
+        status = state.stage(name).status
+        if status is StageStatus.PENDING:
+            yield OpenStage(name)
+        elif status is StageStatus.RUNNING and state.unsettled[name] == 0:
+            yield CloseStage(name)
+
+
+def _attempts(state: RunState, now: float) -> Iterator[Command]:
+    """Fill the free workspaces: first with what failed and may be mended, then with new tasks in plan order."""
+    used = {task.slot for task in state.active.values()}
+    slots = (slot for slot in count() if slot not in used)
+    for task in islice(_candidates(state, now), max(0, state.jobs - len(state.active))):
+        yield StartAttempt(
+            task=task.id,
+            attempt=task.attempt + 1,
+            slot=next(slots),
+            start=task.carry or state.row.tip,
+            reason=kind_of_next_attempt(task),
+        )
+
+
+def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
+    for task in state.failed.values():
+        if _may_start(state, task) and task.not_before <= now:
+            yield task
+    for stage in state.current_stages:
+        if _takes_work(state, stage):
+            yield from state.ready_tasks(stage, state.jobs)
+
+
+def _may_start(state: RunState, task: TaskRow) -> bool:
+    wanted = state.only is None or task.id in state.only
+    return (
+        wanted
+        and _takes_work(state, state.stage_of[task.id])
+        and not decide_retry(task, state.plan.limits).give_up
+    )
+
+
+def _takes_work(state: RunState, stage: str) -> bool:
+    """An abandoned task stops its stage: what is under way may finish, nothing new starts in it."""
+    if state.stage(stage).status is not StageStatus.RUNNING:
+        return False
+    return state.abandoned[stage] == 0 or state.plan.limits.keep_going
+
+
+def _ending(state: RunState) -> ev.AnyEvent:
+    if not state.current_stages:
+        return ev.RunCompleted()
+    if state.row.pausing or state.only is not None:
+        return ev.RunPaused()
+    return ev.RunBlocked(reason=_why_blocked(state))
+
+
+def _why_blocked(state: RunState) -> str:
+    reasons: list[str] = []
+    for name in state.current_stages:
+        stage = state.stage(name)
+        if stage.status is StageStatus.BLOCKED:
+            reasons.append(f"the {stage.gate} check of stage {name} failed: {stage.error}")
+        elif state.abandoned[name]:
+            given_up = [
+                t.id for t in state.stages[name].tasks if state.tasks[t.id].status is TaskStatus.ABANDONED
+            ]
+            reasons.append(f"stage {name} stopped: {', '.join(given_up)} abandoned")
+    return "; ".join(reasons) or "no task can start"

@@ -1,0 +1,244 @@
+"""What each event changes besides a task's status: one small function per event, and the tables of them.
+
+These write to rows only. Queues are `state.py`'s, the law of statuses is `status.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.core import events as ev
+from holdfast.core.errors import IllegalEventError
+from holdfast.core.plan import Limits
+from holdfast.core.projection import AttemptCommit, Failure, RunRow, TaskRow
+from holdfast.core.retry import delay_after
+from holdfast.core.status import RunStatus, StageStatus
+
+
+def first_row(event: ev.RunStarted) -> RunRow:
+    """Return the row of a run that has just begun to exist."""
+    return RunRow(
+        run=event.run,
+        goal=event.goal,
+        plan_hash=event.plan_hash,
+        base=event.base,
+        branch=event.branch,
+        target=event.target,
+        plan_source=event.plan_source,
+        tip=event.base,
+    )
+
+
+def _attempt_started(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptStarted) -> None:
+    task.attempt = event.attempt
+    task.token = event.token
+    task.slot = event.slot
+    task.start = event.start
+    task.reason = event.reason
+    task.checking = False
+    task.head = task.tree = task.wip = task.prepared = task.error = ""
+
+
+def _nothing_more(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskEvent) -> None:
+    """Some events say all they have to say by the status they lead to."""
+
+
+def _attempt_done(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptDone) -> None:
+    task.head, task.tree = event.head, event.tree
+    task.summary = event.summary
+    task.worked_s += event.duration_s
+    task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=task.reason))
+
+
+def _fail(task: TaskRow, kind: ev.FailureKind, error: str, detail: str, check: str = "") -> None:
+    task.charged += 1
+    task.slot = -1
+    task.checking = False
+    task.error = error
+    task.prepared = ""
+    task.failures.append(Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check))
+
+
+def _attempt_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
+    _fail(task, event.failure, event.error, event.detail)
+    task.carry = event.carry or task.carry
+    task.worked_s += event.duration_s
+    delay = delay_after(event.failure, task.charged, limits.retry_delay_s)
+    row.clock = max(row.clock, event.clock)
+    task.not_before = event.clock + delay
+
+
+def _attempt_lost(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLost) -> None:
+    task.lost += 1 if event.cause == "crash" else 0
+    task.slot = -1
+    task.checking = False
+    task.carry = event.carry or task.carry
+
+
+def _checks_started(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksStarted) -> None:
+    task.checking = True
+
+
+def _checks_passed(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksPassed) -> None:
+    task.checking = False
+    task.slot = -1
+    row.queued += 1
+    task.queued = row.queued
+
+
+def _checks_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksFailed) -> None:
+    task.carry = task.head
+    _fail(task, ev.FailureKind.CHECK, event.error, event.detail, event.check)
+
+
+def _checks_interrupted(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksInterrupted) -> None:
+    task.checking = False
+
+
+def _merge_prepared(row: RunRow, limits: Limits, task: TaskRow, event: ev.MergePrepared) -> None:
+    task.prepared = event.commit
+
+
+def _merge_conflicted(row: RunRow, limits: Limits, task: TaskRow, event: ev.MergeConflicted) -> None:
+    _fail(task, ev.FailureKind.CONFLICT, "the work does not merge cleanly", event.detail)
+    task.carry = event.carry
+    task.conflict_onto = event.onto
+    task.conflict_files = event.files
+
+
+def _merge_refused(row: RunRow, limits: Limits, task: TaskRow, event: ev.MergeRefused) -> None:
+    _fail(task, ev.FailureKind.MERGED_CHECK, event.error, event.detail, event.check)
+    task.carry = event.carry or task.head
+
+
+def _landing_interrupted(row: RunRow, limits: Limits, task: TaskRow, event: ev.LandingInterrupted) -> None:
+    task.prepared = ""
+
+
+def _task_landed(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLanded) -> None:
+    task.attempt = event.attempt
+    task.merge_commit, task.head = event.commit, event.head
+    task.slot = -1
+    task.checking = False
+    task.carry = task.prepared = task.error = task.conflict_onto = ""
+    task.conflict_files = ()
+    row.tip = event.commit
+
+
+def _landing_vanished(row: RunRow, limits: Limits, task: TaskRow, event: ev.LandingVanished) -> None:
+    task.carry = task.head
+    task.merge_commit = ""
+
+
+def _task_abandoned(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskAbandoned) -> None:
+    task.error = event.error
+
+
+def _task_skipped(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskSkipped) -> None:
+    task.error = ""
+
+
+def _task_reset(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskReset) -> None:
+    task.charged = task.lost = 0
+    task.not_before = 0.0
+    task.error = ""
+
+
+def _wip_saved(row: RunRow, limits: Limits, task: TaskRow, event: ev.WipSaved) -> None:
+    task.wip = event.commit
+
+
+TASK_FOLDS: dict[type[ev.Event], Callable[[RunRow, Limits, TaskRow, Any], None]] = {
+    ev.AttemptStarted: _attempt_started,
+    ev.AttemptDone: _attempt_done,
+    ev.AttemptFailed: _attempt_failed,
+    ev.AttemptLost: _attempt_lost,
+    ev.ChecksStarted: _checks_started,
+    ev.ChecksPassed: _checks_passed,
+    ev.ChecksFailed: _checks_failed,
+    ev.ChecksInterrupted: _checks_interrupted,
+    ev.LandingStarted: _nothing_more,
+    ev.MergePrepared: _merge_prepared,
+    ev.MergeConflicted: _merge_conflicted,
+    ev.MergeRefused: _merge_refused,
+    ev.LandingInterrupted: _landing_interrupted,
+    ev.TaskLanded: _task_landed,
+    ev.LandingVanished: _landing_vanished,
+    ev.TaskAbandoned: _task_abandoned,
+    ev.TaskSkipped: _task_skipped,
+    ev.TaskReset: _task_reset,
+    ev.WipSaved: _wip_saved,
+}
+
+
+def _runner_attached(row: RunRow, event: ev.RunnerAttached) -> None:
+    row.epoch = event.epoch
+    row.pausing = row.stopping = False
+    _set_run(row, RunStatus.RUNNING)
+
+
+def _set_run(row: RunRow, status: RunStatus, reason: str = "") -> None:
+    row.status = status
+    row.reason = reason
+
+
+def _move_stage(row: RunRow, stage: str, allowed: tuple[StageStatus, ...], to: StageStatus) -> None:
+    at = row.stages[stage]
+    if at.status not in allowed:
+        raise IllegalEventError(f"stage {stage} is {at.status} and cannot become {to}")
+    at.status = to
+    at.error = at.detail = ""
+
+
+def _stage_gate_failed(row: RunRow, event: ev.StageGateFailed) -> None:
+    during = StageStatus.OPENING if event.gate == "entry" else StageStatus.CLOSING
+    _move_stage(row, event.stage, (during,), StageStatus.BLOCKED)
+    at = row.stages[event.stage]
+    at.gate, at.error, at.detail = event.gate, event.error, event.detail
+
+
+def _stage_gate_reset(row: RunRow, event: ev.StageGateReset) -> None:
+    during, back = _GATE[event.gate]
+    _move_stage(row, event.stage, (during, StageStatus.BLOCKED), back)
+
+
+def _branch_moved(row: RunRow, event: ev.BranchMoved) -> None:
+    row.tip = event.commit
+
+
+def _intrusion_noticed(row: RunRow, event: ev.IntrusionNoticed) -> None:
+    row.intrusions += 1
+
+
+def _pause_requested(row: RunRow, event: ev.PauseRequested) -> None:
+    row.pausing = True
+
+
+def _stop_requested(row: RunRow, event: ev.StopRequested) -> None:
+    row.stopping = True
+
+
+_GATE = {
+    "entry": (StageStatus.OPENING, StageStatus.PENDING),
+    "exit": (StageStatus.CLOSING, StageStatus.RUNNING),
+}
+
+RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
+    ev.RunnerAttached: _runner_attached,
+    ev.StageOpening: lambda row, e: _move_stage(row, e.stage, (StageStatus.PENDING,), StageStatus.OPENING),
+    ev.StageOpened: lambda row, e: _move_stage(row, e.stage, (StageStatus.OPENING,), StageStatus.RUNNING),
+    ev.StageClosing: lambda row, e: _move_stage(row, e.stage, (StageStatus.RUNNING,), StageStatus.CLOSING),
+    ev.StageClosed: lambda row, e: _move_stage(row, e.stage, (StageStatus.CLOSING,), StageStatus.COMPLETED),
+    ev.StageGateFailed: _stage_gate_failed,
+    ev.StageGateReset: _stage_gate_reset,
+    ev.BranchMoved: _branch_moved,
+    ev.IntrusionNoticed: _intrusion_noticed,
+    ev.PauseRequested: _pause_requested,
+    ev.StopRequested: _stop_requested,
+    ev.RunPaused: lambda row, e: _set_run(row, RunStatus.PAUSED),
+    ev.RunStopped: lambda row, e: _set_run(row, RunStatus.STOPPED),
+    ev.RunBlocked: lambda row, e: _set_run(row, RunStatus.BLOCKED, e.reason),
+    ev.RunCompleted: lambda row, e: _set_run(row, RunStatus.COMPLETED),
+    ev.RunAbandoned: lambda row, e: _set_run(row, RunStatus.ABANDONED),
+}

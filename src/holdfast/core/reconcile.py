@@ -1,0 +1,87 @@
+"""What recovery concludes from the evidence: the journal's state against what git and the process table show.
+
+Pure and idempotent: reconciling again, with the events applied, yields nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core import events as ev
+from holdfast.core.facts import BranchFacts, Facts, Landing, Presence
+from holdfast.core.projection import TaskRow
+from holdfast.core.state import RunState
+from holdfast.core.status import StageStatus, TaskStatus
+
+
+def reconcile(state: RunState, facts: Facts) -> list[ev.AnyEvent]:
+    """Return the events that bring the state in line with the facts. Git stands above the journal."""
+    return [
+        *_landings(state, facts.branch),
+        *_tip(state, facts.branch),
+        *_tasks_in_flight(state, facts),
+        *_gates_in_flight(state),
+    ]
+
+
+def _landings(state: RunState, branch: BranchFacts) -> Iterator[ev.AnyEvent]:
+    proved = {landing.task for landing in branch.landings}
+    for name, task in state.tasks.items():
+        if task.status is TaskStatus.COMPLETED and name not in proved:
+            yield ev.LandingVanished(task=name, commit=task.merge_commit)
+    for landing in _unrecorded(state, branch):
+        yield ev.TaskLanded(
+            task=landing.task, attempt=landing.attempt, commit=landing.commit, head=landing.head
+        )
+
+
+def _unrecorded(state: RunState, branch: BranchFacts) -> list[Landing]:
+    rows = state.tasks
+    return [
+        landing
+        for landing in branch.landings
+        if landing.task in rows and rows[landing.task].status is not TaskStatus.COMPLETED
+    ]
+
+
+def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.AnyEvent]:
+    """The branch may be ahead of the last landing (somebody committed on it) or behind (somebody reset it)."""
+    unrecorded = _unrecorded(state, branch)
+    known = unrecorded[-1].commit if unrecorded else state.row.tip
+    if branch.tip and branch.tip != known:
+        yield ev.BranchMoved(commit=branch.tip)
+
+
+def _tasks_in_flight(state: RunState, facts: Facts) -> Iterator[ev.AnyEvent]:
+    landed = {landing.task for landing in facts.branch.landings}
+    for task in [*state.active.values(), *state.landing.values()]:
+        if task.id not in landed:
+            yield from _task_in_flight(task, facts)
+
+
+def _task_in_flight(task: TaskRow, facts: Facts) -> Iterator[ev.AnyEvent]:
+    if task.status is TaskStatus.MERGING:
+        yield ev.LandingInterrupted(task=task.id, attempt=task.attempt)
+    elif task.status is TaskStatus.VERIFYING and task.head in facts.missing_commits:
+        yield ev.AttemptLost(task=task.id, attempt=task.attempt)
+    elif task.status is TaskStatus.VERIFYING and task.checking:
+        yield ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
+    elif task.status is TaskStatus.RUNNING and _is_lost(task, facts):
+        yield ev.AttemptLost(task=task.id, attempt=task.attempt, carry=task.wip)
+
+
+def _is_lost(task: TaskRow, facts: Facts) -> bool:
+    sighting = facts.sightings.get(task.id)
+    return sighting is not None and sighting.presence is Presence.LOST
+
+
+def _gates_in_flight(state: RunState) -> Iterator[ev.AnyEvent]:
+    """A gate that was being checked, or that failed before, is checked again."""
+    for name in state.current_stages:
+        stage = state.stage(name)
+        if stage.status is StageStatus.OPENING:
+            yield ev.StageGateReset(stage=name, gate="entry")
+        elif stage.status is StageStatus.CLOSING:
+            yield ev.StageGateReset(stage=name, gate="exit")
+        elif stage.status is StageStatus.BLOCKED:
+            yield ev.StageGateReset(stage=name, gate=stage.gate)

@@ -1,0 +1,45 @@
+"""When a task that failed is tried again, and when it is given up. A decision is a value; others carry it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.core.events import AttemptKind, FailureKind
+from holdfast.core.plan import Limits
+from holdfast.core.projection import TaskRow
+
+LOSSES_PER_ATTEMPT = 3
+"""A crash costs no attempt, yet a task that takes the machine down every time must end some day."""
+_DELAY_MAX_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryDecision:
+    """Try again once the run's clock reaches `not_before`, or give up for `give_up`, a sentence."""
+
+    not_before: float = 0.0
+    give_up: str = ""
+
+
+def delay_after(failure: FailureKind, charged: int, base_s: float) -> float:
+    """Return how long to wait before the next attempt. Only trouble of the machine is worth waiting out:
+    an agent's own failure is best mended at once, while everything it did is still true."""
+    if failure is not FailureKind.ENVIRONMENT:
+        return 0.0
+    return min(base_s * 2.0 ** (charged - 1), _DELAY_MAX_S)
+
+
+def decide_retry(task: TaskRow, limits: Limits) -> RetryDecision:
+    """Say what becomes of a task that is not being worked on."""
+    if task.charged >= limits.attempts:
+        return RetryDecision(give_up=f"failed {task.charged} times; last: {task.error}")
+    if task.lost >= limits.attempts * LOSSES_PER_ATTEMPT:
+        return RetryDecision(give_up=f"its agent was lost to a crash {task.lost} times")
+    return RetryDecision(not_before=task.not_before)
+
+
+def kind_of_next_attempt(task: TaskRow) -> AttemptKind:
+    """Say what the next agent is asked for, from what the last one left."""
+    if task.conflict_onto:
+        return AttemptKind.CONFLICT
+    return AttemptKind.FIX if task.carry else AttemptKind.IMPLEMENTATION

@@ -1,0 +1,245 @@
+"""The state of a run: a fold over its events, with indexes that keep every decision cheap.
+
+`apply` is the only way state changes. What is stored (`RunRow`, `TaskRow`) lives in `projection.py`; the queues
+here are derived from it and never stored. The law of task statuses is the table in `status.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Any
+
+from holdfast.core import events as ev
+from holdfast.core.errors import IllegalEventError
+from holdfast.core.folds import RUN_FOLDS, TASK_FOLDS, first_row
+from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.projection import RunRow, StageRow, TaskRow
+from holdfast.core.status import (
+    TASK_IS_SETTLED,
+    TRANSITIONS,
+    StageStatus,
+    TaskStatus,
+)
+
+_IN_WORKSPACE = frozenset({TaskStatus.RUNNING, TaskStatus.VERIFYING})
+
+
+class RunState:
+    """One run in memory. Cost per event does not depend on how many tasks are finished."""
+
+    def __init__(self, plan: Plan, row: RunRow, tasks: Iterable[TaskRow] = ()) -> None:
+        self.plan = plan
+        self.row = row
+        self.jobs = plan.limits.jobs
+        self.only: frozenset[str] | None = None
+        self.specs: dict[str, Task] = {}
+        self.stage_of: dict[str, str] = {}
+        self.stages: dict[str, Stage] = {stage.id: stage for stage in plan.stages}
+        self.order: dict[str, int] = {}
+        self.names: list[str] = []
+        self.tasks: dict[str, TaskRow] = {}
+        self.changed: dict[str, TaskRow] = {}
+        self._index_plan()
+        for task in tasks:
+            self.tasks[task.id] = task
+        self._index_state()
+
+    def _index_plan(self) -> None:
+        self.dependents: dict[str, list[str]] = {}
+        for stage, task in self.plan.tasks():
+            self.order[task.id] = len(self.names)
+            self.names.append(task.id)
+            self.specs[task.id] = task
+            self.stage_of[task.id] = stage.id
+            self.tasks[task.id] = TaskRow(id=task.id)
+            for need in task.needs:
+                self.dependents.setdefault(need, []).append(task.id)
+        for stage in self.plan.stages:
+            self.row.stages.setdefault(stage.id, StageRow(id=stage.id))
+
+    def _index_state(self) -> None:
+        """Build every queue from the rows; the same queues that `apply` keeps up to date."""
+        self.active: dict[str, TaskRow] = {}
+        self.unchecked: dict[str, TaskRow] = {}
+        self.failed: dict[str, TaskRow] = {}
+        self.landing: dict[str, TaskRow] = {}
+        self.merge_queue: list[tuple[int, str]] = []
+        self.ready: dict[str, list[int]] = {stage.id: [] for stage in self.plan.stages}
+        self.waits: dict[str, int] = {}
+        self.unsettled: dict[str, int] = {stage.id: 0 for stage in self.plan.stages}
+        self.abandoned: dict[str, int] = {stage.id: 0 for stage in self.plan.stages}
+        self.settled_count = 0
+        self._index_stages()
+        for name, task in self.tasks.items():
+            needs = self.specs[name].needs
+            self.waits[name] = sum(self.tasks[need].status not in TASK_IS_SETTLED for need in needs)
+            self.unsettled[self.stage_of[name]] += 1
+            self._enter(task)
+
+    # -- what may be asked ----------------------------------------------------------------------------------
+
+    def stage(self, stage: str) -> StageRow:
+        """Return the row of a stage."""
+        return self.row.stages[stage]
+
+    def checks_of(self, task: str) -> tuple[str, ...]:
+        """Return the commands that verify a task, the plan's own first."""
+        return self.plan.verify + self.specs[task].verify
+
+    def is_startable(self, task: TaskRow) -> bool:
+        """Tell whether an attempt at the task may begin: its stage is open and its needs are met."""
+        open_now = self.row.stages[self.stage_of[task.id]].status is StageStatus.RUNNING
+        return open_now and self.waits[task.id] == 0
+
+    def take_changed(self) -> list[TaskRow]:
+        """Return the rows that events changed since the last call: what the journal must store."""
+        changed = list(self.changed.values())
+        self.changed.clear()
+        return changed
+
+    # -- applying events ------------------------------------------------------------------------------------
+
+    def apply(self, event: ev.AnyEvent) -> None:
+        """Change the state by one event; raise IllegalEventError, changing nothing, if it may not happen now."""
+        kind = type(event)
+        allowed = TRANSITIONS.get(kind)
+        if allowed is None:
+            RUN_FOLDS[kind](self.row, event)
+            if kind is ev.StageClosed:
+                self._index_stages()
+            return
+        task = self.tasks.get(event.task)  # type: ignore[union-attr]
+        if task is None or task.status not in allowed:
+            standing = "is not in the plan" if task is None else f"is {task.status}"
+            raise IllegalEventError(f"{kind.__name__}: task {event.task} {standing}")  # type: ignore[union-attr]
+        _refuse_stale(task, event)
+        if kind is ev.AttemptStarted and not self.is_startable(task):
+            raise IllegalEventError(f"AttemptStarted: the needs of task {task.id} are not met")
+        self._leave(task)
+        task.status = allowed[task.status]
+        TASK_FOLDS[kind](self.row, self.plan.limits, task, event)
+        self._enter(task)
+        self.changed[task.id] = task
+
+    def _leave(self, task: TaskRow) -> None:
+        name, status = task.id, task.status
+        if status in _IN_WORKSPACE:
+            del self.active[name]
+            self.unchecked.pop(name, None)
+        elif status is TaskStatus.MERGING:
+            del self.landing[name]
+        elif status is TaskStatus.FAILED:
+            del self.failed[name]
+        elif status is TaskStatus.ABANDONED:
+            self.abandoned[self.stage_of[name]] -= 1
+        elif status in TASK_IS_SETTLED:
+            self._unsettle(name)
+
+    def _enter(self, task: TaskRow) -> None:
+        name, status = task.id, task.status
+        if status in _IN_WORKSPACE:
+            self.active[name] = task
+            if status is TaskStatus.VERIFYING and not task.checking:
+                self.unchecked[name] = task
+        elif status is TaskStatus.VERIFIED:
+            heappush(self.merge_queue, (task.queued, name))
+        elif status is TaskStatus.MERGING:
+            self.landing[name] = task
+        elif status is TaskStatus.FAILED:
+            self.failed[name] = task
+        elif status is TaskStatus.ABANDONED:
+            self.abandoned[self.stage_of[name]] += 1
+        elif status in TASK_IS_SETTLED:
+            self._settle(name)
+        elif status is TaskStatus.PENDING and self.waits[name] == 0:
+            self._push_ready(name)
+
+    def _settle(self, name: str) -> None:
+        self.unsettled[self.stage_of[name]] -= 1
+        self.settled_count += 1
+        for dependent in self.dependents.get(name, ()):
+            if dependent not in self.waits:
+                continue  # Still indexing: the dependent counts its own needs when its turn comes.
+            self.waits[dependent] -= 1
+            if self.waits[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
+                self._push_ready(dependent)
+
+    def _unsettle(self, name: str) -> None:
+        self.unsettled[self.stage_of[name]] += 1
+        self.settled_count -= 1
+        for dependent in self.dependents.get(name, ()):
+            self.waits[dependent] += 1
+
+    # -- the queues that decisions read ---------------------------------------------------------------------
+
+    def restrict(self, only: frozenset[str]) -> None:
+        """Start attempts at these tasks only; the rest of the run stays as it is."""
+        self.only = only
+        self.ready = {stage: [i for i in heap if self.names[i] in only] for stage, heap in self.ready.items()}
+
+    def ready_tasks(self, stage: str, most: int) -> list[TaskRow]:
+        """Return up to `most` tasks of a stage that may start, in plan order; drop entries gone stale."""
+        heap = self.ready[stage]
+        chosen: dict[int, TaskRow] = {}
+        while heap and len(chosen) < most:
+            index = heappop(heap)
+            task = self.tasks[self.names[index]]
+            if task.status is TaskStatus.PENDING and self.waits[task.id] == 0:
+                chosen[index] = task
+        for index in chosen:
+            heappush(heap, index)
+        return list(chosen.values())
+
+    def next_to_land(self, most: int) -> list[TaskRow]:
+        """Return up to `most` verified tasks in the order in which they were verified; drop stale entries."""
+        chosen: dict[str, TaskRow] = {}
+        while self.merge_queue and len(chosen) < most:
+            queued, name = heappop(self.merge_queue)
+            task = self.tasks[name]
+            if task.status is TaskStatus.VERIFIED and task.queued == queued:
+                chosen[name] = task
+        for task in chosen.values():
+            heappush(self.merge_queue, (task.queued, task.id))
+        return list(chosen.values())
+
+    def _push_ready(self, name: str) -> None:
+        if self.only is None or name in self.only:
+            heappush(self.ready[self.stage_of[name]], self.order[name])
+
+    def _index_stages(self) -> None:
+        """Recompute which stages are in play: not complete, and everything they need is."""
+        stages = self.row.stages
+        done = {name for name, row in stages.items() if row.status is StageStatus.COMPLETED}
+        self.current_stages = {
+            stage.id: None
+            for stage in self.plan.stages
+            if stage.id not in done and done.issuperset(stage.needs)
+        }
+
+
+def _refuse_stale(task: TaskRow, event: Any) -> None:
+    """Refuse what an earlier attempt says: only the newest attempt, with its token, may change its task."""
+    attempt = getattr(event, "attempt", None)
+    if attempt is None or type(event) is ev.TaskLanded:
+        return
+    expected = task.attempt + 1 if type(event) is ev.AttemptStarted else task.attempt
+    if attempt != expected:
+        raise IllegalEventError(
+            f"{type(event).__name__}: task {task.id} is at attempt {task.attempt}, not {attempt}"
+        )
+    token = getattr(event, "token", task.token)
+    if token != task.token and type(event) is not ev.AttemptStarted:
+        raise IllegalEventError(f"{type(event).__name__}: the token is not that of task {task.id}'s attempt")
+
+
+def replay(plan: Plan, events: Iterable[ev.AnyEvent]) -> RunState:
+    """Fold a run's whole history. What the journal stores beside the events must equal this."""
+    remaining = iter(events)
+    first = next(remaining, None)
+    if not isinstance(first, ev.RunStarted):
+        raise IllegalEventError("a run's history begins with RunStarted")
+    state = RunState(plan, first_row(first))
+    for event in remaining:
+        state.apply(event)
+    return state
