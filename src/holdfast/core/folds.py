@@ -35,6 +35,7 @@ def _attempt_started(row: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
     task.token = event.token
     task.slot = event.slot
     task.start = event.start
+    task.base = task.base or event.start
     task.reason = event.reason
     task.checking = False
     task.head = task.tree = task.wip = task.prepared = task.error = ""

@@ -40,6 +40,7 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     lost: int = 0
     token: str = ""
     slot: int = -1
+    base: str = ""
     start: str = ""
     reason: AttemptKind = AttemptKind.IMPLEMENTATION
     head: str = ""
