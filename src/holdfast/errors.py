@@ -29,6 +29,11 @@ class HoldfastError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def out_of_space(self) -> bool:
+        """Whether a full disk is behind it: the machine's trouble, which no retry mends."""
+        return "No space left on device" in f"{self.message} {self.hint}"
+
 
 class PlanError(HoldfastError):
     """The plan file is wrong; the message names file, line, field and fix."""

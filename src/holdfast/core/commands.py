@@ -76,3 +76,20 @@ def intents(command: Command, token: str) -> list[ev.AnyEvent]:
                     task=task, attempt=attempt, token=token, slot=slot, start=start, reason=reason
                 )
             ]
+
+
+def put_back(command: Command) -> list[ev.AnyEvent]:
+    """Return the events that undo a command's intent when the shell could not carry it out."""
+    match command:
+        case StartAttempt(task=task, attempt=attempt):
+            return [ev.AttemptLost(task=task, attempt=attempt, cause="stop")]
+        case CheckTask(task, attempt):
+            return [ev.ChecksInterrupted(task=task, attempt=attempt)]
+        case LandTasks(tasks):
+            return [ev.LandingInterrupted(task=task, attempt=attempt) for task, attempt in tasks]
+        case OpenStage(stage):
+            return [ev.StageGateReset(stage=stage, gate="entry")]
+        case CloseStage(stage):
+            return [ev.StageGateReset(stage=stage, gate="exit")]
+        case Record():
+            return []

@@ -25,8 +25,10 @@ def decide(state: RunState, now: float) -> list[Command]:
     if state.row.status is not RunStatus.RUNNING:
         return []
     if state.row.stopping:
-        return [] if _in_flight(state) else [Record(ev.RunStopped())]
-    commands: list[Command] = [*_checks(state), *_landings(state), *_abandonments(state)]
+        return [] if _in_flight(state) else [Record(_stopped(state))]
+    if given_up := list(_abandonments(state)):
+        return given_up  # First of all: what else may start depends on it.
+    commands: list[Command] = [*_checks(state), *_landings(state)]
     if not state.row.pausing:
         commands += _stage_moves(state)
         commands += _attempts(state, now)
@@ -43,7 +45,8 @@ def next_wake(state: RunState) -> float | None:
 
 
 def _in_flight(state: RunState) -> bool:
-    if state.active or state.landing:
+    """Tell whether an effect is under way. Work that waits for its checks is at rest until they start."""
+    if len(state.active) > len(state.unchecked) or state.landing:
         return True
     gates = (StageStatus.OPENING, StageStatus.CLOSING)
     return any(state.stage(stage).status in gates for stage in state.current_stages)
@@ -70,7 +73,9 @@ def _landings(state: RunState) -> Iterator[Command]:
 
 
 def _abandonments(state: RunState) -> Iterator[Command]:
-    for task in state.failed.values():
+    """Failed or lost too often. A lost task waits among the new ones: it is judged when its turn comes."""
+    lost = (task for stage in state.current_stages for task in state.ready_tasks(stage, state.jobs))
+    for task in (*state.failed.values(), *lost):
         decision = decide_retry(task, state.plan.limits)
         if decision.give_up:
             yield Record(ev.TaskAbandoned(task=task.id, error=decision.give_up))
@@ -112,6 +117,7 @@ def _may_start(state: RunState, task: TaskRow) -> bool:
     wanted = state.only is None or task.id in state.only
     return (
         wanted
+        and state.has_all_it_needs(task)
         and _takes_work(state, state.stage_of[task.id])
         and not decide_retry(task, state.plan.limits).give_up
     )
@@ -122,6 +128,10 @@ def _takes_work(state: RunState, stage: str) -> bool:
     if state.stage(stage).status is not StageStatus.RUNNING:
         return False
     return state.abandoned[stage] == 0 or state.plan.limits.keep_going
+
+
+def _stopped(state: RunState) -> ev.AnyEvent:
+    return ev.RunBlocked(reason=state.row.reason) if state.row.reason else ev.RunStopped()
 
 
 def _ending(state: RunState) -> ev.AnyEvent:

@@ -287,7 +287,9 @@ class PauseRequested(Event, frozen=True, tag=True):
 
 
 class StopRequested(Event, frozen=True, tag=True):
-    """Nothing new starts and running agents are stopped, their work kept."""
+    """Nothing new starts and running agents are stopped, their work kept. `blocked_by` says why, if not the user."""
+
+    blocked_by: str = ""
 
 
 class RunPaused(Event, frozen=True, tag=True):

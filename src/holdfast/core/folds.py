@@ -63,7 +63,9 @@ def _fail(task: TaskRow, kind: ev.FailureKind, error: str, detail: str, check: s
 
 def _attempt_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
     _fail(task, event.failure, event.error, event.detail)
-    task.carry = event.carry or task.carry
+    # A resolution that dropped a side is no ground to build on: the next agent sees the conflict again.
+    lost_side = event.failure is ev.FailureKind.SIDE_LOST
+    task.carry = task.conflict if lost_side else event.carry or task.carry
     task.worked_s += event.duration_s
     delay = delay_after(event.failure, task.charged, limits.retry_delay_s)
     row.clock = max(row.clock, event.clock)
@@ -104,7 +106,7 @@ def _merge_prepared(row: RunRow, limits: Limits, task: TaskRow, event: ev.MergeP
 def _merge_conflicted(row: RunRow, limits: Limits, task: TaskRow, event: ev.MergeConflicted) -> None:
     _fail(task, ev.FailureKind.CONFLICT, "the work does not merge cleanly", event.detail)
     task.carry = event.carry
-    task.conflict_onto = event.onto
+    task.conflict = event.carry
     task.conflict_files = event.files
 
 
@@ -118,11 +120,11 @@ def _landing_interrupted(row: RunRow, limits: Limits, task: TaskRow, event: ev.L
 
 
 def _task_landed(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLanded) -> None:
-    task.attempt = event.attempt
+    task.attempt = max(task.attempt, event.attempt)  # Numbers name launches: none is ever given out twice.
     task.merge_commit, task.head = event.commit, event.head
     task.slot = -1
     task.checking = False
-    task.carry = task.prepared = task.error = task.conflict_onto = ""
+    task.carry = task.prepared = task.error = task.conflict = ""
     task.conflict_files = ()
     row.tip = event.commit
 
@@ -185,9 +187,10 @@ def _set_run(row: RunRow, status: RunStatus, reason: str = "") -> None:
 
 
 def _move_stage(row: RunRow, stage: str, allowed: tuple[StageStatus, ...], to: StageStatus) -> None:
-    at = row.stages[stage]
-    if at.status not in allowed:
-        raise IllegalEventError(f"stage {stage} is {at.status} and cannot become {to}")
+    at = row.stages.get(stage)
+    if at is None or at.status not in allowed:
+        standing = "is not in the plan" if at is None else f"is {at.status}"
+        raise IllegalEventError(f"stage {stage} {standing} and cannot become {to}")
     at.status = to
     at.error = at.detail = ""
 
@@ -218,6 +221,7 @@ def _pause_requested(row: RunRow, event: ev.PauseRequested) -> None:
 
 def _stop_requested(row: RunRow, event: ev.StopRequested) -> None:
     row.stopping = True
+    row.reason = event.blocked_by
 
 
 _GATE = {

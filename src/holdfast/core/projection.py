@@ -48,7 +48,7 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     summary: str = ""
     carry: str = ""
     wip: str = ""
-    conflict_onto: str = ""
+    conflict: str = ""
     conflict_files: tuple[str, ...] = ()
     checking: bool = False
     queued: int = 0

@@ -13,6 +13,11 @@ LOSSES_PER_ATTEMPT = 3
 _DELAY_MAX_S = 60.0
 
 
+def losses_allowed(limits: Limits) -> int:
+    """Return how often an attempt at one task may be lost to a crash before the task is given up."""
+    return limits.attempts * LOSSES_PER_ATTEMPT
+
+
 @dataclass(frozen=True, slots=True)
 class RetryDecision:
     """Try again once the run's clock reaches `not_before`, or give up for `give_up`, a sentence."""
@@ -33,13 +38,13 @@ def decide_retry(task: TaskRow, limits: Limits) -> RetryDecision:
     """Say what becomes of a task that is not being worked on."""
     if task.charged >= limits.attempts:
         return RetryDecision(give_up=f"failed {task.charged} times; last: {task.error}")
-    if task.lost >= limits.attempts * LOSSES_PER_ATTEMPT:
+    if task.lost >= losses_allowed(limits):
         return RetryDecision(give_up=f"its agent was lost to a crash {task.lost} times")
     return RetryDecision(not_before=task.not_before)
 
 
 def kind_of_next_attempt(task: TaskRow) -> AttemptKind:
     """Say what the next agent is asked for, from what the last one left."""
-    if task.conflict_onto:
+    if task.conflict and task.carry == task.conflict:
         return AttemptKind.CONFLICT
     return AttemptKind.FIX if task.carry else AttemptKind.IMPLEMENTATION

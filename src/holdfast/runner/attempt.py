@@ -1,0 +1,149 @@
+"""One attempt, from an empty workspace to a commit or a recorded failure."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Literal
+
+from holdfast.agents.command import Placeholders, invoke_task
+from holdfast.agents.presets import find_agent
+from holdfast.core import events as ev
+from holdfast.core import ids
+from holdfast.core.brief import BriefFacts, build_brief
+from holdfast.core.facts import Presence, Sighting
+from holdfast.core.projection import TaskRow
+from holdfast.errors import HoldfastError
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.repo.capture import snapshot
+from holdfast.repo.landing import trailers
+from holdfast.runner.checks import wait_or_stop
+from holdfast.runner.collect import collect
+from holdfast.runner.environment import attempt_environment
+from holdfast.runner.workshop import Workshop
+
+SNAPSHOT_INTERVAL_S = 30.0
+_DIFF_BYTES = 32_000
+
+
+async def carry_out(shop: Workshop, name: str) -> list[ev.AnyEvent]:
+    """See the present attempt of a task through, whoever began it.
+
+    Never launched: it is launched. Alive: it is watched. Ended: it is collected. Lost: its work is kept.
+    """
+    task = shop.state.tasks[name]
+    try:
+        if shop.fleet.inspect(shop.agent_key(task)).presence is Presence.UNKNOWN:
+            await _launch(shop, task)
+        sighting = await _watch(shop, task)
+        if shop.stopping.is_set():
+            return [await asyncio.to_thread(_set_aside, shop, task, "stop")]
+        if sighting.exit is None:
+            await shop.fleet.sweep(shop.run, _alive_agents(shop, besides=task))
+            return [await asyncio.to_thread(_set_aside, shop, task, "crash")]
+        return await asyncio.to_thread(collect, shop, task, sighting.exit)
+    except HoldfastError as error:
+        if error.out_of_space:
+            raise
+        return [_environment_failure(shop, task, error)]
+
+
+async def _launch(shop: Workshop, task: TaskRow) -> None:
+    """Prepare the workspace and start the agent. If a dead runner got half-way here, it is all done again."""
+    workspace = await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.start)
+    shop.intact.add((task.id, task.attempt))
+    brief = await asyncio.to_thread(_write_brief, shop, task)
+    await shop.fleet.launch(_spec(shop, task, workspace, brief))
+
+
+def _write_brief(shop: Workshop, task: TaskRow) -> Path:
+    folder = shop.directory.attempts / task.id / str(task.attempt)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "brief.md"
+    path.write_text(build_brief(shop.state, task, _earlier_work(shop, task)))
+    return path
+
+
+def _earlier_work(shop: Workshop, task: TaskRow) -> BriefFacts:
+    if task.start == task.base:
+        return BriefFacts()
+    return BriefFacts(
+        earlier_diff=shop.repo.diff(task.base, task.start, _DIFF_BYTES),
+        earlier_files=shop.repo.changed_files(task.base, task.start),
+    )
+
+
+def _spec(shop: Workshop, task: TaskRow, workspace: Path, brief: Path) -> LaunchSpec:
+    plan, spec = shop.state.plan, shop.state.specs[task.id]
+    values = Placeholders(
+        brief_path=str(brief),
+        brief_text=brief.read_text(),
+        workspace=str(workspace),
+        task=task.id,
+        attempt=task.attempt,
+        run=shop.run,
+    )
+    invocation = invoke_task(spec, find_agent(spec.agent or plan.agent, plan.agents), values)
+    env = attempt_environment(workspace, shop.run, task.id, task.attempt, brief)
+    return LaunchSpec(
+        key=shop.agent_key(task),
+        token=task.token,
+        argv=invocation.argv,
+        cwd=workspace,
+        env=env | invocation.env,
+        stdin=brief if invocation.stdin_brief else None,
+        timeout_s=plan.limits.timeout_s if spec.timeout_s is None else spec.timeout_s,
+        stall_s=plan.limits.stall_s if spec.stall_s is None else spec.stall_s,
+    )
+
+
+def _alive_agents(shop: Workshop, besides: TaskRow) -> frozenset[LaunchKey]:
+    """Return the keys that a sweep must leave alone while one attempt's leftovers are ended."""
+    lost = shop.agent_key(besides)
+    return frozenset(key for key in shop.fleet.adopt(shop.run) if key != lost)
+
+
+async def _watch(shop: Workshop, task: TaskRow) -> Sighting:
+    """Wait for the agent, saving its unfinished work every now and then."""
+    key = shop.agent_key(task)
+    while True:
+        try:
+            return await wait_or_stop(shop, key, SNAPSHOT_INTERVAL_S)
+        except TimeoutError:
+            commit = await asyncio.to_thread(save_wip, shop, task)
+            if commit and commit != task.wip:
+                await shop.record([ev.WipSaved(task=task.id, attempt=task.attempt, commit=commit)])
+
+
+def save_wip(shop: Workshop, task: TaskRow) -> str:
+    """Commit what the workspace holds to the task's WIP ref; return the newest snapshot, or "" if there is none.
+
+    Repeating it without a change in the workspace makes no new commit. A workspace that cannot be read, because
+    the agent removed or broke it, leaves the snapshots taken before.
+    """
+    message = f"WIP {task.id}, attempt {task.attempt}\n\n{trailers(shop.run, task.id, task.attempt)}"
+    try:
+        taken = snapshot(
+            shop.repo, shop.workspaces.get(str(task.slot)), ids.wip_ref(shop.run, task.id), message
+        )
+    except HoldfastError:
+        taken = ""
+    return taken or task.wip
+
+
+def _set_aside(shop: Workshop, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.AnyEvent:
+    """Keep the work of an attempt that will not finish."""
+    return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=save_wip(shop, task), cause=cause)
+
+
+def _environment_failure(shop: Workshop, task: TaskRow, error: HoldfastError) -> ev.AnyEvent:
+    return ev.AttemptFailed(
+        task=task.id,
+        attempt=task.attempt,
+        token=task.token,
+        failure=ev.FailureKind.ENVIRONMENT,
+        error=error.message,
+        detail=error.hint,
+        carry=task.wip,
+        clock=shop.clock(),
+    )

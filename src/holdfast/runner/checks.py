@@ -1,0 +1,114 @@
+"""Running check commands: one supervised process each, in order, until one fails."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core import events as ev
+from holdfast.core.brief import clip
+from holdfast.core.commands import CheckTask
+from holdfast.core.facts import ExitReason, Sighting
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.runner.environment import attempt_environment
+from holdfast.runner.workshop import Workshop
+
+_OUTPUT_CHARS = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class FailedCheck:
+    """The first check that did not hold, with what it printed."""
+
+    command: str
+    error: str
+    output: str
+
+
+class ChecksCutShort(Exception):  # noqa: N818 - it is not an error: the user asked for a stop
+    """A stop arrived while checks were running; they will run again."""
+
+
+async def run_checks(
+    shop: Workshop, commands: tuple[str, ...], where: Path, *, owner: str, attempt: int, label: str
+) -> FailedCheck | None:
+    """Run each command in `where`; return the first that fails, or None. If they ran before, they run again."""
+    for command in commands:
+        key = shop.check_key(owner, attempt, label)
+        sighting = await _supervise(shop, key, command, where)
+        if shop.stopping.is_set() and (sighting.exit is None or sighting.exit.reason is ExitReason.CANCELLED):
+            raise ChecksCutShort
+        failed = _judge(shop, key, command, sighting)
+        if failed is not None:
+            return failed
+    return None
+
+
+async def check_task(shop: Workshop, command: CheckTask) -> list[ev.AnyEvent]:
+    """Verify what an attempt produced, in its own workspace."""
+    task = shop.state.tasks[command.task]
+    if (task.id, task.attempt) not in shop.intact:
+        # Another runner was interrupted here: what its checks left behind must not influence ours.
+        await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.head)
+        shop.intact.add((task.id, task.attempt))
+    checks = shop.state.checks_of(task.id)
+    try:
+        failed = await run_checks(
+            shop, checks, shop.slot_path(task), owner=task.id, attempt=task.attempt, label="check"
+        )
+    except ChecksCutShort:
+        return [ev.ChecksInterrupted(task=task.id, attempt=task.attempt)]
+    if failed is None:
+        return [ev.ChecksPassed(task=task.id, attempt=task.attempt)]
+    return [
+        ev.ChecksFailed(
+            task=task.id, attempt=task.attempt, check=failed.command, error=failed.error, detail=failed.output
+        )
+    ]
+
+
+async def _supervise(shop: Workshop, key: LaunchKey, command: str, where: Path) -> Sighting:
+    """Start one check and wait for it, or for a stop."""
+    spec = LaunchSpec(
+        key=key,
+        token=f"{key.run}.{key.owner}.{key.attempt}.{key.step}",
+        argv=("/bin/sh", "-c", command),
+        cwd=where,
+        env=attempt_environment(where, key.run, key.owner, key.attempt, None),
+        timeout_s=shop.state.plan.limits.check_timeout_s,
+    )
+    await shop.fleet.launch(spec)
+    return await wait_or_stop(shop, key)
+
+
+async def wait_or_stop(shop: Workshop, key: LaunchKey, timeout_s: float | None = None) -> Sighting:
+    """Wait until the launch is over, cancelling it when a stop is asked for. TimeoutError after `timeout_s`."""
+    ended = asyncio.ensure_future(shop.fleet.wait(key))
+    stop = asyncio.ensure_future(shop.stopping.wait())
+    try:
+        done, _ = await asyncio.wait({ended, stop}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if ended in done:
+            return ended.result()
+        if stop in done:
+            return await shop.fleet.cancel(key)
+        raise TimeoutError
+    finally:
+        for waiter in (ended, stop):
+            waiter.cancel()
+
+
+def _judge(shop: Workshop, key: LaunchKey, command: str, sighting: Sighting) -> FailedCheck | None:
+    output = clip(shop.fleet.logs(key).decode(errors="replace"), _OUTPUT_CHARS)
+    if sighting.exit is None:
+        return FailedCheck(command, "the check's process was lost", output)
+    match sighting.exit.reason:
+        case ExitReason.EXITED if sighting.exit.code == 0:
+            return None
+        case ExitReason.EXITED:
+            return FailedCheck(command, f"`{command}` exited with {sighting.exit.code}", output)
+        case ExitReason.TIMEOUT:
+            limit = shop.state.plan.limits.check_timeout_s
+            return FailedCheck(command, f"`{command}` took longer than {limit:g} s", output)
+        case _:
+            return FailedCheck(command, f"`{command}`: {sighting.exit.error or sighting.exit.reason}", output)

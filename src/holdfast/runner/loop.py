@@ -1,0 +1,255 @@
+"""The loop of a live run: decide, append, act, append. Driven by results, requests and timers, never by polling.
+
+All events of one turn, results and new intents alike, are one append and one sync.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from holdfast.core import events as ev
+from holdfast.core.commands import (
+    CheckTask,
+    CloseStage,
+    Command,
+    LandTasks,
+    OpenStage,
+    StartAttempt,
+    intents,
+    put_back,
+)
+from holdfast.core.decide import decide, next_wake
+from holdfast.core.errors import IllegalEventError
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.journal.lease import Holder, holder
+from holdfast.runner.attempt import carry_out
+from holdfast.runner.checks import check_task
+from holdfast.runner.gates import check_gate
+from holdfast.runner.intrusions import Watchman
+from holdfast.runner.landing import land_tasks
+from holdfast.runner.recovery import take_over
+from holdfast.runner.requests import open_bell, pending_requests
+from holdfast.runner.trouble import OvertakenError, guarded
+from holdfast.runner.workshop import Workshop
+
+Observer = Callable[[Sequence[ev.AnyEvent], RunState], None]
+Effect = Coroutine[Any, Any, list[ev.AnyEvent]]
+_Delivery = tuple[Sequence[ev.AnyEvent], "asyncio.Future[None] | None"]
+
+
+class RunLoop:
+    """One runner's turn at a run. It owns the run's lease for as long as it lives."""
+
+    def __init__(self, shop: Workshop, observer: Observer) -> None:
+        self._shop = shop
+        self._observer = observer
+        self._watchman = Watchman(shop)
+        self._inbox: list[_Delivery] = []
+        self._woken = asyncio.Event()
+        self._effects: set[asyncio.Task[None]] = set()
+        self._spool: list[Path] = []
+        self._failure: BaseException | None = None
+        shop.record = self._record
+
+    async def run(self) -> RunStatus:
+        """Carry the run on until it rests. Raises what stopped us when the run could not be left at rest."""
+        attached = self._attach()
+        self._commit([attached, *await take_over(self._shop)])
+        await self._watchman.begin()
+        for task in list(self._shop.state.active.values()):
+            if task.status is TaskStatus.RUNNING:
+                self._act(StartAttempt(task.id, task.attempt, task.slot, task.start, task.reason))
+        with _Doorbell(self._shop, self._read_requests, self._ask_to_stop):
+            self._read_requests()
+            while self._shop.state.row.status is RunStatus.RUNNING:
+                self._turn()
+                await self._wait()
+            await self._settle()
+        return self._shop.state.row.status
+
+    def _attach(self) -> ev.AnyEvent:
+        us = holder(self._shop.lease.path) or Holder()
+        event = ev.RunnerAttached(epoch=self._shop.epoch, pid=us.pid, host=us.host, boot_id=us.boot_id)
+        self._shop.state.apply(event)
+        return event
+
+    # -- one turn -------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        """Take in what arrived, decide until nothing is left to decide, write it all down, then act."""
+        deliveries, self._inbox = self._inbox, []
+        events: list[ev.AnyEvent] = []
+        answers = [(waiter, self._accept(arrived, events)) for arrived, waiter in deliveries]
+        commands = self._decide(events)
+        self._commit(events)
+        for waiter, refused in answers:
+            _answer(waiter, refused)
+        if self._shop.state.row.stopping:
+            self._shop.stopping.set()
+        for command in commands:
+            self._act(command)
+
+    def _accept(self, arrived: Sequence[ev.AnyEvent], events: list[ev.AnyEvent]) -> IllegalEventError | None:
+        """Apply results, leaving out what may no longer happen: an old attempt's word changes nothing."""
+        refused = None
+        for event in arrived:
+            try:
+                self._shop.state.apply(event)
+            except IllegalEventError as error:
+                refused = error
+            else:
+                events.append(event)
+        return refused
+
+    def _decide(self, events: list[ev.AnyEvent]) -> list[Command]:
+        state, effects = self._shop.state, []
+        while commands := decide(state, self._shop.clock()):
+            for command in commands:
+                for event in intents(command, secrets.token_hex(16)):
+                    state.apply(event)
+                    events.append(event)
+                effects.append(command)
+        return effects
+
+    def _commit(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Make a turn durable. If this fails nothing has been acted on, and the runner ends; agents live on."""
+        if not events:
+            return
+        state = self._shop.state
+        self._shop.journal.append(
+            state.row.run, self._shop.epoch, events, state.row, state.take_changed(), time.time()
+        )
+        for path in self._spool:
+            path.unlink(missing_ok=True)
+        self._spool.clear()
+        self._observer(events, state)
+
+    def _act(self, command: Command) -> None:
+        shop = self._shop
+        match command:
+            case StartAttempt(task=task):
+                self._start(command, carry_out(shop, task))
+            case CheckTask():
+                self._start(command, check_task(shop, command))
+            case LandTasks():
+                self._start(command, land_tasks(shop, command))
+            case OpenStage(stage):
+                self._start(command, check_gate(shop, stage, "entry"))
+            case CloseStage(stage):
+                self._start(command, check_gate(shop, stage, "exit"))
+
+    # -- effects --------------------------------------------------------------------------------------------
+
+    def _start(self, command: Command, effect: Effect) -> None:
+        task = asyncio.ensure_future(self._see_through(command, effect))
+        self._effects.add(task)
+        task.add_done_callback(self._effects.discard)
+
+    async def _see_through(self, command: Command, effect: Effect) -> None:
+        """Run an effect and deliver what came of it. An error nobody foresaw ends the runner, not the agents."""
+        try:
+            self._deliver(await guarded(effect, put_back(command)))
+            if isinstance(command, StartAttempt):
+                self._deliver(await self._watchman.look_round(command.task))
+        except Exception as error:  # noqa: BLE001 - handed to the loop, which raises it
+            self._failure = error
+            self._woken.set()
+
+    def _deliver(self, events: Sequence[ev.AnyEvent], waiter: asyncio.Future[None] | None = None) -> None:
+        if not events and waiter is None:
+            return
+        self._inbox.append((events, waiter))
+        self._woken.set()
+
+    async def _record(self, events: Sequence[ev.AnyEvent]) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._deliver(events, waiter)
+        await waiter
+
+    async def _wait(self) -> None:
+        """Sleep until something arrives or the next retry is due."""
+        wake_at = next_wake(self._shop.state)
+        timeout = None if wake_at is None else max(0.0, wake_at - self._shop.clock())
+        if self._shop.state.row.status is RunStatus.RUNNING:
+            try:
+                await asyncio.wait_for(self._woken.wait(), timeout)
+            except TimeoutError:
+                return
+        self._woken.clear()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _settle(self) -> None:
+        """Let the last effects finish looking round, and write down what they noticed."""
+        await asyncio.gather(*self._effects)
+        self._turn()
+        if self._failure is not None:
+            raise self._failure
+
+    # -- requests -------------------------------------------------------------------------------------------
+
+    def _ask_to_stop(self) -> None:
+        self._deliver([ev.StopRequested()])
+
+    def _read_requests(self) -> None:
+        for path, request in pending_requests(self._shop.directory):
+            if path in self._spool:
+                continue
+            self._spool.append(path)
+            match request:
+                case None:
+                    continue
+                case _ if request.action == "stop":
+                    self._deliver([ev.StopRequested()])
+                case _ if request.action == "pause":
+                    self._deliver([ev.PauseRequested()])
+                case _ if request.action == "retry":
+                    self._deliver([ev.TaskReset(task=request.task)])
+                case _:
+                    self._deliver([ev.TaskSkipped(task=request.task)])
+
+
+def _answer(waiter: asyncio.Future[None] | None, refused: IllegalEventError | None) -> None:
+    """Tell an effect that what it recorded is durable, or that it may not go on."""
+    if waiter is None or waiter.done():
+        return
+    if refused is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(OvertakenError(str(refused)))
+
+
+class _Doorbell:
+    """Listens for requests and signals while the loop runs, and stops listening after."""
+
+    def __init__(self, shop: Workshop, on_request: Callable[[], None], on_stop: Callable[[], None]) -> None:
+        self._directory = shop.directory
+        self._on_request = on_request
+        self._on_stop = on_stop
+        self._bell = -1
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._bell = open_bell(self._directory)
+        loop.add_reader(self._bell, self._ring)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_stop)
+
+    def __exit__(self, *exc: object) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        loop.remove_reader(self._bell)
+        os.close(self._bell)
+
+    def _ring(self) -> None:
+        os.read(self._bell, 4096)
+        self._on_request()

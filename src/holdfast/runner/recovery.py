@@ -1,0 +1,72 @@
+"""Taking a run over: clear what the dead left, look at git and the processes, and bring the journal in line.
+
+Everything here may be killed and repeated: it only removes debris, saves work, and appends what the facts say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.core import events as ev
+from holdfast.core.facts import Facts, Presence, Sighting
+from holdfast.core.projection import TaskRow
+from holdfast.core.reconcile import reconcile
+from holdfast.core.status import TaskStatus
+from holdfast.errors import RepositoryError
+from holdfast.repo.debris import clear_debris
+from holdfast.repo.history import branch_facts
+from holdfast.repo.landing import move_branch
+from holdfast.runner.attempt import save_wip
+from holdfast.runner.workshop import Workshop
+
+
+async def take_over(shop: Workshop) -> list[ev.AnyEvent]:
+    """Return the events that describe what the run really looks like now. Nothing of it is running twice."""
+    running = [task for task in shop.state.active.values() if task.status is TaskStatus.RUNNING]
+    sightings = {task.id: shop.fleet.inspect(shop.agent_key(task)) for task in running}
+    alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
+    await shop.fleet.sweep(shop.run, frozenset(shop.agent_key(task) for task in alive))
+    in_use = frozenset(str(task.slot) for task in alive)
+    await asyncio.to_thread(clear_debris, shop.repo, shop.workspaces, in_use)
+    saved = await asyncio.to_thread(_save_lost_work, shop, running, sightings)
+    facts = await asyncio.to_thread(_gather, shop, sightings)
+    return [*saved, *_reconciled(shop, saved, facts)]
+
+
+def _save_lost_work(
+    shop: Workshop, running: list[TaskRow], sightings: dict[str, Sighting]
+) -> list[ev.AnyEvent]:
+    saved: list[ev.AnyEvent] = []
+    for task in running:
+        if sightings[task.id].presence is not Presence.LOST:
+            continue
+        commit = save_wip(shop, task)
+        if commit and commit != task.wip:
+            saved.append(ev.WipSaved(task=task.id, attempt=task.attempt, commit=commit))
+    return saved
+
+
+def _gather(shop: Workshop, sightings: dict[str, Sighting]) -> Facts:
+    row = shop.state.row
+    branch = branch_facts(shop.repo, row.branch, row.base, shop.run)
+    if not branch.tip:
+        # A new run, or somebody deleted the branch: every landing we know of is below the recorded tip.
+        move_branch(shop.repo, row.branch, row.tip, "")
+        branch = branch_facts(shop.repo, row.branch, row.base, shop.run)
+    if not branch.descends_from_base:
+        name = row.branch.removeprefix("refs/heads/")
+        raise RepositoryError(
+            f"branch {name} no longer descends from {row.base[:12]}, where the run began",
+            f"Put it back with `git update-ref {row.branch} {row.tip}` and resume.",
+        )
+    heads = [task.head for task in shop.state.active.values() if task.head]
+    return Facts(branch=branch, sightings=sightings, missing_commits=shop.repo.missing(heads))
+
+
+def _reconciled(shop: Workshop, saved: list[ev.AnyEvent], facts: Facts) -> list[ev.AnyEvent]:
+    for event in saved:
+        shop.state.apply(event)
+    events = reconcile(shop.state, facts)
+    for event in events:
+        shop.state.apply(event)
+    return events

@@ -1,0 +1,59 @@
+"""What other processes ask of a live runner: a durable spool of files, and a bell to wake it.
+
+The bell is a FIFO, so no pid has to be trusted. A request is removed only after its event is durable.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from holdfast.paths import RunDir
+
+_BELL = "bell"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing asked: to stop, to pause, or to give a task another chance or none."""
+
+    action: Literal["stop", "pause", "retry", "skip"]
+    task: str = ""
+
+
+def leave_request(directory: RunDir, request: Request) -> None:
+    """Put a request where the runner finds it and ring. Asking twice for the same has the effect of once."""
+    directory.requests.mkdir(parents=True, exist_ok=True)
+    name = secrets.token_hex(8)
+    draft = directory.requests / f".{name}"
+    draft.write_bytes(msgspec.json.encode(request))
+    draft.rename(directory.requests / f"{name}.json")
+    # ENXIO and ENOENT mean that nobody listens; the spooled file then waits for the next runner.
+    with suppress(OSError):
+        bell = os.open(directory.requests / _BELL, os.O_WRONLY | os.O_NONBLOCK)
+        os.write(bell, b"!")
+        os.close(bell)
+
+
+def open_bell(directory: RunDir) -> int:
+    """Return a file descriptor that becomes readable whenever a request was left."""
+    directory.requests.mkdir(parents=True, exist_ok=True)
+    path = directory.requests / _BELL
+    with suppress(FileExistsError):
+        os.mkfifo(path, 0o600)
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def pending_requests(directory: RunDir) -> Iterator[tuple[Path, Request | None]]:
+    """Yield the spooled requests, oldest first; None stands for one that cannot be read."""
+    paths = sorted(directory.requests.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    for path in paths:
+        try:
+            yield path, msgspec.json.decode(path.read_bytes(), type=Request)
+        except msgspec.MsgspecError:
+            yield path, None

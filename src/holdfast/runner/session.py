@@ -1,0 +1,122 @@
+"""Beginning a run and taking it over: who may, under which lease, with which parts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.core import events as ev
+from holdfast.core import ids
+from holdfast.core.events import RunStarted
+from holdfast.core.folds import first_row
+from holdfast.core.plan import Plan, plan_hash
+from holdfast.core.state import RunState
+from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.errors import HoldfastError, JournalError
+from holdfast.fleet.local import LocalFleet
+from holdfast.journal.lease import Lease
+from holdfast.journal.protocol import Journal
+from holdfast.repo.repository import Repository
+from holdfast.repo.workspaces import Workspaces
+from holdfast.runner.loop import Observer, RunLoop
+from holdfast.runner.workshop import Workshop
+
+_ID_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the user may say about one turn at a run, without changing the plan."""
+
+    jobs: int | None = None
+    only: frozenset[str] | None = None
+
+
+def create_run(repo: Repository, journal: Journal, plan: Plan, plan_source: str) -> str:
+    """Make a run durable and return its id. Nothing is executed yet."""
+    repo.hide_state_dir()
+    base = repo.resolve(plan.base)
+    for _ in range(_ID_TRIES):
+        run = ids.run_id(journal.next_run_number(), plan.goal)
+        event = RunStarted(
+            run=run,
+            goal=plan.goal,
+            plan_hash=plan_hash(plan),
+            base=base,
+            branch=ids.run_branch(run),
+            target=repo.head_branch(),
+            plan_source=plan_source,
+        )
+        try:
+            journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
+        except JournalError:
+            if run in {listing.row.run for listing in journal.runs()}:
+                continue  # Another process took this number in between; the next one is free.
+            raise
+        return run
+    raise JournalError("could not find a free run id", "Try again: other runs are being started right now.")
+
+
+def carry_on(repo: Repository, journal: Journal, run: str, choices: Choices, observer: Observer) -> RunStatus:
+    """Take the run's lease and carry it on until it rests. Raises LeaseHeldError if somebody else does."""
+    directory = repo.state.run(run)
+    directory.root.mkdir(parents=True, exist_ok=True)
+    lease = Lease.acquire(directory.lease)
+    try:
+        stored = journal.load(run)
+        if stored.row.status in RUN_IS_OVER:
+            return stored.row.status
+        epoch = journal.take_epoch(run)
+        state = RunState(stored.plan, stored.row, stored.tasks)
+        _restrict(state, choices)
+        return asyncio.run(_run(repo, journal, lease, epoch, state, observer))
+    finally:
+        lease.release()
+
+
+async def _run(
+    repo: Repository, journal: Journal, lease: Lease, epoch: int, state: RunState, observer: Observer
+) -> RunStatus:
+    directory = repo.state.run(state.row.run)
+    fleet = LocalFleet(repo.state)
+    workspaces = Workspaces(repo, directory.workspaces)
+    began, offset = time.monotonic(), state.row.clock
+    shop = Workshop(
+        repo=repo,
+        workspaces=workspaces,
+        fleet=fleet,
+        journal=journal,
+        lease=lease,
+        state=state,
+        directory=directory,
+        epoch=epoch,
+        record=_not_yet,
+        clock=lambda: offset + time.monotonic() - began,
+    )
+    try:
+        status = await RunLoop(shop, observer).run()
+        if status is RunStatus.COMPLETED:
+            workspaces.remove_all()
+        return status
+    finally:
+        fleet.close()
+
+
+async def _not_yet(events: Sequence[ev.AnyEvent]) -> None:
+    raise RuntimeError(f"nothing records events before the loop runs: {events}")
+
+
+def _restrict(state: RunState, choices: Choices) -> None:
+    if choices.jobs is not None:
+        state.jobs = choices.jobs
+    if choices.only is None:
+        return
+    unknown = sorted(choices.only - state.tasks.keys())
+    if unknown:
+        raise HoldfastError(
+            f"run {state.row.run} has no task {', '.join(unknown)}",
+            f"`holdfast status {state.row.run}` lists its tasks.",
+        )
+    state.restrict(choices.only)
