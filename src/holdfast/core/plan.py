@@ -5,12 +5,15 @@ Reading YAML or JSON is not done here (see `plans/`); these types are what readi
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
 PromptMode = Literal["file", "stdin", "arg"]
+PLACEHOLDERS = ("brief", "workspace", "task", "attempt", "run")
+"""What an agent's command may have filled in, written as `{brief}`."""
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,6 +92,11 @@ def encode_plan(plan: Plan) -> bytes:
 def decode_plan(data: bytes) -> Plan:
     """Return the plan that `encode_plan` wrote."""
     return msgspec.json.decode(data, type=Plan)
+
+
+def plan_hash(plan: Plan) -> str:
+    """Return the digest that a user confirms and a run records: equal plans, equal digests."""
+    return hashlib.sha256(encode_plan(plan)).hexdigest()
 
 
 def find_cycle(edges: dict[str, tuple[str, ...]]) -> list[str]:

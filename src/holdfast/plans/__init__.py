@@ -1,1 +1,8 @@
-"""plans"""
+"""Plan files: reading YAML or JSON into `core.plan.Plan`, and the JSON Schema that editors use.
+
+Nothing here runs a plan, and the YAML library is imported only when a plan is read.
+"""
+
+from holdfast.plans.reader import parse_plan, read_plan
+
+__all__ = ["parse_plan", "read_plan"]

@@ -1,0 +1,176 @@
+"""What must hold between the parts of a plan: ids, needs, agents, commands, deliverables.
+
+The shape of a plan file (keys, types) is checked where it is read; these rules hold for any `Plan`,
+whoever made it. They are yielded one by one, so that a caller who wants twenty pays for twenty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from holdfast.core.ids import ID_PATTERN, is_valid_id
+from holdfast.core.plan import PLACEHOLDERS, AgentSpec, Plan, Stage, Task, find_cycle
+from holdfast.core.wording import did_you_mean, shown
+
+Where = tuple[str | int, ...]
+"""The place of a value in a plan: `("stages", 0, "tasks", 2, "needs")`."""
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class Broken(NamedTuple):
+    """One broken rule: where, what is wrong and how to mend it. `first` is the place it collides with."""
+
+    at: Where
+    what: str
+    first: Where | None = None
+
+
+def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[Broken]:
+    """Yield every broken rule of a plan. A part without an id is taken as already reported."""
+    stages, tasks = _stages(plan), _tasks(plan)
+    yield from _ids("stage", [(stage.id, at) for at, stage in stages])
+    yield from _ids("task", [(task.id, at) for at, _, task in tasks])
+    if all(stage.id for _, stage in stages) and all(task.id for _, _, task in tasks):
+        yield from _stage_needs(stages, {task.id for _, _, task in tasks})
+        yield from _task_needs(tasks, {stage.id for _, stage in stages})
+    yield from _agents(plan, tasks, {*known_agents, *plan.agents})
+    yield from chain.from_iterable(_files(at, task) for at, _, task in tasks)
+    if plan.base.startswith("-"):
+        yield Broken(
+            ("base",), f"{shown(plan.base)} cannot name a commit; write a branch, a tag or a commit id"
+        )
+
+
+def _stages(plan: Plan) -> list[tuple[Where, Stage]]:
+    return [(("stages", index), stage) for index, stage in enumerate(plan.stages)]
+
+
+def _tasks(plan: Plan) -> list[tuple[Where, int, Task]]:
+    """List every task with its place and the number of its stage."""
+    return [
+        (("stages", number, "tasks", index), number, task)
+        for number, stage in enumerate(plan.stages)
+        for index, task in enumerate(stage.tasks)
+    ]
+
+
+def _ids(kind: str, named: list[tuple[str, Where]]) -> Iterator[Broken]:
+    """Check the grammar of ids, and that no two of one kind differ by nothing or only by case."""
+    seen: dict[str, tuple[str, Where]] = {}
+    for name, at in named:
+        if not name:
+            continue
+        if not is_valid_id(name):
+            yield Broken((*at, "id"), f"{shown(name)} is not a {kind} id; {_grammar()}")
+        elif (earlier := seen.setdefault(name.lower(), (name, at))) != (name, at):
+            clash = (
+                "is used twice" if earlier[0] == name else f"differs from {shown(earlier[0])} only by case"
+            )
+            yield Broken((*at, "id"), f"the {kind} id {shown(name)} {clash}; rename one", (*earlier[1], "id"))
+
+
+def _grammar() -> str:
+    return (
+        f"use letters, digits, `.`, `_` and `-`, at most 64, starting with a letter or digit ({ID_PATTERN})"
+    )
+
+
+def _stage_needs(stages: list[tuple[Where, Stage]], tasks: Collection[str]) -> Iterator[Broken]:
+    order = {stage.id: number for number, (_, stage) in enumerate(stages)}
+    cycle = find_cycle({stage.id: stage.needs for _, stage in stages})
+    if cycle:
+        yield _cycle(cycle, stages[order[cycle[0]]][0], " (without `needs:` a stage needs the one before)")
+    for number, (at, stage) in enumerate(stages):
+        for index, need in enumerate(stage.needs):
+            place = (*at, "needs", index)
+            if need not in order:
+                yield _unknown("stage", need, place, order, tasks)
+            elif order[need] > number and need not in cycle:
+                yield Broken(place, f"stage {shown(need)} comes later; list it before {shown(stage.id)}")
+
+
+def _task_needs(tasks: list[tuple[Where, int, Task]], stages: Collection[str]) -> Iterator[Broken]:
+    home = {task.id: (number, at) for at, number, task in tasks}
+    cycle = find_cycle({task.id: task.needs for _, _, task in tasks})
+    if cycle:
+        yield _cycle(cycle, home[cycle[0]][1])
+    for at, number, task in tasks:
+        for index, need in enumerate(task.needs):
+            place = (*at, "needs", index)
+            if need not in home:
+                yield _unknown("task", need, place, home, stages)
+            elif home[need][0] > number and need not in cycle:
+                text = f"task {shown(need)} is in a later stage; move it to this stage or an earlier one"
+                yield Broken(place, text)
+
+
+def _cycle(path: list[str], at: Where, note: str = "") -> Broken:
+    """Word a cycle as its path; a long one is cut in the middle, keeping where it closes."""
+    steps = path if len(path) <= 12 else [*path[:6], "…", *path[-5:]]
+    return Broken(
+        (*at, "needs"), f"these need each other: {' → '.join(steps)}; remove one of the needs{note}"
+    )
+
+
+def _unknown(kind: str, need: str, at: Where, known: Collection[str], others: Collection[str]) -> Broken:
+    """Word an unknown need. Stages and tasks are separate namespaces, and mixing them up is common."""
+    if need in others:
+        other = "task" if kind == "stage" else "stage"
+        return Broken(at, f"{shown(need)} is a {other}, and a {kind} needs {kind}s; name {kind} ids here")
+    return Broken(at, f"there is no {kind} {shown(need)}{did_you_mean(need, known)}")
+
+
+def _agents(plan: Plan, tasks: list[tuple[Where, int, Task]], known: Collection[str]) -> Iterator[Broken]:
+    for name, spec in plan.agents.items():
+        yield from _agent_spec(("agents", name), name, spec)
+    named = [(("agent",), plan.agent), *(((*at, "agent"), task.agent) for at, _, task in tasks)]
+    for at, agent in named:
+        if agent and agent not in known:
+            fix = did_you_mean(agent, known)
+            yield Broken(at, f"there is no agent {shown(agent)}: name a preset or an entry of `agents:`{fix}")
+    for at, _, task in tasks:
+        if task.run and task.agent:
+            yield Broken(
+                (*at, "agent"), "a `run` task is its own command and takes no agent; remove this key"
+            )
+    yield from _no_agent(plan, tasks, known)
+
+
+def _no_agent(plan: Plan, tasks: list[tuple[Where, int, Task]], known: Collection[str]) -> Iterator[Broken]:
+    """Say once, at the first task, that nothing says who works: twenty equal lines would bury the rest."""
+    lost = [at for at, _, task in tasks if task.prompt and not (task.agent or plan.agent)]
+    if lost:
+        example = next(
+            iter(sorted(plan.agents)), "claude" if "claude" in known else next(iter(sorted(known)), "NAME")
+        )
+        also = f" (nor for {len(lost) - 1} more)" if len(lost) > 1 else ""
+        text = f"no agent is set for this task{also}; add `agent: {example}` at the top of the plan, or to the task"
+        yield Broken((*lost[0], "agent"), text)
+
+
+def _agent_spec(at: Where, name: str, spec: AgentSpec) -> Iterator[Broken]:
+    if not is_valid_id(name):
+        yield Broken(at, f"{shown(name)} is not an agent name; {_grammar()}")
+    used = [(index, word) for index, arg in enumerate(spec.command) for word in _PLACEHOLDER.findall(arg)]
+    for index, word in used:
+        if word not in PLACEHOLDERS:
+            fix = did_you_mean(word, PLACEHOLDERS)
+            yield Broken((*at, "command", index), f"{{{word}}} is not a placeholder{fix}")
+    if spec.command and spec.prompt == "arg" and "brief" not in [word for _, word in used]:
+        text = '`prompt: arg` passes the brief as an argument: add "{brief}" to the command, or use `prompt: stdin`'
+        yield Broken((*at, "command"), text)
+
+
+def _files(at: Where, task: Task) -> Iterator[Broken]:
+    for index, path in enumerate(task.files):
+        if path.startswith("/"):
+            fault = "is an absolute path"
+        elif ".." in path.split("/"):
+            fault = "leaves the workspace through `..`"
+        else:
+            continue
+        yield Broken((*at, "files", index), f"{shown(path)} {fault}; write a path relative to the repository")

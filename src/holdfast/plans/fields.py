@@ -1,0 +1,150 @@
+"""Every key of a plan file: the one table that the reader and the JSON Schema both come from."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from holdfast.core.ids import ID_PATTERN
+from holdfast.core.plan import Limits, PromptMode
+from holdfast.core.plan_rules import Where
+from holdfast.core.wording import shown
+from holdfast.plans.numbers import Amount, Count, Duration
+from holdfast.plans.problems import Problems
+from holdfast.plans.records import Field, Named, Record, Rows
+from holdfast.plans.shapes import Argv, Choice, Flag, Schema, Text, TextMap, Texts
+
+VERSION = 1
+_LIMITS = Limits()
+_ID = Text(ID_PATTERN)
+_IDS = Texts(_ID)
+_CHECKS = Texts(single=True)
+
+
+class Version:
+    """The number that says which plan format this is."""
+
+    def read(self, value: Any, at: Where, problems: Problems) -> int | None:
+        """Return the version; only ours can be read."""
+        if type(value) is int and value == VERSION:
+            return value
+        if type(value) is int and value > VERSION:
+            problems.add(
+                at, f"this plan has format {value}, and this Holdfast reads {VERSION}; upgrade Holdfast"
+            )
+        else:
+            said = shown(value) if isinstance(value, str) else "this"
+            problems.add(at, f"{said} is not a plan format; write `holdfast: {VERSION}`")
+        return None
+
+    def schema(self) -> Schema:
+        """Describe the one version there is."""
+        return {"const": VERSION}
+
+
+AGENT = Record(
+    "agent",
+    {
+        "command": Field(
+            Argv(),
+            "The program and its arguments, never a shell line. {brief} {workspace} {task} {attempt} {run} are filled in.",
+            required=True,
+        ),
+        "prompt": Field(
+            Choice(get_args(PromptMode)),
+            "How the agent gets its brief: file ({brief} is a path), stdin, or arg ({brief} is the text).",
+            default="file",
+        ),
+        "stream": Field(
+            Text(),
+            "How to read the agent's output: raw, or the event stream of claude, codex, gemini, opencode and others.",
+            default="raw",
+        ),
+        "env": Field(TextMap(), "Variables added to the agent's environment."),
+    },
+)
+
+LIMITS = Record(
+    "limits",
+    {
+        "jobs": Field(Count(), "How many tasks run at the same time.", default=_LIMITS.jobs),
+        "attempts": Field(Count(), "How many fresh agents a task may use up.", default=_LIMITS.attempts),
+        "timeout": Field(
+            Duration(), "Longest time of one attempt, such as 60m.", into="timeout_s", default="60m"
+        ),
+        "stall": Field(
+            Duration(), "Longest silence of one attempt, such as 10m.", into="stall_s", default="10m"
+        ),
+        "check_timeout": Field(
+            Duration(), "Longest time of one check.", into="check_timeout_s", default="30m"
+        ),
+        "retry_delay": Field(
+            Duration(zero=True),
+            "Wait before the second attempt; it grows after.",
+            into="retry_delay_s",
+            default="1s",
+        ),
+        "cost_usd": Field(Amount(), "Stop starting attempts when the run has cost this many dollars."),
+        "keep_going": Field(
+            Flag(),
+            "Run what does not depend on a failed task, instead of stopping.",
+            default=_LIMITS.keep_going,
+        ),
+    },
+)
+
+TASK = Record(
+    "task",
+    {
+        "id": Field(_ID, "The name of the task, unique without regard to case.", required=True),
+        "title": Field(Text(), "One line for people."),
+        "prompt": Field(Text(), "What an agent is asked to do. Give this or `run`."),
+        "run": Field(Argv(), "A command that does the task itself, no model needed. Give this or `prompt`."),
+        "agent": Field(Text(), "The agent of this task: a preset or an entry of `agents:`."),
+        "needs": Field(_IDS, "Tasks that must have landed first, of the same or an earlier stage."),
+        "files": Field(Texts(), "Deliverables: relative paths that must exist when the task ends."),
+        "verify": Field(_CHECKS, "Checks of this task: shell lines, run in its workspace."),
+        "acceptance": Field(
+            Texts(single=True), "What must be true when the task is done, in words for the agent."
+        ),
+        "allow_empty": Field(Flag(), "Whether the task may end without a change. Default: true for `run`."),
+        "timeout": Field(Duration(), "Longest time of one attempt of this task.", into="timeout_s"),
+        "stall": Field(Duration(), "Longest silence of one attempt of this task.", into="stall_s"),
+    },
+    one_of=("prompt", "run"),
+)
+
+STAGE = Record(
+    "stage",
+    {
+        "id": Field(_ID, "The name of the stage, unique without regard to case.", required=True),
+        "title": Field(Text(), "One line for people."),
+        "needs": Field(_IDS, "Stages that must be done first. Default: the stage before."),
+        "entry": Field(_CHECKS, "Checks that must hold before the stage opens: shell lines."),
+        "exit": Field(_CHECKS, "Checks that must hold before the stage closes: shell lines."),
+        "tasks": Field(
+            Rows(TASK), "The tasks of the stage; they run in parallel as their needs allow.", required=True
+        ),
+    },
+)
+
+PLAN = Record(
+    "plan",
+    {
+        "holdfast": Field(Version(), "The plan format: `holdfast: 1`.", required=True),
+        "goal": Field(Text(), "What the whole run is for, in a sentence.", required=True),
+        "base": Field(
+            Text(), "The branch or commit to start from. Default: the commit that HEAD is on.", default="HEAD"
+        ),
+        "agent": Field(Text(), "The default agent: a preset or an entry of `agents:`."),
+        "agents": Field(Named(AGENT), "Agents of your own, by name."),
+        "limits": Field(LIMITS, "Bounds of the run."),
+        "verify": Field(
+            _CHECKS, "Checks for every task: shell lines, run in its workspace and on the merged tree."
+        ),
+        "stages": Field(Rows(STAGE), "The stages, in order. Give this or `tasks`."),
+        "tasks": Field(
+            Rows(TASK), "The tasks of a plan with one stage, which is named `main`. Give this or `stages`."
+        ),
+    },
+    one_of=("stages", "tasks"),
+)

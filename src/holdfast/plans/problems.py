@@ -1,0 +1,77 @@
+"""What is wrong with a plan, collected while it is read and reported together, in the order of its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from holdfast.core.plan_rules import Where
+from holdfast.core.wording import shown
+from holdfast.errors import PlanError
+from holdfast.plans.source import Source, plan_error
+from holdfast.plans.tree import Marks
+
+MAX_REPORTED = 20
+
+
+class Problem(NamedTuple):
+    """One thing to mend. `quote` offers the value's own spelling in quotes; `first` is where it clashes."""
+
+    at: Where
+    what: str
+    quote: bool = False
+    first: Where | None = None
+
+
+class Problems:
+    """The problems found so far; there is no use in looking for more once it is full."""
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether more were found than are reported."""
+        return len(self.found) > MAX_REPORTED
+
+    def add(self, at: Where, what: str, *, quote: bool = False, first: Where | None = None) -> None:
+        """Note one problem."""
+        if not self.full:
+            self.found.append(Problem(at, what, quote, first))
+
+    def touches(self, at: Where) -> bool:
+        """Tell whether a problem is already known at a place or inside it."""
+        return any(known.at[: len(at)] == at for known in self.found)
+
+
+def report(source: Source, problems: Iterable[Problem], marks: Marks) -> PlanError:
+    """Return the error that names every problem by file, line and field."""
+    twice = [(line, _twice(source, at, line, marks)) for at, line in marks.twice]
+    others = [(marks.line(problem.at), _worded(source, problem, marks)) for problem in problems]
+    lines = [text for _, text in sorted(twice + others, key=lambda entry: entry[0])]
+    more = ["… and more; these come first"] if len(lines) > MAX_REPORTED else []
+    return plan_error(source.name, lines[:MAX_REPORTED] + more)
+
+
+def _twice(source: Source, at: Where, line: int, marks: Marks) -> str:
+    first = marks.line(at)
+    return f"{source.name}:{line}: {field_path(at)}: this key was already given on line {first}; keep one of them"
+
+
+def _worded(source: Source, problem: Problem, marks: Marks) -> str:
+    place = f"{field_path(problem.at)}: " if problem.at else ""
+    quote = f"; quote it: {shown(marks.texts.get(problem.at, ''))}" if problem.quote else ""
+    first = f" (first on line {marks.line(problem.first)})" if problem.first else ""
+    return f"{source.name}:{marks.line(problem.at)}: {place}{problem.what}{quote}{first}"
+
+
+def field_path(at: Where) -> str:
+    """Spell a place as `stages[0].tasks[2].needs`; a key that could confuse a terminal is quoted."""
+    spelled = ""
+    for part in at:
+        if isinstance(part, int):
+            spelled += f"[{part}]"
+        else:
+            simple = part.isprintable() and 0 < len(part) <= 64 and "." not in part
+            spelled += ("." if spelled else "") + (part if simple else shown(part))
+    return spelled

@@ -1,0 +1,106 @@
+"""From the bytes of a plan file to a `Plan`, or to one error that names everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.plan import AgentSpec, Limits, Plan, Stage, Task
+from holdfast.core.plan_rules import Where, broken_rules
+from holdfast.errors import PlanError
+from holdfast.plans.document import load, locate
+from holdfast.plans.fields import PLAN, VERSION
+from holdfast.plans.problems import Problems, report
+from holdfast.plans.shapes import kind_of
+from holdfast.plans.source import MAX_SIZE, decode
+
+MAIN_STAGE = "main"
+
+
+def read_plan(path: Path, known_agents: Collection[str]) -> Plan:
+    """Read and check a plan file. The name decides the syntax: `.json` is JSON, anything else YAML."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_SIZE + 1)
+    except FileNotFoundError:
+        raise PlanError(
+            f"there is no plan file {path}", "write one with `holdfast init`, or name another"
+        ) from None
+    except OSError as error:
+        raise PlanError(
+            f"{path} cannot be read: {error.strerror}", "name a plan file that you may read"
+        ) from None
+    return parse_plan(data, str(path), known_agents)
+
+
+def parse_plan(text: bytes, name: str, known_agents: Collection[str]) -> Plan:
+    """Read and check a plan's bytes; `name` stands in errors and decides the syntax."""
+    source = decode(text, name)
+    value, has_duplicates = load(source)
+    if not isinstance(value, dict):
+        raise source.error(
+            1, f"a plan is a mapping that starts with `holdfast: {VERSION}`, not {kind_of(value)}"
+        )
+    problems = Problems()
+    plan = _shaped(value, problems)
+    if plan is not None:
+        _check_rules(plan, known_agents, problems, is_short="tasks" in value)
+    if plan is None or problems.found or has_duplicates:
+        raise report(source, problems.found, locate(source))
+    return plan
+
+
+def _shaped(value: dict[str, Any], problems: Problems) -> Plan | None:
+    """Return the plan as far as its shape is good. Of a newer format nothing but that is said."""
+    version = value.get("holdfast")
+    if type(version) is int and version > VERSION:
+        PLAN.fields["holdfast"].shape.read(version, ("holdfast",), problems)
+        return None
+    return _plan(PLAN.read(value, (), problems) or {})
+
+
+def _check_rules(plan: Plan, known_agents: Collection[str], problems: Problems, *, is_short: bool) -> None:
+    """Add the broken rules, except where the shape is wrong already: one fault is told once."""
+    shape = Problems()
+    shape.found = list(problems.found)
+    for broken in broken_rules(plan, known_agents):
+        at, first = (_as_written(place, is_short=is_short) for place in (broken.at, broken.first or ()))
+        if not shape.touches(at):
+            problems.add(at, broken.what, first=first or None)
+        if problems.full:
+            break
+
+
+def _as_written(at: Where, *, is_short: bool) -> Where:
+    """Return a place as the file has it: the tasks of a short plan stand at its top."""
+    return at[2:] if is_short and at[:2] == ("stages", 0) else at
+
+
+def _plan(values: dict[str, Any]) -> Plan:
+    values.pop("holdfast", None)
+    short = values.pop("tasks", None)
+    rows = [{"id": MAIN_STAGE, "tasks": short}] if short is not None else values.pop("stages", [])
+    before = [None, *rows]
+    values["stages"] = tuple(_stage(row, prior) for row, prior in zip(rows, before, strict=False))
+    values["agents"] = {name: _agent(row) for name, row in values.get("agents", {}).items()}
+    values["limits"] = Limits(**values.get("limits", {}))
+    values.setdefault("goal", "")
+    return Plan(**values)
+
+
+def _stage(values: dict[str, Any], before: dict[str, Any] | None) -> Stage:
+    """Make a stage; without `needs` it needs the stage before it."""
+    default = (before["id"],) if before and "id" in before else ()
+    named = {"id": "", "needs": default, **values}
+    named["tasks"] = tuple(_task(row) for row in values.get("tasks", ()))
+    return Stage(**named)
+
+
+def _task(values: dict[str, Any]) -> Task:
+    """Make a task; a command may well have nothing to change, an agent is expected to."""
+    return Task(**{"id": "", "allow_empty": "run" in values, **values})
+
+
+def _agent(values: dict[str, Any]) -> AgentSpec:
+    return AgentSpec(**{"command": (), **values})

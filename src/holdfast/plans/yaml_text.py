@@ -1,0 +1,122 @@
+"""Plans written in YAML: parse events into plain values, with the traps of YAML disarmed.
+
+Only the event level of the YAML library is used, so no tag can construct an object, and the tree is
+built within our own bounds. The library is imported when the first plan is read, not before.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from holdfast.core.wording import shown
+from holdfast.errors import PlanError
+from holdfast.plans.source import Source
+from holdfast.plans.tree import TreeBuilder
+
+_WORDS: dict[str, bool | None] = {
+    **{spelled: True for word in ("true", "yes", "on") for spelled in (word, word.title(), word.upper())},
+    **{spelled: False for word in ("false", "no", "off") for spelled in (word, word.title(), word.upper())},
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+}
+_NUMBER = re.compile(
+    r"[-+]?([0-9][0-9_]*(\.[0-9]*)?([eE][-+]?[0-9]+)?|\.[0-9]+([eE][-+]?[0-9]+)?|\.(inf|Inf|INF|nan|NaN|NAN))"
+)
+_HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
+# Longer runs of digits are read as floats: Python refuses to turn thousands of digits into an int.
+_INT = re.compile(r"[-+]?[0-9]{1,18}")
+_PLAIN_TAGS = (None, "!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+# What the parser says, and what the author most likely has to change.
+_FIXES = (
+    ("mapping values are not allowed", "put a text that contains `: ` in quotes"),
+    (
+        "cannot start any token",
+        "indent with spaces, and put a text that starts with a special character in quotes",
+    ),
+    ("expected <block end>", "check the indentation of this line and the ones before it"),
+    ("could not find expected ':'", "write `key: value`, or check the indentation"),
+    ("tab character", "indent with spaces"),
+)
+
+
+def c_loader() -> Any:
+    """Return the fast loader of the YAML library, or the slow one where it was built without libyaml."""
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def build_yaml(source: Source, builder: TreeBuilder, loader: Any = None) -> None:
+    """Feed the one document of a YAML text to the builder."""
+    import yaml
+
+    try:
+        _feed(source, builder, yaml.parse(source.text, loader or c_loader()))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        raise _syntax_error(source, line, column, error.problem or str(error)) from None
+    except yaml.reader.ReaderError as error:
+        line = source.text.count("\n", 0, error.position) + 1
+        raise source.error(line, f"this is not text: {error.reason}") from None
+
+
+def _feed(source: Source, builder: TreeBuilder, events: Any) -> None:
+    import yaml
+
+    documents = 0
+    for event in events:
+        kind = type(event)
+        if kind is yaml.ScalarEvent:  # tested first: most events are scalars
+            _scalar(source, builder, event)
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+            line = event.start_mark.line + 1
+            _refuse_tag(source, event.tag, line)
+            builder.open({} if kind is yaml.MappingStartEvent else [], line, event.anchor)
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            builder.close()
+        elif kind is yaml.AliasEvent:
+            builder.alias(event.anchor, event.start_mark.line + 1)
+        elif kind is yaml.DocumentStartEvent:
+            documents += 1
+            if documents > 1:
+                raise source.error(
+                    event.start_mark.line + 1, "a second document starts here; keep one per file"
+                )
+
+
+def _scalar(source: Source, builder: TreeBuilder, event: Any) -> None:
+    text, line = event.value, event.start_mark.line + 1
+    if event.tag is not None:
+        _refuse_tag(source, event.tag, line)
+    if builder.wants_key:
+        builder.key(text, line)
+    else:
+        builder.scalar(plain_value(text) if event.implicit[0] else text, text, line, event.anchor)
+
+
+def _refuse_tag(source: Source, tag: str | None, line: int) -> None:
+    if tag not in _PLAIN_TAGS:
+        spelled = shown((tag or "").replace("tag:yaml.org,2002:", "!!"))
+        raise source.error(line, f"the YAML tag {spelled} is not allowed in a plan; remove it")
+
+
+def plain_value(text: str) -> Any:
+    """Return what an unquoted YAML text means: a number, a boolean, nothing, or itself."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in "0123456789.+-":
+        return text
+    if _INT.fullmatch(text):
+        return int(text)
+    if _HEX.fullmatch(text):
+        return int(text, 16)
+    if _NUMBER.fullmatch(text):
+        return float(text.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+    return text
+
+
+def _syntax_error(source: Source, line: int, column: int, problem: str) -> PlanError:
+    fix = next((f"; {fix}" for said, fix in _FIXES if said in problem), "")
+    return source.error(line, f"this is not valid YAML: {problem} (column {column}){fix}")

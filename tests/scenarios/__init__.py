@@ -1,0 +1,1 @@
+"""Whole situations, with real files and processes."""
