@@ -1,0 +1,268 @@
+"""Break a program at one chosen file-changing system call: the Python side of `crashat.c`.
+
+Here: building the tool, running a program under it, its verdict, and choosing points. What must hold after a crash is the
+business of the tests that use this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+
+HERE = Path(__file__).parent
+BUILD_DIR = HERE / "build"
+SOURCES = ("crashat.c", "points.c")
+HEADERS = ("points.h", "processor.h")
+GRACE_S = 10.0
+
+Mode = Literal["kill", "after", "torn", "root", "errno"]
+
+
+class FaultToolError(HoldfastError):
+    """The fault could not be injected at all, so the run proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is run: its points are the changes it makes below `root`.
+
+    With `leave`, the run ends when the program's own process does; without, when the last of its descendants does.
+    """
+
+    argv: Sequence[str]
+    cwd: Path
+    root: Path
+    env: Mapping[str, str] | None = None
+    timeout_s: float = 60.0
+    leave: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What happens at which point; `error` is for `errno` alone, `lasting` makes it fail all later points too.
+
+    A lasting ENOSPC or EDQUOT fails only the calls that need room: a full disk still lets files be removed.
+    """
+
+    mode: Mode
+    point: int
+    error: int = 0
+    lasting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One file-changing call: `path` is relative to the program's root."""
+
+    number: int
+    pid: int
+    is_root: bool
+    comm: str
+    syscall: str
+    path: str
+
+    @property
+    def stratum(self) -> tuple[str, str]:
+        """What this point has in common with others that break the same way."""
+        return self.syscall, path_class(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a run. A fault that did not fire proves nothing: look at `fired` first.
+
+    `point` is where it fired first. `exit_status` is that of the program's own process, negative for a signal.
+    `survivors` counts the threads that `root` or `leave` let run on; they are traced by the process `tracer`.
+    """
+
+    fired: bool
+    hits: int
+    total: int
+    exit_status: int
+    survivors: int
+    tracer: int
+    point: Point | None
+    output: str = ""
+
+
+def build() -> Path:
+    """Compile the tool and return its path; a build of these very sources is used again."""
+    digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SOURCES + HEADERS)).hexdigest()
+    binary = BUILD_DIR / f"crashat-{digest[:16]}"
+    if not binary.exists():
+        BUILD_DIR.mkdir(exist_ok=True)
+        _compile(binary)
+    return binary
+
+
+def _compile(binary: Path) -> None:
+    """Make the binary appear whole or not at all: two test processes may build at once."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise FaultToolError(
+            "No C compiler: `cc` is not on PATH.", "Install gcc or clang, with the kernel headers."
+        )
+    unfinished = binary.with_name(f"{binary.name}.{os.getpid()}")
+    command = [compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-o", str(unfinished)]
+    made = subprocess.run(command + [str(HERE / name) for name in SOURCES], capture_output=True, text=True)
+    if made.returncode != 0:
+        raise FaultToolError(
+            f"`{compiler}` cannot build crashat.c:\n{made.stderr}", "The first error line says why."
+        )
+    unfinished.replace(binary)
+
+
+def run_with_fault(program: Program, fault: Fault | None) -> Verdict:
+    """Run the program and break it as told; without a fault its points are only counted."""
+    with tempfile.TemporaryDirectory(prefix="crashat-") as scratch:
+        return _run(program, _fault_options(fault), Path(scratch))
+
+
+def list_points(program: Program) -> list[Point]:
+    """Run the program unbroken and return its points, in order."""
+    with tempfile.TemporaryDirectory(prefix="crashat-") as scratch:
+        listing = Path(scratch, "points")
+        verdict = _run(program, ["-l", str(listing)], Path(scratch))
+        lines = listing.read_text("utf-8", "replace").splitlines()
+    if verdict.exit_status != 0:
+        raise FaultToolError(
+            f"{program.argv[0]} failed with {verdict.exit_status} and no fault:\n{verdict.output}",
+            "Make the program succeed on its own first.",
+        )
+    return [msgspec.json.decode(line, type=Point) for line in lines]
+
+
+def _fault_options(fault: Fault | None) -> list[str]:
+    if fault is None:
+        return []
+    mode = f"errno={fault.error}" if fault.mode == "errno" else fault.mode
+    return ["-m", mode, "-f" if fault.lasting else "-n", str(fault.point)]
+
+
+def _run(program: Program, options: list[str], scratch: Path) -> Verdict:
+    """Output goes to a file, not a pipe: a survivor that keeps it open must not keep us waiting."""
+    told, output = scratch / "verdict", scratch / "output"
+    command = [str(build()), "-r", str(program.root), "-o", str(told), *options]
+    command += [*(["-d"] if program.leave else []), "--", *program.argv]
+    with output.open("wb") as sink:
+        tool = subprocess.Popen(
+            command, cwd=program.cwd, env=program.env, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
+        )
+        in_time = _wait(tool, program.timeout_s)
+    text = output.read_text("utf-8", "replace")
+    if not in_time:
+        raise FaultToolError(
+            f"{program.argv[0]} did not end in {program.timeout_s} s:\n{text}",
+            "Everything it started was killed.",
+        )
+    if not told.exists():
+        raise FaultToolError(
+            f"crashat gave no verdict:\n{text}", "Does this system allow ptrace and seccomp?"
+        )
+    verdict = msgspec.json.decode(told.read_text("utf-8", "replace"), type=Verdict)
+    return replace(verdict, output=text)
+
+
+def _wait(tool: subprocess.Popen[bytes], timeout_s: float) -> bool:
+    """Return whether the tool ended in time; if not, it has killed everything it traced, and ended."""
+    try:
+        tool.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        tool.terminate()
+        try:
+            tool.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            tool.kill()
+            tool.wait()
+        return False
+    return True
+
+
+def wait_for_survivors(verdict: Verdict, timeout_s: float) -> bool:
+    """Wait until nothing of the run lives; return whether that came true. Done at once if it already is."""
+    tracer = _open_tracer(verdict)
+    if tracer is None:
+        return True
+    try:
+        return bool(select.select([tracer], [], [], timeout_s)[0])
+    finally:
+        os.close(tracer)
+
+
+def end_survivors(verdict: Verdict) -> None:
+    """Kill all that the run left alive, and wait for its end. Nothing happens if all have ended."""
+    tracer = _open_tracer(verdict)
+    if tracer is None:
+        return
+    try:
+        signal.pidfd_send_signal(tracer, signal.SIGTERM)
+        select.select([tracer], [], [], GRACE_S)
+    finally:
+        os.close(tracer)
+
+
+def _open_tracer(verdict: Verdict) -> int | None:
+    """Return a handle on the run's tracer, or None if it has ended; by now its pid may be another's."""
+    try:
+        handle = os.pidfd_open(verdict.tracer)
+    except ProcessLookupError:
+        return None
+    if _is_tool(verdict.tracer):
+        return handle
+    os.close(handle)
+    return None
+
+
+def _is_tool(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink() == build()
+    except OSError:
+        return False
+
+
+_PLACEHOLDERS = (
+    (re.compile(r"(?<=objects/)[0-9a-f]{2}(?=/|$)"), "H"),
+    (re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{7,64}(?![0-9A-Za-z])"), "H"),
+    (re.compile(r"(?<=tmp_obj_)\w{6}|(?<=tmp_pack_)\w{6}|(?<=tmp_idx_)\w{6}"), "R"),
+    (re.compile(r"(?<![0-9A-Za-z])tmp[a-z0-9_]{8}(?![0-9A-Za-z])"), "tmpR"),
+    (re.compile(r"[0-9]+"), "N"),
+)
+
+
+def path_class(path: str) -> str:
+    """Return the path with object ids, random parts and numbers blotted out."""
+    for pattern, placeholder in _PLACEHOLDERS:
+        path = pattern.sub(placeholder, path)
+    return path
+
+
+def stratified_sample(points: Sequence[Point], n: int, seed: int) -> list[Point]:
+    """Choose `n` points so that each kind of call on each kind of file has its turn before any has a second.
+
+    The same seed gives the same choice for the same points; another seed starts with other kinds.
+    """
+    rng = random.Random(seed)
+    strata: defaultdict[tuple[str, str], list[Point]] = defaultdict(list)
+    for point in points:
+        strata[point.stratum].append(point)
+    for stratum in strata.values():
+        rng.shuffle(stratum)
+    turns = [(turn, rng.random(), point) for stratum in strata.values() for turn, point in enumerate(stratum)]
+    chosen = [point for _, _, point in sorted(turns, key=lambda item: item[:2])[:n]]
+    return sorted(chosen, key=lambda point: point.number)

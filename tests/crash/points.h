@@ -1,0 +1,50 @@
+/* Which system calls change files, and whether a stopped one would. What to do about it is crashat.c's matter. */
+#ifndef POINTS_H
+#define POINTS_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/ptrace.h>
+#include <sys/types.h>
+
+enum must { ANY, PRESENT, ABSENT }; /* what the name has to be for the call to change anything */
+
+/* Arguments are numbered from 1, so that 0 means "has none". */
+struct call {
+    int nr;
+    const char *name;
+    unsigned char fd;             /* the descriptor it changes; or else: */
+    unsigned char dir, path;      /* the name it changes, and what that is relative to (0: the working directory) */
+    unsigned char from_dir, from; /* the name it moves away */
+    unsigned char flags;          /* open flags */
+    unsigned char length, vector; /* the size of a write, to tear it */
+    enum must must;
+    bool grows; /* needs room: the only calls that fail on a full disk */
+};
+
+struct point {
+    long number;
+    pid_t pid;
+    bool is_root, grows;
+    const struct call *call;
+    char comm[32], path[PATH_MAX];
+};
+
+typedef struct __ptrace_syscall_info info_t;
+
+/* Stops the calling process at the calls of the table from now on, in it and in all it starts; false if the kernel will not. */
+bool install_filter(void);
+
+/* Names the directory outside which nothing is a point; false if there is none. */
+bool set_directory(const char *name);
+
+/* Fills in call, path and grows if the call at which `tid` stands would change a file below the directory. */
+bool find_point(pid_t tid, const info_t *info, struct point *point);
+
+/* The point's path relative to the directory, "." for itself; absolute for a file that moves out of it. */
+const char *shown_path(const struct point *point);
+
+/* Reads or writes (O_RDONLY, O_WRONLY) a stopped tracee's memory; what lies before an unmapped page is read. */
+ssize_t tracee_memory(pid_t tid, __uint64_t address, int operation, void *data, size_t size);
+
+#endif
