@@ -204,7 +204,7 @@ def _stage_gate_failed(row: RunRow, event: ev.StageGateFailed) -> None:
 
 def _stage_gate_reset(row: RunRow, event: ev.StageGateReset) -> None:
     during, back = _GATE[event.gate]
-    _move_stage(row, event.stage, (during, StageStatus.BLOCKED), back)
+    _move_stage(row, event.stage, (during, StageStatus.BLOCKED, back), back)
 
 
 def _branch_moved(row: RunRow, event: ev.BranchMoved) -> None:

@@ -77,8 +77,7 @@ def _is_lost(task: TaskRow, facts: Facts) -> bool:
 
 def _gates_in_flight(state: RunState) -> Iterator[ev.AnyEvent]:
     """A gate that was being checked, or that failed before, is checked again."""
-    for name in state.current_stages:
-        stage = state.stage(name)
+    for name, stage in state.row.stages.items():
         if stage.status is StageStatus.OPENING:
             yield ev.StageGateReset(stage=name, gate="entry")
         elif stage.status is StageStatus.CLOSING:

@@ -66,14 +66,12 @@ class RunState:
         self.landing: dict[str, TaskRow] = {}
         self.merge_queue: list[tuple[int, str]] = []
         self.ready: dict[str, list[int]] = {stage.id: [] for stage in self.plan.stages}
-        self.waits: dict[str, int] = {}
+        self.waits: dict[str, int] = {name: len(spec.needs) for name, spec in self.specs.items()}
         self.unsettled: dict[str, int] = {stage.id: 0 for stage in self.plan.stages}
         self.abandoned: dict[str, int] = {stage.id: 0 for stage in self.plan.stages}
         self.settled_count = 0
         self._index_stages()
         for name, task in self.tasks.items():
-            needs = self.specs[name].needs
-            self.waits[name] = sum(self.tasks[need].status not in TASK_IS_SETTLED for need in needs)
             self.unsettled[self.stage_of[name]] += 1
             self._enter(task)
 
@@ -90,7 +88,11 @@ class RunState:
     def is_startable(self, task: TaskRow) -> bool:
         """Tell whether an attempt at the task may begin: its stage is open and its needs are met."""
         open_now = self.row.stages[self.stage_of[task.id]].status is StageStatus.RUNNING
-        return open_now and self.waits[task.id] == 0
+        return open_now and self.has_all_it_needs(task)
+
+    def has_all_it_needs(self, task: TaskRow) -> bool:
+        """Tell whether all that must land before the task did: the tasks and the stages that it builds on."""
+        return self.waits[task.id] == 0 and self.stage_of[task.id] in self.current_stages
 
     def take_changed(self) -> list[TaskRow]:
         """Return the rows that events changed since the last call: what the journal must store."""
@@ -105,6 +107,8 @@ class RunState:
         kind = type(event)
         allowed = TRANSITIONS.get(kind)
         if allowed is None:
+            if kind not in RUN_FOLDS:
+                raise IllegalEventError(f"{kind.__name__}: the run has begun before")
             RUN_FOLDS[kind](self.row, event)
             if kind is ev.StageClosed:
                 self._index_stages()
@@ -159,8 +163,6 @@ class RunState:
         self.unsettled[self.stage_of[name]] -= 1
         self.settled_count += 1
         for dependent in self.dependents.get(name, ()):
-            if dependent not in self.waits:
-                continue  # Still indexing: the dependent counts its own needs when its turn comes.
             self.waits[dependent] -= 1
             if self.waits[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
                 self._push_ready(dependent)
@@ -170,13 +172,22 @@ class RunState:
         self.settled_count -= 1
         for dependent in self.dependents.get(name, ()):
             self.waits[dependent] += 1
+        self._reopen(self.row.stages[self.stage_of[name]])
+
+    def _reopen(self, stage: StageRow) -> None:
+        """A stage is only as complete as its tasks: whatever its exit gate said is no longer true."""
+        if stage.status in (StageStatus.CLOSING, StageStatus.COMPLETED):
+            stage.status = StageStatus.RUNNING
+            self._index_stages()
 
     # -- the queues that decisions read ---------------------------------------------------------------------
 
     def restrict(self, only: frozenset[str]) -> None:
         """Start attempts at these tasks only; the rest of the run stays as it is."""
         self.only = only
-        self.ready = {stage: [i for i in heap if self.names[i] in only] for stage, heap in self.ready.items()}
+        self.ready = {
+            stage: sorted(i for i in heap if self.names[i] in only) for stage, heap in self.ready.items()
+        }
 
     def ready_tasks(self, stage: str, most: int) -> list[TaskRow]:
         """Return up to `most` tasks of a stage that may start, in plan order; drop entries gone stale."""
@@ -192,14 +203,18 @@ class RunState:
         return list(chosen.values())
 
     def next_to_land(self, most: int) -> list[TaskRow]:
-        """Return up to `most` verified tasks in the order in which they were verified; drop stale entries."""
+        """Return up to `most` verified tasks in the order in which they were verified; drop stale entries.
+
+        A task whose needs were taken back meanwhile keeps its place and waits.
+        """
         chosen: dict[str, TaskRow] = {}
+        waiting: dict[str, TaskRow] = {}
         while self.merge_queue and len(chosen) < most:
             queued, name = heappop(self.merge_queue)
             task = self.tasks[name]
             if task.status is TaskStatus.VERIFIED and task.queued == queued:
-                chosen[name] = task
-        for task in chosen.values():
+                (chosen if self.has_all_it_needs(task) else waiting)[name] = task
+        for task in (*chosen.values(), *waiting.values()):
             heappush(self.merge_queue, (task.queued, task.id))
         return list(chosen.values())
 

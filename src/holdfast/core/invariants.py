@@ -1,0 +1,190 @@
+"""What must hold of a run at any moment: one function judges it for `doctor`, the crash sweep and the simulation.
+
+The shell gathers the evidence; nothing is read, run or mended here. The numbers are those of the invariants in
+the design. Each caller fills in what it can see: evidence that nobody gathered accuses nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.core import events as ev
+from holdfast.core.errors import IllegalEventError
+from holdfast.core.facts import BranchFacts, Landing
+from holdfast.core.plan import Plan
+from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.retry import losses_allowed
+from holdfast.core.state import RunState, replay
+from holdfast.core.status import TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One invariant that does not hold, and how it shows."""
+
+    number: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAttempt:
+    """An agent of the run that lives."""
+
+    task: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the machine shows about a run.
+
+    `settled` says that no effect is half done: recovery has just ended, or the run rests. Otherwise the tasks
+    whose landing has begun may be a step ahead of the journal. `prepared` are the commits that MergePrepared
+    events name, or None if the journal was rebuilt and cannot know. `once_skipped` are the tasks that the user
+    skipped at any time: what needs them was free to land first. `lost_tips` are commits that the run branch
+    pointed at and no longer contains. `missing_commits` are those of `commits_to_keep` that do not exist.
+    """
+
+    settled: bool = False
+    branch: BranchFacts | None = None
+    lost_tips: tuple[str, ...] = ()
+    prepared: frozenset[str] | None = None
+    once_skipped: frozenset[str] = frozenset()
+    missing_commits: frozenset[str] = frozenset()
+    live: tuple[LiveAttempt, ...] = ()
+    live_without_runner: tuple[str, ...] = ()
+    fsck_errors: tuple[str, ...] = ()
+    stale_locks: tuple[str, ...] = ()
+    checkout_changes: tuple[str, ...] = ()
+
+
+def violations(state: RunState, evidence: Evidence) -> list[Violation]:
+    """Return every invariant that the evidence shows to be broken; empty when all is well."""
+    found: list[Violation] = []
+    if evidence.branch is not None:
+        found += _landings(state, evidence, evidence.branch)
+        found += _tip(state, evidence, evidence.branch)
+        found += _order(state, evidence, evidence.branch)
+    return [*found, *_commits(state, evidence), *_attempts(state, evidence), *_reported(evidence)]
+
+
+def fold_violations(
+    plan: Plan, recorded: Iterable[ev.Recorded], row: RunRow, tasks: Sequence[TaskRow]
+) -> list[Violation]:
+    """Judge invariant 8: what is stored beside the events equals what they add up to."""
+    try:
+        folded = replay(plan, (record.event for record in recorded))
+    except IllegalEventError as error:
+        return [Violation(8, f"the journal's events contradict each other: {error}")]
+    stored = RunState(plan, row, tasks)
+    found = [
+        Violation(8, f"the stored row of task {name} is not what its events add up to")
+        for name, task in folded.tasks.items()
+        if stored.tasks[name] != task
+    ]
+    if stored.row != folded.row:
+        found.append(Violation(8, "the stored row of the run is not what its events add up to"))
+    return found
+
+
+def commits_to_keep(state: RunState) -> set[str]:
+    """Return every commit that the run still promises to have."""
+    kept: set[str] = set()
+    for task in state.tasks.values():
+        kept.update(_commits_of(task))
+    return kept
+
+
+def _commits_of(task: TaskRow) -> Iterator[str]:
+    yield from (made.commit for made in task.commits)
+    yield from (commit for commit in (task.carry, task.wip, task.merge_commit) if commit)
+
+
+def _landings(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:
+    """Invariants 1, 2 and 4: what is completed landed once, as it was verified and checked."""
+    landed: dict[str, list[Landing]] = {}
+    for landing in branch.landings:
+        landed.setdefault(landing.task, []).append(landing)
+    for name, task in state.tasks.items():
+        proofs = landed.get(name, [])
+        if len(proofs) > 1:
+            yield Violation(2, f"task {name} landed {len(proofs)} times")
+        if task.status is TaskStatus.COMPLETED:
+            yield from _proof(task, proofs)
+        elif proofs and (evidence.settled or task.prepared != proofs[-1].commit):
+            yield Violation(2, f"task {name} is {task.status}, yet it landed as {proofs[-1].commit}")
+    if evidence.prepared is not None:
+        for landing in branch.landings:
+            if landing.task in state.tasks and landing.commit not in evidence.prepared:
+                yield Violation(4, f"{landing.commit} of task {landing.task} landed without being checked")
+
+
+def _proof(task: TaskRow, proofs: list[Landing]) -> Iterator[Violation]:
+    if not proofs:
+        yield Violation(1, f"task {task.id} is completed, yet its merge is not on the run branch")
+        return
+    if proofs[-1].commit != task.merge_commit:
+        yield Violation(1, f"task {task.id} landed as {proofs[-1].commit}, not as {task.merge_commit}")
+    if proofs[-1].head != task.head:
+        yield Violation(1, f"task {task.id} landed {proofs[-1].head}, not {task.head}, which was verified")
+
+
+def _tip(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:
+    """Invariant 3: the branch grows from its base, never backwards, and is where we left it."""
+    if not branch.descends_from_base:
+        yield Violation(3, f"the run branch does not descend from its base {state.row.base}")
+    for commit in evidence.lost_tips:
+        yield Violation(3, f"the run branch went back: it no longer contains {commit}")
+    if evidence.settled and branch.tip and branch.tip != state.row.tip:
+        yield Violation(3, f"the run branch is at {branch.tip}, not at {state.row.tip}")
+
+
+def _order(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:
+    """Invariant 5: what a task needs, and what its stage needs, is on the branch before it."""
+    places = {landing.task: place for place, landing in enumerate(branch.landings)}
+    waived = {name for name, task in state.tasks.items() if task.status is TaskStatus.SKIPPED}
+    waived |= evidence.once_skipped
+    for name in places.keys() & state.specs.keys():
+        for need in state.specs[name].needs:
+            if need not in waived and places.get(need, len(places)) > places[name]:
+                yield Violation(5, f"task {name} landed before {need}, which it needs")
+    for stage in state.plan.stages:
+        first = min((places[task.id] for task in stage.tasks if task.id in places), default=-1)
+        for task in (task for needed in stage.needs for task in state.stages[needed].tasks):
+            if task.id not in waived and places.get(task.id, len(places)) > first >= 0:
+                yield Violation(5, f"stage {stage.id} landed work before {task.id}, which it builds on")
+
+
+def _commits(state: RunState, evidence: Evidence) -> Iterator[Violation]:
+    """Invariant 6: no commit of an attempt is lost."""
+    if not evidence.missing_commits:
+        return
+    for name, task in state.tasks.items():
+        for commit in sorted(evidence.missing_commits.intersection(_commits_of(task))):
+            yield Violation(6, f"{commit} of task {name} no longer exists")
+
+
+def _attempts(state: RunState, evidence: Evidence) -> Iterator[Violation]:
+    """Invariant 9: attempts are bounded, and only the newest of a running task lives."""
+    limits = state.plan.limits
+    for name, task in state.tasks.items():
+        if task.charged > limits.attempts:
+            yield Violation(9, f"task {name} failed {task.charged} times; the limit is {limits.attempts}")
+        if task.lost > losses_allowed(limits):
+            yield Violation(
+                9, f"task {name} was lost {task.lost} times; the limit is {losses_allowed(limits)}"
+            )
+    for live in evidence.live:
+        row = state.tasks.get(live.task)
+        if row is None or row.status is not TaskStatus.RUNNING or row.attempt != live.attempt:
+            standing = "is not in the plan" if row is None else f"is {row.status} at attempt {row.attempt}"
+            yield Violation(9, f"attempt {live.attempt} lives, yet task {live.task} {standing}")
+
+
+def _reported(evidence: Evidence) -> Iterator[Violation]:
+    """Invariants 11, 12 and 16: what the shell saw by itself needs no further judgement."""
+    yield from (Violation(11, f"{who} lives without a runner") for who in evidence.live_without_runner)
+    yield from (Violation(12, f"git fsck: {error}") for error in evidence.fsck_errors)
+    yield from (Violation(12, f"{path} is left over") for path in evidence.stale_locks)
+    yield from (Violation(16, f"{path} changed in the user's checkout") for path in evidence.checkout_changes)
