@@ -1,0 +1,1 @@
+"""Tests of the pure core: no disk, no process, no clock."""
