@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,29 +34,11 @@ class StoredRun:
     last_seq: int
 
 
-class Journal(Protocol):
-    """Append-only events of many runs, with one writer per run at a time.
-
-    Times (`at`) are wall-clock seconds for people to read; nothing is ever decided from them.
-    """
+class JournalReader(Protocol):
+    """What views get: they look and can change nothing."""
 
     def next_run_number(self) -> int:
         """Return the counter for the next run id. Two callers may get the same: `create_run` decides."""
-
-    def create_run(self, plan: Plan, row: RunRow, event: AnyEvent, at: float) -> None:
-        """Make a run durable with its plan and its first event. Raises JournalError if the id is taken."""
-
-    def take_epoch(self, run: str) -> int:
-        """Raise the run's epoch and return it. Whoever wrote under an older one is refused from now on."""
-
-    def append(
-        self, run: str, epoch: int, events: Sequence[AnyEvent], row: RunRow, tasks: Sequence[TaskRow], at: float
-    ) -> int:
-        """Make events and the projection rows they changed durable together; return the last event's number.
-
-        One transaction and one sync, whatever the number of events. Raises LeaseLostError, writing nothing,
-        if `epoch` is not the run's present one.
-        """
 
     def load(self, run: str) -> StoredRun:
         """Return the run as last written. Raises JournalError if there is none of that id."""
@@ -66,11 +49,44 @@ class Journal(Protocol):
     def runs(self) -> list[RunListing]:
         """Return every run, oldest first."""
 
-    def confirm_plan(self, plan_hash: str, at: float) -> None:
-        """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
-
     def is_confirmed(self, plan_hash: str) -> bool:
         """Tell whether the user agreed to this plan before."""
 
     def close(self) -> None:
         """Release files and locks. Repeating it changes nothing."""
+
+
+class Journal(JournalReader, Protocol):
+    """Append-only events of many runs, with one writer per run at a time.
+
+    Times (`at`) are wall-clock seconds for people to read; nothing is ever decided from them.
+    """
+
+    def create_run(self, plan: Plan, row: RunRow, event: AnyEvent, at: float) -> None:
+        """Make a run durable with its plan and its first event. Raises JournalError if the id is taken."""
+
+    def take_epoch(self, run: str) -> int:
+        """Raise the run's epoch and return it. Whoever wrote under an older one is refused from now on."""
+
+    def append(
+        self,
+        run: str,
+        epoch: int,
+        events: Sequence[AnyEvent],
+        row: RunRow,
+        tasks: Sequence[TaskRow],
+        at: float,
+    ) -> int:
+        """Make events and the projection rows they changed durable together; return the last event's number.
+
+        One transaction and one sync, whatever the number of events. Raises LeaseLostError, writing nothing,
+        if `epoch` is not the run's present one.
+        """
+
+    def confirm_plan(self, plan_hash: str, at: float) -> None:
+        """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
+
+
+def number_after(runs: Iterable[str]) -> int:
+    """Return a counter that no run id in `runs` starts with yet, however many of them were lost or rebuilt."""
+    return max((int(found[0]) for run in runs if (found := re.match(r"[0-9]+", run))), default=0) + 1

@@ -1,0 +1,91 @@
+"""Looking at a journal without leaving a trace: no file is made or changed, and no writer waits for us.
+
+Three situations, told apart by the files beside the journal. Each works in a read-only folder and on a full disk.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.errors import JournalError
+
+T = TypeVar("T")
+_TRIES = 10
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made inside it
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """The files of a journal at one moment; if two are equal, nobody changed the main file in between."""
+
+    main: tuple[int, int, int]
+    pending: bool
+    shared: bool
+
+    @property
+    def guarded(self) -> bool:
+        """Whether SQLite's own locks keep the view consistent."""
+        return self.pending and self.shared
+
+
+def glance(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
+    """Run `query` on a consistent view of the journal and return its answer. Leaves everything as it was.
+
+    A writer that comes or goes meanwhile changes which way is right, so an answer that might be torn is thrown
+    away and asked for again.
+    """
+    for _ in range(_TRIES):
+        scene = _scene(path)
+        try:
+            answer = _ask(path, scene, query)
+        except (sqlite3.Error, FileNotFoundError):
+            if _scene(path) == scene:
+                raise
+            continue
+        if scene.guarded or _scene(path) == scene:
+            return answer
+    raise JournalError(f"journal {path} keeps changing hands", "try again in a moment")
+
+
+def _scene(path: Path) -> _Scene:
+    main = path.stat()
+    try:
+        pending = _beside(path, "-wal").stat().st_size > 0
+    except FileNotFoundError:
+        pending = False
+    return _Scene((main.st_ino, main.st_size, main.st_mtime_ns), pending, _beside(path, "-shm").exists())
+
+
+def _ask(path: Path, scene: _Scene, query: Callable[[sqlite3.Connection], T]) -> T:
+    """Choose the way in. Without a log of pending changes the main file is the whole truth and stands still.
+
+    With one, its shared index is read but never written: SQLite takes part in a live writer's locking through
+    it, and indexes the log privately when the writer is dead. Without an index there is no writer either, and
+    SQLite would have to make one: it gets a copy in memory to do so. (Only there may we open the file ourselves:
+    closing a descriptor of it would drop the locks of a writer in this very process.)
+    """
+    if not scene.pending:
+        return _query(f"{path.as_uri()}?mode=ro&immutable=1", query)
+    if scene.shared:
+        return _query(f"{path.as_uri()}?mode=ro&readonly_shm=1", query)
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+        copy = Path(folder, path.name)
+        shutil.copyfile(path, copy)
+        shutil.copyfile(_beside(path, "-wal"), _beside(copy, "-wal"))
+        return _query(copy.as_uri(), query)
+
+
+def _query(uri: str, query: Callable[[sqlite3.Connection], T]) -> T:
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
+        return query(db)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

@@ -1,0 +1,148 @@
+"""Who runs a run: a lock on one file, held by the living runner and by nobody else.
+
+The kernel frees it when the runner dies, so there are no time-outs: a stopped runner still holds, a killed one
+never does. It is an open-file-description lock rather than an `flock`: both belong to the open file and go with
+it, but only this kind can be asked after without being taken, so a look never gets in a runner's way.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from holdfast.errors import JournalError, LeaseHeldError
+from holdfast.journal.place import private_folder, refuse_network_filesystem
+
+_FLOCK = struct.Struct("@hhqqi0q")
+_WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+_START_TICKS = 19
+_INFO_MAX = 4096
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that holds a lease. `pid` is 0 for the instant in which it has not signed yet."""
+
+    pid: int = 0
+    start_ticks: int = 0
+    boot_id: str = ""
+    host: str = ""
+    since: float = 0.0
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return "a runner that is just starting"
+        return f"pid {self.pid} on {self.host} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@dataclass(slots=True)
+class Lease:
+    """A held lease. It ends with `release`, or with the process, whatever ends that."""
+
+    path: Path
+    _fd: int
+
+    @classmethod
+    def acquire(cls, path: Path) -> Self:
+        """Take the lease or raise LeaseHeldError at once. The lock is not inherited by programs we start.
+
+        If this process holds it already, that is refused too: the lock belongs to the open file, not to us.
+        """
+        refuse_network_filesystem(path)
+        try:
+            private_folder(path.parent)
+            while not (lease := cls(path, _locked(path))).is_ours():
+                lease.release()
+            lease._sign()
+        except OSError as error:
+            raise JournalError(
+                f"lease {path}: {error.strerror}", "check the disk and its permissions"
+            ) from error
+        return lease
+
+    def is_ours(self) -> bool:
+        """Tell whether the file at the path still is the one we locked, not one put in its place."""
+        if self._fd < 0:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._fd), self.path.stat())
+        except FileNotFoundError:
+            return False
+
+    def release(self) -> None:
+        """Let go. The file stays, since removing it could take it from the next holder. Repeating changes nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _sign(self) -> None:
+        """Say who holds the lease, for whoever asks; lets go of it if that cannot be written."""
+        info = Holder(
+            pid=os.getpid(),
+            start_ticks=_own_start_ticks(),
+            boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            host=socket.gethostname(),
+            since=time.time(),
+        )
+        try:
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, msgspec.json.encode(info), 0)
+        except OSError:
+            self.release()
+            raise
+
+
+def holder(path: Path) -> Holder | None:
+    """Return who holds the lease at this moment, or None. What the file says without a lock on it counts for nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _signed(fd) if _is_locked(fd) else None
+    finally:
+        os.close(fd)
+
+
+def _locked(path: Path) -> int:
+    """Open and lock the file, and return its descriptor."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _WHOLE_FILE)
+    except (BlockingIOError, PermissionError) as error:
+        held = _signed(fd)
+        os.close(fd)
+        raise LeaseHeldError(
+            f"this run is held by another runner: {held}",
+            "`holdfast status` shows what it does; `holdfast stop` ends it",
+        ) from error
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _is_locked(fd: int) -> bool:
+    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _WHOLE_FILE)
+    kind: int = _FLOCK.unpack(answer)[0]
+    return kind != fcntl.F_UNLCK
+
+
+def _signed(fd: int) -> Holder:
+    try:
+        return msgspec.json.decode(os.pread(fd, _INFO_MAX, 0), type=Holder)
+    except msgspec.DecodeError:
+        return Holder()
+
+
+def _own_start_ticks() -> int:
+    """Return when this process started, in clock ticks after boot; the command name before it may hold anything."""
+    return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[_START_TICKS])

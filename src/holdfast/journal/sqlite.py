@@ -1,0 +1,248 @@
+"""The embedded journal: one SQLite file per repository, many readers, one writer per run.
+
+Every append is one transaction and one sync. Views use `SqliteReader`, which can only look.
+"""
+
+from __future__ import annotations
+
+import gc
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self, TypeVar
+
+from holdfast.core.events import AnyEvent, Recorded, decode_event, encode_event
+from holdfast.core.plan import Plan, decode_plan, encode_plan
+from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
+from holdfast.errors import JournalError, LeaseLostError
+from holdfast.journal import schema
+from holdfast.journal.failures import explained
+from holdfast.journal.glance import glance
+from holdfast.journal.place import private_folder, refuse_network_filesystem
+from holdfast.journal.protocol import RunListing, StoredRun, number_after
+
+T = TypeVar("T")
+_BUSY_S = 30.0
+_PAGE = 1000
+
+_LISTING = "SELECT row, started_at, updated_at, last_seq FROM runs"
+_PLAN = "SELECT body FROM plans WHERE hash = ?"
+_TASKS = "SELECT tasks.row FROM tasks JOIN runs ON tasks.run = runs.key WHERE runs.run = ? ORDER BY task"
+_RUN_KEY = "SELECT key FROM runs WHERE run = ?"
+_EVENTS = "SELECT id, at, body FROM events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
+_CONFIRMED = "SELECT 1 FROM confirmed_plans WHERE hash = ?"
+_ADD_CONFIRMED = "INSERT INTO confirmed_plans VALUES (?, ?) ON CONFLICT DO NOTHING"
+_ADD_PLAN = "INSERT INTO plans VALUES (?, ?) ON CONFLICT DO NOTHING"
+_ADD_RUN = "INSERT INTO runs (run, epoch, started_at, updated_at, last_seq, row) VALUES (?, ?, ?, ?, 1, ?)"
+_ADD_EVENT = "INSERT INTO events VALUES (?, ?, ?)"
+_RAISE_EPOCH = "UPDATE runs SET epoch = epoch + 1 WHERE run = ?"
+_EPOCH = "SELECT epoch FROM runs WHERE run = ?"
+_OWNED = "SELECT key, last_seq FROM runs WHERE run = ? AND epoch = ?"
+_SET_RUN = "UPDATE runs SET row = ?, updated_at = ?, last_seq = ? WHERE key = ?"
+_SET_TASK = "INSERT INTO tasks (run, task, row) VALUES (?, ?, ?) ON CONFLICT (run, task) DO UPDATE SET row = excluded.row"
+
+
+class SqliteReader:
+    """The reading half. It holds nothing open between two questions, so it never stands in a writer's way."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def next_run_number(self) -> int:
+        """Return the counter for the next run id."""
+        return number_after(
+            name for (name,) in self._ask(lambda db: db.execute("SELECT run FROM runs").fetchall())
+        )
+
+    def load(self, run: str) -> StoredRun:
+        """Return the run as last written. Raises JournalError if there is none of that id."""
+        return self._ask(lambda db: _load(db, run))
+
+    def events(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Recorded]:
+        """Yield the run's events in order; a page at a time, so that a slow reader holds back no writer."""
+        base = self._ask(lambda db: _run_key(db, run)) << schema.SEQ_BITS
+        last = base + ((1 << schema.SEQ_BITS) - 1 if upto is None else upto)
+        page = self._page(base + after, last)
+        while page:
+            with explained(self._path):
+                decoded = [Recorded(number - base, at, decode_event(body)) for number, at, body in page]
+            yield from decoded
+            page = self._page(page[-1][0], last) if len(page) == _PAGE else []
+
+    def runs(self) -> list[RunListing]:
+        """Return every run, oldest first."""
+        rows = self._ask(lambda db: db.execute(f"{_LISTING} ORDER BY key").fetchall())
+        with explained(self._path):
+            return [RunListing(decode_run_row(row), *rest) for row, *rest in rows]
+
+    def is_confirmed(self, plan_hash: str) -> bool:
+        """Tell whether the user agreed to this plan before."""
+        return self._ask(lambda db: db.execute(_CONFIRMED, (plan_hash,)).fetchone()) is not None
+
+    def close(self) -> None:
+        """Release files and locks. Repeating it changes nothing."""
+
+    def _ask(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        with explained(self._path):
+            return glance(self._path, query)
+
+    def _page(self, position: int, last: int) -> list[tuple[int, float, bytes]]:
+        return self._ask(lambda db: db.execute(_EVENTS, (position, last, _PAGE)).fetchall())
+
+
+class SqliteJournal(SqliteReader):
+    """The journal opened for writing. One connection; each process that writes has its own."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection) -> None:
+        super().__init__(path)
+        self._db = db
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open the journal for writing, made or brought up to date if need be.
+
+        Raises JournalError, and leaves the bytes as they are, if the file is not a journal this program knows,
+        or would be on a network file system.
+        """
+        path = path.resolve()
+        refuse_network_filesystem(path)
+        with explained(path):
+            private_folder(path.parent)
+            if not path.exists():
+                schema.create(path)
+            schema.check_identity(path)
+            return cls(path, _connect(path))
+
+    @staticmethod
+    def open_read_only(path: Path) -> SqliteReader:
+        """Open the journal for looking: beside a live writer, after a crash, in a read-only folder, on a full disk."""
+        path = path.resolve()
+        with explained(path):
+            schema.check_identity(path)
+        return SqliteReader(path)
+
+    def create_run(self, plan: Plan, row: RunRow, event: AnyEvent, at: float) -> None:
+        """Make a run durable with its plan and its first event. Raises JournalError if the id is taken."""
+        with self._transaction() as db:
+            if db.execute(_RUN_KEY, (row.run,)).fetchone():
+                raise JournalError(f"run {row.run} exists already", "`holdfast resume` carries it on")
+            db.execute(_ADD_PLAN, (row.plan_hash, encode_plan(plan)))
+            db.execute(_ADD_RUN, (row.run, row.epoch, at, at, encode_row(row)))
+            db.execute(_ADD_EVENT, ((_run_key(db, row.run) << schema.SEQ_BITS) + 1, at, encode_event(event)))
+
+    def take_epoch(self, run: str) -> int:
+        """Raise the run's epoch and return it. Each call fences off all earlier ones."""
+        with self._transaction() as db:
+            _run_key(db, run)
+            db.execute(_RAISE_EPOCH, (run,))
+            epoch: int = db.execute(_EPOCH, (run,)).fetchone()[0]
+        return epoch
+
+    def append(
+        self,
+        run: str,
+        epoch: int,
+        events: Sequence[AnyEvent],
+        row: RunRow,
+        tasks: Sequence[TaskRow],
+        at: float,
+    ) -> int:
+        """Make events and the rows they changed durable together; return the last event's number.
+
+        Appending the same events again records them again: the epoch, not the content, tells writers apart.
+        After a JournalError nothing of it is recorded, and the journal can be used as before.
+        """
+        with self._transaction() as db:
+            key, last = _owned(db, run, epoch)
+            base = (key << schema.SEQ_BITS) + last
+            numbered = [(number, at, encode_event(event)) for number, event in enumerate(events, base + 1)]
+            last += len(numbered)
+            db.execute(_SET_RUN, (encode_row(row), at, last, key))
+            db.executemany(_ADD_EVENT, numbered)
+            db.executemany(_SET_TASK, [(key, task.id, encode_row(task)) for task in tasks])
+        return last
+
+    def confirm_plan(self, plan_hash: str, at: float) -> None:
+        """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
+        with self._transaction() as db:
+            db.execute(_ADD_CONFIRMED, (plan_hash, at))
+
+    def close(self) -> None:
+        """Fold the log into the main file if nobody else is reading, and let go. Repeating it changes nothing."""
+        self._db.close()
+
+    def _ask(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        with explained(self._path):
+            return query(self._db)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Cursor]:
+        """Everything inside becomes durable together, or none of it."""
+        with explained(self._path):
+            cursor = self._db.cursor()
+            cursor.execute("BEGIN IMMEDIATE")
+            try:
+                yield cursor
+                cursor.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    cursor.execute("ROLLBACK")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=_BUSY_S)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        schema.migrate(db, path)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _run_key(db: sqlite3.Connection | sqlite3.Cursor, run: str) -> int:
+    found = db.execute(_RUN_KEY, (run,)).fetchone()
+    if found is None:
+        raise JournalError(f"there is no run {run}", "`holdfast list` shows the runs there are")
+    key: int = found[0]
+    return key
+
+
+def _owned(db: sqlite3.Cursor, run: str, epoch: int) -> tuple[int, int]:
+    """Return the run's key and last event number, if `epoch` is its present one."""
+    found: tuple[int, int] | None = db.execute(_OWNED, (run, epoch)).fetchone()
+    if found is None:
+        _run_key(db, run)
+        raise LeaseLostError(
+            f"another runner took over run {run}", "`holdfast status` shows how it goes on there"
+        )
+    return found
+
+
+def _load(db: sqlite3.Connection, run: str) -> StoredRun:
+    """Read run, plan and tasks as of one moment."""
+    db.execute("BEGIN")
+    try:
+        _run_key(db, run)
+        row_body, *rest = db.execute(f"{_LISTING} WHERE run = ?", (run,)).fetchone()
+        row = decode_run_row(row_body)
+        plan = decode_plan(db.execute(_PLAN, (row.plan_hash,)).fetchone()[0])
+        with _collector_paused():
+            tasks = [decode_task_row(body) for (body,) in db.execute(_TASKS, (run,))]
+        return StoredRun(plan, row, tasks, *rest)
+    finally:
+        db.execute("ROLLBACK")
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from walking rows that are all alive; it doubles the time of a large load."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,1 @@
+"""Promises that every implementation of a seam keeps."""

@@ -1,0 +1,111 @@
+"""The journals under contract, what the tests write into them, and the writer process they kill."""
+
+from __future__ import annotations
+
+import enum
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.journal.memory import MemoryJournal
+from holdfast.journal.protocol import Journal
+from holdfast.journal.sqlite import SqliteJournal
+
+RUN = "01-add-auth"
+PLAN = Plan(
+    goal="add auth", stages=(Stage(id="s", tasks=(Task(id="a", prompt="do a"), Task(id="b", prompt="do b"))),)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One implementation: how to open it in a folder."""
+
+    name: str
+    open: Callable[[Path], Journal]
+
+
+KINDS = (
+    Kind("memory", lambda _: MemoryJournal()),
+    Kind("sqlite", lambda folder: SqliteJournal.open(folder / "journal.db")),
+)
+DURABLE = {kind.name: kind for kind in KINDS if kind.name != "memory"}
+
+
+def run_row(run: str = RUN, **changes: object) -> RunRow:
+    """Return the row of a run that has just begun."""
+    row = RunRow(run=run, goal="add auth", plan_hash="h1", base="b" * 40, branch=f"refs/heads/holdfast/{run}")
+    return msgspec.structs.replace(row, **changes)
+
+
+def started(run: str = RUN) -> ev.RunStarted:
+    """Return the first event of a run."""
+    return ev.RunStarted(run=run, goal="add auth", plan_hash="h1", base="b" * 40, branch="refs/heads/x")
+
+
+def begin(journal: Journal, run: str = RUN) -> int:
+    """Create a run and take its first epoch."""
+    journal.create_run(PLAN, run_row(run), started(run), 100.0)
+    return journal.take_epoch(run)
+
+
+def one_of_each() -> list[ev.AnyEvent]:
+    """Return an event of every class there is, each field filled."""
+    return [_filled(kind) for kind in typing.get_args(ev.AnyEvent)]
+
+
+def _filled(kind: type[typing.Any]) -> typing.Any:
+    return kind(**{field.name: _value(field.type) for field in msgspec.structs.fields(kind)})
+
+
+def _value(kind: typing.Any) -> object:
+    """Return a value of a field's type that differs from any default."""
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple:
+        return (_value(arguments[0]),) * 2
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return _value(arguments[0])
+    if typing.get_origin(kind) is typing.Literal:
+        return arguments[-1]
+    if issubclass(kind, enum.Enum):
+        return list(kind)[-1]
+    plain: dict[object, object] = {str: 'é"\\\n', int: 7, float: 1.5, bool: True}
+    return plain[kind] if kind in plain else _filled(kind)
+
+
+def write_for_ever(journal: Journal, run: str = RUN, batches: int = sys.maxsize) -> Iterator[int]:
+    """Append batches of growing and shrinking size, each with matching rows; yield what `append` returned."""
+    epoch, last = journal.take_epoch(run), journal.load(run).last_seq
+    for batch in range(batches):
+        size = batch * 7 % 5 + 1
+        events = [
+            ev.AttemptStarted(task=f"t{n % 9}", attempt=n, token="x" * 300, slot=0, start="s")
+            for n in range(last + 1, last + size + 1)
+        ]
+        tasks = [TaskRow(id=event.task, status=TaskStatus.RUNNING, attempt=event.attempt) for event in events]
+        row = run_row(run, status=RunStatus.RUNNING, queued=last + size)
+        last = journal.append(run, epoch, events, row, tasks, 200.0 + batch)
+        yield last
+
+
+def main() -> None:
+    """Run as a process: open journal `argv[1]` in folder `argv[2]` and write to run `argv[3]`, saying what is safe."""
+    name, folder, run, batches = sys.argv[1:]
+    journal = DURABLE[name].open(Path(folder))
+    for last in write_for_ever(journal, run, int(batches)):
+        sys.stdout.write(f"{last}\n")
+        sys.stdout.flush()
+    journal.close()
+
+
+if __name__ == "__main__":
+    main()

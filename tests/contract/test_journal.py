@@ -1,0 +1,229 @@
+"""What every journal promises."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.core.projection import AttemptCommit, Failure, TaskRow
+from holdfast.core.status import TaskStatus
+from holdfast.errors import JournalError, LeaseLostError
+from holdfast.journal.protocol import Journal
+
+from .journals import DURABLE, KINDS, PLAN, RUN, Kind, begin, one_of_each, run_row, started, write_for_ever
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(params=KINDS, ids=[kind.name for kind in KINDS])
+def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
+    """Each journal in turn, empty."""
+    kind: Kind = request.param
+    opened = kind.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+def writer(kind: str, folder: Path, run: str, batches: int) -> subprocess.Popen[str]:
+    """Start a process that appends to a run and prints what is durable."""
+    argv = [sys.executable, "-m", "tests.contract.journals", kind, str(folder), run, str(batches)]
+    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def check_rows_match_events(journal: Journal, run: str = RUN) -> int:
+    """Check that numbers have no gap and that the projection is the fold of the events; return the last number."""
+    stored, recorded = journal.load(run), list(journal.events(run))
+    assert [item.seq for item in recorded] == list(range(1, stored.last_seq + 1))
+    folded = {
+        item.event.task: item.event.attempt for item in recorded if isinstance(item.event, ev.AttemptStarted)
+    }
+    assert {task.id: task.attempt for task in stored.tasks} == folded
+    assert stored.row.queued == (stored.last_seq if folded else 0)
+    return stored.last_seq
+
+
+def test_every_kind_of_event_comes_back_as_it_was(journal: Journal) -> None:
+    """What is read is what was written, for every event class and every field."""
+    epoch, events = begin(journal), one_of_each()
+    last = journal.append(RUN, epoch, events, run_row(), [], 101.5)
+    assert last == len(events) + 1
+    assert [item.event for item in journal.events(RUN)] == [started(), *events]
+    assert [item.at for item in journal.events(RUN, upto=2)] == [100.0, 101.5]
+
+
+def test_the_projection_is_what_was_written_last(journal: Journal) -> None:
+    """`load` returns the newest row of the run and of each task that has one."""
+    epoch = begin(journal)
+    failure = Failure(attempt=1, kind=ev.FailureKind.CHECK, error="no", detail="é" * 5000)
+    commit = AttemptCommit(attempt=1, commit="c" * 40, kind=ev.AttemptKind.FIX)
+    first = [TaskRow(id="b", attempt=1), TaskRow(id="a", attempt=1)]
+    second = TaskRow(id="b", status=TaskStatus.FAILED, attempt=2, failures=[failure], commits=[commit])
+    journal.append(RUN, epoch, [], run_row(tip="t1"), first, 101.0)
+    journal.append(RUN, epoch, [ev.RunPaused()], run_row(tip="t2"), [second], 102.0)
+    stored = journal.load(RUN)
+    assert (stored.plan, stored.row, stored.tasks) == (PLAN, run_row(tip="t2"), [first[1], second])
+    assert (stored.started_at, stored.updated_at, stored.last_seq) == (100.0, 102.0, 2)
+
+
+def test_a_row_changed_after_the_append_is_not_changed_in_the_journal(journal: Journal) -> None:
+    """The journal keeps its own copy."""
+    epoch, task = begin(journal), TaskRow(id="a", attempt=1)
+    journal.append(RUN, epoch, [], run_row(), [task], 101.0)
+    task.attempt = 9
+    assert journal.load(RUN).tasks[0].attempt == 1
+
+
+def test_events_can_be_read_from_and_up_to_a_number(journal: Journal) -> None:
+    """`after` is exclusive, `upto` inclusive, and beyond the end there is nothing."""
+    begin(journal)
+    list(write_for_ever(journal, batches=20))
+    assert [item.seq for item in journal.events(RUN, after=3, upto=6)] == [4, 5, 6]
+    assert list(journal.events(RUN, after=10_000)) == []
+
+
+def test_thousands_of_events_are_read_in_order(journal: Journal) -> None:
+    """Reading in pages skips and repeats nothing."""
+    epoch = begin(journal)
+    journal.append(RUN, epoch, [ev.StageOpened(stage=str(n)) for n in range(2999)], run_row(), [], 1.0)
+    assert [item.seq for item in journal.events(RUN)] == list(range(1, 3001))
+
+
+def test_reading_events_is_lazy(journal: Journal) -> None:
+    """A reader may append while it iterates."""
+    epoch = begin(journal)
+    reading = journal.events(RUN)
+    assert next(reading).seq == 1
+    assert journal.append(RUN, epoch, [ev.RunPaused()], run_row(), [], 1.0) == 2
+
+
+def test_an_older_epoch_is_refused_and_writes_nothing(journal: Journal) -> None:
+    """Whoever lost the run can no longer change it."""
+    old = begin(journal)
+    journal.take_epoch(RUN)
+    with pytest.raises(LeaseLostError):
+        journal.append(RUN, old, [ev.RunPaused()], run_row(tip="stolen"), [TaskRow(id="a")], 101.0)
+    stored = journal.load(RUN)
+    assert (stored.last_seq, stored.row, stored.tasks) == (1, run_row(), [])
+
+
+def test_a_refused_append_leaves_the_journal_usable(journal: Journal) -> None:
+    """After a fenced write the present owner goes on as if nothing had been."""
+    epoch = begin(journal)
+    with pytest.raises(LeaseLostError):
+        journal.append(RUN, epoch + 1, [ev.RunPaused()], run_row(), [], 101.0)
+    assert journal.append(RUN, epoch, [ev.RunPaused()], run_row(), [], 102.0) == 2
+
+
+def test_epochs_only_rise(journal: Journal) -> None:
+    """Each taking fences off all before it; runs do not share epochs."""
+    assert [begin(journal), journal.take_epoch(RUN), journal.take_epoch(RUN)] == [1, 2, 3]
+    assert begin(journal, "02-other") == 1
+
+
+def test_a_run_id_is_taken_once(journal: Journal) -> None:
+    """A second run of the same id is refused, and the first is untouched."""
+    begin(journal)
+    with pytest.raises(JournalError, match="exists already"):
+        journal.create_run(PLAN, run_row(goal="other"), started(), 500.0)
+    assert journal.load(RUN).row.goal == "add auth"
+    assert len(list(journal.events(RUN))) == 1
+
+
+@pytest.mark.parametrize("question", ["load", "events", "take_epoch", "append"])
+def test_an_unknown_run_is_an_error_with_a_way_out(journal: Journal, question: str) -> None:
+    """Asking for a run that is not there says so."""
+    asked: dict[str, Callable[[], object]] = {
+        "load": lambda: journal.load("99-none"),
+        "events": lambda: list(journal.events("99-none")),
+        "take_epoch": lambda: journal.take_epoch("99-none"),
+        "append": lambda: journal.append("99-none", 1, [], run_row("99-none"), [], 1.0),
+    }
+    with pytest.raises(JournalError, match="99-none") as caught:
+        asked[question]()
+    assert caught.value.hint
+
+
+def test_the_run_number_is_above_every_run(journal: Journal) -> None:
+    """The counter starts at one and never meets a number in use, whatever is missing below it."""
+    assert journal.next_run_number() == 1
+    begin(journal, "07-rebuilt")
+    assert journal.next_run_number() == 8
+
+
+def test_runs_are_listed_oldest_first_and_kept_apart(journal: Journal) -> None:
+    """Many runs share a journal, each with its own numbers and tasks."""
+    names = [f"{n:02d}-x" for n in (3, 1, 2)]
+    epochs = {name: begin(journal, name) for name in names}
+    journal.append("01-x", epochs["01-x"], [ev.RunPaused()], run_row("01-x"), [TaskRow(id="a")], 150.0)
+    assert [(item.row.run, item.last_seq, item.updated_at) for item in journal.runs()] == [
+        ("03-x", 1, 100.0), ("01-x", 2, 150.0), ("02-x", 1, 100.0),
+    ]  # fmt: skip
+    assert [len(journal.load(name).tasks) for name in names] == [0, 1, 0]
+
+
+def test_a_plan_is_confirmed_once_and_for_all(journal: Journal) -> None:
+    """A confirmation is bound to one hash, and repeating it changes nothing."""
+    assert not journal.is_confirmed("h1")
+    journal.confirm_plan("h1", 1.0)
+    journal.confirm_plan("h1", 2.0)
+    assert journal.is_confirmed("h1")
+    assert not journal.is_confirmed("h2")
+
+
+def test_closing_twice_changes_nothing(journal: Journal) -> None:
+    """`close` may be called on every way out."""
+    journal.close()
+    journal.close()
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+def test_what_was_written_is_there_after_reopening(kind: str, tmp_path: Path) -> None:
+    """A journal outlives the object that wrote it."""
+    journal = DURABLE[kind].open(tmp_path)
+    begin(journal)
+    last = list(write_for_ever(journal, batches=10))[-1]
+    journal.close()
+    again = DURABLE[kind].open(tmp_path)
+    assert check_rows_match_events(again) == last
+    again.close()
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", DURABLE)
+def test_a_killed_writer_loses_nothing_that_was_acknowledged(kind: str, tmp_path: Path) -> None:
+    """Kill it at twenty random moments: what `append` returned for is there, and no batch is there in part."""
+    journal, dice = DURABLE[kind].open(tmp_path), random.Random(7)
+    begin(journal)
+    for _ in range(20):
+        child = writer(kind, tmp_path, RUN, sys.maxsize)
+        assert child.stdout is not None
+        heard = [child.stdout.readline() for _ in range(dice.randrange(1, 60))]
+        child.kill()
+        acknowledged = int(([line for line in child.stdout if line.endswith("\n")] or heard)[-1])
+        child.wait()
+        child.stdout.close()
+        assert check_rows_match_events(journal) >= acknowledged
+    journal.close()
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+def test_two_processes_write_two_runs_at_once(kind: str, tmp_path: Path) -> None:
+    """Runs of one repository do not disturb each other; a reader beside them always sees whole batches."""
+    journal = DURABLE[kind].open(tmp_path)
+    runs = ["01-one", "02-two"]
+    for run in runs:
+        begin(journal, run)
+    children = [writer(kind, tmp_path, run, 150) for run in runs]
+    while any(child.poll() is None for child in children):
+        for stored in map(journal.load, runs):
+            assert stored.row.queued in (0, stored.last_seq)
+    said = [child.communicate()[0].split() for child in children]
+    assert [child.returncode for child in children] == [0, 0]
+    assert [check_rows_match_events(journal, run) for run in runs] == [int(lines[-1]) for lines in said]
+    journal.close()
