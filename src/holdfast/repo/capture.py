@@ -1,0 +1,124 @@
+"""Keeping what an agent did: a snapshot while it works, a commit when it is done.
+
+Neither touches the agent's index, HEAD, branches or stash. The index used is Holdfast's own, so files which an agent
+told git to overlook are seen all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from holdfast.repo.durability import sync_objects
+from holdfast.repo.harvest import Harvest, harvest
+from holdfast.repo.repository import Repository
+from holdfast.repo.workspaces import Workspace
+
+_LISTED_MAX = 20
+_GITLINK = "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What an attempt produced: `changed` and `empty` compare with the commit it started from."""
+
+    commit: str
+    tree: str
+    changed: tuple[str, ...]
+    empty: bool
+    problems: tuple[str, ...] = ()
+
+
+def commit_work(
+    repo: Repository, workspace: Workspace, start: str, ref: str, message: str, archive: str
+) -> Captured:
+    """Commit all that a workspace holds and keep it at `ref`, after the agent is dead.
+
+    Commits the agent made itself are kept below ours. If it moved to a history without `start`, that history is kept
+    at the ref `archive` and our commit follows `start`. Done again, it finds the commit that `ref` already holds.
+    """
+    workspace.require_present()
+    head = agent_head(repo, workspace)
+    problems: list[str] = []
+    parent = head
+    if not head or not repo.is_ancestor(start, head):
+        problems.append(_archive_stray_head(repo, head, archive))
+        parent = start
+    if parent != start:
+        sync_objects(repo, start, parent)
+    found = harvest(repo, workspace, parent)
+    commit = _commit_of(repo, found.tree, parent, ref, message)
+    changed, pointers = _changes(repo, start, commit)
+    problems += [
+        f"{path} points to a commit of another repository; its files are not part of it." for path in pointers
+    ]
+    return Captured(commit, found.tree, changed, not changed, (*problems, *found.problems))
+
+
+def snapshot(repo: Repository, workspace: Workspace, ref: str, message: str) -> str:
+    """Save a workspace at `ref` while an agent may be working in it; return the commit that holds its work.
+
+    Returns an empty string when there is nothing beyond the start. The ref's reflog keeps the earlier snapshots.
+    When nothing changed since the last snapshot, that one is returned.
+    """
+    workspace.require_present()
+    head = agent_head(repo, workspace) or workspace.start()
+    found = harvest(repo, workspace, head)
+    if head == workspace.start() and found.tree == repo.tree_of(head):
+        return ""
+    return _commit_of(repo, found.tree, head, ref, _with_problems(message, found))
+
+
+def agent_head(repo: Repository, workspace: Workspace) -> str:
+    """Return the commit that the workspace is on, or an empty string if its HEAD is gone or leads nowhere.
+
+    Read by hand: asking git would make it read configuration that the agent controls.
+    """
+    try:
+        content = (workspace.git_dir / "HEAD").read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    named = re.fullmatch(r"(?:ref: (refs/heads/\S+)|([0-9a-f]{40,64}))\n?", content)
+    if not named:
+        return ""
+    tip = repo.read_ref(named[1]) if named[1] else named[2]
+    return tip if tip and repo.exists(tip) else ""
+
+
+def _changes(repo: Repository, old: str, new: str) -> tuple[tuple[str, ...], list[str]]:
+    """Return the changed paths, and those of them which are pointers into other repositories now."""
+    fields = repo.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new)
+    modes, paths = (fields.decode("utf-8", "surrogateescape").split("\0")[at::2] for at in (0, 1))
+    pairs = list(zip(modes, paths, strict=False))
+    return tuple(path for _, path in pairs), [path for mode, path in pairs if mode.split()[1] == _GITLINK]
+
+
+def _archive_stray_head(repo: Repository, head: str, archive: str) -> str:
+    if not head:
+        return "The agent left its workspace on no commit; the files were taken as they are."
+    repo.keep(archive, head)
+    return f"The agent moved to {head[:12]}, which lacks the commit it started from; that history is kept at {archive}."
+
+
+def _commit_of(repo: Repository, tree: str, parent: str, ref: str, message: str) -> str:
+    """Return a commit with this tree on top of `parent`, and make `ref` hold it."""
+    before = repo.read_ref(ref)
+    if tree == repo.tree_of(parent):
+        commit = parent
+    elif before and _is_same_work(repo, before, tree, parent):
+        commit = before
+    else:
+        commit = repo.sealed.run("commit-tree", "-p", parent, tree, stdin=message.encode()).decode().strip()
+    if commit != before:
+        repo.keep(ref, commit)
+    return commit
+
+
+def _is_same_work(repo: Repository, commit: str, tree: str, parent: str) -> bool:
+    facts = repo.git.text("log", "-1", "--no-show-signature", "--format=%T %P", commit)
+    return facts == f"{tree} {parent}"
+
+
+def _with_problems(message: str, found: Harvest) -> str:
+    listed = "\n".join(found.problems[:_LISTED_MAX])
+    return f"{message}\n\n{listed}" if listed else message

@@ -1,0 +1,29 @@
+"""Which paths of a directory differ from an index. Reads only; runs in the sealed git directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.paths import STATE_DIR
+from holdfast.repo.git import Git
+
+
+def changed_paths(sealed: Git, work_tree: Path, index: Path) -> tuple[str, ...]:
+    """Return the modified, deleted and untracked paths, without ignored ones.
+
+    A nested repository appears as one path that ends in a slash. Holdfast's own folder never appears.
+    """
+    _expose_shared_index(sealed.git_dir, index.parent)
+    env = {"GIT_INDEX_FILE": str(index)}
+    output = sealed.run("ls-files", "-z", "-o", "-m", "--exclude-standard", work_tree=work_tree, env=env)
+    # A deleted file can be listed twice; a dictionary keeps the order.
+    paths = dict.fromkeys(output.decode("utf-8", "surrogateescape").split("\0"))
+    return tuple(path for path in paths if path and not path.startswith(f"{STATE_DIR}/"))
+
+
+def _expose_shared_index(sealed_dir: Path, index_dir: Path) -> None:
+    """Let git find the second half of a split index, which it looks for in its git directory."""
+    for part in index_dir.glob("sharedindex.*"):
+        link = sealed_dir / part.name
+        if not link.is_symlink():
+            link.symlink_to(part)

@@ -1,0 +1,64 @@
+"""Watching the user's checkout, or an idle workspace, without touching it: was something changed in there?
+
+Read-only: no index is ever written, not even to refresh its time stamps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.repo.changes import changed_paths
+from holdfast.repo.repository import Repository
+from holdfast.repo.workspaces import Workspace
+
+_HEAD = "HEAD"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A checkout at one moment: its HEAD, and the time stamp and size of each changed or untracked path."""
+
+    head: str
+    files: dict[str, tuple[int, int]]
+
+    def differences(self, previous: Look) -> tuple[str, ...]:
+        """Return the paths that changed since an earlier look; `HEAD` stands for another branch or commit."""
+        paths = previous.files.keys() | self.files.keys()
+        changed = {path for path in paths if previous.files.get(path) != self.files.get(path)}
+        return tuple(sorted(changed | ({_HEAD} if self.head != previous.head else set())))
+
+
+class CheckoutWatch:
+    """Compares the user's checkout with how it was at an earlier look."""
+
+    def __init__(self, repo: Repository) -> None:
+        self._repo = repo
+
+    def look(self) -> Look:
+        """Return how the checkout is now."""
+        root = self._repo.checkout
+        paths = changed_paths(self._repo.sealed, root, self._repo.common_dir / "index")
+        head = (self._repo.common_dir / _HEAD).read_text() + self._repo.read_ref(_HEAD)
+        return Look(head, {path: _mark(root / path) for path in paths})
+
+    def changes_since(self, previous: Look) -> tuple[str, ...]:
+        """Look again and return the paths that changed since an earlier look."""
+        return self.look().differences(previous)
+
+
+def workspace_changes(repo: Repository, workspace: Workspace, tree: str) -> tuple[str, ...]:
+    """Return what differs in an idle workspace from the commit or tree that was put into it."""
+    env = {"GIT_INDEX_FILE": str(workspace.index)}
+    against_tree = repo.sealed.run("diff-index", "--cached", "--name-only", "-z", tree, env=env)
+    moved = against_tree.decode("utf-8", "surrogateescape").split("\0")
+    return tuple(sorted({*changed_paths(repo.sealed, workspace.path, workspace.index), *moved} - {""}))
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    """Return time stamp and size; a path that is gone has a mark of its own."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return (0, -1)
+    return (found.st_mtime_ns, found.st_size)

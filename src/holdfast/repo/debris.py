@@ -1,0 +1,118 @@
+"""Removing what killed git commands leave behind, so that the next ones work.
+
+What belongs to this run's pool is repaired outright, because the caller holds the run's lease. What git commands of
+the user share is removed only while no git process is alive in the repository. The user's index lock is never touched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from holdfast.core.ids import run_branch, run_refs_prefix
+from holdfast.repo.files import remove
+from holdfast.repo.git_processes import GitProcess, git_processes, is_alive
+from holdfast.repo.repository import Repository
+from holdfast.repo.workspaces import ADMIN_PREFIX, Workspaces
+
+_ORPHAN_WAIT_S = 5.0
+_POLL_S = 0.02
+_SHARED = (
+    "packed-refs.lock",
+    "packed-refs.new",
+    "config.lock",
+    "HEAD.lock",
+    "ORIG_HEAD.lock",
+    "shallow.lock",
+    "gc.pid",
+    "gc.pid.lock",
+    "objects/maintenance.lock",
+    "objects/info/commit-graph.lock",
+    "objects/info/commit-graphs/commit-graph-chain.lock",
+)
+
+
+def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[str] = ()) -> list[str]:
+    """Remove debris and return a sentence for each thing that was removed, or had to be left.
+
+    `in_use` names the workspaces in which an agent is alive; they are not touched. Done again, it finds nothing.
+    """
+    _wait_for_orphans(repo)
+    return [
+        *_heal_worktrees(repo),
+        *_repair_pool(workspaces, in_use),
+        *_remove_own_locks(repo, workspaces.directory.name),
+        *_remove_shared(repo),
+    ]
+
+
+def _wait_for_orphans(repo: Repository) -> None:
+    """Let git commands finish that a killed runner started: they end by themselves, and soon."""
+    mark = f"--git-dir={repo.common_dir}"
+    ours = [process for process in git_processes(repo.common_dir, ()) if mark in process.command]
+    deadline = time.monotonic() + _ORPHAN_WAIT_S
+    while any(map(is_alive, ours)) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+def _heal_worktrees(repo: Repository) -> list[str]:
+    """Deal with worktrees whose `commondir` is empty: a single one stops git in the whole repository."""
+    said = []
+    for record in sorted((repo.common_dir / "worktrees").glob("*/commondir")):
+        if record.read_bytes().strip():
+            continue
+        folder = record.parent
+        if folder.name.startswith(ADMIN_PREFIX):
+            record.write_bytes(b"../..\n")
+            said.append(f"Repaired the empty {record}.")
+        else:
+            said.append(
+                f"Left {record}: it is empty, which stops git here; delete {folder} if nothing uses it."
+            )
+    return said
+
+
+def _repair_pool(workspaces: Workspaces, in_use: Collection[str]) -> list[str]:
+    idle = [name for name in workspaces.names() if name not in in_use]
+    repaired = [(name, done) for name in idle if (done := workspaces.repair(name))]
+    said = [f"Repaired workspace {name}: {', '.join(done)}." for name, done in repaired]
+    return said + [_removed(path) for path in workspaces.leftovers()]
+
+
+def _remove_own_locks(repo: Repository, run: str) -> list[str]:
+    """Remove the locks on this run's refs: only the holder of its lease writes them."""
+    private = repo.common_dir / run_refs_prefix(run)
+    return [_removed(path) for path in [*_locks(private), _branch_lock(repo, run)] if path.exists()]
+
+
+def _remove_shared(repo: Repository) -> list[str]:
+    listed = (repo.common_dir / name for name in _SHARED)
+    stale = [path for path in [*listed, *_locks(repo.common_dir / "refs")] if path.exists()]
+    if not stale:
+        return []
+    alive = git_processes(repo.common_dir, _places(repo))
+    return [_left(path, alive[0]) if alive else _removed(path) for path in stale]
+
+
+def _places(repo: Repository) -> list[Path]:
+    """Return every directory in which a git process would work on this repository."""
+    records = (repo.common_dir / "worktrees").glob("*/gitdir")
+    return [repo.checkout, *(Path(record.read_text().strip() or "/nowhere").parent for record in records)]
+
+
+def _locks(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.lock"))
+
+
+def _branch_lock(repo: Repository, run: str) -> Path:
+    return repo.common_dir / f"{run_branch(run)}.lock"
+
+
+def _removed(path: Path) -> str:
+    remove(path)
+    return f"Removed {path}, left by a killed git command."
+
+
+def _left(path: Path, process: GitProcess) -> str:
+    return f"Left {path}: git is running (process {process.pid})."

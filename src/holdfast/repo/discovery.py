@@ -1,0 +1,93 @@
+"""Finding the repository around a directory, and saying clearly why one cannot be used."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import RepositoryError
+from holdfast.repo.git import Git, Identity, discover
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where a repository is: the directory all its worktrees share, the main checkout, and where the user stands."""
+
+    common_dir: Path
+    checkout: Path
+    git_dir: Path
+
+
+def find(start: Path) -> Found:
+    """Return the repository around `start`, which must have a checkout and at least one commit."""
+    if not start.is_dir():
+        raise RepositoryError(f"{start} is no directory.", "Go to your project's directory first.")
+    result = discover(start, "--git-common-dir", "--absolute-git-dir")
+    if result.rc != 0:
+        raise _not_found(start, result.stderr)
+    common, git_dir = (
+        Path(line).resolve() for line in result.stdout.decode("utf-8", "surrogateescape").splitlines()
+    )
+    git = Git(common)
+    _refuse_unsupported(git, start)
+    if git.try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", git_dir=git_dir).rc != 0:
+        hint = 'Make a first commit: `git commit --allow-empty -m "Start"`.'
+        raise RepositoryError(f"The repository at {start} has no commit on its current branch.", hint)
+    return Found(common, _main_checkout(git, start, git_dir), git_dir)
+
+
+def configured_identity(common_dir: Path) -> Identity | None:
+    """Return the name and address the user commits with, or None if git has not been told."""
+    result = Git(common_dir).try_run("config", "--get-regexp", "-z", r"^user\.(name|email)$")
+    entries = (
+        entry.split("\n", 1)
+        for entry in result.stdout.decode("utf-8", "replace").split("\0")
+        if "\n" in entry
+    )
+    known = dict(entries)
+    if not known.get("user.name") or not known.get("user.email"):
+        return None
+    return Identity(known["user.name"], known["user.email"])
+
+
+def _not_found(start: Path, stderr: str) -> RepositoryError:
+    if "dubious ownership" in stderr:
+        hint = f"If you trust it: `git config --global --add safe.directory {start}`."
+        return RepositoryError(f"The repository at {start} belongs to another user.", hint)
+    if "cannot use bare repository" in stderr:
+        return _bare(start)
+    if "not a git repository" in stderr:
+        hint = "Run `git init` and make a first commit, or go to a directory inside a repository."
+        return RepositoryError(f"{start} is not inside a git repository.", hint)
+    return RepositoryError(
+        f"The repository at {start} cannot be read: {stderr.strip()}", "Check it with `git status`."
+    )
+
+
+def _bare(start: Path) -> RepositoryError:
+    hint = "Clone it, and run Holdfast in the clone: `git clone REPOSITORY DIRECTORY`."
+    return RepositoryError(f"The repository at {start} is bare: it has no checkout.", hint)
+
+
+def _refuse_unsupported(git: Git, start: Path) -> None:
+    settings = git.try_run("config", "--local", "--get-regexp", r"^(core\.bare|extensions\.refstorage)$")
+    text = settings.stdout.decode().lower()
+    if re.search(r"core\.bare true", text):
+        raise _bare(start)
+    if "reftable" in text:
+        hint = "`git refs migrate --ref-format=files` turns it into the usual format."
+        raise RepositoryError(
+            "The repository keeps its refs in a reftable, which Holdfast cannot use yet.", hint
+        )
+
+
+def _main_checkout(git: Git, start: Path, git_dir: Path) -> Path:
+    if git_dir == git.git_dir:
+        top = discover(start, "--show-toplevel")
+        if top.rc == 0:
+            return Path(top.stdout.decode("utf-8", "surrogateescape").rstrip("\n")).resolve()
+    if git.git_dir.name == ".git":
+        return git.git_dir.parent
+    hint = "Run Holdfast in the main checkout of the repository."
+    raise RepositoryError(f"From {start} the main checkout of the repository cannot be found.", hint)

@@ -1,0 +1,251 @@
+"""How git is started: one command factory with a fixed environment, an explicit git directory and typed failures.
+
+No other module of Holdfast starts git. What is asked of git lives in the modules beside this one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import RepositoryError
+
+MINIMUM_VERSION = (2, 38)
+_STDERR_MAX = 2000
+_INSTALL_HINT = "Install git 2.38 or newer and make sure that `git --version` works."
+
+# These say which files are the user's own configuration. Every other GIT_* variable is dropped: it may point
+# at another repository, index or identity, for instance when Holdfast is started from inside a git hook.
+_KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+
+# Since git 2.54 a hook can be plain configuration, which core.hooksPath does not switch off.
+_HOOK_EVENTS = (
+    "commit-msg",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "pre-commit",
+    "pre-merge-commit",
+    "prepare-commit-msg",
+    "reference-transaction",
+)
+
+_OVERRIDES = {
+    "core.hooksPath": "/dev/null",
+    **{f"hook.{event}.enabled": "false" for event in _HOOK_EVENTS},
+    "core.fsmonitor": "false",
+    "core.untrackedCache": "keep",
+    "core.safecrlf": "false",
+    "core.fsync": "committed,loose-object",
+    "core.fsyncMethod": "batch",
+    "core.quotePath": "false",
+    "checkout.workers": "4",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "i18n.commitEncoding": "UTF-8",
+    "log.showSignature": "false",
+    "safe.bareRepository": "explicit",
+    "user.useConfigOnly": "true",
+}
+
+_HINTS = (
+    (
+        r"\.lock': File exists",
+        "Another git command may be running. If none is, `holdfast doctor --fix` removes the lock.",
+    ),
+    (r"No space left on device|Disk quota exceeded", "Free some disk space, then run `holdfast resume`."),
+    (r"dubious ownership", "The repository belongs to another user; see `git help config`, safe.directory."),
+    (r"Permission denied|insufficient permission", "Check who owns the files of the repository."),
+    (
+        r"filter '.*' failed|filter .* not available",
+        "A content filter such as git-lfs is configured but does not run.",
+    ),
+    (
+        r"bad object|missing blob|missing tree|corrupt|unable to read",
+        "Run `git fsck` to see what the repository lacks.",
+    ),
+    (r"unrelated histories", "The two commits have no common ancestor, so git cannot merge them."),
+)
+
+
+class GitError(RepositoryError):
+    """A git command failed; carries what was run, its exit status and the end of what it said."""
+
+    def __init__(self, argv: tuple[str, ...], rc: int, stderr: str) -> None:
+        said = stderr.strip()[-_STDERR_MAX:]
+        super().__init__(f"`git {' '.join(argv)}` failed ({rc}): {said}", _hint_for(said))
+        self.argv = argv
+        self.rc = rc
+        self.stderr = said
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a git command ended."""
+
+    rc: int
+    stdout: bytes
+    stderr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who commits are made by."""
+
+    name: str = "Holdfast"
+    email: str = "holdfast@localhost"
+
+
+class Git:
+    """Runs git on one git directory.
+
+    The directory is always passed explicitly and git never starts inside a workspace, so that nothing an agent wrote
+    there decides which repository or configuration is used. Git gets a session of its own: Ctrl-C in the
+    terminal does not stop it half-way.
+    """
+
+    def __init__(self, git_dir: Path, identity: Identity | None = None) -> None:
+        self.git_dir = git_dir
+        self._env = _environment(identity or Identity())
+
+    def run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        work_tree: Path | None = None,
+        git_dir: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Run git and return its standard output; raise GitError if it fails."""
+        result = self.try_run(*args, stdin=stdin, work_tree=work_tree, git_dir=git_dir, env=env)
+        if result.rc != 0:
+            raise GitError(args, result.rc, result.stderr)
+        return result.stdout
+
+    def text(self, *args: str) -> str:
+        """Run git and return its standard output as text without surrounding white space."""
+        return self.run(*args).decode("utf-8", "surrogateescape").strip()
+
+    def try_run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        work_tree: Path | None = None,
+        git_dir: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Result:
+        """Run git and return how it ended, whatever its exit status."""
+        with self._start(args, work_tree, git_dir, env) as process:
+            stdout, stderr = process.communicate(stdin)
+        return Result(process.returncode, stdout, stderr.decode("utf-8", "replace"))
+
+    def read_up_to(self, max_bytes: int, *args: str) -> tuple[bytes, bool]:
+        """Run git and return at most `max_bytes` of its output, and whether there was more."""
+        with self._start(args, None, None, None) as process:
+            assert process.stdin
+            assert process.stdout
+            assert process.stderr
+            process.stdin.close()
+            output = process.stdout.read(max_bytes + 1)
+            process.stdout.close()
+            stderr = process.stderr.read().decode("utf-8", "replace")
+        if len(output) <= max_bytes and process.returncode != 0:
+            raise GitError(args, process.returncode, stderr)
+        return output[:max_bytes], len(output) > max_bytes
+
+    def _start(
+        self,
+        args: tuple[str, ...],
+        work_tree: Path | None,
+        git_dir: Path | None,
+        env: Mapping[str, str] | None,
+    ) -> subprocess.Popen[bytes]:
+        directory = git_dir or self.git_dir
+        tree = [f"--work-tree={work_tree}"] if work_tree else []
+        argv = ["git", f"--git-dir={directory}", *tree, *args]
+        # With a work tree git goes there by itself. Starting outside keeps it from looking at one subdirectory only,
+        # as it would do if the git directory lies inside the work tree.
+        cwd = Path("/") if work_tree else directory
+        return _spawn(argv, cwd, self._env if env is None else {**self._env, **env})
+
+
+def git_version() -> tuple[int, ...]:
+    """Return the version of the installed git, such as (2, 39, 5)."""
+    with _spawn(["git", "--version"], Path("/"), _environment(Identity())) as process:
+        said = process.communicate()[0].decode("utf-8", "replace")
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
+    if not found:
+        raise RepositoryError(f"`git --version` said {said.strip()!r}, which is no version.", _INSTALL_HINT)
+    return tuple(int(part) for part in found.groups() if part)
+
+
+def require_git() -> None:
+    """Raise RepositoryError unless a git that can merge without a checkout is installed."""
+    found = git_version()
+    if found < MINIMUM_VERSION:
+        have, need = (".".join(map(str, version)) for version in (found, MINIMUM_VERSION))
+        raise RepositoryError(f"git {have} is too old: Holdfast needs {need} or newer.", _INSTALL_HINT)
+
+
+def discover(start: Path, *questions: str) -> Result:
+    """Ask `git rev-parse` from a directory the user stands in. The only call that lets git look for a repository."""
+    argv = ["git", "-C", str(start), "rev-parse", "--path-format=absolute", *questions]
+    with _spawn(argv, Path("/"), _environment(Identity())) as process:
+        stdout, stderr = process.communicate()
+    return Result(process.returncode, stdout, stderr.decode("utf-8", "replace"))
+
+
+def _spawn(argv: list[str], cwd: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=cwd,
+            env=env,
+            close_fds=True,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        if cwd.is_dir():
+            raise RepositoryError("git is not installed, or not on the PATH.", _INSTALL_HINT) from error
+        raise RepositoryError(
+            f"The git directory {cwd} is gone.", "Was the repository moved or deleted?"
+        ) from error
+    except OSError as error:
+        raise RepositoryError(f"git could not be started: {error}.", _INSTALL_HINT) from error
+
+
+def _environment(identity: Identity) -> dict[str, str]:
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _KEPT_VARIABLES or not name.startswith("GIT_")
+    }
+    env |= {
+        "LC_ALL": "C",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": "/dev/null",
+        "GIT_AUTHOR_NAME": identity.name,
+        "GIT_AUTHOR_EMAIL": identity.email,
+        "GIT_COMMITTER_NAME": identity.name,
+        "GIT_COMMITTER_EMAIL": identity.email,
+        "GIT_CONFIG_COUNT": str(len(_OVERRIDES)),
+    }
+    for number, (key, value) in enumerate(_OVERRIDES.items()):
+        env[f"GIT_CONFIG_KEY_{number}"] = key
+        env[f"GIT_CONFIG_VALUE_{number}"] = value
+    return env
+
+
+def _hint_for(stderr: str) -> str:
+    return next((hint for pattern, hint in _HINTS if re.search(pattern, stderr)), "")

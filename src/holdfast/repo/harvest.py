@@ -1,0 +1,139 @@
+"""Turning the files of a workspace into a tree, without a trace in the workspace.
+
+Only paths that changed are looked at. Nothing is run inside nested repositories: their files are stored as plain
+files, because a commit that points into a repository nobody else has would be useless.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.repo.changes import changed_paths
+from holdfast.repo.files import is_plain_directory, remove
+from holdfast.repo.git import GitError
+from holdfast.repo.repository import Repository
+from holdfast.repo.workspaces import Workspace
+
+FILE_BYTES_MAX = 50 * 1024 * 1024
+_TRIES = 3
+_NESTING_MAX = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """A tree of all the files, and a sentence for each that is not in it as it was."""
+
+    tree: str
+    problems: tuple[str, ...]
+
+
+def harvest(repo: Repository, workspace: Workspace, base: str) -> Harvest:
+    """Return the workspace's files as a tree. What `base` tracks stays tracked even where it is ignored.
+
+    A file can vanish while it is read, if the agent is alive; then it is tried again.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return _harvest_once(repo, workspace, base)
+        except (GitError, FileNotFoundError):
+            workspace.require_present()
+    return _harvest_once(repo, workspace, base)
+
+
+def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
+    folder = Path(tempfile.mkdtemp(dir=workspace.index.parent, prefix=f"{workspace.index.name}.capture-"))
+    try:
+        index = folder / "index"
+        # Our own index knows the files as they were checked out, so unchanged ones need not be read again.
+        index.write_bytes(workspace.index.read_bytes())
+        found = workspace.index.stat()
+        os.utime(index, ns=(found.st_atime_ns, found.st_mtime_ns))
+        repo.sealed.run(
+            "read-tree", "--reset", base, work_tree=workspace.path, env={"GIT_INDEX_FILE": str(index)}
+        )
+        forced = _staged_though_ignored(repo, workspace, folder)
+        return _add_all(repo, workspace.path, index, forced, 0)
+    finally:
+        remove(folder)
+
+
+def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth: int) -> Harvest:
+    env = {"GIT_INDEX_FILE": str(index)}
+    wanted, nested, problems = _sort_out(root, [*changed_paths(repo.sealed, root, index), *forced])
+    listing = b"".join(os.fsencode(path) + b"\0" for path in wanted)
+    repo.sealed.run(
+        "update-index",
+        "--add",
+        "--remove",
+        "--replace",
+        "-z",
+        "--stdin",
+        stdin=listing,
+        work_tree=root,
+        env=env,
+    )
+    for path in nested:
+        problems += _absorb(repo, root, path, index, depth)
+    tree = repo.sealed.run("write-tree", env=env).decode().strip()
+    return Harvest(tree, tuple(problems))
+
+
+def _absorb(repo: Repository, root: Path, path: str, index: Path, depth: int) -> list[str]:
+    """Add the files of a nested repository to the index as plain files."""
+    if depth == _NESTING_MAX:
+        return [f"{path} is a repository nested too deeply; its files were left out."]
+    inner = index.with_name(f"{index.name}-{depth}")
+    remove(inner)
+    found = _add_all(repo, root / path, inner, [], depth + 1)
+    env = {"GIT_INDEX_FILE": str(index)}
+    repo.sealed.run("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", path, work_tree=root, env=env)
+    repo.sealed.run("read-tree", f"--prefix={path}/", found.tree, work_tree=root, env=env)
+    return [f"{path} is a nested repository; its files were taken, its history was not.", *found.problems]
+
+
+def _sort_out(root: Path, paths: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return which paths to add or drop, which are new nested repositories, and what is left out and why."""
+    wanted: list[str] = []
+    nested: list[str] = []
+    problems: list[str] = []
+    for path in paths:
+        full = root / path
+        if path.endswith("/"):
+            nested.append(path.rstrip("/"))
+        elif is_plain_directory(full) and os.path.lexists(full / ".git"):
+            problems.append(f"{path} is a submodule on another commit; that change was left out.")
+        elif problem := _unfit(full):
+            problems.append(f"{path} {problem}")
+        else:
+            wanted.append(path)
+    return wanted, nested, problems
+
+
+def _unfit(path: Path) -> str:
+    """Say why a file cannot be stored; an empty string if it can, or is gone."""
+    try:
+        found = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    if not stat.S_ISREG(found.st_mode):
+        return ""
+    if found.st_size > FILE_BYTES_MAX:
+        return f"has {found.st_size >> 20} MB and was left out: over {FILE_BYTES_MAX >> 20} MB."
+    return "" if os.access(path, os.R_OK) else "cannot be read and was left out."
+
+
+def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path) -> list[str]:
+    """Return the files which the agent added by force although they are ignored: it wanted them kept."""
+    source = workspace.git_dir / "index"
+    if source.is_symlink() or not source.is_file():
+        return []
+    copy = folder / "agent"
+    copy.write_bytes(source.read_bytes())
+    question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
+    result = repo.sealed.try_run(*question, work_tree=workspace.path, env={"GIT_INDEX_FILE": str(copy)})
+    # An index the agent broke, or is just writing, has nothing to tell.
+    return [path for path in os.fsdecode(result.stdout).split("\0") if path] if result.rc == 0 else []

@@ -1,0 +1,153 @@
+"""The repository a run works on: found from where the user stands, and what can be read from it.
+
+It changes nothing the user sees: `keep` writes refs of Holdfast's own, `hide_state_dir` git's private exclude file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from holdfast.errors import RepositoryError
+from holdfast.paths import STATE_DIR, StateDir
+from holdfast.repo.changes import changed_paths
+from holdfast.repo.discovery import Found, configured_identity, find
+from holdfast.repo.files import write_atomically
+from holdfast.repo.git import Git, require_git
+from holdfast.repo.sealed import PRIVATE_DIR, seal, unaccepted_filters
+
+
+class Repository:
+    """One git repository.
+
+    `git` is for refs, history and configuration. `sealed` is for everything that touches files or merges: it has the
+    same objects, but its configuration cannot have been written by an agent.
+    """
+
+    def __init__(self, found: Found) -> None:
+        identity = configured_identity(found.common_dir)
+        self.common_dir = found.common_dir
+        self.checkout = found.checkout
+        self.here = found.git_dir
+        self.git = Git(found.common_dir, identity)
+        self.sealed = Git(seal(found.common_dir), identity)
+        self.state = StateDir.of_checkout(found.checkout)
+
+    @classmethod
+    def open(cls, start: Path) -> Repository:
+        """Open the repository around `start`. Raises RepositoryError, with the way out, if it cannot be used."""
+        require_git()
+        return cls(find(start))
+
+    def resolve(self, rev: str) -> str:
+        """Return the full id of the commit that `rev` names, seen from where the user stands."""
+        question = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
+        result = self.git.try_run(*question, git_dir=self.here)
+        if result.rc != 0:
+            raise RepositoryError(
+                f"{rev!r} names no commit.", "`git log --oneline --all` shows the commits there are."
+            )
+        return result.stdout.decode().strip()
+
+    def head_branch(self) -> str:
+        """Return the short name of the branch the user is on, or an empty string."""
+        result = self.git.try_run("symbolic-ref", "--quiet", "--short", "HEAD", git_dir=self.here)
+        return result.stdout.decode("utf-8", "surrogateescape").strip() if result.rc == 0 else ""
+
+    def read_ref(self, ref: str) -> str:
+        """Return the commit id that a full ref holds, or an empty string if there is no such ref."""
+        result = self.git.try_run("rev-parse", "--verify", "--quiet", "--end-of-options", ref)
+        return result.stdout.decode().strip() if result.rc == 0 else ""
+
+    def tree_of(self, commit: str) -> str:
+        """Return the tree id of a commit."""
+        return self.git.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+
+    def is_ancestor(self, ancestor: str, descendant: str) -> bool:
+        """Tell whether `descendant` contains `ancestor`. A commit contains itself; a missing one nothing."""
+        return self.git.try_run("merge-base", "--is-ancestor", ancestor, descendant).rc == 0
+
+    def merge_base(self, one: str, other: str) -> str:
+        """Return the best common ancestor of two commits, or an empty string if they share no history."""
+        result = self.git.try_run("merge-base", one, other)
+        return result.stdout.decode().strip() if result.rc == 0 else ""
+
+    def keep(self, ref: str, commit: str) -> None:
+        """Make a private ref hold `commit`, so that nothing below it can be lost. Repeating it changes nothing."""
+        self.git.run("update-ref", "--create-reflog", "-m", "holdfast: keep", ref, commit)
+
+    def exists(self, commit: str) -> bool:
+        """Tell whether the repository has this commit."""
+        return not self.missing([commit])
+
+    def missing(self, commits: Iterable[str]) -> frozenset[str]:
+        """Return those of `commits` that the repository does not have."""
+        asked = list(commits)
+        if not asked:
+            return frozenset()
+        answer = self.git.run(
+            "cat-file", "--batch-check=%(objecttype)", stdin="\n".join(asked).encode() + b"\n"
+        )
+        kinds = answer.decode().splitlines()
+        return frozenset(commit for commit, kind in zip(asked, kinds, strict=True) if kind != "commit")
+
+    def changed_files(self, old: str, new: str) -> tuple[str, ...]:
+        """Return the paths that differ between two commits or trees."""
+        output = self.git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
+        return tuple(path for path in output.decode("utf-8", "surrogateescape").split("\0") if path)
+
+    def diff(self, old: str, new: str, max_bytes: int) -> str:
+        """Return the difference of two commits as text, cut after `max_bytes` with a note that says so."""
+        options = ("-p", "-r", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        output, clipped = self.git.read_up_to(max_bytes, "diff-tree", *options, old, new)
+        note = f"\n[cut after {max_bytes} bytes]\n" if clipped else ""
+        return output.decode("utf-8", "replace") + note
+
+    def file_at(self, commit: str, path: str) -> bytes | None:
+        """Return the stored content of a file in a commit, or None if it has no such file."""
+        result = self.git.try_run("cat-file", "blob", f"{commit}:{path}")
+        return result.stdout if result.rc == 0 else None
+
+    def commit_count(self, old: str, new: str) -> int:
+        """Return how many commits `new` has beyond `old`."""
+        return int(self.git.text("rev-list", "--count", f"{old}..{new}"))
+
+    def notices(self) -> list[str]:
+        """Return what the user should know before a run, one sentence each."""
+        return list(_notices(self))
+
+    def hide_state_dir(self) -> None:
+        """Keep `.holdfast/` out of `git status` through the private exclude file. Adds its line only once."""
+        line = f"/{STATE_DIR}/".encode()
+        exclude = self.common_dir / "info" / "exclude"
+        exclude.parent.mkdir(exist_ok=True)
+        content = exclude.read_bytes() if exclude.exists() else b""
+        if line not in content.splitlines():
+            gap = b"" if not content or content.endswith(b"\n") else b"\n"
+            write_atomically(exclude, content + gap + line + b"\n")
+
+
+def _notices(repo: Repository) -> Iterator[str]:
+    if not repo.head_branch():
+        yield "HEAD is detached: the run starts from the commit it is on."
+    if (repo.common_dir / "shallow").exists():
+        yield "The clone is shallow: merges may lack the history they need; `git fetch --unshallow` completes it."
+    if (repo.checkout / ".gitmodules").exists():
+        yield "Submodules are not checked out in the agents' workspaces."
+    if repo.git.try_run("config", "--type=bool", "--get", "core.sparseCheckout").stdout == b"true\n":
+        yield "The checkout is sparse; the agents' workspaces hold every file."
+    if count := len(_uncommitted(repo)):
+        noun = "change" if count == 1 else "changes"
+        yield f"The checkout has {count} uncommitted {noun}, not part of the run."
+    for key in unaccepted_filters(repo.common_dir):
+        folder = repo.common_dir / PRIVATE_DIR
+        yield f"{key} is newer than Holdfast's use of this repository and is not run; delete {folder} to accept it."
+
+
+def _uncommitted(repo: Repository) -> set[str]:
+    index = repo.common_dir / "index"
+    unstaged = changed_paths(repo.sealed, repo.checkout, index)
+    head = repo.git.text("rev-parse", "--verify", "HEAD")
+    env = {"GIT_INDEX_FILE": str(index)}
+    staged = repo.sealed.run("diff-index", "--cached", "--name-only", "-z", head, env=env)
+    return {*unstaged, *staged.decode("utf-8", "surrogateescape").split("\0")} - {""}

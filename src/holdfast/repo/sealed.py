@@ -1,0 +1,102 @@
+"""A private git directory over the repository's objects, whose configuration no agent can have written.
+
+An agent shares the repository's `.git`: it can plant filters, drivers and monitors in its configuration. So every
+command of ours that reads or writes files, or merges, runs here instead: same objects, ignore rules and LFS store, the
+user's global and system configuration, but only harmless settings of the repository's own configuration.
+
+Content filters (git-lfs --local, git-crypt) are commands, yet leaving out the user's own would store wrong content.
+They are taken over once, when Holdfast first uses the repository, and not again: later ones may be an agent's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from holdfast.repo.files import is_plain_directory, remove, write_atomically
+from holdfast.repo.git import Git
+
+PRIVATE_DIR = "holdfast-private"
+_FILTER = re.compile(r"filter\..+\.(clean|smudge|process|required)")
+_HARMLESS = re.compile(
+    r"core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile|attributesfile"
+    r"|bigfilethreshold|compression|checkroundtripencoding)"
+    r"|extensions\.(objectformat|partialclone)"
+    r"|remote\..+\.(url|promisor|partialclonefilter)"
+    r"|lfs\..+"
+)
+# Read through links, so that they are always the repository's present ones.
+_SHARED = ("objects", "info", "shallow", "lfs", "git-crypt")
+
+
+def private_dir(common_dir: Path) -> Path:
+    """Return the folder inside the git directory where Holdfast keeps its indexes and the sealed directory."""
+    return common_dir / PRIVATE_DIR
+
+
+def seal(common_dir: Path) -> Path:
+    """Make the sealed git directory, or bring an existing one up to date; return its path."""
+    root = private_dir(common_dir) / "sealed"
+    (root / "refs").mkdir(parents=True, exist_ok=True)
+    for name in _SHARED:
+        _link(root / name, common_dir / name)
+    settings = _settings(common_dir)
+    filters = root / "filters"
+    if not filters.is_file():
+        write_atomically(filters, _render([pair for pair in settings if _FILTER.fullmatch(pair[0])]))
+    write_atomically(root / "config", _config(settings, filters))
+    write_atomically(root / "HEAD", b"ref: refs/heads/none\n")
+    return root
+
+
+def unaccepted_filters(common_dir: Path) -> list[str]:
+    """Return the content filters that entered the repository's configuration after Holdfast first used it."""
+    accepted = (private_dir(common_dir) / "sealed" / "filters").read_bytes()
+    now = [pair for pair in _settings(common_dir) if _FILTER.fullmatch(pair[0])]
+    return sorted({key for key, value in now if _render([(key, value)]) not in accepted})
+
+
+def _settings(common_dir: Path) -> list[tuple[str, str]]:
+    listing = Git(common_dir).run("config", "--local", "--includes", "--list", "-z")
+    pairs = (
+        entry.partition("\n") for entry in listing.decode("utf-8", "surrogateescape").split("\0") if entry
+    )
+    return [(key, value if newline else "true") for key, newline, value in pairs]
+
+
+def _config(settings: list[tuple[str, str]], filters: Path) -> bytes:
+    own = [
+        ("core.repositoryformatversion", "1"),
+        ("core.bare", "false"),
+        # Nothing is reachable from here, so a collection of garbage would delete everything.
+        ("extensions.preciousobjects", "true"),
+        ("include.path", str(filters)),
+    ]
+    return _render([pair for pair in settings if _HARMLESS.fullmatch(pair[0])] + own)
+
+
+def _render(pairs: list[tuple[str, str]]) -> bytes:
+    lines = []
+    for key, value in pairs:
+        section, _, rest = key.partition(".")
+        subsection, _, name = rest.rpartition(".")
+        title = f'{section} "{_escape(subsection)}"' if subsection else section
+        lines.append(f'[{title}]\n\t{name} = "{_escape(value)}"\n')
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _link(link: Path, target: Path) -> None:
+    if link.is_symlink() and link.readlink() == target:
+        return
+    if is_plain_directory(link):
+        remove(link)
+    # Two processes may do this at once, so the link appears by a rename.
+    fresh = link.with_name(f".{link.name}.{os.getpid()}")
+    remove(fresh)
+    fresh.symlink_to(target)
+    fresh.replace(link)

@@ -1,0 +1,259 @@
+"""The pool of working trees in which agents and checks work.
+
+Each is a linked worktree, so git works in it as usual. Holdfast makes the few files behind it by itself, aside, and
+moves them into place in one step: `git worktree add` killed at a bad moment, or run twice at once, can stop the whole
+repository. For the same reason nothing here ever runs git on the files that an agent could have edited: before each
+use they are written anew, and the files are brought to the wanted commit with an index that only Holdfast writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.errors import RepositoryError
+from holdfast.repo.files import copy_atomically, is_plain_directory, make_writable, remove, write_atomically
+from holdfast.repo.git import GitError
+from holdfast.repo.repository import Repository
+from holdfast.repo.sealed import private_dir
+
+ADMIN_PREFIX = "holdfast-"
+_TRASH_PREFIX = ".removed-"
+
+
+class WorkspaceGoneError(RepositoryError):
+    """A workspace's directory was deleted, or replaced by something that is no directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One working tree: its directory, git's files about it, and the index that is Holdfast's own."""
+
+    path: Path
+    git_dir: Path
+    index: Path
+
+    @property
+    def start_file(self) -> Path:
+        """The file that holds the commit which was last put into the workspace."""
+        return self.index.with_suffix(".start")
+
+    def start(self) -> str:
+        """Return the commit that was last put into the workspace."""
+        return self.start_file.read_text().strip()
+
+    def require_present(self) -> None:
+        """Raise WorkspaceGoneError unless the directory is there and is no link to another place."""
+        if not is_plain_directory(self.path):
+            hint = "Its last snapshot, if there is one, still has the work; the task starts again in a new workspace."
+            raise WorkspaceGoneError(f"The workspace {self.path} was deleted or replaced.", hint)
+
+
+class Workspaces:
+    """The workspaces of one run, `directory/<name>`. Different names may be used by different threads at once."""
+
+    def __init__(self, repo: Repository, directory: Path) -> None:
+        self._repo = repo
+        self.directory = directory
+        self._indexes = private_dir(repo.common_dir) / "indexes"
+        # Another run has workspaces of the same names, so the directory is part of what git knows them by.
+        readable = re.sub(r"[^A-Za-z0-9-]", "-", directory.name)
+        digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
+        self._prefix = f"{ADMIN_PREFIX}{readable}-{digest}-"
+
+    def get(self, name: str) -> Workspace:
+        """Return where a workspace is, whether or not it exists yet."""
+        admin = self._prefix + name
+        worktrees = self._repo.common_dir / "worktrees"
+        return Workspace(self.directory / name, worktrees / admin, self._indexes / f"{admin}.index")
+
+    def path(self, name: str) -> Path:
+        """Return the directory of a workspace."""
+        return self.get(name).path
+
+    def git_dir(self, name: str) -> Path:
+        """Return git's administrative directory of a workspace."""
+        return self.get(name).git_dir
+
+    def names(self) -> list[str]:
+        """Return the workspaces of which anything exists: directory, administrative files or index."""
+        found = {path.name for path in _listing(self.directory) if not path.name.startswith(".")}
+        for folder, suffix in ((self._repo.common_dir / "worktrees", ""), (self._indexes, ".index")):
+            ours = (path.name for path in _listing(folder) if path.name.startswith(self._prefix))
+            found |= {
+                name.removeprefix(self._prefix).removesuffix(suffix) for name in ours if name.endswith(suffix)
+            }
+        return sorted(found)
+
+    def is_intact(self, name: str) -> bool:
+        """Tell whether an agent's git would work in this workspace as it was prepared."""
+        workspace = self.get(name)
+        if not is_plain_directory(workspace.path) or not workspace.index.is_file():
+            return False
+        files = {workspace.path / ".git": _pointer(workspace), **_admin_files(workspace)}
+        return all(_holds(path, content) for path, content in files.items()) and _has_head(workspace)
+
+    def prepare(self, name: str, commit: str) -> Path:
+        """Make the workspace hold exactly `commit`, on no branch, and return its directory.
+
+        Whatever was in it is gone afterwards, so the caller has captured it first, and no process works in it.
+        Doing it again gives the same; after a kill at any point, doing it again repairs.
+        """
+        workspace = self.get(name)
+        self._require_real_parent()
+        self._indexes.mkdir(parents=True, exist_ok=True)
+        remove(workspace.index.with_name(workspace.index.name + ".lock"))
+        _reset_root(workspace)
+        _reset_admin(workspace, commit)
+        try:
+            self._fill(workspace, commit)
+        except GitError:
+            # The index may be damaged, or directories be write-protected. Start from nothing, once.
+            remove(workspace.index)
+            make_writable(workspace.path)
+            self._fill(workspace, commit)
+        write_atomically(workspace.start_file, commit.encode())
+        copy_atomically(workspace.index, workspace.git_dir / "index")
+        return workspace.path
+
+    def repair(self, name: str) -> list[str]:
+        """Make git work again in and around a workspace nobody uses, keeping its files, its HEAD and the agent's index.
+
+        Returns the names of what was replaced or removed; nothing if all was well.
+        """
+        workspace = self.get(name)
+        if not is_plain_directory(workspace.path):
+            self.remove(name)
+            return [name]
+        done = [
+            path for path in _listing(workspace.git_dir) if path.suffix == ".lock" or path.name == "locked"
+        ]
+        for path in done:
+            remove(path)
+        if not self.is_intact(name) and is_plain_directory(workspace.git_dir):
+            done += _rewrite(workspace)
+        return [path.name for path in done]
+
+    def leftovers(self) -> list[Path]:
+        """Return the files that a killed capture or preparation of this pool left behind."""
+        folders = (self._indexes, private_dir(self._repo.common_dir) / "staging")
+        ours = [path for folder in folders for path in _listing(folder) if path.name.startswith(self._prefix)]
+        return [path for path in ours if path.suffix not in (".index", ".start")]
+
+    def remove_all(self) -> None:
+        """Delete every workspace of the pool. What was removed before is skipped.
+
+        The contract: the caller has captured or snapshotted each workspace, and no process works in one.
+        """
+        for name in self.names():
+            self.remove(name)
+        for path in _listing(self.directory):
+            if path.name.startswith(_TRASH_PREFIX):
+                remove(path)
+        if is_plain_directory(self.directory) and not any(self.directory.iterdir()):
+            self.directory.rmdir()
+
+    def remove(self, name: str) -> None:
+        """Delete one workspace. It is moved aside first: a kill half-way leaves no half workspace behind."""
+        workspace = self.get(name)
+        aside = self.directory / f"{_TRASH_PREFIX}{name}"
+        remove(aside)
+        if os.path.lexists(workspace.path):
+            workspace.path.rename(aside)
+        remove(workspace.git_dir)
+        remove(workspace.index)
+        remove(workspace.start_file)
+        remove(aside)
+
+    def _require_real_parent(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if self.directory.resolve() != self.directory:
+            hint = "Remove the symbolic link; Holdfast deletes files in there and must not do so elsewhere."
+            raise RepositoryError(f"{self.directory} is reached through a symbolic link.", hint)
+
+    def _fill(self, workspace: Workspace, commit: str) -> None:
+        workspace.require_present()
+        env = {"GIT_INDEX_FILE": str(workspace.index)}
+        git = self._repo.sealed
+        git.run("clean", "-ffdxq", work_tree=workspace.path, env=env)
+        git.run("read-tree", "--reset", "-u", commit, work_tree=workspace.path, env=env)
+
+
+def _rewrite(workspace: Workspace) -> list[Path]:
+    """Write what git needs to know about the workspace. A HEAD that leads nowhere goes back to the start."""
+    files = {workspace.path / ".git": _pointer(workspace), **_admin_files(workspace)}
+    if not _has_head(workspace) and workspace.start_file.is_file():
+        files[workspace.git_dir / "HEAD"] = workspace.start().encode() + b"\n"
+    broken = [path for path, content in files.items() if not _holds(path, content)]
+    for path in broken:
+        if is_plain_directory(path):
+            remove(path)
+        write_atomically(path, files[path])
+    return broken
+
+
+def _reset_root(workspace: Workspace) -> None:
+    if not is_plain_directory(workspace.path):
+        remove(workspace.path)
+        workspace.path.mkdir()
+    pointer = workspace.path / ".git"
+    if is_plain_directory(pointer):
+        remove(pointer)
+    write_atomically(pointer, _pointer(workspace))
+
+
+def _reset_admin(workspace: Workspace, commit: str) -> None:
+    """Write git's files about the workspace, and nothing but them: no agent's setting or half-done merge survives."""
+    files = {**_admin_files(workspace), workspace.git_dir / "HEAD": commit.encode() + b"\n"}
+    if not is_plain_directory(workspace.git_dir):
+        remove(workspace.git_dir)
+        _install(workspace.git_dir, {path.name: content for path, content in files.items()})
+        return
+    for path in list(workspace.git_dir.iterdir()):
+        if path not in files or is_plain_directory(path):
+            remove(path)
+    for path, content in files.items():
+        write_atomically(path, content)
+
+
+def _install(git_dir: Path, files: dict[str, bytes]) -> None:
+    """Make the administrative directory complete or not at all."""
+    git_dir.parent.mkdir(exist_ok=True)
+    staging = private_dir(git_dir.parent.parent) / "staging"
+    staging.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=staging, prefix=f"{git_dir.name}."))
+    for name, content in files.items():
+        write_atomically(fresh / name, content)
+    fresh.chmod(0o755)
+    fresh.rename(git_dir)
+
+
+def _admin_files(workspace: Workspace) -> dict[Path, bytes]:
+    return {
+        workspace.git_dir / "commondir": b"../..\n",
+        workspace.git_dir / "gitdir": os.fsencode(workspace.path / ".git") + b"\n",
+    }
+
+
+def _pointer(workspace: Workspace) -> bytes:
+    return b"gitdir: " + os.fsencode(workspace.git_dir) + b"\n"
+
+
+def _has_head(workspace: Workspace) -> bool:
+    head = workspace.git_dir / "HEAD"
+    return (
+        head.is_file()
+        and re.fullmatch(rb"ref: .+\n?|(?!0+\n?$)[0-9a-f]{40,64}\n?", head.read_bytes()) is not None
+    )
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return not path.is_symlink() and path.is_file() and path.read_bytes() == content
+
+
+def _listing(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if is_plain_directory(folder) else []
