@@ -1,0 +1,240 @@
+"""The fleet of one machine: each launch is a folder, a supervisor that holds its lock, and an agent below it.
+
+Nothing is remembered in this object: every answer is read from the folder and the process table, so a new runner
+knows as much about a launch as the one that made it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.core.facts import Exit, Presence, Sighting
+from holdfast.errors import LaunchError
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.paths import StateDir
+from holdfast.process import lock, log, procfs
+from holdfast.process.nursery import Nursery
+from holdfast.process.order import STARTED, TAKEN, Order, exit_file, log_file, record_file
+
+_ORPHAN_GRACE_S = 2.0
+_ANSWER_BYTES = 4096
+_T = TypeVar("_T")
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """What a supervisor says about itself before it starts its agent; the fleet needs the token alone."""
+
+    token: str
+
+
+class LocalFleet:
+    """Launches on this machine. Needs a running event loop only for what is `async`."""
+
+    def __init__(self, state: StateDir) -> None:
+        self._state = state
+        self._nursery = Nursery()
+
+    def hosts(self) -> list[str]:
+        """Return the one host there is."""
+        return [socket.gethostname()]
+
+    async def launch(self, spec: LaunchSpec) -> None:
+        """Start the process under a new supervisor. If the key was launched before, nothing starts anew."""
+        if self.inspect(spec.key).presence is not Presence.UNKNOWN:
+            return
+        order = _order(spec, self._folder(spec.key)).encode()
+        # No answer means that the nursery or the supervisor was killed. Asking again is safe: a supervisor that
+        # got as far as starting something left its record, and the next one stands back.
+        answer = await self._ask(order) or await self._ask(order)
+        if answer not in (STARTED, TAKEN):
+            why = answer.decode(errors="replace") or "killed before it answered"
+            raise LaunchError(
+                f"no supervisor for {_name(spec.key)}: {why}", "free memory, disk or processes, then resume"
+            )
+
+    def inspect(self, key: LaunchKey) -> Sighting:
+        """Say what has become of a launch, from its folder and the lock of its supervisor."""
+        folder = self._folder(key)
+        if (ended := _exit(folder)) is not None:
+            return Sighting(Presence.ENDED, ended)
+        if lock.holder(record_file(folder)) is not None:
+            return Sighting(Presence.ALIVE)
+        if not _filled(record_file(folder)):
+            return Sighting(Presence.UNKNOWN)
+        # The supervisor may have written its last word between the two looks.
+        ended = _exit(folder)
+        return Sighting(Presence.LOST if ended is None else Presence.ENDED, ended)
+
+    async def wait(self, key: LaunchKey) -> Sighting:
+        """Return once the launch is no longer alive. Works for launches of an earlier runner too."""
+        supervisor = lock.open_holder(record_file(self._folder(key)))
+        if supervisor is not None:
+            await _ended(supervisor)
+        return self.inspect(key)
+
+    async def cancel(self, key: LaunchKey) -> Sighting:
+        """Stop the launch's whole tree. If it ended before, nothing happens; if it is lost, its orphans are ended."""
+        if (before := self.inspect(key)).presence in (Presence.ENDED, Presence.UNKNOWN):
+            return before
+        supervisor = lock.open_holder(record_file(self._folder(key)))
+        if supervisor is not None:
+            _signal(supervisor, signal.SIGTERM)
+            _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must hear it too
+            await _ended(supervisor)
+        await _end_carriers(self._tokens([key]))
+        return self.inspect(key)
+
+    def adopt(self, run: str) -> list[LaunchKey]:
+        """Return the launches of the run whose supervisor lives."""
+        return [key for key in self._launches(run) if self.inspect(key).presence is Presence.ALIVE]
+
+    async def sweep(self, run: str, keep: frozenset[LaunchKey]) -> list[int]:
+        """End whatever carries a token of this run and belongs to no launch in `keep`; return their pids.
+
+        Called twice, the second finds nothing.
+        """
+        doomed = [key for key in self._launches(run) if key not in keep]
+        tokens = self._tokens(doomed)
+        found = procfs.open_carriers(tokens)
+        for fd in found.values():
+            os.close(fd)
+        await asyncio.gather(
+            *(self.cancel(key) for key in doomed if self.inspect(key).presence is Presence.ALIVE)
+        )
+        return sorted({*found, *await _end_carriers(tokens)})
+
+    def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
+        """Return the output from byte `offset` on, counted from the first byte ever printed.
+
+        When more was printed than is kept, an offset into the lost part gives what is kept, from its beginning.
+        """
+        return log.read(log_file(self._folder(key)), offset)
+
+    def close(self) -> None:
+        """Let go of the nursery; supervisors and agents live on. Closed twice, nothing happens."""
+        self._nursery.close()
+
+    def _folder(self, key: LaunchKey) -> str:
+        for part in (key.run, key.owner, key.step):
+            if "/" in part or part in ("", ".", ".."):
+                raise LaunchError(
+                    f"{part!r} cannot name a launch", "use letters, digits, dot, dash and underscore"
+                )
+        return f"{_attempts(self._state, key.run)}/{key.owner}/{key.attempt}/{key.step}"
+
+    def _launches(self, run: str) -> list[LaunchKey]:
+        """Return every launch of the run that has a folder: the inverse of `_folder`."""
+        folders = self._state.run(run).attempts.glob("*/*/*/")
+        parts = (folder.parts[-3:] for folder in folders)
+        return sorted(LaunchKey(run, owner, int(attempt), step) for owner, attempt, step in parts)
+
+    def _tokens(self, keys: Iterable[LaunchKey]) -> frozenset[str]:
+        records = (_decode(record_file(self._folder(key)), _Record) for key in keys)
+        return frozenset(record.token for record in records if record is not None)
+
+    async def _ask(self, order: bytes) -> bytes:
+        """Send an order to a new supervisor and return its answer; empty when it was killed."""
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            self._nursery.hand_over(theirs)
+            theirs.close()
+            ours.setblocking(False)
+            loop = asyncio.get_running_loop()
+            try:
+                await loop.sock_sendall(ours, order)
+                ours.shutdown(socket.SHUT_WR)
+                return await loop.sock_recv(ours, _ANSWER_BYTES)
+            except ConnectionError:
+                return b""
+
+
+@lru_cache(maxsize=64)
+def _attempts(state: StateDir, run: str) -> str:
+    return str(state.run(run).attempts.absolute())
+
+
+def _order(spec: LaunchSpec, folder: str) -> Order:
+    return Order(
+        folder=folder,
+        token=spec.token,
+        argv=list(spec.argv),
+        cwd=str(spec.cwd.absolute()),
+        env=dict(spec.env),
+        stdin=str(spec.stdin.absolute()) if spec.stdin else "",
+        timeout_s=spec.timeout_s,
+        stall_s=spec.stall_s,
+        grace_s=spec.grace_s,
+        log_bytes_max=spec.log_bytes_max,
+    )
+
+
+def _name(key: LaunchKey) -> str:
+    return f"{key.run}/{key.owner}/{key.attempt}/{key.step}"
+
+
+def _exit(folder: str) -> Exit | None:
+    return _decode(exit_file(folder), Exit)
+
+
+def _decode(path: str, kind: type[_T]) -> _T | None:
+    """Read one of the supervisor's files. A torn one (the machine lost power) counts as absent."""
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - read several times per launch
+            return msgspec.json.decode(file.read(), type=kind)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _filled(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0  # noqa: PTH116 - asked several times per launch
+    except FileNotFoundError:
+        return False
+
+
+async def _end_carriers(tokens: frozenset[str]) -> set[int]:
+    """End every process that carries one of `tokens`: SIGTERM, then SIGKILL until none is left; return their pids."""
+    ended: set[int] = set()
+    number = signal.SIGTERM
+    while tokens and (found := procfs.open_carriers(tokens)):
+        for fd in found.values():
+            _signal(fd, number)
+        with suppress(TimeoutError):  # whoever did not heed SIGTERM is found again, and killed
+            async with asyncio.timeout(_ORPHAN_GRACE_S):
+                await asyncio.gather(*(_ended(fd) for fd in found.values()))
+        ended |= found.keys()
+        number = signal.SIGKILL
+    return ended
+
+
+def _signal(pidfd: int, number: signal.Signals) -> None:
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        return  # it ended before: what the signal was for
+
+
+async def _ended(pidfd: int) -> None:
+    """Wait until the process ended. Closes the pidfd."""
+    loop = asyncio.get_running_loop()
+    end = loop.create_future()
+    loop.add_reader(pidfd, _settle, end)
+    try:
+        await end
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+
+
+def _settle(end: asyncio.Future[None]) -> None:
+    if not end.done():
+        end.set_result(None)

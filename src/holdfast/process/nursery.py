@@ -1,0 +1,71 @@
+"""The runner's end of the nursery: starts it, hands it links to new supervisors, replaces it when it died."""
+
+from __future__ import annotations
+
+import array
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import holdfast
+from holdfast.errors import LaunchError
+
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from holdfast.process.nursery_main import main; main(int(sys.argv[2]))"
+_HAND_OVER_S = 5.0
+
+
+class Nursery:
+    """One helper process that forks supervisors. It is started when first needed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._door: socket.socket | None = None
+
+    def hand_over(self, link: socket.socket) -> None:
+        """Give `link` to a new supervisor. A nursery that died is replaced; raises LaunchError when none can be had."""
+        for _ in range(2):
+            if self._door is None:
+                self._start()
+            try:
+                self._send(link)
+            except OSError:
+                self.close()
+            else:
+                return
+        raise LaunchError("no process could be started to supervise the agent", "see `holdfast doctor`")
+
+    def close(self) -> None:
+        """End the helper process; supervisors live on. Closed twice, nothing happens."""
+        if self._door is not None:
+            self._door.close()
+            self._door = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        root = Path(holdfast.__file__).parents[1]
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-c", _PROGRAM, str(root), str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                raise LaunchError(f"{sys.executable} cannot be started: {error.strerror}") from error
+        ours.settimeout(_HAND_OVER_S)
+        self._door = ours
+
+    def _send(self, link: socket.socket) -> None:
+        assert self._door is not None
+        rights = array.array("i", [link.fileno()])
+        self._door.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])

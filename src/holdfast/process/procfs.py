@@ -1,0 +1,113 @@
+"""Who is who in the process table: parents, start times, and the token each agent carries in its environment.
+
+Only reads of `/proc` and pidfds live here; nobody is signalled. Standard library only and few imports, because
+the supervisor is forked with everything this module loads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container
+from typing import NamedTuple
+
+TOKEN_VARIABLE = "HOLDFAST_ATTEMPT"  # noqa: S105 - the name of the variable, not a secret
+_TOKEN_PREFIX = TOKEN_VARIABLE.encode() + b"="
+
+
+class Stat(NamedTuple):
+    """One process as the kernel sees it. `started` is in clock ticks since boot."""
+
+    pid: int
+    ppid: int
+    state: str
+    started: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs; a zombie has ended and only waits to be reaped."""
+        return self.state not in "ZX"
+
+
+def boot_id() -> str:
+    """Return the id of this boot: no process survives a change of it."""
+    return _read("/proc/sys/kernel/random/boot_id").decode().strip()
+
+
+def stat(pid: int) -> Stat | None:
+    """Return one process's entry, or None when there is no such process."""
+    try:
+        text = _read(f"/proc/{pid}/stat")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command name may hold spaces and parentheses; the fields after the last parenthesis never do.
+    fields = text[text.rindex(b")") + 2 :].split()
+    return Stat(pid, int(fields[1]), fields[0].decode(), int(fields[19]))
+
+
+def pids() -> list[int]:
+    """Return every process id of this moment."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - pathlib is too heavy
+
+
+def descendants(root: int) -> dict[int, Stat]:
+    """Return all live processes below `root`, at any depth."""
+    children: dict[int, list[Stat]] = {}
+    for entry in filter(None, map(stat, pids())):
+        children.setdefault(entry.ppid, []).append(entry)
+    found: dict[int, Stat] = {}
+    frontier = [root]
+    while frontier:
+        for entry in children.get(frontier.pop(), ()):
+            found[entry.pid] = entry
+            frontier.append(entry.pid)
+    return {pid: entry for pid, entry in found.items() if entry.alive}
+
+
+def token(pid: int) -> str:
+    """Return the attempt token in a process's environment, or an empty string."""
+    try:
+        environ = _read(f"/proc/{pid}/environ")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return ""
+    for entry in environ.split(b"\0"):
+        if entry.startswith(_TOKEN_PREFIX):
+            return entry[len(_TOKEN_PREFIX) :].decode(errors="replace")
+    return ""
+
+
+def open_carriers(tokens: Container[str]) -> dict[int, int]:
+    """Return pid → pidfd of every live process that carries one of `tokens`. The caller closes the pidfds.
+
+    The token is read again after the pidfd was opened, so a pid that was reused in between is left out.
+    """
+    found: dict[int, int] = {}
+    for pid in pids():
+        if token(pid) not in tokens:
+            continue
+        fd = open_pidfd(pid)
+        if fd is None:
+            continue
+        if token(pid) in tokens:
+            found[pid] = fd
+        else:
+            os.close(fd)
+    return found
+
+
+def open_pidfd(pid: int) -> int | None:
+    """Return a pidfd, or None when there is no such process."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        chunks = []
+        while chunk := os.read(fd, 65536):
+            chunks.append(chunk)
+    finally:
+        os.close(fd)
+    return b"".join(chunks)

@@ -1,0 +1,75 @@
+"""Starting the agent itself: finding its program, giving it its input, output, environment and own session."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from holdfast.process.order import Order
+from holdfast.process.procfs import TOKEN_VARIABLE
+
+# An ignored signal stays ignored through exec, and Python ignores two: every agent starts with all of them at default.
+_SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+_NOT_EXECUTABLE = 8  # ENOEXEC
+
+
+class NotStartedError(Exception):
+    """The command cannot be executed; the message says why, for the person who wrote it."""
+
+
+def spawn(order: Order, output: int) -> int:
+    """Start the agent with both outputs into `output` and return its pid. Moves this process to the agent's folder."""
+    try:
+        os.chdir(order.cwd)
+    except OSError as error:
+        raise NotStartedError(f"workspace {order.cwd} cannot be entered: {error.strerror}") from error
+    program = find_program(order.argv[0], order.env)
+    stdin = _open_stdin(order.stdin or os.devnull)
+    try:
+        return os.posix_spawn(
+            program,
+            order.argv,
+            {**order.env, TOKEN_VARIABLE: order.token},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, stdin, 0),
+                (os.POSIX_SPAWN_DUP2, output, 1),
+                (os.POSIX_SPAWN_DUP2, output, 2),
+            ],
+            setsid=True,
+            setsigmask=(),
+            setsigdef=_SIGNALS,
+        )
+    except OSError as error:
+        raise NotStartedError(_explain(program, error)) from error
+    finally:
+        os.close(stdin)
+
+
+def find_program(name: str, env: dict[str, str]) -> str:
+    """Return the path to execute for `name`: as written if it has a slash, else looked up in the agent's own PATH."""
+    if "/" in name:
+        return name
+    for folder in env.get("PATH", os.defpath).split(":"):
+        path = f"{folder or '.'}/{name}"
+        if os.access(path, os.X_OK) and not os.path.isdir(path):  # noqa: PTH112 - pathlib is too heavy here
+            return path
+    raise NotStartedError(f"command not found: {name}")
+
+
+def _open_stdin(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise NotStartedError(f"input {path} cannot be read: {error.strerror}") from error
+
+
+def _explain(program: str, error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        if os.access(program, os.F_OK):
+            return f"{program} names an interpreter that is not there (see its first line)"
+        return f"command not found: {program}"
+    if isinstance(error, PermissionError):
+        return f"{program} is not executable"
+    if error.errno == _NOT_EXECUTABLE:
+        return f"{program} is no program and has no #! line"
+    return f"{program} cannot be started: {error.strerror}"

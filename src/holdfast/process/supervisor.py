@@ -1,0 +1,216 @@
+"""The process above one agent: it starts it, keeps its output, bounds it, and leaves nothing of it alive.
+
+It lives on when Holdfast dies. Being a subreaper it is the parent of every orphan below it, so "no child is left"
+means that the whole tree is gone, however its parts detached themselves. Limits are counted on the monotonic
+clock: it knows no clock jumps, and a suspended machine is not charged to an agent that could not work.
+
+Runs in a fork of the nursery: no import here beyond what the nursery loaded, and no code of the runner.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import time
+from contextlib import suppress
+
+from holdfast.process import lock, procfs
+from holdfast.process.log import BoundedLog
+from holdfast.process.order import (
+    STARTED,
+    TAKEN,
+    Order,
+    exit_file,
+    log_file,
+    make_folder,
+    record_file,
+    to_json,
+    write_whole,
+)
+from holdfast.process.signals import STOP, Bell
+from holdfast.process.spawn import NotStartedError, spawn
+
+_PR_SET_CHILD_SUBREAPER = 36
+_PRCTL = ctypes.CDLL(None).prctl
+_CHUNK = 16384
+_NEVER = float("inf")
+_KILL_AGAIN_S = 0.05
+_NAP_MAX_S = 3600.0
+_PIPE_BYTES_MAX = 1024 * 1024
+_NOT_STARTED_CODE = 127
+
+
+def main(link: int, boot: str) -> None:
+    """Take the order that comes through `link`, answer it, and supervise until nothing is left.
+
+    If the launch has or had a supervisor, nothing is started: the same key is never two processes.
+    """
+    order = _read_order(link)
+    if order is None:
+        return
+    os.setsid()
+    supervision = Supervision(order)
+    try:
+        make_folder(order.folder)
+        answer = _take(order, boot)
+    except OSError as error:
+        answer = f"{order.folder}: {error.strerror}".encode()
+    with suppress(BrokenPipeError):  # a runner that died meanwhile finds the launch when it comes back
+        os.write(link, answer)
+    os.close(link)
+    if answer == STARTED:
+        supervision.run()
+
+
+def _read_order(link: int) -> Order | None:
+    data = b""
+    while chunk := os.read(link, _CHUNK):
+        data += chunk
+    try:
+        return Order.decode(data)
+    except EOFError:
+        return None  # the sender died while it wrote
+
+
+def _take(order: Order, boot: str) -> bytes:
+    """Make the launch ours: hold its lock until this process ends, and fill the locked file.
+
+    A file that is filled already is the mark of a supervisor that died. One that is empty started nothing yet.
+    """
+    held = lock.hold(record_file(order.folder))
+    if held is None or os.fstat(held).st_size:
+        return TAKEN
+    os.write(held, to_json({"pid": os.getpid(), "boot": boot, "token": order.token}))
+    return STARTED
+
+
+class Supervision:
+    """One agent's life: running, then asked to stop, then killed, until no process of its tree is left."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.log = BoundedLog(log_file(order.folder), order.log_bytes_max)
+        self.began = self.heard = time.monotonic()
+        self.agent = 0
+        self.code: int | None = None
+        self.reason = ""
+        self.strays = 0
+        self.cancelled = False
+        self.kill_at = _NEVER
+        self.patience = _KILL_AGAIN_S
+        self.bell = Bell()
+        self.poll = select.poll()
+        self.poll.register(self.bell.fd, select.POLLIN)
+
+    def run(self) -> None:
+        """Start the agent, wait until its whole tree is gone, and leave the exit record."""
+        _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self.pipe, output = os.pipe()
+        os.set_blocking(self.pipe, False)
+        try:
+            self.agent = spawn(self.order, output)
+        except NotStartedError as error:
+            self._leave("not_started", _NOT_STARTED_CODE, str(error))
+            return
+        os.close(output)
+        os.chdir("/")  # a supervisor must not keep a workspace from being removed
+        self.poll.register(self.pipe, select.POLLIN)
+        while self._reap():
+            self._enforce(time.monotonic())
+            self._listen()
+        self._drain()
+        self._leave(self.reason, self.code if self.code is not None else -signal.SIGKILL)
+
+    def _reap(self) -> bool:
+        """Collect every child that ended; return whether any is left."""
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self.agent:
+                    self.code = os.waitstatus_to_exitcode(ended[1])
+                    self.reason = self.reason or "exited"
+        except ChildProcessError:
+            return False
+        return True
+
+    def _enforce(self, now: float) -> None:
+        """Begin or escalate the end of the tree when it is due."""
+        if now >= self.kill_at:
+            self._signal_tree(signal.SIGKILL)
+            self.patience *= 2
+            self.kill_at = now + self.patience
+        elif self.kill_at == _NEVER and (reason := self._reason_to_stop(now)):
+            left = self._signal_tree(signal.SIGTERM)
+            self.strays = left if reason == "exited" else 0
+            self.reason = reason
+            self.kill_at = now + self.order.grace_s
+
+    def _reason_to_stop(self, now: float) -> str:
+        if self.reason:
+            return self.reason
+        if self.cancelled:
+            return "cancelled"
+        if now >= self.began + self.order.timeout_s:
+            return "timeout"
+        return "stalled" if now >= self._stall_at() else ""
+
+    def _stall_at(self) -> float:
+        return self.heard + self.order.stall_s if self.order.stall_s > 0 else _NEVER
+
+    def _signal_tree(self, number: int) -> int:
+        """Signal every process below this one and return how many there were."""
+        tree = procfs.descendants(os.getpid())
+        return sum(_signal(entry, tree, number) for entry in tree.values())
+
+    def _listen(self) -> None:
+        """Sleep until there is output, a signal, or a limit is reached."""
+        limit = min(self.began + self.order.timeout_s, self._stall_at())
+        due = limit if self.kill_at == _NEVER else self.kill_at
+        nap = min(max(0.0, due - time.monotonic()), _NAP_MAX_S)
+        for fd, _ in self.poll.poll(nap * 1000):
+            if fd == self.bell.fd:
+                self.cancelled |= STOP in self.bell.numbers()
+            elif self.log.pump(self.pipe):
+                self.heard = time.monotonic()
+            else:
+                self.poll.unregister(self.pipe)  # every writer closed it
+
+    def _drain(self) -> None:
+        """Keep what the dead tree left in the pipe. Bounded, in case a stranger was given the other end."""
+        end = self.log.total + _PIPE_BYTES_MAX
+        while self.log.total < end and self.log.pump(self.pipe):
+            continue
+
+    def _leave(self, reason: str, code: int, error: str = "") -> None:
+        exit_record: dict[str, str | float] = {
+            "token": self.order.token,
+            "reason": reason,
+            "code": code,
+            "error": error,
+            "duration_s": round(time.monotonic() - self.began, 6),
+            "output_bytes": self.log.total,
+            "strays": self.strays,
+        }
+        write_whole(exit_file(self.order.folder), exit_record)
+
+
+def _signal(entry: procfs.Stat, tree: dict[int, procfs.Stat], number: int) -> bool:
+    """Signal one process if it is still the one that was found in the tree; return whether it was."""
+    fd = procfs.open_pidfd(entry.pid)
+    if fd is None:
+        return False
+    try:
+        now = procfs.stat(entry.pid)
+        ours = (
+            now is not None and now.started == entry.started and (now.ppid in tree or now.ppid == os.getpid())
+        )
+        if ours:
+            signal.pidfd_send_signal(fd, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # it runs as another user (sudo): still ours, and waited for
+    finally:
+        os.close(fd)
+    return ours
