@@ -125,6 +125,15 @@ def test_a_record_that_cannot_be_read_is_an_error_with_a_way_out(path: Path) -> 
         list(SqliteJournal.open_read_only(path).events(RUN))
 
 
+def test_a_run_without_its_plan_is_an_error_with_a_way_out(path: Path) -> None:
+    """A run whose plan is gone cannot be carried on, and that is said."""
+    written(path)
+    database(path, "DELETE FROM plans")
+    with pytest.raises(JournalError, match="is missing from the journal") as caught:
+        SqliteJournal.open_read_only(path).load(RUN)
+    assert "holdfast rebuild" in caught.value.hint
+
+
 def test_looking_where_no_journal_is_says_how_to_begin(path: Path) -> None:
     """A view never creates a journal."""
     with pytest.raises(JournalError, match="no journal") as caught:

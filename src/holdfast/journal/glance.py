@@ -5,9 +5,7 @@ Three situations, told apart by the files beside the journal. Each works in a re
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -75,10 +73,17 @@ def _ask(path: Path, scene: _Scene, query: Callable[[sqlite3.Connection], T]) ->
         return _query(f"{path.as_uri()}?mode=ro&immutable=1", query)
     if scene.shared:
         return _query(f"{path.as_uri()}?mode=ro&readonly_shm=1", query)
+    return _query_copy(path, query)
+
+
+def _query_copy(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
+    # Imported here because this way is rare and the module dear: every command pays for its imports.
+    import tempfile
+
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
         copy = Path(folder, path.name)
-        shutil.copyfile(path, copy)
-        shutil.copyfile(_beside(path, "-wal"), _beside(copy, "-wal"))
+        copy.write_bytes(path.read_bytes())
+        _beside(copy, "-wal").write_bytes(_beside(path, "-wal").read_bytes())
         return _query(copy.as_uri(), query)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 import struct
 import time
 from dataclasses import dataclass
@@ -89,7 +88,7 @@ class Lease:
             pid=os.getpid(),
             start_ticks=_own_start_ticks(),
             boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-            host=socket.gethostname(),
+            host=os.uname().nodename,
             since=time.time(),
         )
         try:

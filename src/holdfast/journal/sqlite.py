@@ -17,7 +17,7 @@ from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.errors import JournalError, LeaseLostError
 from holdfast.journal import schema
-from holdfast.journal.failures import explained
+from holdfast.journal.failures import REBUILD, explained
 from holdfast.journal.glance import glance
 from holdfast.journal.place import private_folder, refuse_network_filesystem
 from holdfast.journal.protocol import RunListing, StoredRun, number_after
@@ -228,12 +228,20 @@ def _load(db: sqlite3.Connection, run: str) -> StoredRun:
         _run_key(db, run)
         row_body, *rest = db.execute(f"{_LISTING} WHERE run = ?", (run,)).fetchone()
         row = decode_run_row(row_body)
-        plan = decode_plan(db.execute(_PLAN, (row.plan_hash,)).fetchone()[0])
+        plan = _plan(db, row)
         with _collector_paused():
             tasks = [decode_task_row(body) for (body,) in db.execute(_TASKS, (run,))]
         return StoredRun(plan, row, tasks, *rest)
     finally:
-        db.execute("ROLLBACK")
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _plan(db: sqlite3.Connection, row: RunRow) -> Plan:
+    found = db.execute(_PLAN, (row.plan_hash,)).fetchone()
+    if found is None:
+        raise JournalError(f"the plan of run {row.run} is missing from the journal", REBUILD)
+    return decode_plan(found[0])
 
 
 @contextmanager
