@@ -98,7 +98,7 @@ def commits_to_keep(state: RunState) -> set[str]:
 
 def _commits_of(task: TaskRow) -> Iterator[str]:
     yield from (made.commit for made in task.commits)
-    yield from (commit for commit in (task.carry, task.wip, task.merge_commit) if commit)
+    yield from (commit for commit in (task.carry, task.wip, task.conflict, task.merge_commit) if commit)
 
 
 def _landings(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:

@@ -1,0 +1,242 @@
+"""The law of task statuses: what may happen when, and that nothing else can."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.core.errors import IllegalEventError
+from holdfast.core.folds import RUN_FOLDS, TASK_FOLDS, first_row
+from holdfast.core.projection import TaskRow, decode_run_row, decode_task_row, encode_row
+from holdfast.core.state import RunState, replay
+from holdfast.core.status import TRANSITIONS, RunStatus, TaskStatus
+from tests.core.build import ATTACHED, STARTED, begin, done, failed, plan, queues, start, task, walk
+
+_FIELDS: dict[str, Any] = {
+    "task": "a", "attempt": 1, "token": "a-token1", "slot": 0, "start": "base", "head": "head", "tree": "tree",
+    "failure": ev.FailureKind.AGENT, "error": "it broke", "check": "check", "commit": "commit", "onto": "base",
+    "carry": "carry", "files": (),
+}  # fmt: skip
+
+
+def _event(kind: type[ev.Event], **fields: Any) -> Any:
+    """Return an event of a kind that fits attempt 1 of task `a`."""
+    given = {**_FIELDS, **fields}
+    return kind(**{name: given[name] for name in kind.__struct_fields__ if name in given})
+
+
+def _at(status: TaskStatus) -> RunState:
+    """Return a run whose task `a` has a status, at the attempt that the events of `_event` speak of."""
+    of = plan((task("a"), task("b", "a")))
+    row = TaskRow(id="a", status=status, attempt=1, token="a-token1", queued=1)
+    return RunState(of, begin(of).row, [row])
+
+
+def _snapshot(state: RunState) -> bytes:
+    return (
+        encode_row(state.row) + b"".join(map(encode_row, state.tasks.values())) + repr(queues(state)).encode()
+    )
+
+
+def _pairs(*, legal: bool) -> list[tuple[type[ev.Event], TaskStatus]]:
+    return [
+        (kind, status)
+        for kind, allowed in TRANSITIONS.items()
+        for status in TaskStatus
+        if (status in allowed) is legal
+    ]
+
+
+@pytest.mark.parametrize(("kind", "status"), _pairs(legal=False))
+def test_what_the_table_does_not_allow_is_refused_and_changes_nothing(
+    kind: type[ev.Event], status: TaskStatus
+) -> None:
+    """Every pair of event and status outside the table leaves rows and queues as they were."""
+    state = _at(status)
+    before = _snapshot(state)
+    attempt = 2 if kind is ev.AttemptStarted else 1
+    with pytest.raises(IllegalEventError):
+        state.apply(_event(kind, attempt=attempt))
+    assert _snapshot(state) == before
+    assert state.take_changed() == []
+
+
+@pytest.mark.parametrize(("kind", "status"), _pairs(legal=True))
+def test_what_the_table_allows_leads_where_it_says(kind: type[ev.Event], status: TaskStatus) -> None:
+    """Every pair inside the table moves the task to its target."""
+    state = _at(status)
+    state.apply(_event(kind, attempt=2 if kind is ev.AttemptStarted else 1))
+    assert state.tasks["a"].status is TRANSITIONS[kind][status]
+    assert state.take_changed() == [state.tasks["a"]]
+
+
+def test_every_event_has_exactly_one_fold() -> None:
+    """An event without a fold could be stored and never be replayed."""
+    kinds = set(ev.AnyEvent.__args__) - {ev.RunStarted}
+    assert TASK_FOLDS.keys() | RUN_FOLDS.keys() == kinds
+    assert TASK_FOLDS.keys() == TRANSITIONS.keys()
+    assert not TASK_FOLDS.keys() & RUN_FOLDS.keys()
+
+
+@pytest.mark.parametrize("kind", [k for k in TRANSITIONS if "attempt" in k.__struct_fields__])
+def test_the_word_of_an_earlier_attempt_is_refused(kind: type[ev.Event]) -> None:
+    """Only the newest attempt may change its task. A landing is not its word but git's."""
+    if kind is ev.TaskLanded:
+        return
+    for status in TRANSITIONS[kind]:
+        state = _at(status)
+        state.tasks["a"].attempt = 3
+        before = _snapshot(state)
+        with pytest.raises(IllegalEventError):
+            state.apply(_event(kind))
+        assert _snapshot(state) == before
+
+
+@pytest.mark.parametrize("kind", [ev.AttemptDone, ev.AttemptFailed])
+def test_a_result_with_another_token_is_refused(kind: type[ev.Event]) -> None:
+    """The right attempt number with the wrong token is somebody else's process."""
+    state = _at(TaskStatus.RUNNING)
+    with pytest.raises(IllegalEventError, match="token"):
+        state.apply(_event(kind, token="forged"))
+    assert state.tasks["a"].status is TaskStatus.RUNNING
+
+
+def test_an_attempt_cannot_start_before_its_needs_are_met() -> None:
+    """The state itself refuses it, whoever decides."""
+    state = begin(plan((task("a"), task("b", "a"))))
+    with pytest.raises(IllegalEventError, match="needs"):
+        state.apply(start("b", 1))
+
+
+def test_an_attempt_cannot_start_before_its_stage_is_open() -> None:
+    """A gate that has not been passed stops every task behind it."""
+    state = begin(plan((task("a"),), (task("b"),)))
+    with pytest.raises(IllegalEventError, match="needs"):
+        state.apply(start("b", 1))
+
+
+@pytest.mark.parametrize("event", [ev.StageOpening(stage="s9"), ev.StageClosed(stage="s1"), STARTED])
+def test_a_run_event_out_of_place_is_refused(event: ev.AnyEvent) -> None:
+    """An unknown stage, a gate that is not being checked, and a second beginning."""
+    state = begin(plan((task("a"),)))
+    before = _snapshot(state)
+    with pytest.raises(IllegalEventError):
+        state.apply(event)
+    assert _snapshot(state) == before
+
+
+def test_a_task_that_is_not_in_the_plan_is_refused() -> None:
+    """An event about an unknown task says so."""
+    with pytest.raises(IllegalEventError, match="not in the plan"):
+        begin(plan((task("a"),))).apply(start("z", 1))
+
+
+def test_a_history_begins_with_its_run() -> None:
+    """A journal that lost its beginning is not guessed at."""
+    with pytest.raises(IllegalEventError, match="RunStarted"):
+        replay(plan((task("a"),)), [ATTACHED])
+
+
+def test_attempt_numbers_are_never_given_out_twice() -> None:
+    """A landing of an earlier attempt does not turn the count back: numbers name launches."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "running")
+    state.apply(ev.AttemptLost(task="a", attempt=1))
+    walk(state, "a", "running")
+    state.apply(ev.TaskLanded(task="a", attempt=1, commit="merge", head="head"))
+    assert state.tasks["a"].attempt == 2
+
+
+def test_a_crash_charges_no_attempt() -> None:
+    """A lost attempt counts as lost, not as failed, and leaves its work to the next one."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "running")
+    state.apply(ev.AttemptLost(task="a", attempt=1, carry="wip"))
+    row = state.tasks["a"]
+    assert (row.charged, row.lost, row.carry) == (0, 1, "wip")
+
+
+def test_a_stop_by_the_user_counts_as_no_loss() -> None:
+    """Stopping and resuming for ever never uses a task up."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "running")
+    state.apply(ev.AttemptLost(task="a", attempt=1, cause="stop"))
+    assert state.tasks["a"].lost == 0
+
+
+def test_a_vanished_landing_leaves_its_work_to_the_next_attempt() -> None:
+    """What was landed and taken off the branch is not done from scratch."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "completed")
+    state.apply(ev.LandingVanished(task="a", commit="a-merge1"))
+    assert state.tasks["a"].carry == "a-head1"
+
+
+def test_a_task_taken_back_opens_its_stage_again() -> None:
+    """A stage is only as complete as its tasks, and what builds on it waits for it."""
+    state = begin(plan((task("a"),), (task("b"),)))
+    state.apply(ev.TaskSkipped(task="a"))
+    for event in (ev.StageClosing(stage="s1"), ev.StageClosed(stage="s1")):
+        state.apply(event)
+    assert list(state.current_stages) == ["s2"]
+    state.apply(ev.TaskReset(task="a"))
+    assert list(state.current_stages) == ["s1"]
+    assert state.stage("s1").status == "running"
+
+
+def _story() -> tuple[list[ev.AnyEvent], RunState]:
+    """Return a history with a bit of everything, and the live state that it led to."""
+    of = plan((task("b", "a"), task("a"), task("c"), task("d"), task("e")), (task("f", "c"),))
+    events: list[ev.AnyEvent] = [
+        ev.StageOpening(stage="s1"), ev.StageOpened(stage="s1"), start("c", 1), start("a", 1, slot=1),
+        done("a", 1), ev.ChecksPassed(task="a", attempt=1), done("c", 1), ev.ChecksStarted(task="c", attempt=1),
+        ev.LandingStarted(task="a", attempt=1), ev.MergePrepared(task="a", attempt=1, commit="m", onto="base"),
+        ev.TaskLanded(task="a", attempt=1, commit="m", head="a-head1"), start("d", 1, slot=1),
+        failed("d", 1, ev.FailureKind.ENVIRONMENT, clock=5.0), start("e", 1, slot=1),
+        ev.WipSaved(task="e", attempt=1, commit="wip"), ev.ChecksPassed(task="c", attempt=1),
+        ev.LandingStarted(task="c", attempt=1), ev.LandingInterrupted(task="c", attempt=1),
+        ev.BranchMoved(commit="x"), ev.TaskSkipped(task="b"), ev.TaskReset(task="b"),
+    ]  # fmt: skip
+    state = replay(of, [STARTED, ATTACHED])
+    for event in events:
+        state.apply(event)
+    return [STARTED, ATTACHED, *events], state
+
+
+def test_the_live_state_is_the_fold_of_its_events() -> None:
+    """Replaying a history gives the same rows and the same queues."""
+    events, live = _story()
+    replayed = replay(live.plan, events)
+    assert (replayed.row, replayed.tasks) == (live.row, live.tasks)
+    assert queues(replayed) == queues(live)
+
+
+def test_a_state_restored_from_its_rows_is_the_live_state() -> None:
+    """Rows go through their codec and come back with the same queues, whatever the order of the plan."""
+    _, live = _story()
+    rows = [decode_task_row(encode_row(row)) for row in live.take_changed()]
+    restored = RunState(live.plan, decode_run_row(encode_row(live.row)), rows)
+    assert (restored.row, restored.tasks) == (live.row, live.tasks)
+    assert queues(restored) == queues(live)
+
+
+def test_every_event_survives_its_codec() -> None:
+    """What the journal reads is what was written."""
+    events, _ = _story()
+    assert [ev.decode_event(ev.encode_event(event)) for event in events] == events
+
+
+def test_a_new_run_is_pending_at_its_base() -> None:
+    """Nothing has happened yet, and the branch is where it starts."""
+    row = first_row(STARTED)
+    assert (row.status, row.tip) == (RunStatus.PENDING, STARTED.base)
+
+
+def test_only_changed_rows_are_handed_to_the_journal() -> None:
+    """Storing a turn costs what the turn changed."""
+    state = begin(plan((task("a"), task("b"))))
+    walk(state, "b", "verifying")
+    assert [row.id for row in state.take_changed()] == ["b"]
+    assert state.take_changed() == []
