@@ -1,7 +1,7 @@
 """The real core in a simulated world: virtual time, random order, and a crash between any two steps.
 
 The driver does what the runner does: apply results, decide, make it all durable, act. One seed is one run, from
-its plan to its end, and the same seed is always the same run.
+its plan to its end, and the same seed is always the same run: `Simulation(seed).run()` plays it again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,15 @@ class Simulation:
     # -- the life of a run ----------------------------------------------------------------------------------
 
     def run(self) -> Counter[str]:
-        """Play the run to its end, through all its crashes; raise ViolatedError when anything is wrong."""
+        """Play the run to its end, through all its crashes; raise ViolatedError, with the seed, if it goes wrong."""
+        try:
+            self._play()
+        except IllegalEventError as error:
+            self._violated(8, f"the driver was led to something impossible: {error}")
+        self.tally[f"run {self.state.row.status}"] += 1
+        return self.tally
+
+    def _play(self) -> None:
         while True:
             try:
                 self._attach()
@@ -80,8 +88,6 @@ class Simulation:
                 break
         self.fuse = float("inf")
         self._check_end()
-        self.tally[f"run {self.state.row.status}"] += 1
-        return self.tally
 
     def _set_fuse(self) -> None:
         """Choose the step before which the next crash comes; now and then one that hits the recovery itself."""

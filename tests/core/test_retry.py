@@ -1,0 +1,67 @@
+"""When a failed task is tried again, and when it is given up."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.events import AttemptKind, FailureKind
+from holdfast.core.plan import Limits
+from holdfast.core.projection import TaskRow
+from holdfast.core.retry import (
+    LOSSES_PER_ATTEMPT,
+    decide_retry,
+    delay_after,
+    kind_of_next_attempt,
+    losses_allowed,
+)
+
+
+def test_a_task_is_tried_again_while_attempts_are_left() -> None:
+    """One failure less than the limit is not the end."""
+    decision = decide_retry(TaskRow(id="a", charged=2, not_before=7.0), Limits(attempts=3))
+    assert (decision.give_up, decision.not_before) == ("", 7.0)
+
+
+def test_a_task_is_given_up_when_its_attempts_are_used() -> None:
+    """The reason says how often it failed and what the last failure was."""
+    decision = decide_retry(TaskRow(id="a", charged=3, error="tests are red"), Limits(attempts=3))
+    assert decision.give_up == "failed 3 times; last: tests are red"
+
+
+def test_losses_are_bounded_more_generously_than_failures() -> None:
+    """A crash is rarely the task's fault, yet not for ever."""
+    limits = Limits(attempts=2)
+    most = losses_allowed(limits)
+    assert most == 2 * LOSSES_PER_ATTEMPT
+    assert not decide_retry(TaskRow(id="a", lost=most - 1), limits).give_up
+    assert decide_retry(TaskRow(id="a", lost=most), limits).give_up
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind is not FailureKind.ENVIRONMENT])
+def test_a_failure_of_the_work_is_mended_at_once(kind: FailureKind) -> None:
+    """Waiting makes no wrong code right."""
+    assert delay_after(kind, charged=3, base_s=1.0) == 0.0
+
+
+def test_trouble_of_the_machine_is_waited_out_twice_as_long_each_time() -> None:
+    """The waiting time doubles from its base."""
+    waits = [delay_after(FailureKind.ENVIRONMENT, charged, base_s=1.5) for charged in (1, 2, 3)]
+    assert waits == [1.5, 3.0, 6.0]
+
+
+def test_no_waiting_time_exceeds_a_minute() -> None:
+    """A user watching should never wonder whether it hangs."""
+    assert delay_after(FailureKind.ENVIRONMENT, charged=50, base_s=1.0) == 60.0
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        (TaskRow(id="a"), AttemptKind.IMPLEMENTATION),
+        (TaskRow(id="a", carry="commit"), AttemptKind.FIX),
+        (TaskRow(id="a", carry="commit", conflict="commit"), AttemptKind.CONFLICT),
+    ],
+)
+def test_the_next_agent_is_asked_for_what_is_missing(row: TaskRow, kind: AttemptKind) -> None:
+    """New work, a repair of what is there, or both sides of a conflict."""
+    assert kind_of_next_attempt(row) is kind
