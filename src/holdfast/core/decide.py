@@ -73,9 +73,11 @@ def _landings(state: RunState) -> Iterator[Command]:
 
 
 def _abandonments(state: RunState) -> Iterator[Command]:
-    """Failed or lost too often. A lost task waits among the new ones: it is judged when its turn comes."""
-    lost = (task for stage in state.current_stages for task in state.ready_tasks(stage, state.jobs))
-    for task in (*state.failed.values(), *lost):
+    """Failed or lost too often. A lost task waits among the new ones: it is judged when it could start again."""
+    waiting = (
+        task for task in state.worn.values() if _is_wanted(state, task) and state.has_all_it_needs(task)
+    )
+    for task in (*state.failed.values(), *waiting):
         decision = decide_retry(task, state.plan.limits)
         if decision.give_up:
             yield Record(ev.TaskAbandoned(task=task.id, error=decision.give_up))
@@ -113,10 +115,13 @@ def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
             yield from state.ready_tasks(stage, state.jobs)
 
 
+def _is_wanted(state: RunState, task: TaskRow) -> bool:
+    return state.only is None or task.id in state.only
+
+
 def _may_start(state: RunState, task: TaskRow) -> bool:
-    wanted = state.only is None or task.id in state.only
     return (
-        wanted
+        _is_wanted(state, task)
         and state.has_all_it_needs(task)
         and _takes_work(state, state.stage_of[task.id])
         and not decide_retry(task, state.plan.limits).give_up

@@ -63,6 +63,7 @@ class RunState:
         self.active: dict[str, TaskRow] = {}
         self.unchecked: dict[str, TaskRow] = {}
         self.failed: dict[str, TaskRow] = {}
+        self.worn: dict[str, TaskRow] = {}
         self.landing: dict[str, TaskRow] = {}
         self.merge_queue: list[tuple[int, str]] = []
         self.ready: dict[str, list[int]] = {stage.id: [] for stage in self.plan.stages}
@@ -135,6 +136,8 @@ class RunState:
             del self.landing[name]
         elif status is TaskStatus.FAILED:
             del self.failed[name]
+        elif status is TaskStatus.PENDING:
+            self.worn.pop(name, None)
         elif status is TaskStatus.ABANDONED:
             self.abandoned[self.stage_of[name]] -= 1
         elif status in TASK_IS_SETTLED:
@@ -156,8 +159,11 @@ class RunState:
             self.abandoned[self.stage_of[name]] += 1
         elif status in TASK_IS_SETTLED:
             self._settle(name)
-        elif status is TaskStatus.PENDING and self.waits[name] == 0:
-            self._push_ready(name)
+        elif status is TaskStatus.PENDING:
+            if task.lost or task.charged:
+                self.worn[name] = task
+            if self.waits[name] == 0:
+                self._push_ready(name)
 
     def _settle(self, name: str) -> None:
         self.unsettled[self.stage_of[name]] -= 1

@@ -113,7 +113,8 @@ class RunLoop:
         state, effects = self._shop.state, []
         while commands := decide(state, self._shop.clock()):
             for command in commands:
-                for event in intents(command, secrets.token_hex(16)):
+                token = secrets.token_hex(16) if isinstance(command, StartAttempt) else ""
+                for event in intents(command, token):
                     state.apply(event)
                     events.append(event)
                 effects.append(command)
