@@ -48,10 +48,11 @@ def test_changed_new_and_deleted_files_become_one_commit(tmp_path: Path) -> None
 
 
 def test_an_attempt_that_changed_nothing_is_empty(tmp_path: Path) -> None:
-    """No empty commit is made; the start itself is the result."""
+    """It still has a commit of its own, which a merge can prove it by."""
     bench = Bench.create(tmp_path / "p")
     done = capture(bench)
-    assert (done.empty, done.commit, done.changed) == (True, bench.base, ())
+    assert (done.empty, done.changed) == (True, ())
+    assert bench.project.git("rev-parse", f"{done.commit}^") == bench.base
 
 
 def test_capturing_twice_gives_the_same_commit(tmp_path: Path) -> None:
@@ -111,6 +112,19 @@ def test_edits_hidden_from_git_are_captured(tmp_path: Path) -> None:
     assert capture(bench).changed == ("a.txt", "src/b.txt")
 
 
+def test_files_directories_and_links_may_take_each_others_place(tmp_path: Path) -> None:
+    """What the commit holds is what the directory holds."""
+    bench = Bench.create(tmp_path / "p")
+    root = bench.slot.path
+    (root / "a.txt").unlink()
+    bench.agent_writes("a.txt/inside", "x\n")
+    shutil.rmtree(root / "src")
+    (root / "src").symlink_to("/etc")
+    done = capture(bench)
+    assert files_in(bench, done.commit) == [".gitignore", "a.txt/inside", "src"]
+    assert bench.repo.file_at(done.commit, "src") == b"/etc"
+
+
 def test_a_file_added_by_force_is_kept_although_ignored(tmp_path: Path) -> None:
     """Staging it was a decision, whether or not it was committed."""
     bench = Bench.create(tmp_path / "p")
@@ -166,6 +180,15 @@ def test_a_deleted_workspace_is_an_error_of_its_own(tmp_path: Path) -> None:
     bench.slot.path.symlink_to(tmp_path)
     with pytest.raises(WorkspaceGoneError):
         save(bench)
+
+
+def test_work_is_captured_even_without_holdfasts_own_index(tmp_path: Path) -> None:
+    """The index only saves time: deleting everything private loses no work."""
+    bench = Bench.create(tmp_path / "p")
+    bench.agent_writes("a.txt", "changed\n")
+    for path in (bench.slot.index, bench.slot.start_file):
+        path.unlink()
+    assert capture(bench).changed == ("a.txt",)
 
 
 def test_ids_with_difficult_dots_become_valid_refs(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import RepositoryError
 from holdfast.repo.git import Git, GitError, git_version
 from holdfast.repo.repository import Repository
-from tests.gitkit import Project, git
+from tests.gitkit import Project, git, write
 
 
 def test_a_subdirectory_leads_to_the_main_checkout(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_the_state_folder_is_hidden_once_and_without_a_gitignore(tmp_path: Path)
     """The exclude file gets one line, however often; what it held is kept."""
     project = Project.create(tmp_path / "p")
     exclude = project.git_dir / "info" / "exclude"
-    exclude.write_text("mine")
+    write(exclude, "mine")
     repo = project.open()
     repo.hide_state_dir()
     repo.hide_state_dir()

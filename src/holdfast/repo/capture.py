@@ -41,13 +41,15 @@ def commit_work(
     head = agent_head(repo, workspace)
     problems: list[str] = []
     parent = head
-    if not head or not repo.is_ancestor(start, head):
+    if head != start and not (head and repo.is_ancestor(start, head)):
         problems.append(_archive_stray_head(repo, head, archive))
         parent = start
     if parent != start:
         sync_objects(repo, start, parent)
     found = harvest(repo, workspace, parent)
-    commit = _commit_of(repo, found.tree, parent, ref, message)
+    # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
+    own_history = parent != start
+    commit = _commit_of(repo, found.tree, parent, ref, message, may_reuse_parent=own_history)
     changed, pointers = _changes(repo, start, commit)
     problems += [
         f"{path} points to a commit of another repository; its files are not part of it." for path in pointers
@@ -63,10 +65,12 @@ def snapshot(repo: Repository, workspace: Workspace, ref: str, message: str) -> 
     """
     workspace.require_present()
     head = agent_head(repo, workspace) or workspace.start()
+    if not head:
+        return ""
     found = harvest(repo, workspace, head)
     if head == workspace.start() and found.tree == repo.tree_of(head):
         return ""
-    return _commit_of(repo, found.tree, head, ref, _with_problems(message, found))
+    return _commit_of(repo, found.tree, head, ref, _with_problems(message, found), may_reuse_parent=True)
 
 
 def agent_head(repo: Repository, workspace: Workspace) -> str:
@@ -81,8 +85,7 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
     named = re.fullmatch(r"(?:ref: (refs/heads/\S+)|([0-9a-f]{40,64}))\n?", content)
     if not named:
         return ""
-    tip = repo.read_ref(named[1]) if named[1] else named[2]
-    return tip if tip and repo.exists(tip) else ""
+    return repo.ids_of(f"{named[1] or named[2]}^{{commit}}")[0]
 
 
 def _changes(repo: Repository, old: str, new: str) -> tuple[tuple[str, ...], list[str]]:
@@ -100,23 +103,23 @@ def _archive_stray_head(repo: Repository, head: str, archive: str) -> str:
     return f"The agent moved to {head[:12]}, which lacks the commit it started from; that history is kept at {archive}."
 
 
-def _commit_of(repo: Repository, tree: str, parent: str, ref: str, message: str) -> str:
-    """Return a commit with this tree on top of `parent`, and make `ref` hold it."""
-    before = repo.read_ref(ref)
-    if tree == repo.tree_of(parent):
+def _commit_of(
+    repo: Repository, tree: str, parent: str, ref: str, message: str, *, may_reuse_parent: bool
+) -> str:
+    """Return a commit with this tree on top of `parent`, or `parent` itself if that says it all; `ref` holds it."""
+    parents_tree, before, tree_before, parent_before = repo.ids_of(
+        f"{parent}^{{tree}}", ref, f"{ref}^{{tree}}", f"{ref}^1"
+    )
+    if may_reuse_parent and tree == parents_tree:
         commit = parent
-    elif before and _is_same_work(repo, before, tree, parent):
+    elif (tree_before, parent_before) == (tree, parent):
         commit = before
     else:
-        commit = repo.sealed.run("commit-tree", "-p", parent, tree, stdin=message.encode()).decode().strip()
+        text = message.encode("utf-8", "surrogateescape")
+        commit = repo.sealed.run("commit-tree", "-p", parent, tree, stdin=text).decode().strip()
     if commit != before:
         repo.keep(ref, commit)
     return commit
-
-
-def _is_same_work(repo: Repository, commit: str, tree: str, parent: str) -> bool:
-    facts = repo.git.text("log", "-1", "--no-show-signature", "--format=%T %P", commit)
-    return facts == f"{tree} {parent}"
 
 
 def _with_problems(message: str, found: Harvest) -> str:

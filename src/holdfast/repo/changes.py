@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.paths import STATE_DIR
+from holdfast.repo.files import link_atomically
 from holdfast.repo.git import Git
 
 
@@ -24,6 +25,4 @@ def changed_paths(sealed: Git, work_tree: Path, index: Path) -> tuple[str, ...]:
 def _expose_shared_index(sealed_dir: Path, index_dir: Path) -> None:
     """Let git find the second half of a split index, which it looks for in its git directory."""
     for part in index_dir.glob("sharedindex.*"):
-        link = sealed_dir / part.name
-        if not link.is_symlink():
-            link.symlink_to(part)
+        link_atomically(sealed_dir / part.name, part)

@@ -50,7 +50,11 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
 def _wait_for_orphans(repo: Repository) -> None:
     """Let git commands finish that a killed runner started: they end by themselves, and soon."""
     mark = f"--git-dir={repo.common_dir}"
-    ours = [process for process in git_processes(repo.common_dir, ()) if mark in process.command]
+    ours = [
+        process
+        for process in git_processes(repo.common_dir, ())
+        if any(text.startswith(mark) for text in process.command)
+    ]
     deadline = time.monotonic() + _ORPHAN_WAIT_S
     while any(map(is_alive, ours)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
@@ -86,13 +90,24 @@ def _remove_own_locks(repo: Repository, run: str) -> list[str]:
     return [_removed(path) for path in [*_locks(private), _branch_lock(repo, run)] if path.exists()]
 
 
+def stale_locks(repo: Repository) -> tuple[str, ...]:
+    """Return the locks that no living git command holds. Nothing is removed."""
+    locks = _shared_locks(repo)
+    alive = bool(locks) and git_processes(repo.common_dir, _places(repo))
+    return () if alive else tuple(map(str, locks))
+
+
 def _remove_shared(repo: Repository) -> list[str]:
-    listed = (repo.common_dir / name for name in _SHARED)
-    stale = [path for path in [*listed, *_locks(repo.common_dir / "refs")] if path.exists()]
+    stale = _shared_locks(repo)
     if not stale:
         return []
     alive = git_processes(repo.common_dir, _places(repo))
     return [_left(path, alive[0]) if alive else _removed(path) for path in stale]
+
+
+def _shared_locks(repo: Repository) -> list[Path]:
+    listed = (repo.common_dir / name for name in _SHARED)
+    return [path for path in [*listed, *_locks(repo.common_dir / "refs")] if path.exists()]
 
 
 def _places(repo: Repository) -> list[Path]:

@@ -34,6 +34,18 @@ def copy_atomically(source: Path, target: Path) -> None:
     Path(name).replace(target)
 
 
+def link_atomically(link: Path, target: Path) -> None:
+    """Make `link` point to `target`. Leaves it alone when it already does; two processes may do it at once."""
+    if link.is_symlink() and link.readlink() == target:
+        return
+    if is_plain_directory(link):
+        remove(link)
+    folder = Path(tempfile.mkdtemp(dir=link.parent, prefix=".holdfast-"))
+    (folder / link.name).symlink_to(target)
+    (folder / link.name).replace(link)
+    folder.rmdir()
+
+
 def is_plain_directory(path: Path) -> bool:
     """Tell whether `path` itself is a directory, not a link to one."""
     try:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.repo.changes import changed_paths
-from holdfast.repo.files import is_plain_directory, remove
+from holdfast.repo.files import copy_atomically, is_plain_directory, remove
 from holdfast.repo.git import GitError
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspace
@@ -29,6 +29,16 @@ class Harvest:
 
     tree: str
     problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """What is to be done with each changed path: drop it, add it, go into it, or say why not."""
+
+    gone: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
+    nested: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 def harvest(repo: Repository, workspace: Workspace, base: str) -> Harvest:
@@ -49,12 +59,11 @@ def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
     try:
         index = folder / "index"
         # Our own index knows the files as they were checked out, so unchanged ones need not be read again.
-        index.write_bytes(workspace.index.read_bytes())
-        found = workspace.index.stat()
-        os.utime(index, ns=(found.st_atime_ns, found.st_mtime_ns))
-        repo.sealed.run(
-            "read-tree", "--reset", base, work_tree=workspace.path, env={"GIT_INDEX_FILE": str(index)}
-        )
+        if workspace.index.is_file():
+            copy_atomically(workspace.index, index)
+        if base != workspace.start():
+            env = {"GIT_INDEX_FILE": str(index)}
+            repo.sealed.run("read-tree", "--reset", base, work_tree=workspace.path, env=env)
         forced = _staged_though_ignored(repo, workspace, folder)
         return _add_all(repo, workspace.path, index, forced, 0)
     finally:
@@ -63,20 +72,16 @@ def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
 
 def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth: int) -> Harvest:
     env = {"GIT_INDEX_FILE": str(index)}
-    wanted, nested, problems = _sort_out(root, [*changed_paths(repo.sealed, root, index), *forced])
-    listing = b"".join(os.fsencode(path) + b"\0" for path in wanted)
-    repo.sealed.run(
-        "update-index",
-        "--add",
-        "--remove",
-        "--replace",
-        "-z",
-        "--stdin",
-        stdin=listing,
-        work_tree=root,
-        env=env,
-    )
-    for path in nested:
+    found = _sort_out(root, [*changed_paths(repo.sealed, root, index), *forced])
+    for paths, options in (
+        (found.gone, ["--force-remove"]),
+        (found.present, ["--add", "--remove", "--replace"]),
+    ):
+        if paths:
+            listing = b"".join(os.fsencode(path) + b"\0" for path in paths)
+            repo.sealed.run("update-index", *options, "-z", "--stdin", stdin=listing, work_tree=root, env=env)
+    problems = list(found.problems)
+    for path in found.nested:
         problems += _absorb(repo, root, path, index, depth)
     tree = repo.sealed.run("write-tree", env=env).decode().strip()
     return Harvest(tree, tuple(problems))
@@ -95,30 +100,32 @@ def _absorb(repo: Repository, root: Path, path: str, index: Path, depth: int) ->
     return [f"{path} is a nested repository; its files were taken, its history was not.", *found.problems]
 
 
-def _sort_out(root: Path, paths: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Return which paths to add or drop, which are new nested repositories, and what is left out and why."""
-    wanted: list[str] = []
-    nested: list[str] = []
-    problems: list[str] = []
+def _sort_out(root: Path, paths: list[str]) -> _Sorted:
+    found = _Sorted()
     for path in paths:
         full = root / path
         if path.endswith("/"):
-            nested.append(path.rstrip("/"))
+            found.nested.append(path.rstrip("/"))
         elif is_plain_directory(full) and os.path.lexists(full / ".git"):
-            problems.append(f"{path} is a submodule on another commit; that change was left out.")
+            found.problems.append(f"{path} is a submodule on another commit; that change was left out.")
+        elif is_plain_directory(full) or not _is_there(root, full):
+            found.gone.append(path)
         elif problem := _unfit(full):
-            problems.append(f"{path} {problem}")
+            found.problems.append(f"{path} {problem}")
         else:
-            wanted.append(path)
-    return wanted, nested, problems
+            found.present.append(path)
+    return found
+
+
+def _is_there(root: Path, path: Path) -> bool:
+    """Tell whether a file exists at this very path, not behind a link that took the place of a directory."""
+    folders = path.parents[: len(path.parts) - len(root.parts) - 1]
+    return os.path.lexists(path) and not any(folder.is_symlink() for folder in folders)
 
 
 def _unfit(path: Path) -> str:
-    """Say why a file cannot be stored; an empty string if it can, or is gone."""
-    try:
-        found = path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
+    """Say why a file cannot be stored; an empty string if it can."""
+    found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
         return ""
     if found.st_size > FILE_BYTES_MAX:
@@ -131,8 +138,11 @@ def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path)
     source = workspace.git_dir / "index"
     if source.is_symlink() or not source.is_file():
         return []
+    content = source.read_bytes()
+    if workspace.index.is_file() and content == workspace.index.read_bytes():
+        return []
     copy = folder / "agent"
-    copy.write_bytes(source.read_bytes())
+    copy.write_bytes(content)
     question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
     result = repo.sealed.try_run(*question, work_tree=workspace.path, env={"GIT_INDEX_FILE": str(copy)})
     # An index the agent broke, or is just writing, has nothing to tell.

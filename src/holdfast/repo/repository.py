@@ -5,6 +5,7 @@ It changes nothing the user sees: `keep` writes refs of Holdfast's own, `hide_st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from holdfast.repo.discovery import Found, configured_identity, find
 from holdfast.repo.files import write_atomically
 from holdfast.repo.git import Git, require_git
 from holdfast.repo.sealed import PRIVATE_DIR, seal, unaccepted_filters
+
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Repository:
@@ -58,6 +61,14 @@ class Repository:
         """Return the commit id that a full ref holds, or an empty string if there is no such ref."""
         result = self.git.try_run("rev-parse", "--verify", "--quiet", "--end-of-options", ref)
         return result.stdout.decode().strip() if result.rc == 0 else ""
+
+    def ids_of(self, *revs: str) -> list[str]:
+        """Return the object id of each revision, in one process; an empty string for one that leads nowhere."""
+        questions = "\n".join(revs).encode("utf-8", "surrogateescape") + b"\n"
+        answers = self.git.run("cat-file", "--batch-check=%(objectname)", stdin=questions).decode(
+            "utf-8", "replace"
+        )
+        return [answer if _OBJECT_ID.fullmatch(answer) else "" for answer in answers.splitlines()]
 
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""

@@ -10,11 +10,10 @@ They are taken over once, when Holdfast first uses the repository, and not again
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
-from holdfast.repo.files import is_plain_directory, remove, write_atomically
+from holdfast.repo.files import link_atomically, write_atomically
 from holdfast.repo.git import Git
 
 PRIVATE_DIR = "holdfast-private"
@@ -40,7 +39,7 @@ def seal(common_dir: Path) -> Path:
     root = private_dir(common_dir) / "sealed"
     (root / "refs").mkdir(parents=True, exist_ok=True)
     for name in _SHARED:
-        _link(root / name, common_dir / name)
+        link_atomically(root / name, common_dir / name)
     settings = _settings(common_dir)
     filters = root / "filters"
     if not filters.is_file():
@@ -88,15 +87,3 @@ def _render(pairs: list[tuple[str, str]]) -> bytes:
 
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
-
-
-def _link(link: Path, target: Path) -> None:
-    if link.is_symlink() and link.readlink() == target:
-        return
-    if is_plain_directory(link):
-        remove(link)
-    # Two processes may do this at once, so the link appears by a rename.
-    fresh = link.with_name(f".{link.name}.{os.getpid()}")
-    remove(fresh)
-    fresh.symlink_to(target)
-    fresh.replace(link)

@@ -43,8 +43,11 @@ class Workspace:
         return self.index.with_suffix(".start")
 
     def start(self) -> str:
-        """Return the commit that was last put into the workspace."""
-        return self.start_file.read_text().strip()
+        """Return the commit that was last put into the workspace whole, or an empty string."""
+        try:
+            return self.start_file.read_text().strip()
+        except FileNotFoundError:
+            return ""
 
     def require_present(self) -> None:
         """Raise WorkspaceGoneError unless the directory is there and is no link to another place."""
@@ -107,6 +110,7 @@ class Workspaces:
         self._require_real_parent()
         self._indexes.mkdir(parents=True, exist_ok=True)
         remove(workspace.index.with_name(workspace.index.name + ".lock"))
+        remove(workspace.start_file)
         _reset_root(workspace)
         _reset_admin(workspace, commit)
         try:
@@ -160,6 +164,7 @@ class Workspaces:
     def remove(self, name: str) -> None:
         """Delete one workspace. It is moved aside first: a kill half-way leaves no half workspace behind."""
         workspace = self.get(name)
+        self._require_real_parent()
         aside = self.directory / f"{_TRASH_PREFIX}{name}"
         remove(aside)
         if os.path.lexists(workspace.path):
@@ -170,6 +175,7 @@ class Workspaces:
         remove(aside)
 
     def _require_real_parent(self) -> None:
+        """Make the pool's directory. Raises RepositoryError if deleting in it would delete somewhere else."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if self.directory.resolve() != self.directory:
             hint = "Remove the symbolic link; Holdfast deletes files in there and must not do so elsewhere."
@@ -186,8 +192,8 @@ class Workspaces:
 def _rewrite(workspace: Workspace) -> list[Path]:
     """Write what git needs to know about the workspace. A HEAD that leads nowhere goes back to the start."""
     files = {workspace.path / ".git": _pointer(workspace), **_admin_files(workspace)}
-    if not _has_head(workspace) and workspace.start_file.is_file():
-        files[workspace.git_dir / "HEAD"] = workspace.start().encode() + b"\n"
+    if not _has_head(workspace) and (start := workspace.start()):
+        files[workspace.git_dir / "HEAD"] = start.encode() + b"\n"
     broken = [path for path, content in files.items() if not _holds(path, content)]
     for path in broken:
         if is_plain_directory(path):
