@@ -1,0 +1,139 @@
+"""The house rules that no linter knows: who may import whom, how long things get, which doors there are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "holdfast"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+LEAVES = {"errors", "paths"}
+"""Modules that anybody may import and that import nothing of ours."""
+
+ALLOWED = {
+    "core": set(),
+    "process": set(),
+    "journal": {"core"},
+    "repo": {"core"},
+    "agents": {"core"},
+    "plans": {"core"},
+    "fleet": {"core", "process"},
+    "runner": {"core", "journal", "repo", "fleet", "agents"},
+    "demo": set(),
+    "views": {"core", "journal", "repo", "fleet", "runner"},
+    "cli": {"core", "journal", "repo", "fleet", "process", "agents", "plans", "runner", "views", "demo"},
+    "testing": {"core", "journal", "repo", "fleet", "agents", "plans", "runner"},
+    "__main__": {"cli"},
+}
+"""The dependency direction of docs/architecture.md, as data."""
+
+IMPURE = {
+    "os",
+    "time",
+    "random",
+    "asyncio",
+    "subprocess",
+    "logging",
+    "sqlite3",
+    "pathlib",
+    "datetime",
+    "secrets",
+    "socket",
+}
+SPAWNERS = {"subprocess", "multiprocessing", "pty"}
+BANNED_NAMES = re.compile(r"Manager|Engine|Coordinator|Service|Helper|[Uu]tils|[Ee]nhanced|[Ll]egacy")
+
+
+def _part(path: Path) -> str:
+    relative = path.relative_to(SOURCE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the direction"
+            yield node.module or ""
+            if node.module == "holdfast":
+                yield from (f"holdfast.{alias.name}" for alias in node.names)
+
+
+def _parts_imported(path: Path) -> set[str]:
+    names = [name.split(".") for name in _imports(path) if name.startswith("holdfast.")]
+    return {name[1] for name in names} - LEAVES - {"__version__"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_imports_only_what_lies_below_it(path: Path) -> None:
+    """Dependencies point one way, so that a part can be read without those above it."""
+    part = _part(path)
+    if part == "__init__":
+        return
+    allowed = set() if part in LEAVES else ALLOWED[part]
+    assert _parts_imported(path) - {part} <= allowed
+
+
+def test_no_two_modules_import_each_other_in_a_circle() -> None:
+    """Import cycles make every module of the circle one big module."""
+    names = {
+        ".".join(("holdfast", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES
+    }
+    edges = {name: {other for other in _imports(path) if other in names} for name, path in names.items()}
+    while leaf := next((name for name, targets in edges.items() if not targets), None):
+        del edges[leaf]
+        for targets in edges.values():
+            targets.discard(leaf)
+    assert not edges, f"in or above a circle: {sorted(edges)}"
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "core").glob("*.py")), ids=lambda path: path.name)
+def test_the_core_has_no_clock_disk_process_or_chance(path: Path) -> None:
+    """The same core must give the same answers in production, in the simulator and in every test."""
+    assert not {name.split(".")[0] for name in _imports(path)} & IMPURE
+
+
+def test_processes_are_started_behind_two_doors_only() -> None:
+    """Agents go through process/, git through repo/git.py; a third door would escape supervision."""
+    users = {
+        path.relative_to(SOURCE) for path in MODULES if {n.split(".")[0] for n in _imports(path)} & SPAWNERS
+    }
+    assert {path for path in users if path.parts[0] != "process"} <= {Path("repo/git.py")}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_functions_and_modules_stay_small(path: Path) -> None:
+    """A function fits on a screen, a module in a head."""
+    text = path.read_text()
+    assert text.count("\n") <= 500
+    functions = [
+        n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert not [f.name for f in functions if (f.end_lineno or 0) - f.lineno + 1 > 70]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_names_say_what_a_thing_is(path: Path) -> None:
+    """Words that fit everything explain nothing."""
+    tree = ast.parse(path.read_text())
+    names = {
+        n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert not [name for name in (*names, path.stem) if BANNED_NAMES.search(name)]
+
+
+def test_every_module_of_the_product_is_imported_by_another_or_started() -> None:
+    """Code that nothing reaches is recovery that nobody calls."""
+    imported = {name for path in MODULES for name in _imports(path)}
+    started = {"holdfast.__main__", "holdfast.cli.main", "holdfast.testing", "holdfast.demo.agent"}
+    names = {".".join(("holdfast", *path.relative_to(SOURCE).with_suffix("").parts)) for path in MODULES}
+    lazily = set(re.findall(r"holdfast\.[a-z_.]+", "\n".join(path.read_text() for path in MODULES)))
+    modules = {name for name in names if not name.endswith("__init__")}
+    assert modules - imported - started - lazily == set()
