@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -29,8 +30,9 @@ from holdfast.paths import StateDir
 key = LaunchKey("01-run", "T1", 1, "agent")
 script = "echo $$ > up; cat gate; echo $$ > up; exit 8"
 spec = LaunchSpec(key, sys.argv[3], ("/bin/sh", "-c", script), Path(sys.argv[2]), {"PATH": "/usr/bin:/bin"})
-asyncio.run(LocalFleet(StateDir(Path(sys.argv[1]))).launch(spec))
-print("launched", flush=True)
+fleet = LocalFleet(StateDir(Path(sys.argv[1])))
+asyncio.run(fleet.launch(spec))
+print(fleet._nursery._process.pid, flush=True)
 sys.stdin.read()
 """
 
@@ -48,20 +50,20 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
     stand.fleet.close()
 
 
-def launch_and_die(stand: Stand) -> LaunchSpec:
-    """Let another process launch an agent, and kill that process."""
+def launch_and_die(stand: Stand) -> tuple[LaunchSpec, int]:
+    """Let another process launch an agent, kill that process, and return a pidfd of its nursery."""
     spec = stand.sh("")
     argv = [sys.executable, "-c", RUNNER, str(stand.state.root), str(stand.work), spec.token]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
         assert runner.stdout is not None
-        assert runner.stdout.readline() == b"launched\n"
+        nursery = os.pidfd_open(int(runner.stdout.readline()))
         runner.kill()
-    return spec
+    return spec, nursery
 
 
 def test_an_agent_outlives_the_runner_that_launched_it(stand: Stand) -> None:
     """The next runner finds it alive, the same process, and gets its exit record."""
-    spec = launch_and_die(stand)
+    spec, _ = launch_and_die(stand)
     agent = stand.heard("up")
     assert stand.fleet.adopt(RUN) == [spec.key]
     (stand.work / "gate").write_text("go")
@@ -71,10 +73,18 @@ def test_an_agent_outlives_the_runner_that_launched_it(stand: Stand) -> None:
 
 def test_the_next_runner_can_cancel_what_a_dead_one_launched(stand: Stand) -> None:
     """Stopping needs nothing that died with the runner."""
-    spec = launch_and_die(stand)
+    spec, _ = launch_and_die(stand)
     agent = stand.heard("up")
     asyncio.run(stand.fleet.cancel(spec.key))
     assert not alive(agent)
+
+
+def test_the_nursery_ends_with_its_runner(stand: Stand) -> None:
+    """Nothing of Holdfast stays behind but the supervisors of live agents."""
+    _, nursery = launch_and_die(stand)
+    poll = select.poll()
+    poll.register(nursery, select.POLLIN)
+    assert poll.poll(20_000), "the nursery lives on"
 
 
 def test_a_killed_nursery_is_replaced_and_its_launches_live_on(stand: Stand) -> None:

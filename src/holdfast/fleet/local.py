@@ -135,7 +135,9 @@ class LocalFleet:
         """Return every launch of the run that has a folder: the inverse of `_folder`."""
         folders = self._state.run(run).attempts.glob("*/*/*/")
         parts = (folder.parts[-3:] for folder in folders)
-        return sorted(LaunchKey(run, owner, int(attempt), step) for owner, attempt, step in parts)
+        return sorted(
+            LaunchKey(run, owner, int(attempt), step) for owner, attempt, step in parts if attempt.isdecimal()
+        )
 
     def _tokens(self, keys: Iterable[LaunchKey]) -> frozenset[str]:
         records = (_decode(record_file(self._folder(key)), _Record) for key in keys)

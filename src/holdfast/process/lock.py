@@ -10,6 +10,8 @@ import fcntl
 import os
 import struct
 
+from holdfast.errors import LaunchError
+
 _FLOCK = "hhlli4x"  # struct flock of 64-bit Linux: type, whence, start, length, pid
 
 
@@ -47,6 +49,8 @@ def open_holder(path: str) -> int | None:
     The lock is read again once the pidfd is open: only a holder that did not change in between is returned.
     """
     while (pid := holder(path)) is not None:
+        if pid <= 0:
+            raise LaunchError(f"{path} is held from another container", "run this where the agent runs")
         try:
             fd = os.pidfd_open(pid)
         except ProcessLookupError:

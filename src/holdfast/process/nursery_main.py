@@ -6,14 +6,16 @@ It ends when the runner does; the supervisors live on.
 
 from __future__ import annotations
 
+import _socket  # the socket module itself brings enums and selectors that every fork would copy
 import gc
 import os
 import select
-import socket
-from contextlib import suppress
+import sys
 
 from holdfast.process import signals, supervisor
 from holdfast.process.procfs import boot_id
+
+_LINK_BYTES = _socket.CMSG_SPACE(4)  # room for one descriptor
 
 
 def main(door: int) -> None:
@@ -30,7 +32,7 @@ def main(door: int) -> None:
 class _Nursery:
     def __init__(self, door: int, boot: str) -> None:
         self.boot = boot
-        self.door = socket.socket(fileno=door)
+        self.door = _socket.socket(fileno=door)
         self.bell = signals.Bell()
         self.poll = select.poll()
         self.poll.register(self.door, select.POLLIN)
@@ -44,11 +46,16 @@ class _Nursery:
                     return False
                 _reap()
             else:
-                links = socket.recv_fds(self.door, 1, 1, socket.MSG_CMSG_CLOEXEC)[1]
-                if not links:
+                link = self._receive()
+                if link is None:
                     return False
-                self._fork(links[0])
+                self._fork(link)
         return True
+
+    def _receive(self) -> int | None:
+        """Return the link of the next launch, or None when the runner is gone."""
+        parts = self.door.recvmsg(1, _LINK_BYTES, _socket.MSG_CMSG_CLOEXEC)[1]
+        return int.from_bytes(parts[0][2][:4], sys.byteorder) if parts else None
 
     def _fork(self, link: int) -> None:
         try:
@@ -67,6 +74,8 @@ class _Nursery:
 
 
 def _reap() -> None:
-    with suppress(ChildProcessError):
+    try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
+    except ChildProcessError:
+        return  # none is left

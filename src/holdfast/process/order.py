@@ -7,35 +7,49 @@ from __future__ import annotations
 
 import marshal
 import os
-from json.encoder import encode_basestring_ascii as quote
-from typing import NamedTuple
 
 STARTED = b"started"
 TAKEN = b"taken"
 
 
-class Order(NamedTuple):
-    """One launch, as its supervisor needs it. `stdin` is a path, or empty for none."""
+class Order:
+    """One launch, as its supervisor needs it. `stdin` is a path, or empty for none.
 
-    folder: str
-    token: str
-    argv: list[str]
-    cwd: str
-    env: dict[str, str]
-    stdin: str
-    timeout_s: float
-    stall_s: float
-    grace_s: float
-    log_bytes_max: int
+    A plain class: what dataclasses and named tuples import would be copied into every supervisor.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        token: str,
+        argv: list[str],
+        cwd: str,
+        env: dict[str, str],
+        stdin: str,
+        timeout_s: float,
+        stall_s: float,
+        grace_s: float,
+        log_bytes_max: int,
+    ) -> None:
+        self.folder = folder
+        self.token = token
+        self.argv = argv
+        self.cwd = cwd
+        self.env = env
+        self.stdin = stdin
+        self.timeout_s = timeout_s
+        self.stall_s = stall_s
+        self.grace_s = grace_s
+        self.log_bytes_max = log_bytes_max
 
     def encode(self) -> bytes:
         """Return the order for the socket. Both ends are one interpreter, so its own fast format will do."""
-        return marshal.dumps(tuple(self))
+        return marshal.dumps(vars(self))
 
     @classmethod
     def decode(cls, data: bytes) -> Order:
         """Read what `encode` wrote. Raises EOFError when the sender died in the middle of it."""
-        return cls(*marshal.loads(data))  # noqa: S302 - only the runner that forked us can reach the socket
+        return cls(**marshal.loads(data))  # noqa: S302 - only the runner that forked us can reach the socket
 
 
 def record_file(folder: str) -> str:
@@ -65,11 +79,20 @@ def make_folder(folder: str) -> None:
 
 
 def to_json(record: dict[str, str | float]) -> bytes:
-    """Return a flat record as JSON. The whole encoder would cost each supervisor more than all its writes."""
-    fields = (
-        f'"{name}": {quote(value) if isinstance(value, str) else value}' for name, value in record.items()
-    )
+    """Return a flat record as JSON."""
+    fields = [
+        f'"{name}": {_quote(value) if isinstance(value, str) else value}' for name, value in record.items()
+    ]
     return f"{{{', '.join(fields)}}}\n".encode()
+
+
+def _quote(text: str) -> str:
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    # Only an error message comes here. The whole encoder, loaded for it alone, would weigh on every supervisor.
+    from json import dumps
+
+    return dumps(text)
 
 
 def write_whole(path: str, record: dict[str, str | float]) -> None:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container
-from typing import NamedTuple
 
 TOKEN_VARIABLE = "HOLDFAST_ATTEMPT"  # noqa: S105 - the name of the variable, not a secret
 _TOKEN_PREFIX = TOKEN_VARIABLE.encode() + b"="
 
 
-class Stat(NamedTuple):
+class Stat:
     """One process as the kernel sees it. `started` is in clock ticks since boot."""
 
-    pid: int
-    ppid: int
-    state: str
-    started: int
+    __slots__ = ("pid", "ppid", "started", "state")
+
+    def __init__(self, pid: int, ppid: int, state: str, started: int) -> None:
+        self.pid = pid
+        self.ppid = ppid
+        self.state = state
+        self.started = started
 
     @property
     def alive(self) -> bool:

@@ -32,6 +32,7 @@ from holdfast.process.order import (
 from holdfast.process.signals import STOP, Bell
 from holdfast.process.spawn import NotStartedError, spawn
 
+_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _PRCTL = ctypes.CDLL(None).prctl
 _CHUNK = 16384
@@ -51,6 +52,7 @@ def main(link: int, boot: str) -> None:
     if order is None:
         return
     os.setsid()
+    _PRCTL(_PR_SET_NAME, b"hf-supervisor", 0, 0, 0)  # what `ps` and `top` show
     supervision = Supervision(order)
     try:
         make_folder(order.folder)
