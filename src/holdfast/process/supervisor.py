@@ -38,9 +38,18 @@ _PRCTL = ctypes.CDLL(None).prctl
 _CHUNK = 16384
 _NEVER = float("inf")
 _KILL_AGAIN_S = 0.05
+_KILL_AGAIN_MAX_S = 1.0
 _NAP_MAX_S = 3600.0
 _PIPE_BYTES_MAX = 1024 * 1024
 _NOT_STARTED_CODE = 127
+
+# The values of core's ExitReason, which would bring the whole core into every supervisor. The fleet decodes them
+# strictly, and its contract suite meets each of them.
+_EXITED = "exited"
+_TIMEOUT = "timeout"
+_STALLED = "stalled"
+_CANCELLED = "cancelled"
+_NOT_STARTED = "not_started"
 
 
 def main(link: int, boot: str) -> None:
@@ -96,7 +105,7 @@ class Supervision:
         self.log = BoundedLog(log_file(order.folder), order.log_bytes_max)
         self.began = self.heard = time.monotonic()
         self.agent = 0
-        self.code: int | None = None
+        self.code = 0
         self.reason = ""
         self.strays = 0
         self.cancelled = False
@@ -114,7 +123,7 @@ class Supervision:
         try:
             self.agent = spawn(self.order, output)
         except NotStartedError as error:
-            self._leave("not_started", _NOT_STARTED_CODE, str(error))
+            self._leave(_NOT_STARTED, _NOT_STARTED_CODE, str(error))
             return
         os.close(output)
         os.chdir("/")  # a supervisor must not keep a workspace from being removed
@@ -123,7 +132,7 @@ class Supervision:
             self._enforce(time.monotonic())
             self._listen()
         self._drain()
-        self._leave(self.reason, self.code if self.code is not None else -signal.SIGKILL)
+        self._leave(self.reason, self.code)
 
     def _reap(self) -> bool:
         """Collect every child that ended; return whether any is left."""
@@ -131,7 +140,7 @@ class Supervision:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self.agent:
                     self.code = os.waitstatus_to_exitcode(ended[1])
-                    self.reason = self.reason or "exited"
+                    self.reason = self.reason or _EXITED
         except ChildProcessError:
             return False
         return True
@@ -140,11 +149,11 @@ class Supervision:
         """Begin or escalate the end of the tree when it is due."""
         if now >= self.kill_at:
             self._signal_tree(signal.SIGKILL)
-            self.patience *= 2
+            self.patience = min(2 * self.patience, _KILL_AGAIN_MAX_S)
             self.kill_at = now + self.patience
         elif self.kill_at == _NEVER and (reason := self._reason_to_stop(now)):
             left = self._signal_tree(signal.SIGTERM)
-            self.strays = left if reason == "exited" else 0
+            self.strays = left if reason == _EXITED else 0
             self.reason = reason
             self.kill_at = now + self.order.grace_s
 
@@ -152,10 +161,10 @@ class Supervision:
         if self.reason:
             return self.reason
         if self.cancelled:
-            return "cancelled"
+            return _CANCELLED
         if now >= self.began + self.order.timeout_s:
-            return "timeout"
-        return "stalled" if now >= self._stall_at() else ""
+            return _TIMEOUT
+        return _STALLED if now >= self._stall_at() else ""
 
     def _stall_at(self) -> float:
         return self.heard + self.order.stall_s if self.order.stall_s > 0 else _NEVER
