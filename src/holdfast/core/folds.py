@@ -61,11 +61,19 @@ def _fail(task: TaskRow, kind: ev.FailureKind, error: str, detail: str, check: s
     task.failures.append(Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check))
 
 
+def _keep(task: TaskRow, carry: str) -> None:
+    """Note what an attempt that came to nothing left for the next one; if nothing, its work is done again."""
+    task.carry = carry or task.carry
+    task.wasted += not carry
+
+
 def _attempt_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
     _fail(task, event.failure, event.error, event.detail)
     # A resolution that dropped a side is no ground to build on: the next agent sees the conflict again.
     lost_side = event.failure is ev.FailureKind.SIDE_LOST
-    task.carry = task.conflict if lost_side else event.carry or task.carry
+    _keep(task, "" if lost_side else event.carry)
+    if lost_side:
+        task.carry = task.conflict
     task.worked_s += event.duration_s
     delay = delay_after(event.failure, task.charged, limits.retry_delay_s)
     row.clock = max(row.clock, event.clock)
@@ -76,7 +84,7 @@ def _attempt_lost(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptL
     task.lost += 1 if event.cause == "crash" else 0
     task.slot = -1
     task.checking = False
-    task.carry = event.carry or task.carry
+    _keep(task, event.carry)
 
 
 def _checks_started(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksStarted) -> None:

@@ -38,6 +38,7 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempt: int = 0
     charged: int = 0
     lost: int = 0
+    wasted: int = 0
     token: str = ""
     slot: int = -1
     base: str = ""

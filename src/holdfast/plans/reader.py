@@ -18,8 +18,11 @@ from holdfast.plans.source import MAX_SIZE, decode
 MAIN_STAGE = "main"
 
 
-def read_plan(path: Path, known_agents: Collection[str]) -> Plan:
-    """Read and check a plan file. The name decides the syntax: `.json` is JSON, anything else YAML."""
+def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Plan:
+    """Read and check a plan file. The name decides the syntax: `.json` is JSON, anything else YAML.
+
+    `agent`, if given, takes the place of the plan's own default agent.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_SIZE + 1)
@@ -31,10 +34,10 @@ def read_plan(path: Path, known_agents: Collection[str]) -> Plan:
         raise PlanError(
             f"{path} cannot be read: {error.strerror}", "name a plan file that you may read"
         ) from None
-    return parse_plan(data, str(path), known_agents)
+    return parse_plan(data, str(path), known_agents, agent)
 
 
-def parse_plan(text: bytes, name: str, known_agents: Collection[str]) -> Plan:
+def parse_plan(text: bytes, name: str, known_agents: Collection[str], agent: str = "") -> Plan:
     """Read and check a plan's bytes; `name` stands in errors and decides the syntax."""
     source = decode(text, name)
     value, has_duplicates = load(source)
@@ -43,7 +46,7 @@ def parse_plan(text: bytes, name: str, known_agents: Collection[str]) -> Plan:
             1, f"a plan is a mapping that starts with `holdfast: {VERSION}`, not {kind_of(value)}"
         )
     problems = Problems()
-    plan = _shaped(value, problems)
+    plan = _shaped(value | {"agent": agent} if agent else value, problems)
     if plan is not None:
         _check_rules(plan, known_agents, problems, is_short="tasks" in value)
     if plan is None or problems.found or has_duplicates:

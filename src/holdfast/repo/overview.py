@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 from holdfast.repo.repository import Repository
 
 _STAT_OPTIONS = (
@@ -16,7 +18,8 @@ _STAT_OPTIONS = (
 
 def diffstat(repo: Repository, old: str, new: str) -> str:
     """Return which files differ between two commits and by how much; empty when none does."""
-    return repo.sealed.text("diff", *_STAT_OPTIONS, old, new)
+    said = repo.sealed.run("diff", *_STAT_OPTIONS, old, new).decode("utf-8", "replace")
+    return dedent(said).rstrip()
 
 
 def subject_of(repo: Repository, commit: str) -> str:

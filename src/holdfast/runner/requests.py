@@ -26,18 +26,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     task: str = ""
 
 
-def leave_request(directory: RunDir, request: Request) -> None:
-    """Put a request where the runner finds it and ring. Asking twice for the same has the effect of once."""
+def leave_request(directory: RunDir, request: Request) -> Path:
+    """Put a request where the runner finds it and ring; return its file, which is gone once the request is durable.
+
+    Asking twice for the same has the effect of once.
+    """
     directory.requests.mkdir(parents=True, exist_ok=True)
     name = secrets.token_hex(8)
     draft = directory.requests / f".{name}"
     draft.write_bytes(msgspec.json.encode(request))
-    draft.rename(directory.requests / f"{name}.json")
+    path = draft.rename(directory.requests / f"{name}.json")
     # ENXIO and ENOENT mean that nobody listens; the spooled file then waits for the next runner.
     with suppress(OSError):
         bell = os.open(directory.requests / _BELL, os.O_WRONLY | os.O_NONBLOCK)
         os.write(bell, b"!")
         os.close(bell)
+    return path
 
 
 def open_bell(directory: RunDir) -> int:

@@ -1,0 +1,162 @@
+"""Every command with its arguments. Declarations only: nothing heavy is imported, nothing is run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+
+from holdfast import __version__
+
+_Parser = argparse.ArgumentParser
+_EPILOG = "exit codes: 0 done, 1 tasks failed, 2 bad input, 3 waits for a decision, 4 held by another runner, 130 interrupted"
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Return the parsed arguments; `handler` names the function to call. Usage errors end the program with 2."""
+    parser = _Parser(
+        prog="holdfast",
+        description="Run a plan of coding tasks with any coding agents. Kill anything; resume; nothing is lost.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, (handler, summary, add_arguments) in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary)
+        command.set_defaults(handler=handler)
+        add_arguments(command)
+    return parser.parse_args(words)
+
+
+def _init(command: _Parser) -> None:
+    command.add_argument(
+        "plan", metavar="PLAN", nargs="?", default="plan.yaml", help="file to write (plan.yaml)"
+    )
+
+
+def _run(command: _Parser) -> None:
+    command.add_argument(
+        "plan", metavar="PLAN", nargs="?", help="plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml)"
+    )
+    command.add_argument(
+        "--agent", metavar="A", default="", help="use this agent instead of the plan's default"
+    )
+    command.add_argument(
+        "--fresh", action="store_true", help="give up an unfinished run of this plan and start anew"
+    )
+    _add_carrying_on(command)
+
+
+def _resume(command: _Parser) -> None:
+    _add_run(command)
+    command.add_argument("--only", metavar="T,…", help="work on these tasks only")
+    _add_carrying_on(command)
+
+
+def _add_carrying_on(command: _Parser) -> None:
+    command.add_argument("--jobs", metavar="N", type=_positive, help="how many tasks run at the same time")
+    command.add_argument("--dry-run", action="store_true", help="say what would happen and do nothing")
+    command.add_argument("--detach", action="store_true", help="run in the background")
+    command.add_argument(
+        "--land", action="store_true", help="when completed, bring the result into the branch it began on"
+    )
+    _add_yes(command)
+    _add_json(command)
+
+
+def _look(command: _Parser) -> None:
+    _add_run(command)
+    _add_json(command)
+
+
+def _logs(command: _Parser) -> None:
+    command.add_argument("run", metavar="RUN", help="run id, number or beginning of its name")
+    command.add_argument("task", metavar="TASK")
+    command.add_argument("-f", "--follow", action="store_true", help="go on until the attempt ends")
+    command.add_argument("--attempt", metavar="N", type=_positive, help="an earlier attempt (the newest)")
+
+
+def _inspect(command: _Parser) -> None:
+    _add_run(command)
+    command.add_argument("task", metavar="TASK", nargs="?")
+    command.add_argument("--at", metavar="SEQ", type=_positive, help="as it was after event number SEQ")
+    _add_json(command)
+
+
+def _steer(command: _Parser) -> None:
+    _add_run(command)
+    command.add_argument(
+        "--wait", metavar="S", type=float, default=60.0, help="how long to wait until the run rests (60)"
+    )
+
+
+def _steer_task(command: _Parser) -> None:
+    command.add_argument("task", metavar="TASK")
+    _add_run(command)
+
+
+def _land(command: _Parser) -> None:
+    _add_run(command)
+    command.add_argument(
+        "--into", metavar="BRANCH", help="the branch to bring the result into (where the run began)"
+    )
+    _add_yes(command)
+
+
+def _discard(command: _Parser) -> None:
+    _add_run(command)
+    _add_yes(command)
+
+
+def _doctor(command: _Parser) -> None:
+    command.add_argument("--fix", action="store_true", help="remove what killed git commands left behind")
+    _add_json(command)
+
+
+def _demo(command: _Parser) -> None:
+    command.add_argument("--crash", action="store_true", help="kill the runner on the way, then resume")
+    command.add_argument("--keep", metavar="DIR", help="leave the repository there afterwards")
+
+
+def _add_run(command: _Parser) -> None:
+    command.add_argument(
+        "run",
+        metavar="RUN",
+        nargs="?",
+        help="run id, number or beginning of its name (the latest unfinished)",
+    )
+
+
+def _add_yes(command: _Parser) -> None:
+    command.add_argument("--yes", "-y", action="store_true", help="answer every question with yes")
+
+
+def _add_json(command: _Parser) -> None:
+    command.add_argument("--json", action="store_true", help="print JSON for programs")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
+    "init": ("holdfast.cli.init:init", "write a starter plan", _init),
+    "run": ("holdfast.cli.run:run", "start a plan; offers to resume an unfinished run of it", _run),
+    "resume": ("holdfast.cli.run:resume", "carry an unfinished run on", _resume),
+    "status": ("holdfast.cli.look:status", "show where a run stands", _look),
+    "list": ("holdfast.cli.look:list_runs", "show every run", _add_json),
+    "logs": ("holdfast.cli.look:logs", "print what an agent printed", _logs),
+    "inspect": ("holdfast.cli.look:inspect", "show a run or a task whole, also as it was", _inspect),
+    "recap": ("holdfast.cli.look:recap", "tell what happened in a run and what was redone", _look),
+    "stop": ("holdfast.cli.steer:stop", "end a run's agents now, resumably; their work is kept", _steer),
+    "pause": ("holdfast.cli.steer:pause", "start nothing new; what is under way finishes", _steer),
+    "retry": ("holdfast.cli.steer:retry", "give a task all its attempts again", _steer_task),
+    "skip": ("holdfast.cli.steer:skip", "declare a task unnecessary", _steer_task),
+    "review": ("holdfast.cli.outcome:review", "show what a run produced", _add_run),
+    "land": ("holdfast.cli.outcome:land", "bring a run's result into a branch", _land),
+    "discard": ("holdfast.cli.outcome:discard", "put a run's branch away, archived", _discard),
+    "doctor": ("holdfast.cli.health:doctor", "check the machine, the repository and the runs", _doctor),
+    "demo": ("holdfast.cli.demo:demo", "see a run in thirty seconds, without key or network", _demo),
+}

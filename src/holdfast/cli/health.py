@@ -1,0 +1,136 @@
+"""`doctor`: is this machine fit for a run, and does every run keep its promises?"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from holdfast.agents.presets import installed_presets
+from holdfast.cli.look import as_json
+from holdfast.cli.opening import Glimpse, glimpse
+from holdfast.core.status import RUN_IS_OVER
+from holdfast.errors import ExitCode, HoldfastError
+from holdfast.journal.place import network_filesystem
+from holdfast.repo.git import MINIMUM_VERSION, git_version
+from holdfast.repo.repository import Repository
+from holdfast.runner.examine import examine, mend
+from holdfast.views.text import count
+
+_FREE_BYTES_MIN = 512 * 1024 * 1024
+_RECENT = 5
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """An invariant that a run breaks; the number is that of the design."""
+
+    number: int
+    sentence: str
+
+
+class RunHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, and every promise it breaks."""
+
+    run: str
+    broken: tuple[Promise, ...]
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything `doctor` says."""
+
+    healthy: bool
+    environment: tuple[Finding, ...]
+    runs: tuple[RunHealth, ...]
+    mended: tuple[str, ...]
+
+
+def doctor(args: argparse.Namespace) -> int:
+    """Look at the machine, the repository and its runs; `--fix` clears what killed git commands left."""
+    checkout = Path.cwd()
+    environment = [*_machine()]
+    runs: list[RunHealth] = []
+    mended: list[str] = []
+    try:
+        place = glimpse()
+        environment += _place(place)
+        repo = Repository.open(checkout)
+        for run in _worth_a_look(place):
+            if args.fix and place.holder(run) is None:
+                mended += mend(repo, place.require_journal(), run)
+            runs.append(_run_health(repo, place, run))
+    except HoldfastError as error:
+        environment.append(Finding(what="repository", ok=False, detail=f"{error.message}: {error.hint}"))
+    healthy = all(found.ok for found in environment) and not any(run.broken for run in runs)
+    health = Health(healthy=healthy, environment=tuple(environment), runs=tuple(runs), mended=tuple(mended))
+    print(as_json(health) if args.json else "\n".join(_text(health)))
+    return ExitCode.DONE if healthy else ExitCode.TASKS_FAILED
+
+
+def _machine() -> Iterator[Finding]:
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield Finding(what="python", ok=sys.version_info >= (3, 11), detail=python)
+    try:
+        found = git_version()
+    except HoldfastError as error:
+        yield Finding(what="git", ok=False, detail=f"{error.message} {error.hint}")
+    else:
+        need = ".".join(map(str, MINIMUM_VERSION))
+        yield Finding(
+            what="git", ok=found >= MINIMUM_VERSION, detail=f"{'.'.join(map(str, found))} ({need} or newer)"
+        )
+    # Nobody needs an agent for tasks that are commands, so finding none is no fault.
+    yield Finding(what="agents", ok=True, detail=", ".join(installed_presets()) or "none of the known ones")
+
+
+def _place(place: Glimpse) -> Iterator[Finding]:
+    mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    network = network_filesystem(place.checkout, mounts)
+    yield Finding(
+        what="file system",
+        ok=not network,
+        detail=f"{network}: locks cannot be trusted" if network else "local",
+    )
+    free = shutil.disk_usage(place.checkout).free
+    yield Finding(what="free disk", ok=free >= _FREE_BYTES_MIN, detail=f"{free / 2**30:.1f} GiB")
+    if place.journal is None:
+        yield Finding(what="journal", ok=True, detail="none yet")
+        return
+    yield Finding(what="journal", ok=True, detail=f"readable, {count(len(place.journal.runs()), 'run')}")
+
+
+def _worth_a_look(place: Glimpse) -> list[str]:
+    """Return the unfinished runs and the most recent ones; older finished ones were judged when they ended."""
+    listings = place.journal.runs() if place.journal else []
+    recent = listings[-_RECENT:]
+    return [x.row.run for x in listings if x in recent or x.row.status not in RUN_IS_OVER]
+
+
+def _run_health(repo: Repository, place: Glimpse, run: str) -> RunHealth:
+    found = examine(repo, place.require_journal(), run)
+    return RunHealth(run=run, broken=tuple(Promise(number=v.number, sentence=v.sentence) for v in found))
+
+
+def _text(health: Health) -> Iterator[str]:
+    for found in health.environment:
+        yield f"{'ok ' if found.ok else 'BAD'}  {found.what}: {found.detail}"
+    for run in health.runs:
+        yield f"{'BAD' if run.broken else 'ok '}  run {run.run}"
+        yield from (f"       invariant {promise.number}: {promise.sentence}" for promise in run.broken)
+    yield from (f"mended  {sentence}" for sentence in health.mended)
+    yield (
+        "healthy"
+        if health.healthy
+        else "something is wrong; `holdfast doctor --fix` clears stale locks and half-made worktrees"
+    )

@@ -1,0 +1,80 @@
+"""`init`: a starter plan that is valid, commented, and uses an agent that is installed here."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from holdfast.agents.presets import installed_presets
+from holdfast.errors import HoldfastError
+from holdfast.repo.repository import Repository
+
+_HEAD = """\
+# A plan for Holdfast. Look at it without running anything: holdfast run --dry-run
+holdfast: 1
+goal: Say here in one sentence what the whole run is for
+"""
+
+_LIMITS = """
+# How many tasks run at once, how often each is tried, how long one try may take.
+limits: {jobs: 2, attempts: 3, timeout: 60m}
+
+# Checks for every task, run in its workspace and again on the merged tree. For example:
+# verify: ["pytest -q"]
+
+stages:
+  - id: first
+    # exit: ["make test"]          # must hold before the next stage opens
+    tasks:
+"""
+
+_AGENT_TASKS = """\
+      - id: first-task
+        title: A short name for people
+        prompt: |
+          Say here what the agent is to do, and how it can tell that it is done.
+        # files: [docs/result.md]    # deliverables, checked when the task ends
+        # verify: ["test -s docs/result.md"]
+      - id: second-task
+        needs: [first-task]          # starts when the first has landed
+        prompt: Say here what comes next.
+"""
+
+_COMMAND_TASKS = """\
+      - id: first-task
+        title: A command does this one, so no model is needed
+        run: ["sh", "-c", "echo hello > hello.txt"]
+        files: [hello.txt]           # deliverables, checked when the task ends
+      - id: second-task
+        needs: [first-task]          # starts when the first has landed
+        run: ["sh", "-c", "cat hello.txt hello.txt > twice.txt"]
+"""
+
+
+def init(args: argparse.Namespace) -> int:
+    """Write a starter plan and hide `.holdfast/` from git. A file that exists is never overwritten."""
+    repo = Repository.open(Path.cwd())
+    path, agents = Path(args.plan), installed_presets()
+    try:
+        with path.open("x") as file:
+            file.write(starter(agents))
+    except FileExistsError:
+        raise HoldfastError(f"{path} exists already", "it is left as it is; name another file") from None
+    except OSError as error:
+        raise HoldfastError(
+            f"{path} cannot be written: {error.strerror}", "name a file in a folder of yours"
+        ) from error
+    repo.hide_state_dir()
+    found = ", ".join(agents) or "none, so its tasks are commands"
+    print(f"Wrote {path} (agents found: {found}).")
+    print(f"Edit it, look at it with `holdfast run {path} --dry-run`, start it with `holdfast run {path}`.")
+    return 0
+
+
+def starter(agents: list[str]) -> str:
+    """Return the text of a starter plan for the agents that are installed."""
+    if not agents:
+        hint = "# No known agent was found on the PATH. With one, write `agent: claude` and tasks with a `prompt:`.\n"
+        return _HEAD + hint + _LIMITS + _COMMAND_TASKS
+    others = f"    # also installed: {', '.join(agents[1:])}" if agents[1:] else ""
+    return f"{_HEAD}agent: {agents[0]}{others}\n{_LIMITS}{_AGENT_TASKS}"

@@ -1,0 +1,167 @@
+"""`status`, `list`, `logs`, `inspect`, `recap`: looking at runs. Nothing here changes anything."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.cli.opening import Glimpse, choose, choose_latest, glimpse
+from holdfast.core.state import RunState, replay
+from holdfast.core.wording import did_you_mean, shown
+from holdfast.errors import HoldfastError
+from holdfast.journal.protocol import JournalReader, StoredRun
+from holdfast.views.status import StatusView, status_view
+
+_FOLLOW_POLL_S = 0.1
+
+
+def status(args: argparse.Namespace) -> int:
+    """Show where a run stands. A repository without runs is no error."""
+    from holdfast.views.status_text import status_text
+
+    place = glimpse()
+    runs = place.journal.runs() if place.journal else []
+    if not runs and args.run is None:
+        view = StatusView()
+    else:
+        view = current_status(place, choose(runs, args.run).row.run)
+    print(as_json(view) if args.json else status_text(view))
+    return 0
+
+
+def list_runs(args: argparse.Namespace) -> int:
+    """Show every run, oldest first."""
+    from holdfast.views.runs import run_line
+    from holdfast.views.status_text import list_text
+
+    place = glimpse()
+    runs = place.journal.runs() if place.journal else []
+    lines = [run_line(listing, held=place.holder(listing.row.run) is not None) for listing in runs]
+    print(as_json(lines) if args.json else list_text(lines))
+    return 0
+
+
+def inspect(args: argparse.Namespace) -> int:
+    """Show a run or one task of it whole, now or after an earlier event."""
+    from holdfast.views.history import inspection
+    from holdfast.views.history_text import inspection_text
+
+    place = glimpse()
+    journal = place.require_journal()
+    run = choose(journal.runs(), args.run).row.run
+    stored, who = _as_it_was(journal, run, args.at) if args.at else (journal.load(run), _holder(place, run))
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    if args.task is not None:
+        require_task(state, args.task)
+    events = journal.events(run, upto=stored.last_seq)
+    view = inspection(status_view(stored, who, time.time()), state, events, args.task)
+    print(as_json(view) if args.json else inspection_text(view))
+    return 0
+
+
+def recap(args: argparse.Namespace) -> int:
+    """Tell what happened in a run, with git as the witness of what landed."""
+    from holdfast.repo.history import branch_facts
+    from holdfast.repo.repository import Repository
+    from holdfast.views.recap import recap_text, recap_view
+
+    place = glimpse()
+    journal = place.require_journal()
+    run = choose_latest(journal.runs(), args.run).row.run
+    stored = journal.load(run)
+    row = stored.row
+    branch = branch_facts(Repository.open(place.checkout), row.branch, row.base, run)
+    state = RunState(stored.plan, row, stored.tasks)
+    view = recap_view(
+        status_view(stored, _holder(place, run), time.time()), state, journal.events(run), branch
+    )
+    print(as_json(view) if args.json else recap_text(view))
+    return 0
+
+
+def logs(args: argparse.Namespace) -> int:
+    """Print what the agent of an attempt printed, byte for byte; `-f` goes on until it ends."""
+    from holdfast.core.facts import Presence
+    from holdfast.fleet.local import LocalFleet
+    from holdfast.fleet.protocol import LaunchKey
+    from holdfast.runner.workshop import AGENT_STEP
+
+    place = glimpse()
+    journal = place.require_journal()
+    run = choose(journal.runs(), args.run).row.run
+    attempt = _attempt_number(journal.load(run), args.task, args.attempt)
+    fleet, key = LocalFleet(place.state), LaunchKey(run, args.task, attempt, AGENT_STEP)
+
+    def chunks() -> Iterator[bytes]:
+        """Read on until the launch is over; what it printed last is there by then."""
+        seen = 0
+        while True:
+            over = not args.follow or fleet.inspect(key).presence is not Presence.ALIVE
+            chunk = fleet.logs(key, seen)
+            seen += len(chunk)
+            yield chunk
+            if over:
+                return
+            time.sleep(_FOLLOW_POLL_S)
+
+    for chunk in chunks():
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def current_status(place: Glimpse, run: str) -> StatusView:
+    """Return the status of a run at this moment."""
+    return status_view(place.require_journal().load(run), _holder(place, run), time.time())
+
+
+def require_task(state: RunState, task: str) -> None:
+    """Raise HoldfastError, with the nearest name, unless the run has this task."""
+    if task not in state.tasks:
+        run = state.row.run
+        raise HoldfastError(
+            f"run {run} has no task {shown(task)}{did_you_mean(task, state.names)}",
+            f"`holdfast status {run}` lists its tasks",
+        )
+
+
+def as_json(view: object) -> str:
+    """Return a view as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(view), indent=2).decode()
+
+
+def _holder(place: Glimpse, run: str) -> str | None:
+    found = place.holder(run)
+    return None if found is None else str(found)
+
+
+def _as_it_was(journal: JournalReader, run: str, seq: int) -> tuple[StoredRun, str]:
+    """Fold the events up to `seq`. Whoever ran it then counts as alive, so that it shows as it was."""
+    now = journal.load(run)
+    if seq > now.last_seq:
+        raise HoldfastError(
+            f"run {run} has {now.last_seq} events, not {seq}", "`--at` takes the number of an event"
+        )
+    recorded = list(journal.events(run, upto=seq))
+    state = replay(now.plan, (record.event for record in recorded))
+    then = StoredRun(now.plan, state.row, list(state.tasks.values()), now.started_at, recorded[-1].at, seq)
+    return then, f"its runner at event {seq}"
+
+
+def _attempt_number(stored: StoredRun, task: str, wanted: int | None) -> int:
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    require_task(state, task)
+    newest = state.tasks[task].attempt
+    if wanted is not None and wanted > newest:
+        raise HoldfastError(
+            f"task {task} has had {newest} attempts, not {wanted}", "leave out --attempt for the newest"
+        )
+    if newest == 0:
+        raise HoldfastError(
+            f"task {task} has not been started", f"`holdfast status {stored.row.run}` shows what it waits for"
+        )
+    return wanted or newest

@@ -1,0 +1,57 @@
+"""The `holdfast` command: reads the arguments, calls one handler, turns errors into words and an exit code.
+
+Start-up is kept short: a handler's module, and whatever it needs, is imported only when its command is given.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from holdfast.cli.arguments import COMMANDS, parse
+from holdfast.core.wording import did_you_mean, shown
+from holdfast.errors import ExitCode, HoldfastError
+from holdfast.views.streams import silence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except HoldfastError as error:
+        _complain(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; nothing is wrong.
+        silence(sys.stdout)
+        return ExitCode.DONE
+
+
+def _dispatch(words: list[str]) -> int:
+    _refuse_unknown_command(words)
+    args = parse(words)
+    module, _, name = str(args.handler).partition(":")
+    handler: Callable[[object], int] = getattr(import_module(module), name)
+    code = handler(args)
+    sys.stdout.flush()
+    return code
+
+
+def _refuse_unknown_command(words: list[str]) -> None:
+    """Name the command that was probably meant. Options before a command are argparse's to judge."""
+    if not words or words[0].startswith("-") or words[0] in COMMANDS:
+        return
+    raise HoldfastError(
+        f"there is no command {shown(words[0])}{did_you_mean(words[0], COMMANDS)}",
+        "`holdfast --help` lists the commands",
+    )
+
+
+def _complain(error: HoldfastError) -> None:
+    print(f"holdfast: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)

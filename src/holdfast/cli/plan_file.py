@@ -1,0 +1,106 @@
+"""Finding, reading and agreeing to a plan before anything is written or run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.agents.presets import PRESETS, find_agent
+from holdfast.cli.asking import confirm, is_interactive
+from holdfast.core.plan import AgentSpec, Plan, plan_hash
+from holdfast.core.wording import shown
+from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError
+from holdfast.journal.protocol import Journal
+from holdfast.plans import read_plan
+from holdfast.views.plan_text import commands_of
+from holdfast.views.text import count, one_line
+
+PLAN_NAMES = ("plan.yaml", "plan.yml", "plan.json", "holdfast.yaml")
+_COMMANDS_SHOWN = 40
+
+
+def find_plan(named: str | None, checkout: Path) -> Path:
+    """Return the plan file that is meant: the named one, else the usual names here, then at the repository's root."""
+    if named is not None:
+        return Path(named)
+    for folder in dict.fromkeys((Path.cwd(), checkout)):
+        for name in PLAN_NAMES:
+            if (folder / name).is_file():
+                return folder / name
+    raise PlanError(
+        f"there is no plan here (looked for {', '.join(PLAN_NAMES)})", "`holdfast init` writes a starter plan"
+    )
+
+
+def load_plan(path: Path, agent: str) -> Plan:
+    """Read and check a plan; `agent` takes the place of its default agent."""
+    return read_plan(path, PRESETS.keys(), agent)
+
+
+def source_of(path: Path, checkout: Path) -> str:
+    """Return how a run remembers its plan file: relative to the repository where it lies inside."""
+    full = path.resolve()
+    return str(full.relative_to(checkout)) if full.is_relative_to(checkout) else str(full)
+
+
+def require_commands(plan: Plan) -> None:
+    """Raise HoldfastError if an agent of the plan, or a task's own command, cannot be started on this machine."""
+    for who, program in _programs(plan):
+        if "/" not in program and shutil.which(program) is None:
+            raise HoldfastError(
+                f"{who} starts {shown(program)}, which is not on the PATH",
+                "install it, add its folder to PATH, or choose another agent with --agent",
+            )
+
+
+def require_consent(journal: Journal, plan: Plan, *, yes: bool) -> None:
+    """Make sure that the user agreed to this very plan once. Agreed before, nothing is asked."""
+    digest = plan_hash(plan)
+    if journal.is_confirmed(digest):
+        return
+    if not yes:
+        for line in _consent_lines(plan):
+            print(line, file=sys.stderr)
+    if not yes and not is_interactive():
+        raise NeedsDecisionError(
+            f"plan {digest[:12]} has not been agreed to, and there is no terminal to ask on",
+            "read it, then say --yes: its commands run with your rights",
+        )
+    if not confirm("Run this plan?", yes=yes):
+        raise NeedsDecisionError(
+            "the plan was not agreed to; nothing was run", "`--dry-run` shows what it would do"
+        )
+    journal.confirm_plan(digest, time.time())
+
+
+def _programs(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield who starts which program, each once."""
+    agents: dict[str, AgentSpec | None] = {}
+    for _, task in plan.tasks():
+        if task.run:
+            yield f"task {task.id}", task.run[0]
+        else:
+            name = task.agent or plan.agent
+            agents[name] = find_agent(name, plan.agents)
+    for name, spec in agents.items():
+        if spec is not None:
+            yield f"agent {name}", spec.command[0]
+
+
+def _consent_lines(plan: Plan) -> Iterator[str]:
+    tasks = sum(len(stage.tasks) for stage in plan.stages)
+    yield f"Goal: {one_line(plan.goal)}"
+    yield f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
+    names = dict.fromkeys(task.agent or plan.agent for _, task in plan.tasks() if not task.run)
+    for name in names:
+        spec = find_agent(name, plan.agents)
+        if spec is not None:
+            yield f"  agent {name}: {one_line(' '.join(spec.command))}"
+    commands = commands_of(plan)
+    for command in commands[:_COMMANDS_SHOWN]:
+        yield f"  runs: {one_line(command, 160)}"
+    if len(commands) > _COMMANDS_SHOWN:
+        yield f"  and {count(len(commands) - _COMMANDS_SHOWN, 'more command')}; `--dry-run` shows them all"

@@ -1,0 +1,110 @@
+"""`stop`, `pause`, `retry`, `skip`: steering a run, whether a runner lives or not."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Literal
+
+from holdfast.cli.look import require_task
+from holdfast.cli.opening import Opened, choose, opened
+from holdfast.core import events as ev
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus
+from holdfast.errors import ExitCode, HoldfastError
+from holdfast.journal.lease import Holder
+from holdfast.runner.requests import Request, leave_request
+from holdfast.runner.steering import decide_by_hand, stop_leftovers
+from holdfast.views.lines import plain_lines
+
+_POLL_S = 0.05
+
+
+def stop(args: argparse.Namespace) -> int:
+    """End a run's agents, keeping their work, and return when the run rests."""
+    with opened() as place:
+        run = choose(place.journal.runs(), args.run).row.run
+        if (held := place.holder(run)) is None:
+            return _stop_without_runner(place, run)
+        if not _ask_and_wait(place, run, "stop", args.wait):
+            raise HoldfastError(
+                f"the runner of {run} ({held}) has not stopped within {args.wait:g} s",
+                f"it was asked to; `holdfast status {run}` shows how far it is",
+            )
+        return _report(place, run)
+
+
+def pause(args: argparse.Namespace) -> int:
+    """Let a run finish what is under way and then rest. The request holds even if this command is interrupted."""
+    with opened() as place:
+        run = choose(place.journal.runs(), args.run).row.run
+        if place.holder(run) is None:
+            return _stop_without_runner(place, run)
+        if _ask_and_wait(place, run, "pause", args.wait):
+            return _report(place, run)
+        print(f"{run} pauses when what is under way has landed; `holdfast status {run}` shows it.")
+        return ExitCode.DONE
+
+
+def retry(args: argparse.Namespace) -> int:
+    """Give a task all its attempts again."""
+    return _decide(args, "retry", ev.TaskReset(task=args.task))
+
+
+def skip(args: argparse.Namespace) -> int:
+    """Declare a task unnecessary: tasks that need it may start."""
+    return _decide(args, "skip", ev.TaskSkipped(task=args.task))
+
+
+def _decide(args: argparse.Namespace, action: Literal["retry", "skip"], event: ev.AnyEvent) -> int:
+    with opened() as place:
+        run = choose(place.journal.runs(), args.run).row.run
+        stored = place.journal.load(run)
+        state = RunState(stored.plan, stored.row, stored.tasks)
+        require_task(state, args.task)
+        if (held := place.holder(run)) is not None:
+            return _ask_runner(place, run, held, Request(action=action, task=args.task))
+        decide_by_hand(place.repo, place.journal, run, event)
+        print(f"{args.task}: recorded. `holdfast resume {run}` carries on.")
+        return ExitCode.DONE
+
+
+def _ask_runner(place: Opened, run: str, held: Holder, request: Request) -> int:
+    leave_request(place.directory(run), request)
+    print(f"{request.task}: asked the runner of {run} ({held}). `holdfast status {run}` shows what it does.")
+    return ExitCode.DONE
+
+
+def _stop_without_runner(place: Opened, run: str) -> int:
+    """Stop what a crashed runner left. A run that rests already is only reported."""
+    status = place.journal.load(run).row.status
+    if status is not RunStatus.RUNNING:
+        print(f"{run} is {status}; nothing of it is running.")
+        return ExitCode.DONE
+    print(f"No runner carries {run}; stopping what is left of it.", flush=True)
+    stop_leftovers(place.repo, place.journal, run, plain_lines(sys.stdout))
+    return _report(place, run)
+
+
+def _ask_and_wait(place: Opened, run: str, action: Literal["stop", "pause"], seconds: float) -> bool:
+    """Leave the request and wait until nobody holds the run; False when the time is over first."""
+    request = leave_request(place.directory(run), Request(action=action))
+    deadline = time.monotonic() + seconds
+    while place.holder(run) is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_S)
+    _withdraw(request)
+    return True
+
+
+def _withdraw(request: Path) -> None:
+    """Take back a request that the runner did not live to read: it must not stop the next one."""
+    request.unlink(missing_ok=True)
+
+
+def _report(place: Opened, run: str) -> int:
+    print(f"{run} is {place.journal.load(run).row.status}. `holdfast resume {run}` carries on.")
+    return ExitCode.DONE

@@ -1,0 +1,73 @@
+"""What people are shown where it differs from what is stored. Pure conclusions; nothing here is ever written down."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.state import RunState
+from holdfast.core.status import RUN_IS_OVER, RunStatus, TaskStatus
+
+
+class QueuePlace(StrEnum):
+    """Where a task stands in the merge queue."""
+
+    PENDING = "pending"
+    READY = "ready"
+    MERGING = "merging"
+    MERGED = "merged"
+
+
+_PLACES = {
+    TaskStatus.VERIFYING: QueuePlace.PENDING,
+    TaskStatus.VERIFIED: QueuePlace.READY,
+    TaskStatus.MERGING: QueuePlace.MERGING,
+    TaskStatus.COMPLETED: QueuePlace.MERGED,
+}
+
+_PROGRESS = {
+    TaskStatus.RUNNING: 25,
+    TaskStatus.VERIFYING: 50,
+    TaskStatus.VERIFIED: 75,
+    TaskStatus.MERGING: 75,
+    TaskStatus.COMPLETED: 100,
+    TaskStatus.SKIPPED: 100,
+}
+
+
+def shown_run_status(row: RunRow, *, held: bool) -> RunStatus:
+    """Return the run's status for people: one that nobody alive carries on was interrupted."""
+    interrupted = row.status is RunStatus.RUNNING and not held
+    return RunStatus.INTERRUPTED if interrupted else row.status
+
+
+def is_resumable(row: RunRow, *, held: bool) -> bool:
+    """Tell whether `resume` would carry the run on now."""
+    return row.status not in RUN_IS_OVER and not held
+
+
+def shown_task_statuses(state: RunState) -> dict[str, TaskStatus]:
+    """Return every task's status for people: what waits, however far up, for an abandoned task is blocked."""
+    shown = {name: task.status for name, task in state.tasks.items()}
+    frontier = [name for name, status in shown.items() if status is TaskStatus.ABANDONED]
+    while frontier:
+        for dependent in state.dependents.get(frontier.pop(), ()):
+            if shown[dependent] is TaskStatus.PENDING:
+                shown[dependent] = TaskStatus.BLOCKED
+                frontier.append(dependent)
+    return shown
+
+
+def progress_of(task: TaskRow) -> int:
+    """Return how far a task is through its life (worked on, checked, merged, landed), as a percentage.
+
+    It says which steps are behind it. It is no guess at how much work is left.
+    """
+    return _PROGRESS.get(task.status, 0)
+
+
+def merge_queue(state: RunState) -> list[tuple[TaskRow, QueuePlace]]:
+    """Return the merge queue in the order in which tasks were verified; those still being checked come last."""
+    listed = [task for task in state.tasks.values() if task.status in _PLACES]
+    listed.sort(key=lambda task: (task.queued or state.row.queued + 1, state.order[task.id]))
+    return [(task, _PLACES[task.status]) for task in listed]

@@ -1,0 +1,78 @@
+"""What the user decides about a run that nobody carries on: recorded under its lease, like everything else."""
+
+from __future__ import annotations
+
+import time
+
+from holdfast.core import events as ev
+from holdfast.core.errors import IllegalEventError
+from holdfast.core.state import RunState
+from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.errors import HoldfastError
+from holdfast.journal.lease import Lease
+from holdfast.journal.protocol import Journal
+from holdfast.repo.delivery import discard_run
+from holdfast.repo.repository import Repository
+from holdfast.repo.workspaces import Workspaces
+from holdfast.runner.loop import Observer
+from holdfast.runner.requests import Request, leave_request
+from holdfast.runner.session import Choices, carry_on
+
+
+def decide_by_hand(repo: Repository, journal: Journal, run: str, event: ev.AnyEvent) -> None:
+    """Record a decision of the user. Raises LeaseHeldError if a runner lives, HoldfastError if it cannot be now."""
+    lease = Lease.acquire(repo.state.run(run).lease)
+    try:
+        stored = journal.load(run)
+        if stored.row.status in RUN_IS_OVER:
+            raise HoldfastError(
+                f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan anew"
+            )
+        state = RunState(stored.plan, stored.row, stored.tasks)
+        try:
+            state.apply(event)
+        except IllegalEventError as error:
+            raise HoldfastError(
+                f"that cannot be done now: {error}", f"`holdfast status {run}` shows where it stands"
+            ) from error
+        journal.append(run, journal.take_epoch(run), [event], state.row, state.take_changed(), time.time())
+    finally:
+        lease.release()
+
+
+def stop_leftovers(repo: Repository, journal: Journal, run: str, observer: Observer) -> RunStatus:
+    """Stop what a dead runner left behind: agents end, their work is kept, the run rests.
+
+    A runner is started that finds the stop waiting for it. So recovery is the same as ever, and a run that rests
+    already is merely said to have stopped.
+    """
+    request = leave_request(repo.state.run(run), Request(action="stop"))
+    try:
+        return carry_on(repo, journal, run, Choices(), observer)
+    finally:
+        request.unlink(missing_ok=True)
+
+
+def abandon(repo: Repository, journal: Journal, run: str, observer: Observer) -> None:
+    """Give a run up: nothing of it lives on, its work stays under its refs. One that is over is left as it is."""
+    status = journal.load(run).row.status
+    if status in RUN_IS_OVER:
+        return
+    if status is RunStatus.RUNNING:
+        stop_leftovers(repo, journal, run, observer)
+    decide_by_hand(repo, journal, run, ev.RunAbandoned())
+
+
+def discard(repo: Repository, journal: Journal, run: str, observer: Observer) -> str:
+    """Give a run up if it is unfinished, put its branch away and return the ref that keeps it.
+
+    Returns an empty string if the branch was put away before. Workspaces go; what was in them is under refs.
+    """
+    abandon(repo, journal, run, observer)
+    lease = Lease.acquire(repo.state.run(run).lease)
+    try:
+        kept = discard_run(repo, run)
+        Workspaces(repo, repo.state.run(run).workspaces).remove_all()
+    finally:
+        lease.release()
+    return kept

@@ -1,0 +1,172 @@
+"""`inspect` as data: a task's attempts with their commits, errors and times, folded from the run's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core import ids
+from holdfast.core.state import RunState
+from holdfast.core.status import TaskStatus
+from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
+from holdfast.views.times import timestamp
+
+Outcome = Literal["under way", "done", "failed", "lost", "landed"]
+
+
+class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong with one attempt. The next attempt is told exactly this."""
+
+    at: str
+    failure: ev.FailureKind
+    error: str
+    check: str | None = None
+    detail: str = ""
+
+
+class AttemptView(msgspec.Struct, kw_only=True):
+    """One attempt; `commit` is what it produced, `kept` what the next attempt could build on."""
+
+    attempt: int
+    kind: ev.AttemptKind
+    outcome: Outcome
+    started_at: str
+    ended_at: str | None = None
+    start: str
+    commit: str | None = None
+    kept: str | None = None
+    errors: list[ErrorView] = []
+
+
+class TaskHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """One task whole."""
+
+    id: str
+    stage: str
+    title: str
+    status: TaskStatus
+    agent: str
+    needs: tuple[str, ...]
+    files: tuple[str, ...]
+    worked_s: float
+    summary: str
+    merge_commit: str | None
+    wip: str | None
+    refs: tuple[str, ...]
+    attempts: tuple[AttemptView, ...]
+
+
+class EventLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One event with its number and time."""
+
+    seq: int
+    at: str
+    event: ev.AnyEvent
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, or some of its tasks, whole, as of event `seq`."""
+
+    seq: int
+    run: RunView
+    stages: tuple[StageView, ...]
+    metrics: MetricsView
+    tasks: tuple[TaskHistory, ...]
+    events: tuple[EventLine, ...]
+
+
+def inspection(
+    status: StatusView, state: RunState, recorded: Iterable[ev.Recorded], only: str | None
+) -> Inspection:
+    """Return everything known about a run, or about one task of it, from its state and events."""
+    assert status.run is not None
+    kept = [record for record in recorded if only is None or _concerns(record.event, only)]
+    attempts = _attempts(kept)
+    shown = {task.id: task.status for task in status.tasks}
+    names = [name for name in state.names if only in (None, name)]
+    return Inspection(
+        seq=kept[-1].seq if kept else 0,
+        run=status.run,
+        stages=status.stages,
+        metrics=status.metrics,
+        tasks=tuple(_history(state, name, shown[name], attempts.get(name, [])) for name in names),
+        events=tuple(EventLine(seq=r.seq, at=timestamp(r.at), event=r.event) for r in kept),
+    )
+
+
+def _concerns(event: ev.AnyEvent, task: str) -> bool:
+    return getattr(event, "task", "") == task or task in getattr(event, "tasks", ())
+
+
+def _history(state: RunState, name: str, status: TaskStatus, attempts: list[AttemptView]) -> TaskHistory:
+    row, spec = state.tasks[name], state.specs[name]
+    refs = [ids.task_ref(state.row.run, name, made.attempt) for made in row.commits]
+    return TaskHistory(
+        id=name,
+        stage=state.stage_of[name],
+        title=spec.title,
+        status=status,
+        agent=agent_of(state.plan, spec),
+        needs=spec.needs,
+        files=spec.files,
+        worked_s=round(row.worked_s, 3),
+        summary=row.summary,
+        merge_commit=row.merge_commit or None,
+        wip=row.wip or None,
+        refs=(*refs, *([ids.wip_ref(state.row.run, name)] if row.wip else [])),
+        attempts=tuple(attempts),
+    )
+
+
+def _attempts(recorded: Iterable[ev.Recorded]) -> dict[str, list[AttemptView]]:
+    """Fold the events into each task's attempts."""
+    found: dict[str, list[AttemptView]] = {}
+    for record in recorded:
+        event, at = record.event, timestamp(record.at)
+        if isinstance(event, ev.AttemptStarted):
+            begun = AttemptView(
+                attempt=event.attempt,
+                kind=event.reason,
+                outcome="under way",
+                started_at=at,
+                start=event.start,
+            )
+            found.setdefault(event.task, []).append(begun)
+        elif (task := getattr(event, "task", "")) in found:
+            _add(found[task][-1], event, at)
+    return found
+
+
+def _add(attempt: AttemptView, event: ev.AnyEvent, at: str) -> None:
+    """Take in what became of an attempt; what says nothing about it changes nothing."""
+    match event:
+        case ev.AttemptDone(head=head):
+            attempt.outcome, attempt.commit, attempt.ended_at = "done", head, at
+        case ev.AttemptLost(carry=carry):
+            attempt.outcome, attempt.kept, attempt.ended_at = "lost", carry or None, at
+        case ev.TaskLanded():
+            attempt.outcome = "landed"
+        case ev.AttemptFailed() | ev.ChecksFailed() | ev.MergeRefused() | ev.MergeConflicted():
+            attempt.outcome, attempt.ended_at = "failed", attempt.ended_at or at
+            attempt.kept = getattr(event, "carry", attempt.commit) or None
+            attempt.errors.append(_error(event, at))
+
+
+def _error(
+    event: ev.AttemptFailed | ev.ChecksFailed | ev.MergeRefused | ev.MergeConflicted, at: str
+) -> ErrorView:
+    match event:
+        case ev.AttemptFailed(failure=failure, error=error, detail=detail):
+            return ErrorView(at=at, failure=failure, error=error, detail=detail)
+        case ev.ChecksFailed(check=check, error=error, detail=detail):
+            return ErrorView(at=at, failure=ev.FailureKind.CHECK, error=error, check=check, detail=detail)
+        case ev.MergeRefused(check=check, error=error, detail=detail):
+            return ErrorView(
+                at=at, failure=ev.FailureKind.MERGED_CHECK, error=error, check=check, detail=detail
+            )
+        case ev.MergeConflicted(files=files, detail=detail):
+            error = f"conflicts in {', '.join(files)}"
+            return ErrorView(at=at, failure=ev.FailureKind.CONFLICT, error=error, detail=detail)

@@ -1,0 +1,120 @@
+"""A run followed on a terminal: a table of what runs now, below the lines that tell what happened.
+
+The picture is drawn by a thread of its own, at most four times a second, from a frozen copy of what it shows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.core.events import AnyEvent, AttemptStarted
+from holdfast.core.shown import QueuePlace, merge_queue
+from holdfast.core.state import RunState
+from holdfast.core.status import TaskStatus
+from holdfast.views.sentences import sentence
+from holdfast.views.status import agent_of
+from holdfast.views.times import duration, time_of_day
+
+_FRAMES_PER_SECOND = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Working:
+    task: str
+    status: str
+    attempt: int
+    agent: str
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """What one frame shows; nothing in it changes any more."""
+
+    goal: str = ""
+    settled: int = 0
+    total: int = 0
+    failed: int = 0
+    working: tuple[_Working, ...] = ()
+    queue: tuple[str, ...] = ()
+
+
+class LiveTable:
+    """An observer that draws. It must be entered, and left before anything else is printed."""
+
+    def __init__(self) -> None:
+        self._picture = _Picture()
+        self._since: dict[str, float] = {}
+        self._console = Console(highlight=False)
+        self._live = Live(
+            get_renderable=self._draw,
+            console=self._console,
+            refresh_per_second=_FRAMES_PER_SECOND,
+            transient=True,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._live.stop()
+
+    def __call__(self, events: Sequence[AnyEvent], state: RunState) -> None:
+        """Tell what happened and take a new copy of what to draw."""
+        now = time.monotonic()
+        for event in events:
+            if isinstance(event, AttemptStarted):
+                self._since[event.task] = now
+            if words := sentence(event):
+                self._console.print(Text(f"{time_of_day(time.time())}  {words}"))
+        self._picture = _picture(state, self._since, now)
+
+    def _draw(self) -> RenderableType:
+        picture = self._picture
+        head = f"{picture.goal}: {picture.settled} of {picture.total} done"
+        if picture.failed:
+            head += f", {picture.failed} failed"
+        parts: list[RenderableType] = [Text(head, style="bold"), _table(picture.working, time.monotonic())]
+        if picture.queue:
+            parts.append(Text("merge queue: " + ", ".join(picture.queue), style="dim"))
+        return Group(*parts)
+
+
+def _picture(state: RunState, since: dict[str, float], now: float) -> _Picture:
+    waiting = (QueuePlace.READY, QueuePlace.MERGING)
+    given_up = sum(state.abandoned.values())
+    return _Picture(
+        goal=state.plan.goal,
+        settled=state.settled_count,
+        total=len(state.tasks),
+        failed=len(state.failed) + given_up,
+        working=tuple(
+            _Working(
+                task=task.id,
+                status="checking" if task.status is TaskStatus.VERIFYING else "working",
+                attempt=task.attempt,
+                agent=agent_of(state.plan, state.specs[task.id]),
+                since=since.setdefault(task.id, now),
+            )
+            for task in state.active.values()
+        ),
+        queue=tuple(f"{task.id} {place}" for task, place in merge_queue(state) if place in waiting),
+    )
+
+
+def _table(working: Sequence[_Working], now: float) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in ("task", "", "attempt", "agent", "for"):
+        table.add_column(heading, no_wrap=True)
+    for row in working:
+        table.add_row(row.task, row.status, str(row.attempt), row.agent, duration(now - row.since))
+    return table

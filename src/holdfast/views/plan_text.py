@@ -1,0 +1,66 @@
+"""A plan in words: what would run, in which order, by whom and how it is checked. Touches nothing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from holdfast.core.plan import Plan, Task
+from holdfast.core.waves import StageWaves, waves
+from holdfast.views.status import agent_of
+from holdfast.views.text import count, one_line
+from holdfast.views.times import duration
+
+
+def execution_plan(plan: Plan) -> str:
+    """Return the stages and batches of a plan as text."""
+    limits = plan.limits
+    bounds = f"{count(limits.jobs, 'job')}, {count(limits.attempts, 'attempt')} per task"
+    lines = [
+        one_line(plan.goal),
+        f"  base {plan.base}, {bounds}, at most {duration(limits.timeout_s)} each",
+    ]
+    if plan.verify:
+        lines.append(f"  every task is checked by: {_commands(plan.verify)}")
+    for stage in waves(plan):
+        lines += _stage(plan, stage)
+    return "\n".join(lines)
+
+
+def commands_of(plan: Plan) -> list[str]:
+    """Return every command line that the plan may run besides its agents, each once, in plan order."""
+    lines = list(plan.verify)
+    for stage in plan.stages:
+        lines += stage.entry
+        for task in stage.tasks:
+            lines += ([shlex.join(task.run)] if task.run else []) + list(task.verify)
+        lines += stage.exit
+    return list(dict.fromkeys(lines))
+
+
+def _stage(plan: Plan, waves_: StageWaves) -> Iterator[str]:
+    stage = waves_.stage
+    after = f" (after {', '.join(stage.needs)})" if stage.needs else ""
+    yield ""
+    yield f"stage {stage.id}{after}: {count(len(stage.tasks), 'task')}"
+    if stage.entry:
+        yield f"  opens when: {_commands(stage.entry)}"
+    for number, batch in enumerate(waves_.batches, start=1):
+        yield f"  batch {number}"
+        yield from (f"    {line}" for task in batch for line in _task(plan, task))
+    if stage.exit:
+        yield f"  closes when: {_commands(stage.exit)}"
+
+
+def _task(plan: Plan, task: Task) -> Iterator[str]:
+    who = f"runs {one_line(shlex.join(task.run))}" if task.run else f"agent {agent_of(plan, task)}"
+    needs = f", needs {', '.join(task.needs)}" if task.needs else ""
+    yield f"{task.id}: {one_line(task.title or task.prompt or 'a command', 60)} [{who}{needs}]"
+    if task.files:
+        yield f"  delivers {', '.join(task.files)}"
+    if task.verify:
+        yield f"  checked by: {_commands(task.verify)}"
+
+
+def _commands(commands: tuple[str, ...]) -> str:
+    return "; ".join(f"`{one_line(command)}`" for command in commands)

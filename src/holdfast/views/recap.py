@@ -1,0 +1,111 @@
+"""`recap`: what happened in a run, what it took, and whether git agrees that nothing was lost or done twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.facts import BranchFacts
+from holdfast.core.state import RunState
+from holdfast.core.status import TaskStatus
+from holdfast.views.status import MetricsView, RunView, StatusView
+from holdfast.views.text import count, one_line, table
+from holdfast.views.times import duration
+
+
+class TaskRecap(msgspec.Struct, frozen=True, kw_only=True):
+    """What one task took."""
+
+    id: str
+    status: TaskStatus
+    attempts: int
+    crashes: int
+    commits: int
+    worked_s: float
+    merge_commit: str | None
+
+
+class Recap(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in numbers. `lost` and `repeated` are proved by git; null when the run branch is gone.
+
+    Lost: recorded as landed, yet not on the branch. Repeated: landed more than once.
+    """
+
+    run: RunView
+    metrics: MetricsView
+    runners: int
+    landed: int | None
+    lost: int | None
+    repeated: int | None
+    worked_s: float
+    failures: dict[str, int]
+    tasks: tuple[TaskRecap, ...]
+
+
+def recap_view(
+    status: StatusView, state: RunState, recorded: Iterable[ev.Recorded], branch: BranchFacts
+) -> Recap:
+    """Return the recap of a run from its state, its events and what git shows of its branch."""
+    assert status.run is not None
+    landings = Counter(landing.task for landing in branch.landings)
+    completed = [name for name, task in state.tasks.items() if task.status is TaskStatus.COMPLETED]
+    proved = bool(branch.tip)
+    tasks = tuple(_task(state, name) for name in state.names)
+    return Recap(
+        run=status.run,
+        metrics=status.metrics,
+        runners=sum(isinstance(record.event, ev.RunnerAttached) for record in recorded),
+        landed=len(landings) if proved else None,
+        lost=sum(name not in landings for name in completed) if proved else None,
+        repeated=sum(times - 1 for times in landings.values()) if proved else None,
+        worked_s=round(sum(task.worked_s for task in tasks), 3),
+        failures=dict(
+            Counter(f.kind.value for row in state.tasks.values() for f in row.failures).most_common()
+        ),
+        tasks=tasks,
+    )
+
+
+def recap_text(view: Recap) -> str:
+    """Return the recap as text."""
+    rows = [("TASK", "STATUS", "ATTEMPTS", "CRASHES", "COMMITS", "WORKED", "LANDED")]
+    for task in view.tasks:
+        figures = (str(task.attempts), str(task.crashes), str(task.commits), duration(task.worked_s))
+        rows.append((task.id, task.status, *figures, (task.merge_commit or "-")[:12]))
+    return "\n".join([*_summary(view), "", *table(rows)])
+
+
+def _task(state: RunState, name: str) -> TaskRecap:
+    row = state.tasks[name]
+    return TaskRecap(
+        id=name,
+        status=row.status,
+        attempts=row.attempt,
+        crashes=row.lost,
+        commits=len(row.commits),
+        worked_s=round(row.worked_s, 3),
+        merge_commit=row.merge_commit or None,
+    )
+
+
+def _summary(view: Recap) -> Iterator[str]:
+    run, metrics = view.run, view.metrics
+    yield f"{run.id}  {run.status}"
+    yield f"  {one_line(run.goal)}"
+    yield (
+        f"  {metrics.completed} of {count(metrics.tasks, 'task')} landed in {duration(metrics.elapsed_s)}; "
+        f"agents worked {duration(view.worked_s)}"
+    )
+    yield (
+        f"  {count(view.runners, 'runner')}, {count(metrics.attempts, 'attempt')}, {count(metrics.commits, 'commit')}, "
+        f"{metrics.redone} redone"
+    )
+    if view.failures:
+        yield "  failures: " + ", ".join(f"{times} {kind}" for kind, times in view.failures.items())
+    if view.lost is None:
+        yield f"  branch {run.branch} is gone, so git proves nothing"
+    else:
+        yield f"  proved by git: {view.landed} landed, {view.lost} lost, {view.repeated} repeated"

@@ -1,0 +1,199 @@
+"""`status` as data: the shape that `status --json` promises, and how it follows from a run's rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.shown import (
+    QueuePlace,
+    is_resumable,
+    merge_queue,
+    progress_of,
+    shown_run_status,
+    shown_task_statuses,
+)
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus, StageStatus, TaskStatus
+from holdfast.journal.protocol import StoredRun
+from holdfast.views.times import timestamp
+
+RUN_TASK_AGENT = "run"
+"""Stands for the agent of a task that is a command of its own."""
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """The run as a whole."""
+
+    id: str
+    goal: str
+    status: RunStatus
+    branch: str
+    base: str
+    target: str
+    started_at: str
+    updated_at: str
+    resumable: bool
+    detail: str
+    held_by: str | None
+    intrusions: int
+
+
+class StageView(msgspec.Struct, frozen=True, kw_only=True):
+    """One stage and its counters; `failed` counts failed and abandoned tasks."""
+
+    id: str
+    status: StageStatus
+    tasks: int
+    completed: int
+    failed: int
+    error: str | None
+
+
+class TaskView(msgspec.Struct, frozen=True, kw_only=True):
+    """One task."""
+
+    id: str
+    stage: str
+    status: TaskStatus
+    attempts: int
+    agent: str
+    merge_commit: str | None
+    progress: int
+    error: str | None
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    """One place of the merge queue."""
+
+    task: str
+    status: QueuePlace
+
+
+class MetricsView(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals. `redone` counts the attempts that left nothing for the next one to build on."""
+
+    tasks: int = 0
+    completed: int = 0
+    failed: int = 0
+    attempts: int = 0
+    redone: int = 0
+    commits: int = 0
+    elapsed_s: float = 0.0
+
+
+class StatusView(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything `status` says. Without any run, `run` is null and the rest is empty."""
+
+    run: RunView | None = None
+    stages: tuple[StageView, ...] = ()
+    tasks: tuple[TaskView, ...] = ()
+    merge_queue: tuple[QueueView, ...] = ()
+    metrics: MetricsView = MetricsView()
+
+
+def status_view(stored: StoredRun, holder: str | None, now: float) -> StatusView:
+    """Return what `status` says of a run; `holder` names the runner that lives, `now` is for the elapsed time."""
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    shown = shown_task_statuses(state)
+    return StatusView(
+        run=_run(stored, holder),
+        stages=tuple(_stage(state, stage, shown) for stage in state.plan.stages),
+        tasks=tuple(_task(state, stage, task, shown) for stage, task in state.plan.tasks()),
+        merge_queue=tuple(QueueView(task=task.id, status=place) for task, place in merge_queue(state)),
+        metrics=_metrics(state, shown, _elapsed(stored, holder, now)),
+    )
+
+
+def agent_of(plan: Plan, task: Task) -> str:
+    """Return the name of the agent that works on a task."""
+    return RUN_TASK_AGENT if task.run else task.agent or plan.agent
+
+
+def _run(stored: StoredRun, holder: str | None) -> RunView:
+    row, held = stored.row, holder is not None
+    return RunView(
+        id=row.run,
+        goal=row.goal,
+        status=shown_run_status(row, held=held),
+        branch=row.branch.removeprefix("refs/heads/"),
+        base=row.base,
+        target=row.target,
+        started_at=timestamp(stored.started_at),
+        updated_at=timestamp(stored.updated_at),
+        resumable=is_resumable(row, held=held),
+        detail=_detail(stored, holder),
+        held_by=holder,
+        intrusions=row.intrusions,
+    )
+
+
+def _detail(stored: StoredRun, holder: str | None) -> str:
+    row = stored.row
+    if row.reason:
+        return row.reason
+    if holder is None:
+        return (
+            "its runner is gone; nothing that was recorded is lost" if row.status is RunStatus.RUNNING else ""
+        )
+    if row.stopping:
+        return "stopping: running agents end, their work is kept"
+    return "pausing: what is under way may finish, nothing new starts" if row.pausing else ""
+
+
+def _stage(state: RunState, stage: Stage, shown: dict[str, TaskStatus]) -> StageView:
+    counts = Counter(shown[task.id] for task in stage.tasks)
+    row = state.stage(stage.id)
+    return StageView(
+        id=stage.id,
+        status=row.status,
+        tasks=len(stage.tasks),
+        completed=counts[TaskStatus.COMPLETED],
+        failed=counts[TaskStatus.FAILED] + counts[TaskStatus.ABANDONED],
+        error=row.error or None,
+    )
+
+
+def _task(state: RunState, stage: Stage, task: Task, shown: dict[str, TaskStatus]) -> TaskView:
+    row = state.tasks[task.id]
+    return TaskView(
+        id=task.id,
+        stage=stage.id,
+        status=shown[task.id],
+        attempts=row.attempt,
+        agent=agent_of(state.plan, task),
+        merge_commit=row.merge_commit or None,
+        progress=progress_of(row),
+        error=row.error or next(_blockers(state, task, shown), None),
+    )
+
+
+def _blockers(state: RunState, task: Task, shown: dict[str, TaskStatus]) -> Iterator[str]:
+    """Yield what keeps a blocked task from ever starting: the needs that will not land by themselves."""
+    if shown[task.id] is not TaskStatus.BLOCKED:
+        return
+    stuck = (TaskStatus.ABANDONED, TaskStatus.BLOCKED)
+    yield "waits for " + ", ".join(need for need in state.specs[task.id].needs if shown[need] in stuck)
+
+
+def _metrics(state: RunState, shown: dict[str, TaskStatus], elapsed_s: float) -> MetricsView:
+    counts = Counter(shown.values())
+    rows = state.tasks.values()
+    return MetricsView(
+        tasks=len(shown),
+        completed=counts[TaskStatus.COMPLETED],
+        failed=counts[TaskStatus.FAILED] + counts[TaskStatus.ABANDONED],
+        attempts=sum(row.attempt for row in rows),
+        redone=sum(row.wasted for row in rows),
+        commits=sum(len(row.commits) for row in rows),
+        elapsed_s=elapsed_s,
+    )
+
+
+def _elapsed(stored: StoredRun, holder: str | None, now: float) -> float:
+    """Return the time from the first event to the last, or to now while a runner lives."""
+    end = now if holder is not None else stored.updated_at
+    return round(max(0.0, end - stored.started_at), 3)

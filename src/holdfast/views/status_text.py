@@ -1,0 +1,113 @@
+"""`status` and `list` in words and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.core.shown import QueuePlace
+from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.views.runs import RunLine
+from holdfast.views.status import RunView, StageView, StatusView, TaskView
+from holdfast.views.text import count, one_line, table
+from holdfast.views.times import duration
+
+NO_RUN = "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it."
+
+
+def status_text(view: StatusView) -> str:
+    """Return the whole status as text."""
+    if view.run is None:
+        return NO_RUN
+    lines = [
+        *_header(view.run, view),
+        "",
+        *_stages(view.stages),
+        "",
+        *_tasks(view.tasks),
+        *_queue(view),
+        "",
+        *next_steps(view),
+    ]
+    return "\n".join(lines)
+
+
+def list_text(lines: Sequence[RunLine]) -> str:
+    """Return every run as one line of a table."""
+    if not lines:
+        return NO_RUN
+    rows = [("RUN", "STATUS", "STAGE", "UPDATED", "RESUMABLE", "GOAL")]
+    rows += [
+        (
+            line.id,
+            line.status,
+            line.stage or "-",
+            line.updated_at,
+            "yes" if line.resumable else "no",
+            one_line(line.goal, 60),
+        )
+        for line in lines
+    ]
+    return "\n".join(table(rows, indent=""))
+
+
+def _header(run: RunView, view: StatusView) -> Iterator[str]:
+    metrics = view.metrics
+    yield f"{run.id}  {run.status}" + (f"  (held by {run.held_by})" if run.held_by else "")
+    yield f"  {one_line(run.goal)}"
+    if run.detail:
+        yield f"  {one_line(run.detail, 300)}"
+    yield (
+        f"  {metrics.completed} of {count(metrics.tasks, 'task')} landed, {metrics.failed} failed, "
+        f"{count(metrics.attempts, 'attempt')}, {metrics.redone} redone, {duration(metrics.elapsed_s)}"
+    )
+    yield f"  branch {run.branch} from {run.base[:12]}"
+    if run.intrusions:
+        yield f"  {count(run.intrusions, 'intrusion')} noticed; `holdfast inspect {run.id}` names the files"
+
+
+def _stages(stages: Sequence[StageView]) -> Iterator[str]:
+    rows = [("STAGE", "STATUS", "DONE", "FAILED", "NOTE")]
+    for stage in stages:
+        done = f"{stage.completed}/{stage.tasks}"
+        rows.append((stage.id, stage.status, done, str(stage.failed), one_line(stage.error or "")))
+    yield from table(rows)
+
+
+def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
+    rows = [("TASK", "STATUS", "ATTEMPTS", "AGENT", "NOTE")]
+    for task in tasks:
+        note = task.error or (task.merge_commit or "")[:12]
+        rows.append((task.id, task.status, str(task.attempts), task.agent, one_line(note, 80)))
+    yield from table(rows)
+
+
+def _queue(view: StatusView) -> Iterator[str]:
+    waiting = [
+        f"{place.task} ({place.status})"
+        for place in view.merge_queue
+        if place.status is not QueuePlace.MERGED
+    ]
+    merged = len(view.merge_queue) - len(waiting)
+    if view.merge_queue:
+        yield ""
+        yield f"  merge queue: {', '.join(waiting) or 'empty'}; {merged} merged"
+
+
+def next_steps(view: StatusView) -> Iterator[str]:
+    """Yield what the user may do now, as commands."""
+    run = view.run
+    if run is None:
+        return
+    if run.held_by:
+        yield f"`holdfast logs {run.id} TASK -f` follows an agent; `holdfast stop {run.id}` ends the run, resumably."
+    elif run.status is RunStatus.COMPLETED:
+        yield f"`holdfast review {run.id}` shows the result; `holdfast land {run.id}` brings it into {run.target or 'a branch'}."
+    elif run.resumable:
+        yield from _ways_on(run, view.tasks)
+
+
+def _ways_on(run: RunView, tasks: Sequence[TaskView]) -> Iterator[str]:
+    stuck = [task.id for task in tasks if task.status is TaskStatus.ABANDONED]
+    if stuck:
+        yield f"`holdfast inspect {run.id} {stuck[0]}` tells why; `holdfast retry {stuck[0]}` or `holdfast skip {stuck[0]}` decides."
+    yield f"`holdfast resume {run.id}` carries on."

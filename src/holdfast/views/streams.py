@@ -1,0 +1,18 @@
+"""What kind of place output goes to, and what to do when its reader went away."""
+
+from __future__ import annotations
+
+import os
+from typing import TextIO
+
+
+def is_lively(out: TextIO) -> bool:
+    """Tell whether a moving picture is welcome: a terminal that can do it, and nobody asked for plain text."""
+    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def silence(out: TextIO) -> None:
+    """Let everything still to be written vanish, because nobody reads any more. Repeating it changes nothing."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, out.fileno())
+    os.close(nowhere)
