@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import os
 import socket
 import subprocess
 import sys
@@ -56,6 +57,8 @@ class Nursery:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     cwd="/",
+                    # Symbols bound once here need not be looked up again in every fork.
+                    env={**os.environ, "LD_BIND_NOW": "1"},
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
