@@ -1,0 +1,1 @@
+"""How fast Holdfast is, beside the limits of the machine it is measured on: `python -m bench`."""

@@ -1,0 +1,83 @@
+"""`python -m bench [W1 … W6 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from bench import limits, w1_journal, w2_processes, w4_resume, w5_start, w6_landing
+from bench.clock import ROOT
+from bench.figures import Figure, Machine, Report, table
+
+_WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
+    "raw": limits.measure,
+    "W1": w1_journal.measure,
+    "W2": w2_processes.measure,
+    "W3": w1_journal.measure_stages,
+    "W4": w4_resume.measure,
+    "W5": w5_start.measure,
+    "W6": w6_landing.measure,
+}
+
+
+def main() -> None:
+    """Run the chosen workloads, all of them by default."""
+    parser = argparse.ArgumentParser(prog="python -m bench")
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"some of {', '.join(_WORKLOADS)}")
+    parser.add_argument("--quick", action="store_true", help="small sizes: shows that it works, not how fast")
+    options = parser.parse_args()
+    if unknown := set(options.workloads) - _WORKLOADS.keys():
+        parser.error(f"no workload {', '.join(sorted(unknown))}; there are {', '.join(_WORKLOADS)}")
+    report = _measure(options.workloads or list(_WORKLOADS), quick=options.quick)
+    print(_heading(report), table(report.figures), f"written to {_write(report)}", sep="\n\n")
+
+
+def _measure(workloads: list[str], *, quick: bool) -> Report:
+    before = os.getloadavg()
+    figures: list[Figure] = []
+    for name in workloads:
+        print(f"measuring {name} …", file=sys.stderr)
+        figures += _WORKLOADS[name](quick=quick)
+    machine = Machine(
+        cpus=os.cpu_count() or 0,
+        python=platform.python_version(),
+        git=subprocess.check_output(["git", "--version"], text=True).split()[-1],
+        load_before=before,
+        load_after=os.getloadavg(),
+    )
+    return Report(
+        taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=" ".join(["python -m bench", *sys.argv[1:]]),
+        quick=quick,
+        machine=machine,
+        figures=figures,
+    )
+
+
+def _heading(report: Report) -> str:
+    machine = report.machine
+    loads = " → ".join(f"{load[0]:.1f}" for load in (machine.load_before, machine.load_after))
+    return (
+        f"{machine.cpus} CPUs, Python {machine.python}, git {machine.git}, load {loads} "
+        "(beyond the bench's own, other work slows every figure down)"
+        + ("; quick sizes, too small to reach anything" if report.quick else "")
+    )
+
+
+def _write(report: Report) -> Path:
+    stamp = report.taken_at.replace(":", "").replace("+0000", "Z")
+    path = ROOT / "bench" / "results" / f"{stamp}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+    return path
+
+
+main()

@@ -1,0 +1,89 @@
+"""Measuring: wall and processor time, memory, and runs in a process of their own."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+import msgspec
+
+ROOT = Path(__file__).parents[1]
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Span(msgspec.Struct, kw_only=True):
+    """How long something took: on the wall, and in processor time of this process and of those it waited for."""
+
+    wall_s: float = 0.0
+    own_cpu_s: float = 0.0
+    children_cpu_s: float = 0.0
+
+    @property
+    def cpu_s(self) -> float:
+        """All processor time, which other work on the machine hardly changes."""
+        return self.own_cpu_s + self.children_cpu_s
+
+
+@contextmanager
+def timed() -> Iterator[Span]:
+    """Measure what happens inside."""
+    span = Span()
+    began = time.perf_counter()
+    own, children = _cpu(resource.RUSAGE_SELF), _cpu(resource.RUSAGE_CHILDREN)
+    yield span
+    span.wall_s = time.perf_counter() - began
+    span.own_cpu_s = _cpu(resource.RUSAGE_SELF) - own
+    span.children_cpu_s = _cpu(resource.RUSAGE_CHILDREN) - children
+
+
+def _cpu(who: int) -> float:
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
+
+
+def peak_rss_mb() -> float:
+    """Return the most memory that this process ever had resident. (`ru_maxrss` would count its parent's too.)"""
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) / 1024
+
+
+def in_own_process(kind: type[T], module: str, *args: str) -> T:
+    """Run `python -m module args` and return what it prints as JSON."""
+    argv = [sys.executable, "-m", module, *args]
+    done = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    return msgspec.json.decode(done.stdout, type=kind)
+
+
+def medianly(times: int, measure: Callable[[], T], by: Callable[[T], float]) -> T:
+    """Measure several times and return the measurement in the middle."""
+    taken = sorted((measure() for _ in range(times)), key=by)
+    return taken[len(taken) // 2]
+
+
+def median_seconds(times: int, act: Callable[[], object]) -> float:
+    """Return the median wall time of doing something several times."""
+    taken = []
+    for _ in range(times):
+        with timed() as span:
+            act()
+        taken.append(span.wall_s)
+    return median(taken)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder on disk, gone afterwards. It is beside the results, since `/tmp` may be memory, where a sync costs nothing."""
+    parent = ROOT / "bench" / "results"
+    parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix="scratch-") as folder:
+        yield Path(folder)

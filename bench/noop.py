@@ -1,0 +1,251 @@
+"""The real loop, journal and core, around effects that succeed at once: no git, and no process unless asked for.
+
+`python -m bench.noop` runs one such run in a process of its own and prints what it cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from bench.clock import Span, peak_rss_mb, timed
+from holdfast.core import events as ev
+from holdfast.core import ids
+from holdfast.core.commands import CloseStage, Command, LandTasks, OpenStage, StartAttempt
+from holdfast.core.facts import BranchFacts, Exit, ExitReason, Facts, Landing
+from holdfast.core.folds import first_row
+from holdfast.core.plan import Limits, Plan, Stage, Task, plan_hash
+from holdfast.core.reconcile import reconcile
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.fleet.local import LocalFleet
+from holdfast.fleet.protocol import LaunchSpec
+from holdfast.journal.lease import Lease
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.paths import StateDir
+from holdfast.runner.intrusions import Watchman
+from holdfast.runner.loop import Observer, RunLoop
+from holdfast.runner.workshop import Workshop
+
+JOBS = 8
+RUN = "01-bench"
+_BASE = "b" * 40
+_TREE = "c" * 40
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What one run cost, and how it ended."""
+
+    completed: int
+    events: int
+    span: Span
+    rss_mb: float
+    journal_bytes: int
+
+
+class NoopLoop(RunLoop):
+    """The loop as it is, except that effects are `attempt` and landings without git."""
+
+    def __init__(self, shop: Workshop, observer: Observer, attempt: Callable[[str], Awaitable[Exit]]) -> None:
+        super().__init__(shop, observer)
+        self._watchman = _Blind(shop)
+        self._attempt = attempt
+        self._commits = count(1)
+
+    async def run(self) -> RunStatus:
+        """As the real one, but what git would say about earlier landings is what the journal says."""
+        self._commit([self._attach(), *_take_over(self._shop.state)])
+        for task in list(self._shop.state.active.values()):
+            if task.status is TaskStatus.RUNNING:
+                self._act(StartAttempt(task.id, task.attempt, task.slot, task.start, task.reason))
+        while self._shop.state.row.status is RunStatus.RUNNING:
+            self._turn()
+            await self._wait()
+        await self._settle()
+        return self._shop.state.row.status
+
+    def _act(self, command: Command) -> None:
+        match command:
+            case StartAttempt(task=task):
+                self._start(command, self._carry_out(task))
+            case LandTasks():
+                self._start(command, self._land(command))
+            case OpenStage(stage):
+                self._start(command, _at_once(ev.StageOpened(stage=stage)))
+            case CloseStage(stage):
+                self._start(command, _at_once(ev.StageClosed(stage=stage)))
+
+    async def _carry_out(self, name: str) -> list[ev.AnyEvent]:
+        task = self._shop.state.tasks[name]
+        ended = await self._attempt(name)
+        return [
+            ev.AttemptDone(
+                task=name,
+                attempt=task.attempt,
+                token=task.token,
+                head=f"{next(self._commits):040x}",
+                tree=_TREE,
+                summary="done",
+                duration_s=ended.duration_s,
+            )
+        ]
+
+    async def _land(self, command: LandTasks) -> list[ev.AnyEvent]:
+        """Write the intent, wait until it is durable, and say that the branch moved."""
+        tip = self._shop.state.row.tip
+        prepared = [
+            ev.MergePrepared(task=task, attempt=attempt, commit=f"{next(self._commits):040x}", onto=tip)
+            for task, attempt in command.tasks
+        ]
+        await self._shop.record(prepared)
+        tasks = self._shop.state.tasks
+        return [
+            ev.TaskLanded(task=p.task, attempt=p.attempt, commit=p.commit, head=tasks[p.task].head)
+            for p in prepared
+        ]
+
+
+class _Blind(Watchman):
+    """There is no checkout to watch."""
+
+    async def look_round(self, task: str) -> list[ev.AnyEvent]:  # noqa: ARG002 - the real one's shape
+        return []
+
+
+async def _at_once(event: ev.AnyEvent) -> list[ev.AnyEvent]:
+    return [event]
+
+
+def _take_over(state: RunState) -> list[ev.AnyEvent]:
+    done = [task for task in state.tasks.values() if task.status is TaskStatus.COMPLETED]
+    landings = tuple(Landing(task.id, task.attempt, task.merge_commit, task.head, _TREE) for task in done)
+    events = reconcile(state, Facts(branch=BranchFacts(state.row.tip, landings)))
+    for event in events:
+        state.apply(event)
+    return events
+
+
+def make_plan(tasks: int, stages: int) -> Plan:
+    """Return a plan of no-op tasks, in stages that wait for each other."""
+    names = [f"s{number}" for number in range(stages)]
+    return Plan(
+        goal="bench",
+        limits=Limits(jobs=JOBS),
+        stages=tuple(
+            Stage(
+                id=name,
+                needs=(names[number - 1],) if number else (),
+                tasks=tuple(
+                    Task(id=f"{name}-t{i}", title=f"Task {i}", run=("true",)) for i in range(tasks // stages)
+                ),
+            )
+            for number, name in enumerate(names)
+        ),
+    )
+
+
+def begin(folder: Path, plan: Plan) -> None:
+    """Make the run durable."""
+    event = ev.RunStarted(
+        run=RUN, goal=plan.goal, plan_hash=plan_hash(plan), base=_BASE, branch=ids.run_branch(RUN)
+    )
+    journal = SqliteJournal.open(StateDir(folder).journal)
+    journal.create_run(plan, first_row(event), event, time.time())
+    journal.close()
+
+
+def carry_on(folder: Path, observer: Observer, *, processes: bool = False) -> RunState:
+    """Load the run and carry it on to its end, as `runner.session` does."""
+    directory = StateDir(folder).run(RUN)
+    journal = SqliteJournal.open(StateDir(folder).journal)
+    lease = Lease.acquire(directory.lease)
+    stored = journal.load(RUN)
+    epoch = journal.take_epoch(RUN)
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    fleet = LocalFleet(StateDir(folder))
+    shop = Workshop(
+        repo=cast("Any", None),
+        workspaces=cast("Any", None),
+        fleet=fleet,
+        journal=journal,
+        lease=lease,
+        state=state,
+        directory=directory,
+        epoch=epoch,
+        record=cast("Any", None),
+        clock=time.monotonic,
+    )
+    asyncio.run(_run(shop, observer, folder if processes else None))
+    fleet.close()
+    journal.close()
+    lease.release()
+    return state
+
+
+async def _run(shop: Workshop, observer: Observer, cwd: Path | None) -> None:
+    async def nothing(_task: str) -> Exit:
+        return Exit(token="", reason=ExitReason.EXITED, code=0)
+
+    async def process(name: str) -> Exit:
+        task = shop.state.tasks[name]
+        assert cwd is not None
+        key = shop.agent_key(task)
+        await shop.fleet.launch(LaunchSpec(key=key, token=task.token, argv=("/bin/true",), cwd=cwd, env={}))
+        ended = (await shop.fleet.wait(key)).exit
+        assert ended is not None
+        assert ended.code == 0
+        return ended
+
+    await NoopLoop(shop, observer, nothing if cwd is None else process).run()
+
+
+class _Tally:
+    """Counts what was made durable, and kills this process, as a power cut would, when told to."""
+
+    def __init__(self, kill_after: int) -> None:
+        self.events = 0
+        self._kill_after = kill_after
+
+    def __call__(self, events: Sequence[ev.AnyEvent], state: RunState) -> None:
+        self.events += len(events)
+        if self._kill_after and state.settled_count >= self._kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> None:
+    """Run it and print the outcome."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--tasks", type=int, default=0, help="begin a run of so many; else carry one on")
+    parser.add_argument("--stages", type=int, default=1)
+    parser.add_argument("--processes", action="store_true")
+    parser.add_argument("--kill-after", type=int, default=0, metavar="COMPLETED")
+    options = parser.parse_args()
+    plan = make_plan(options.tasks, options.stages)
+    tally = _Tally(options.kill_after)
+    with timed() as span:
+        if options.tasks:
+            begin(options.folder, plan)
+        state = carry_on(options.folder, tally, processes=options.processes)
+    outcome = Outcome(
+        completed=state.settled_count,
+        events=tally.events,
+        span=span,
+        rss_mb=peak_rss_mb(),
+        journal_bytes=StateDir(options.folder).journal.stat().st_size,
+    )
+    sys.stdout.buffer.write(msgspec.json.encode(outcome))
+
+
+if __name__ == "__main__":
+    main()

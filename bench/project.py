@@ -1,0 +1,70 @@
+"""A small real repository with a plan of real tasks, driven through the command line as a user would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from bench.w6_landing import generate
+from holdfast.core.status import TASK_IS_SETTLED
+from holdfast.journal.sqlite import SqliteJournal, SqliteReader
+from holdfast.paths import StateDir
+
+_FILES = 20
+_CHAINS = 8
+
+
+class Project:
+    """One repository; each task writes one file, and the plan needs no agent."""
+
+    def __init__(self, checkout: Path) -> None:
+        self.checkout = checkout
+        self.plan = checkout.with_name("plan.json")
+        self.state = StateDir.of_checkout(checkout)
+        generate(checkout, _FILES, 0)
+
+    def write_plan(self, goal: str, tasks: int) -> None:
+        """Replace the plan, which lies beside the repository. Its tasks form eight chains, so that none starts long before others land."""
+        plan = {
+            "holdfast": 1,
+            "goal": goal,
+            "limits": {"jobs": _CHAINS},
+            "stages": [{"id": "only", "tasks": [_task(goal, number) for number in range(tasks)]}],
+        }
+        self.plan.write_bytes(msgspec.json.encode(plan))
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start a `holdfast` command in the repository."""
+        argv = [sys.executable, "-m", "holdfast", *words]
+        return subprocess.Popen(argv, cwd=self.checkout, stdout=subprocess.DEVNULL)
+
+    def call(self, *words: str) -> None:
+        """Run a `holdfast` command to its end, which must be a good one."""
+        code = self.start(*words).wait()
+        assert code == 0, f"holdfast {' '.join(words)} ended with {code}"
+
+    def completed(self) -> int:
+        """Return how many tasks of the newest run have landed."""
+        if not self.state.journal.exists():
+            return 0
+        reader = self.reader()
+        runs = reader.runs()
+        return (
+            sum(task.status in TASK_IS_SETTLED for task in reader.load(runs[-1].row.run).tasks) if runs else 0
+        )
+
+    def reader(self) -> SqliteReader:
+        """Open the journal for looking."""
+        return SqliteJournal.open_read_only(self.state.journal)
+
+
+def _task(goal: str, number: int) -> dict[str, object]:
+    return {
+        "id": f"t{number}",
+        "title": f"Task {number}",
+        "run": ["sh", "-c", f"echo {goal} > new-{number}.txt"],
+        "needs": [f"t{number - _CHAINS}"] if number >= _CHAINS else [],
+    }

@@ -1,0 +1,95 @@
+"""W1 and W3: no-op tasks through loop, core and journal. Started and completed are synced before they are acted on."""
+
+from __future__ import annotations
+
+from bench.clock import in_own_process, medianly, scratch
+from bench.figures import Figure
+from bench.limits import commits_per_s
+from bench.noop import Outcome
+
+_SIZES = (1_000, 10_000, 100_000)
+_QUICK_SIZES = (100, 300, 1_000)
+_REPEATS = (5, 3, 1)
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """W1: 1,000, 10,000 and 100,000 tasks in one stage."""
+    sizes = _QUICK_SIZES if quick else _SIZES
+    commits = _raw_commits(quick=quick)
+    outcomes = [run(size, 1, repeats) for size, repeats in zip(sizes, _REPEATS, strict=True)]
+    figures = [
+        figure for size, outcome in zip(sizes, outcomes, strict=True) for figure in _cost("W1", size, outcome)
+    ]
+    small, large = outcomes[0], outcomes[-1]
+    rates = [outcome.events / outcome.span.wall_s for outcome in outcomes]
+    return [
+        *figures,
+        Figure(
+            workload="W1",
+            name="events made durable",
+            value=rates[1],
+            unit="/s",
+            bound=commits,
+            note="bound: single-row commits/s, now",
+        ),
+        _growth("cost per task, largest / smallest, wall", _wall(large) / _wall(small)),
+        _growth("cost per task, largest / smallest, CPU", _cpu(large) / _cpu(small)),
+        Figure(
+            workload="W1", name="peak memory, largest", value=large.rss_mb, unit="MB", bound=400, sense="<="
+        ),
+        Figure(
+            workload="W1", name="journal per task", value=large.journal_bytes / large.completed, unit="bytes"
+        ),
+    ]
+
+
+def measure_stages(*, quick: bool) -> list[Figure]:
+    """W3: 50 stages of 20 tasks, each stage waiting for the one before."""
+    stages = 5 if quick else 50
+    return _cost("W3", stages * 20, run(stages * 20, stages, 3), f"in {stages} stages")
+
+
+def run(tasks: int, stages: int, repeats: int) -> Outcome:
+    """Measure a run of no-op tasks, each time in a process and a journal of its own."""
+    return medianly(repeats, lambda: _once(tasks, stages), by=lambda outcome: outcome.span.wall_s)
+
+
+def _once(tasks: int, stages: int) -> Outcome:
+    with scratch() as folder:
+        args = (str(folder), "--tasks", str(tasks), "--stages", str(stages))
+        outcome = in_own_process(Outcome, "bench.noop", *args)
+    assert outcome.completed == tasks
+    return outcome
+
+
+def _cost(workload: str, tasks: int, outcome: Outcome, note: str = "") -> list[Figure]:
+    return [
+        Figure(
+            workload=workload,
+            name=f"{tasks:,} no-op tasks",
+            value=1 / _wall(outcome),
+            unit="tasks/s",
+            bound=8_000 if workload == "W1" else None,
+            note=note,
+        ),
+        Figure(
+            workload=workload, name=f"{tasks:,} no-op tasks, CPU", value=_cpu(outcome) * 1e6, unit="µs/task"
+        ),
+    ]
+
+
+def _growth(name: str, ratio: float) -> Figure:
+    return Figure(workload="W1", name=name, value=ratio, unit="x", bound=1.3, sense="<=")
+
+
+def _wall(outcome: Outcome) -> float:
+    return outcome.span.wall_s / outcome.completed
+
+
+def _cpu(outcome: Outcome) -> float:
+    return outcome.span.cpu_s / outcome.completed
+
+
+def _raw_commits(*, quick: bool) -> float:
+    with scratch() as folder:
+        return commits_per_s(folder, 200 if quick else 2000)

@@ -1,0 +1,60 @@
+"""W2: as W1, with a real supervised process per task, beside the same processes started by nobody."""
+
+from __future__ import annotations
+
+from bench.clock import Span, in_own_process, scratch, timed
+from bench.figures import Figure
+from bench.limits import spawn_bare
+from bench.noop import Outcome
+
+_ROUNDS = 3
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Alternate ours and bare, so that what else the machine does burdens both."""
+    tasks = 100 if quick else 1_000
+    rounds = [(_supervised(tasks), _bare(tasks)) for _ in range(_ROUNDS)]
+    ours, bare = sorted(rounds, key=lambda pair: pair[1].wall_s / pair[0].span.wall_s)[_ROUNDS // 2]
+    supervised = ours.span.children_cpu_s / tasks
+    return [
+        Figure(
+            workload="W2",
+            name=f"{tasks:,} supervised /bin/true",
+            value=tasks / ours.span.wall_s,
+            unit="tasks/s",
+        ),
+        Figure(workload="W2", name="bare posix_spawn, same moment", value=tasks / bare.wall_s, unit="/s"),
+        Figure(
+            workload="W2",
+            name="supervised / bare, wall",
+            value=bare.wall_s / ours.span.wall_s,
+            unit="x",
+            bound=0.4,
+        ),
+        Figure(
+            workload="W2", name="bare process, CPU", value=bare.children_cpu_s / tasks * 1000, unit="ms/task"
+        ),
+        Figure(
+            workload="W2",
+            name="supervisor, CPU",
+            value=(supervised - bare.children_cpu_s / tasks) * 1000,
+            unit="ms/task",
+        ),
+        Figure(
+            workload="W2",
+            name="loop, journal and fleet, CPU",
+            value=ours.span.own_cpu_s / tasks * 1000,
+            unit="ms/task",
+        ),
+    ]
+
+
+def _supervised(tasks: int) -> Outcome:
+    with scratch() as folder:
+        return in_own_process(Outcome, "bench.noop", str(folder), "--tasks", str(tasks), "--processes")
+
+
+def _bare(tasks: int) -> Span:
+    with timed() as span:
+        spawn_bare(tasks)
+    return span

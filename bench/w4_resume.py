@@ -1,0 +1,108 @@
+"""W4: a run is killed half-way and resumed. How soon does new work start, and is anything done twice?"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.clock import ROOT, scratch
+from bench.figures import Figure
+from bench.noop import RUN
+from bench.project import Project
+from holdfast.core import events as ev
+from holdfast.journal.sqlite import SqliteJournal, SqliteReader
+from holdfast.paths import StateDir
+
+_LOOK_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class _Resumed:
+    """What the journal says about a resume."""
+
+    completed_before: int
+    first_start_s: float
+    redone: int
+    unfinished: int
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Kill a large run of no-op tasks, and a small run with real processes and git."""
+    noops, real = (400, 24) if quick else (10_000, 60)
+    with scratch() as folder:
+        figures = _figures(f"{noops:,} no-op tasks", _noop(folder, noops))
+    with scratch() as folder:
+        figures += _figures(f"{real} real tasks", _real(folder, real))
+    return figures
+
+
+def _figures(what: str, resumed: _Resumed) -> list[Figure]:
+    note = f"killed with {resumed.completed_before} done"
+    return [
+        Figure(
+            workload="W4",
+            name=f"{what}: resume to first new task",
+            value=resumed.first_start_s,
+            unit="s",
+            bound=1,
+            sense="<=",
+            note=note,
+        ),
+        Figure(
+            workload="W4",
+            name=f"{what}: completed, redone",
+            value=resumed.redone,
+            unit="tasks",
+            bound=0,
+            sense="<=",
+        ),
+        Figure(
+            workload="W4",
+            name=f"{what}: never finished",
+            value=resumed.unfinished,
+            unit="tasks",
+            bound=0,
+            sense="<=",
+        ),
+    ]
+
+
+def _noop(folder: Path, tasks: int) -> _Resumed:
+    argv = [sys.executable, "-m", "bench.noop", str(folder)]
+    killed = subprocess.run(
+        [*argv, "--tasks", str(tasks), "--kill-after", str(tasks // 2)], cwd=ROOT, check=False
+    )
+    assert killed.returncode < 0, "the run ended before it could be killed"
+    began = time.time()
+    subprocess.run(argv, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    return _judge(SqliteJournal.open_read_only(StateDir(folder).journal), RUN, tasks, began)
+
+
+def _real(folder: Path, tasks: int) -> _Resumed:
+    project = Project(folder / "repo")
+    project.write_plan("resume", tasks)
+    runner = project.start("run", str(project.plan), "--yes")
+    while project.completed() < tasks // 2:
+        assert runner.poll() is None, "the run ended before it could be killed"
+        time.sleep(_LOOK_S)
+    runner.kill()
+    runner.wait()
+    began = time.time()
+    project.call("resume", "--yes")
+    reader = project.reader()
+    return _judge(reader, reader.runs()[-1].row.run, tasks, began)
+
+
+def _judge(reader: SqliteReader, run: str, tasks: int, began: float) -> _Resumed:
+    """Read the story from the journal: what had landed when the second runner came, and what it started."""
+    recorded = list(reader.events(run))
+    takeover = [i for i, entry in enumerate(recorded) if isinstance(entry.event, ev.RunnerAttached)][-1]
+    before = {entry.event.task for entry in recorded[:takeover] if isinstance(entry.event, ev.TaskLanded)}
+    after = {entry.event.task for entry in recorded if isinstance(entry.event, ev.TaskLanded)}
+    starts = [entry for entry in recorded[takeover:] if isinstance(entry.event, ev.AttemptStarted)]
+    assert starts, "every task had been started before the kill"
+    redone = {entry.event.task for entry in starts if isinstance(entry.event, ev.AttemptStarted)} & before
+    return _Resumed(len(before), starts[0].at - began, len(redone), tasks - len(after))

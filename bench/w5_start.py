@@ -1,0 +1,39 @@
+"""W5: what a user waits for: `holdfast status`, and a run with a single small task."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from bench.clock import median_seconds, scratch
+from bench.figures import Figure
+from bench.limits import bare_python_s
+from bench.project import Project
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Measure both from a cold process to its end."""
+    times = 3 if quick else 15
+    with scratch() as folder:
+        project = Project(folder / "repo")
+        numbers = count(1)
+        run = median_seconds(3 if quick else 5, lambda: _one_task(project, next(numbers)))
+        status = median_seconds(times, lambda: project.call("status"))
+    bare = bare_python_s(times)
+    return [
+        Figure(workload="W5", name="python -c pass", value=bare * 1000, unit="ms"),
+        Figure(
+            workload="W5",
+            name="holdfast status",
+            value=status * 1000,
+            unit="ms",
+            bound=round(3 * bare * 1000 + 100),
+            sense="<=",
+            note="bound: 3 x python -c pass + 100 ms",
+        ),
+        Figure(workload="W5", name="holdfast run, one task", value=run * 1000, unit="ms"),
+    ]
+
+
+def _one_task(project: Project, number: int) -> None:
+    project.write_plan(f"cold start {number}", 1)
+    project.call("run", str(project.plan), "--yes")
