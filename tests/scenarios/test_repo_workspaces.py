@@ -12,7 +12,7 @@ import pytest
 from holdfast.errors import RepositoryError
 from holdfast.repo.checkout import workspace_changes
 from holdfast.repo.workspaces import Workspaces
-from tests.gitkit import Bench, git
+from tests.gitkit import Bench, Project, git
 
 
 def assert_pristine(bench: Bench) -> None:
@@ -223,6 +223,24 @@ def test_write_protected_directories_do_not_stop_the_next_task(tmp_path: Path) -
     (bench.slot.path / "cache" / "module").chmod(0o555)
     bench.pool.prepare("0", bench.base)
     assert_pristine(bench)
+
+
+def test_a_submodule_that_an_agent_checked_out_is_empty_again(tmp_path: Path) -> None:
+    """Git would leave its files to the next task; and a link put in its way leads to no deletion elsewhere."""
+    bench, library = Bench.create(tmp_path / "p"), Project.create(tmp_path / "lib")
+    allow = ("-c", "protocol.file.allow=always", "submodule")
+    bench.project.git(*allow, "add", "-q", str(library.path), "vendor/lib")
+    commit = bench.project.commit("submodule")
+    bench.pool.prepare("0", commit)
+    bench.agent(*allow, "update", "-q", "--init")
+    assert (bench.slot.path / "vendor" / "lib" / "a.txt").exists()
+    bench.pool.prepare("0", commit)
+    assert list((bench.slot.path / "vendor" / "lib").iterdir()) == []
+    assert bench.agent("status", "--porcelain") == ""
+    shutil.rmtree(bench.slot.path / "vendor")
+    (bench.slot.path / "vendor").symlink_to(library.path.parent)
+    bench.pool.prepare("0", commit)
+    assert (library.path / "a.txt").exists()
 
 
 def test_the_agents_stash_and_branches_survive(tmp_path: Path) -> None:

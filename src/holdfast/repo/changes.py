@@ -22,6 +22,17 @@ def changed_paths(sealed: Git, work_tree: Path, index: Path) -> tuple[str, ...]:
     return tuple(path for path in paths if path and not path.startswith(f"{STATE_DIR}/"))
 
 
+def gitlinks(sealed: Git, index: Path) -> list[str]:
+    """Return the paths at which an index has a submodule."""
+    # The mode of a submodule stands in the index as these four bytes. Most repositories have none, and looking for
+    # the bytes is far cheaper than listing every file.
+    if not index.is_file() or b"\0\0\xe0\0" not in index.read_bytes():
+        return []
+    output = sealed.run("ls-files", "-z", "--stage", env={"GIT_INDEX_FILE": str(index)})
+    entries = (line.partition("\t") for line in output.decode("utf-8", "surrogateescape").split("\0"))
+    return [path for facts, _, path in entries if facts.startswith("160000 ")]
+
+
 def _expose_shared_index(sealed_dir: Path, index_dir: Path) -> None:
     """Let git find the second half of a split index, which it looks for in its git directory."""
     for part in index_dir.glob("sharedindex.*"):

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from holdfast.core.ids import run_branch, run_refs_prefix
-from holdfast.repo.files import remove
+from holdfast.repo.files import abandoned_drafts, remove
 from holdfast.repo.git_processes import GitProcess, git_processes, is_alive
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import ADMIN_PREFIX, Workspaces
@@ -44,6 +44,7 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
         *_repair_pool(workspaces, in_use),
         *_remove_own_locks(repo, workspaces.directory.name),
         *_remove_shared(repo),
+        *_remove_drafts(repo),
     ]
 
 
@@ -108,6 +109,11 @@ def _remove_shared(repo: Repository) -> list[str]:
 def _shared_locks(repo: Repository) -> list[Path]:
     listed = (repo.common_dir / name for name in _SHARED)
     return [path for path in [*listed, *_locks(repo.common_dir / "refs")] if path.exists()]
+
+
+def _remove_drafts(repo: Repository) -> list[str]:
+    folders = (repo.sealed.git_dir, repo.common_dir / "info")
+    return [_removed(path) for folder in folders for path in abandoned_drafts(folder)]
 
 
 def _places(repo: Repository) -> list[Path]:

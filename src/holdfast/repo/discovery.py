@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.git import Git, Identity, discover
+from holdfast.repo.git import Git, discover
+from holdfast.repo.settings import Settings, read_settings
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a repository is: the directory all its worktrees share, the main checkout, and where the user stands."""
+    """Where a repository is: the directory all its worktrees share, the main checkout, where the user stands."""
 
     common_dir: Path
     checkout: Path
     git_dir: Path
+    settings: Settings
 
 
 def find(start: Path) -> Found:
@@ -29,26 +30,12 @@ def find(start: Path) -> Found:
     common, git_dir = (
         Path(line).resolve() for line in result.stdout.decode("utf-8", "surrogateescape").splitlines()
     )
-    git = Git(common)
-    _refuse_unsupported(git, start)
-    if git.try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", git_dir=git_dir).rc != 0:
+    settings = read_settings(common)
+    _refuse_unsupported(settings, start)
+    if Git(common).try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", git_dir=git_dir).rc != 0:
         hint = 'Make a first commit: `git commit --allow-empty -m "Start"`.'
         raise RepositoryError(f"The repository at {start} has no commit on its current branch.", hint)
-    return Found(common, _main_checkout(git, start, git_dir), git_dir)
-
-
-def configured_identity(common_dir: Path) -> Identity | None:
-    """Return the name and address the user commits with, or None if git has not been told."""
-    result = Git(common_dir).try_run("config", "--get-regexp", "-z", r"^user\.(name|email)$")
-    entries = (
-        entry.split("\n", 1)
-        for entry in result.stdout.decode("utf-8", "replace").split("\0")
-        if "\n" in entry
-    )
-    known = dict(entries)
-    if not known.get("user.name") or not known.get("user.email"):
-        return None
-    return Identity(known["user.name"], known["user.email"])
+    return Found(common, _main_checkout(common, start, git_dir), git_dir, settings)
 
 
 def _not_found(start: Path, stderr: str) -> RepositoryError:
@@ -70,24 +57,22 @@ def _bare(start: Path) -> RepositoryError:
     return RepositoryError(f"The repository at {start} is bare: it has no checkout.", hint)
 
 
-def _refuse_unsupported(git: Git, start: Path) -> None:
-    settings = git.try_run("config", "--local", "--get-regexp", r"^(core\.bare|extensions\.refstorage)$")
-    text = settings.stdout.decode().lower()
-    if re.search(r"core\.bare true", text):
+def _refuse_unsupported(settings: Settings, start: Path) -> None:
+    if settings.is_true("core.bare"):
         raise _bare(start)
-    if "reftable" in text:
+    if settings.in_force.get("extensions.refstorage", "files").lower() != "files":
         hint = "`git refs migrate --ref-format=files` turns it into the usual format."
         raise RepositoryError(
             "The repository keeps its refs in a reftable, which Holdfast cannot use yet.", hint
         )
 
 
-def _main_checkout(git: Git, start: Path, git_dir: Path) -> Path:
-    if git_dir == git.git_dir:
+def _main_checkout(common_dir: Path, start: Path, git_dir: Path) -> Path:
+    if git_dir == common_dir:
         top = discover(start, "--show-toplevel")
         if top.rc == 0:
             return Path(top.stdout.decode("utf-8", "surrogateescape").rstrip("\n")).resolve()
-    if git.git_dir.name == ".git":
-        return git.git_dir.parent
+    if common_dir.name == ".git":
+        return common_dir.parent
     hint = "Run Holdfast in the main checkout of the repository."
     raise RepositoryError(f"From {start} the main checkout of the repository cannot be found.", hint)

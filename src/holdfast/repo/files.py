@@ -9,12 +9,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+_DRAFT = ".holdfast-"
+
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file as a whole. Leaves it alone when it already holds `content`."""
     if not path.is_symlink() and path.is_file() and path.read_bytes() == content:
         return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".holdfast-")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=draft_prefix())
     with os.fdopen(handle, "wb") as file:
         file.write(content)
         file.flush()
@@ -28,7 +30,7 @@ def copy_atomically(source: Path, target: Path) -> None:
 
     The time stamps matter for an index: git compares them with those of files to know which ones it must re-read.
     """
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".holdfast-")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=draft_prefix())
     os.close(handle)
     shutil.copy2(source, name)
     Path(name).replace(target)
@@ -40,10 +42,21 @@ def link_atomically(link: Path, target: Path) -> None:
         return
     if is_plain_directory(link):
         remove(link)
-    folder = Path(tempfile.mkdtemp(dir=link.parent, prefix=".holdfast-"))
+    folder = Path(tempfile.mkdtemp(dir=link.parent, prefix=draft_prefix()))
     (folder / link.name).symlink_to(target)
     (folder / link.name).replace(link)
     folder.rmdir()
+
+
+def draft_prefix() -> str:
+    """Return how the name of a file begins that this process is still writing: it tells whose it is."""
+    return f"{_DRAFT}{os.getpid()}-"
+
+
+def abandoned_drafts(folder: Path) -> list[Path]:
+    """Return the unfinished files in `folder` whose writer is dead. Nobody will ever finish them."""
+    drafts = folder.glob(f"{_DRAFT}*-*")
+    return sorted(path for path in drafts if not Path("/proc", path.name.split("-")[1]).exists())
 
 
 def is_plain_directory(path: Path) -> bool:
@@ -52,6 +65,12 @@ def is_plain_directory(path: Path) -> bool:
         return stat.S_ISDIR(path.lstat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
+
+
+def is_there(root: Path, path: Path) -> bool:
+    """Tell whether something exists at this very path below `root`, not behind a link in place of a directory."""
+    folders = path.parents[: len(path.parts) - len(root.parts) - 1]
+    return os.path.lexists(path) and not any(folder.is_symlink() for folder in folders)
 
 
 def remove(path: Path) -> None:

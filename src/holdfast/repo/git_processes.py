@@ -42,10 +42,8 @@ def _concerns(process: GitProcess, roots: list[str]) -> bool:
         return False
     folder = _PROC / str(process.pid)
     try:
-        held = [str(link.readlink()) for link in [folder / "cwd", *(folder / "fd").iterdir()]]
-        environment = (folder / "environ").read_bytes().decode("utf-8", "replace").split("\0")
-    except FileNotFoundError:
-        return False
+        held = [_target(link) for link in [folder / "cwd", *_entries(folder / "fd")]]
+        environment = _read(folder / "environ").split("\0")
     except PermissionError:
         return True
     named = [
@@ -59,15 +57,32 @@ def _inside(path: str, root: str) -> bool:
 
 
 def _name(pid: int) -> str:
+    return _read(_PROC / str(pid) / "comm").strip()
+
+
+def _command(pid: int) -> tuple[str, ...]:
+    return tuple(_read(_PROC / str(pid) / "cmdline").split("\0")[:-1])
+
+
+# A process can end, or close a file, between any two looks: what is gone says nothing.
+
+
+def _read(path: Path) -> str:
     try:
-        return (_PROC / str(pid) / "comm").read_text().strip()
+        return path.read_bytes().decode("utf-8", "replace")
     except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
-def _command(pid: int) -> tuple[str, ...]:
+def _target(link: Path) -> str:
     try:
-        raw = (_PROC / str(pid) / "cmdline").read_bytes()
+        return str(link.readlink())
     except (FileNotFoundError, ProcessLookupError):
-        return ()
-    return tuple(raw.decode("utf-8", "replace").split("\0")[:-1])
+        return ""
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return []

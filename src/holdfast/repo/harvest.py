@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.repo.changes import changed_paths
-from holdfast.repo.files import copy_atomically, is_plain_directory, remove
+from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, remove
 from holdfast.repo.git import GitError
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspace
@@ -108,19 +108,13 @@ def _sort_out(root: Path, paths: list[str]) -> _Sorted:
             found.nested.append(path.rstrip("/"))
         elif is_plain_directory(full) and os.path.lexists(full / ".git"):
             found.problems.append(f"{path} is a submodule on another commit; that change was left out.")
-        elif is_plain_directory(full) or not _is_there(root, full):
+        elif is_plain_directory(full) or not is_there(root, full):
             found.gone.append(path)
         elif problem := _unfit(full):
             found.problems.append(f"{path} {problem}")
         else:
             found.present.append(path)
     return found
-
-
-def _is_there(root: Path, path: Path) -> bool:
-    """Tell whether a file exists at this very path, not behind a link that took the place of a directory."""
-    folders = path.parents[: len(path.parts) - len(root.parts) - 1]
-    return os.path.lexists(path) and not any(folder.is_symlink() for folder in folders)
 
 
 def _unfit(path: Path) -> str:

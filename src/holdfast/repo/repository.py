@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir
 from holdfast.repo.changes import changed_paths
-from holdfast.repo.discovery import Found, configured_identity, find
+from holdfast.repo.discovery import Found, find
 from holdfast.repo.files import write_atomically
 from holdfast.repo.git import Git, require_git
 from holdfast.repo.sealed import PRIVATE_DIR, seal, unaccepted_filters
@@ -28,12 +28,13 @@ class Repository:
     """
 
     def __init__(self, found: Found) -> None:
-        identity = configured_identity(found.common_dir)
+        identity = found.settings.identity()
+        self.settings = found.settings
         self.common_dir = found.common_dir
         self.checkout = found.checkout
         self.here = found.git_dir
         self.git = Git(found.common_dir, identity)
-        self.sealed = Git(seal(found.common_dir), identity)
+        self.sealed = Git(seal(found.common_dir, found.settings), identity)
         self.state = StateDir.of_checkout(found.checkout)
 
     @classmethod
@@ -145,12 +146,12 @@ def _notices(repo: Repository) -> Iterator[str]:
         yield "The clone is shallow: merges may lack the history they need; `git fetch --unshallow` completes it."
     if (repo.checkout / ".gitmodules").exists():
         yield "Submodules are not checked out in the agents' workspaces."
-    if repo.git.try_run("config", "--type=bool", "--get", "core.sparseCheckout").stdout == b"true\n":
+    if repo.settings.is_true("core.sparsecheckout"):
         yield "The checkout is sparse; the agents' workspaces hold every file."
     if count := len(_uncommitted(repo)):
         noun = "change" if count == 1 else "changes"
         yield f"The checkout has {count} uncommitted {noun}, not part of the run."
-    for key in unaccepted_filters(repo.common_dir):
+    for key in unaccepted_filters(repo.common_dir, repo.settings):
         folder = repo.common_dir / PRIVATE_DIR
         yield f"{key} is newer than Holdfast's use of this repository and is not run; delete {folder} to accept it."
 

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from holdfast.repo.files import link_atomically, write_atomically
-from holdfast.repo.git import Git
+from holdfast.repo.settings import Settings
 
 PRIVATE_DIR = "holdfast-private"
 _FILTER = re.compile(r"filter\..+\.(clean|smudge|process|required)")
@@ -34,37 +34,27 @@ def private_dir(common_dir: Path) -> Path:
     return common_dir / PRIVATE_DIR
 
 
-def seal(common_dir: Path) -> Path:
+def seal(common_dir: Path, settings: Settings) -> Path:
     """Make the sealed git directory, or bring an existing one up to date; return its path."""
     root = private_dir(common_dir) / "sealed"
     (root / "refs").mkdir(parents=True, exist_ok=True)
     for name in _SHARED:
         link_atomically(root / name, common_dir / name)
-    settings = _settings(common_dir)
     filters = root / "filters"
     if not filters.is_file():
-        write_atomically(filters, _render([pair for pair in settings if _FILTER.fullmatch(pair[0])]))
+        write_atomically(filters, _render(_matching(_FILTER, settings)))
     write_atomically(root / "config", _config(settings, filters))
     write_atomically(root / "HEAD", b"ref: refs/heads/none\n")
     return root
 
 
-def unaccepted_filters(common_dir: Path) -> list[str]:
+def unaccepted_filters(common_dir: Path, settings: Settings) -> list[str]:
     """Return the content filters that entered the repository's configuration after Holdfast first used it."""
     accepted = (private_dir(common_dir) / "sealed" / "filters").read_bytes()
-    now = [pair for pair in _settings(common_dir) if _FILTER.fullmatch(pair[0])]
-    return sorted({key for key, value in now if _render([(key, value)]) not in accepted})
+    return sorted({pair[0] for pair in _matching(_FILTER, settings) if _render([pair]) not in accepted})
 
 
-def _settings(common_dir: Path) -> list[tuple[str, str]]:
-    listing = Git(common_dir).run("config", "--local", "--includes", "--list", "-z")
-    pairs = (
-        entry.partition("\n") for entry in listing.decode("utf-8", "surrogateescape").split("\0") if entry
-    )
-    return [(key, value if newline else "true") for key, newline, value in pairs]
-
-
-def _config(settings: list[tuple[str, str]], filters: Path) -> bytes:
+def _config(settings: Settings, filters: Path) -> bytes:
     own = [
         ("core.repositoryformatversion", "1"),
         ("core.bare", "false"),
@@ -72,7 +62,11 @@ def _config(settings: list[tuple[str, str]], filters: Path) -> bytes:
         ("extensions.preciousobjects", "true"),
         ("include.path", str(filters)),
     ]
-    return _render([pair for pair in settings if _HARMLESS.fullmatch(pair[0])] + own)
+    return _render(_matching(_HARMLESS, settings) + own)
+
+
+def _matching(keys: re.Pattern[str], settings: Settings) -> list[tuple[str, str]]:
+    return [pair for pair in settings.local if keys.fullmatch(pair[0])]
 
 
 def _render(pairs: list[tuple[str, str]]) -> bytes:

@@ -16,7 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.files import copy_atomically, is_plain_directory, make_writable, remove, write_atomically
+from holdfast.repo.changes import gitlinks
+from holdfast.repo.files import (
+    copy_atomically,
+    is_plain_directory,
+    is_there,
+    make_writable,
+    remove,
+    write_atomically,
+)
 from holdfast.repo.git import GitError
 from holdfast.repo.repository import Repository
 from holdfast.repo.sealed import private_dir
@@ -185,6 +193,10 @@ class Workspaces:
         workspace.require_present()
         env = {"GIT_INDEX_FILE": str(workspace.index)}
         git = self._repo.sealed
+        # Git leaves alone what is inside a submodule, but an agent may have checked one out there.
+        for path in gitlinks(git, workspace.index):
+            if is_there(workspace.path, workspace.path / path):
+                remove(workspace.path / path)
         git.run("clean", "-ffdxq", work_tree=workspace.path, env=env)
         git.run("read-tree", "--reset", "-u", commit, work_tree=workspace.path, env=env)
 
