@@ -108,6 +108,15 @@ def test_a_stale_lock_is_an_error_with_the_way_out(tmp_path: Path) -> None:
     assert "doctor --fix" in refused.value.hint
 
 
+def test_a_branch_named_like_the_folder_of_ours_is_explained(tmp_path: Path) -> None:
+    """Git cannot have `holdfast` and `holdfast/…` side by side."""
+    project = Project.create(tmp_path / "p")
+    project.git("branch", "holdfast")
+    with pytest.raises(GitError) as refused:
+        move_branch(project.open(), BRANCH, project.head(), NONE)
+    assert "git branch -m" in refused.value.hint
+
+
 def test_landings_are_read_back_oldest_first(tmp_path: Path) -> None:
     """State can be rebuilt from the branch alone."""
     project = Project.create(tmp_path / "p")

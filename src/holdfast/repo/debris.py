@@ -119,7 +119,9 @@ def _remove_drafts(repo: Repository) -> list[str]:
 def _places(repo: Repository) -> list[Path]:
     """Return every directory in which a git process would work on this repository."""
     records = (repo.common_dir / "worktrees").glob("*/gitdir")
-    return [repo.checkout, *(Path(record.read_text().strip() or "/nowhere").parent for record in records)]
+    # Newer versions of git may write the path relative to the record.
+    links = ((record.parent / record.read_text().strip()).resolve() for record in records)
+    return [repo.checkout, *(link.parent for link in links)]
 
 
 def _locks(folder: Path) -> list[Path]:

@@ -69,6 +69,10 @@ _HINTS = (
         r"bad object|missing blob|missing tree|corrupt|unable to read",
         "Run `git fsck` to see what the repository lacks.",
     ),
+    (
+        r"'refs/\S+' exists; cannot create",
+        "A branch has the name that git needs for a folder of branches; rename it with `git branch -m`.",
+    ),
     (r"unrelated histories", "The two commits have no common ancestor, so git cannot merge them."),
 )
 
