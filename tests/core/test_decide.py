@@ -100,6 +100,16 @@ def test_only_the_tasks_asked_for_are_started() -> None:
     assert state.row.status is RunStatus.PAUSED
 
 
+def test_only_mends_the_tasks_asked_for() -> None:
+    """A task that failed and was not asked for stays as it is."""
+    state = begin(plan(_tasks(2)))
+    settle(state)
+    state.apply(failed("t000", 1))
+    state.apply(failed("t001", 1))
+    state.restrict(frozenset({"t001"}))
+    assert settle(state) == ["t001"]
+
+
 def test_only_keeps_the_order_of_the_plan() -> None:
     """Also when they became ready in another order."""
     state = begin(plan((task("z"), task("b", "z"), task("a"))))
@@ -237,6 +247,17 @@ def test_a_task_that_takes_the_machine_down_every_time_is_given_up() -> None:
     assert state.tasks["a"].status is TaskStatus.ABANDONED
 
 
+def test_a_task_that_was_not_asked_for_is_not_given_up() -> None:
+    """`--only` leaves also a worn-out task for another time."""
+    state = begin(plan(_tasks(2), limits=Limits(attempts=1)))
+    for number in (1, 2, 3):
+        state.apply(start("t000", number))
+        state.apply(ev.AttemptLost(task="t000", attempt=number))
+    state.restrict(frozenset({"t001"}))
+    assert settle(state) == ["t001"]
+    assert state.tasks["t000"].status is TaskStatus.PENDING
+
+
 # -- stages and rest -----------------------------------------------------------------------------------------
 
 
@@ -266,6 +287,16 @@ def test_a_paused_run_starts_nothing_and_lands_what_is_under_way() -> None:
     assert settle(state) == []
     assert state.tasks["t000"].status is TaskStatus.MERGING
     state.apply(ev.TaskLanded(task="t000", attempt=1, commit="m", head="t000-head1"))
+    settle(state)
+    assert state.row.status is RunStatus.PAUSED
+
+
+def test_a_paused_run_does_not_wait_for_a_retry() -> None:
+    """It rests at once; the retry is due when the run is resumed."""
+    state = begin(plan((task("a"),)))
+    settle(state)
+    state.apply(failed("a", 1, ev.FailureKind.ENVIRONMENT))
+    state.apply(ev.PauseRequested())
     settle(state)
     assert state.row.status is RunStatus.PAUSED
 
