@@ -72,7 +72,6 @@ class RunLoop:
             while self._shop.state.row.status is RunStatus.RUNNING:
                 self._turn()
                 await self._wait()
-            await self._settle()
         return self._shop.state.row.status
 
     def _attach(self) -> ev.AnyEvent:
@@ -157,9 +156,10 @@ class RunLoop:
     async def _see_through(self, command: Command, effect: Effect) -> None:
         """Run an effect and deliver what came of it. An error nobody foresaw ends the runner, not the agents."""
         try:
-            self._deliver(await guarded(effect, put_back(command)))
+            events = await guarded(effect, put_back(command))
             if isinstance(command, StartAttempt):
-                self._deliver(await self._watchman.look_round(command.task))
+                events += await self._watchman.look_round(command.task)
+            self._deliver(events)
         except Exception as error:  # noqa: BLE001 - handed to the loop, which raises it
             self._failure = error
             self._woken.set()
@@ -185,13 +185,6 @@ class RunLoop:
             except TimeoutError:
                 return
         self._woken.clear()
-        if self._failure is not None:
-            raise self._failure
-
-    async def _settle(self) -> None:
-        """Let the last effects finish looking round, and write down what they noticed."""
-        await asyncio.gather(*self._effects)
-        self._turn()
         if self._failure is not None:
             raise self._failure
 
