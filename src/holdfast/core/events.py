@@ -63,6 +63,13 @@ class RunnerAttached(Event, frozen=True, tag=True):
     boot_id: str
 
 
+class AgentsAdopted(Event, frozen=True, tag=True):
+    """A new runner found agents of the one before it: still working, or finished while nobody watched."""
+
+    working: tuple[str, ...] = ()
+    finished: tuple[str, ...] = ()
+
+
 class StageOpening(Event, frozen=True, tag=True):
     """Intent: the entry gate of a stage is being checked."""
 
@@ -315,7 +322,7 @@ class RunAbandoned(Event, frozen=True, tag=True):
 
 
 AnyEvent = (
-    RunStarted | RunnerAttached
+    RunStarted | RunnerAttached | AgentsAdopted
     | StageOpening | StageOpened | StageClosing | StageClosed | StageGateFailed | StageGateReset
     | AttemptStarted | AttemptDone | AttemptFailed | AttemptLost
     | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted

@@ -189,6 +189,10 @@ def _runner_attached(row: RunRow, event: ev.RunnerAttached) -> None:
     _set_run(row, RunStatus.RUNNING)
 
 
+def _agents_adopted(row: RunRow, event: ev.AgentsAdopted) -> None:
+    row.adopted += len(event.working) + len(event.finished)
+
+
 def _set_run(row: RunRow, status: RunStatus, reason: str = "") -> None:
     row.status = status
     row.reason = reason
@@ -239,6 +243,7 @@ _GATE = {
 
 RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
     ev.RunnerAttached: _runner_attached,
+    ev.AgentsAdopted: _agents_adopted,
     ev.StageOpening: lambda row, e: _move_stage(row, e.stage, (StageStatus.PENDING,), StageStatus.OPENING),
     ev.StageOpened: lambda row, e: _move_stage(row, e.stage, (StageStatus.OPENING,), StageStatus.RUNNING),
     ev.StageClosing: lambda row, e: _move_stage(row, e.stage, (StageStatus.RUNNING,), StageStatus.CLOSING),

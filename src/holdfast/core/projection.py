@@ -91,6 +91,7 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     stopping: bool = False
     reason: str = ""
     intrusions: int = 0
+    adopted: int = 0
     stages: dict[str, StageRow] = {}
 
 

@@ -6,6 +6,7 @@ Agents are never started here; they belong under a supervisor.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,3 +42,10 @@ def has_ended(pid: int) -> bool:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return True
+
+
+def kill(pid: int) -> None:
+    """Kill a process that we started, the hard way, and wait until it is gone. Killing it again does nothing."""
+    if not has_ended(pid):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -30,7 +30,22 @@ async def take_over(shop: Workshop) -> list[ev.AnyEvent]:
     await asyncio.to_thread(clear_debris, shop.repo, shop.workspaces, in_use)
     saved = await asyncio.to_thread(_save_lost_work, shop, running, sightings)
     facts = await asyncio.to_thread(_gather, shop, sightings)
-    return [*saved, *_reconciled(shop, saved, facts)]
+    _apply(shop, saved)
+    concluded = [*reconcile(shop.state, facts), *_adopted(sightings)]
+    _apply(shop, concluded)
+    return saved + concluded
+
+
+def _apply(shop: Workshop, events: list[ev.AnyEvent]) -> None:
+    for event in events:
+        shop.state.apply(event)
+
+
+def _adopted(sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+    """Say which agents of the runner before us are carried on with."""
+    working = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ALIVE)
+    finished = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ENDED)
+    return [ev.AgentsAdopted(working=working, finished=finished)] if working or finished else []
 
 
 def _save_lost_work(
@@ -61,12 +76,3 @@ def _gather(shop: Workshop, sightings: dict[str, Sighting]) -> Facts:
         )
     heads = [task.head for task in shop.state.active.values() if task.head]
     return Facts(branch=branch, sightings=sightings, missing_commits=shop.repo.missing(heads))
-
-
-def _reconciled(shop: Workshop, saved: list[ev.AnyEvent], facts: Facts) -> list[ev.AnyEvent]:
-    for event in saved:
-        shop.state.apply(event)
-    events = reconcile(shop.state, facts)
-    for event in events:
-        shop.state.apply(event)
-    return events

@@ -37,6 +37,7 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     run: RunView
     metrics: MetricsView
     runners: int
+    adopted: int
     landed: int | None
     lost: int | None
     repeated: int | None
@@ -58,6 +59,7 @@ def recap_view(
         run=status.run,
         metrics=status.metrics,
         runners=sum(isinstance(record.event, ev.RunnerAttached) for record in recorded),
+        adopted=state.row.adopted,
         landed=len(landings) if proved else None,
         lost=sum(name not in landings for name in completed) if proved else None,
         repeated=sum(times - 1 for times in landings.values()) if proved else None,
@@ -100,8 +102,8 @@ def _summary(view: Recap) -> Iterator[str]:
         f"agents worked {duration(view.worked_s)}"
     )
     yield (
-        f"  {count(view.runners, 'runner')}, {count(metrics.attempts, 'attempt')}, {count(metrics.commits, 'commit')}, "
-        f"{metrics.redone} redone"
+        f"  {count(view.runners, 'runner')}, {count(view.adopted, 'agent')} re-attached or collected, "
+        f"{count(metrics.attempts, 'attempt')}, {count(metrics.commits, 'commit')}, {metrics.redone} redone"
     )
     if view.failures:
         yield "  failures: " + ", ".join(f"{times} {kind}" for kind, times in view.failures.items())

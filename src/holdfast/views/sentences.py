@@ -10,6 +10,7 @@ from holdfast.views.text import one_line
 _WORDS: dict[type[ev.Event], str] = {
     ev.RunStarted: "run {run} begins at {base:.12}",
     ev.RunnerAttached: "runner attached (pid {pid} on {host})",
+    ev.AgentsAdopted: "",
     ev.StageOpening: "",
     ev.StageOpened: "stage {stage} opened",
     ev.StageClosing: "",
@@ -49,8 +50,18 @@ _WORDS: dict[type[ev.Event], str] = {
 
 def sentence(event: ev.AnyEvent) -> str:
     """Return an event in words, as one line; empty if it is not worth telling."""
+    if isinstance(event, ev.AgentsAdopted):
+        return _adopted(event)
     fields = {
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
     return one_line(_WORDS[type(event)].format_map(fields), width=200)
+
+
+def _adopted(event: ev.AgentsAdopted) -> str:
+    parts = [
+        f"re-attached to {', '.join(event.working)}" if event.working else "",
+        f"collecting {', '.join(event.finished)}, finished meanwhile" if event.finished else "",
+    ]
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,104 @@
+"""`holdfast demo`: the real program on a small real repository, with scripted agents; with --crash, killed half-way."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from holdfast.cli.main import main
+from holdfast.core.projection import TaskRow
+from holdfast.core.status import TaskStatus
+from holdfast.demo.project import PLAN_FILE, write_project
+from holdfast.errors import ExitCode, HoldfastError
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.paths import StateDir
+from holdfast.process.background import has_ended, kill, start_in_background
+from holdfast.repo.creation import create_repository
+
+_POLL_S = 0.05
+_DEADLINE_S = 60.0
+_LANDED_BEFORE_THE_KILL = 3
+_LONG_TASK = "tags"
+
+
+def demo(args: argparse.Namespace) -> int:
+    """Show a run in a new repository, and remove it afterwards unless it is to be kept."""
+    folder = _folder(args.keep)
+    home = Path.cwd()
+    try:
+        write_project(folder)
+        create_repository(folder, "A tiny note keeper")
+        os.chdir(folder)
+        _say(f"A small repository in {folder}: 8 tasks in 3 stages, scripted agents, no key, no network.")
+        code = _run_and_kill(folder) if args.crash else main(["run", PLAN_FILE, "--yes"])
+        _say("What git and the journal say about it:")
+        return main(["recap"]) or code
+    finally:
+        os.chdir(home)
+        if args.keep is None:
+            shutil.rmtree(folder)
+
+
+def _folder(keep: str | None) -> Path:
+    if keep is None:
+        return Path(tempfile.mkdtemp(prefix="holdfast-demo-"))
+    folder = Path(keep).absolute()
+    if folder.exists() and any(folder.iterdir()):
+        raise HoldfastError(f"{folder} is not empty", "Name a new folder: `holdfast demo --keep DIR`.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _run_and_kill(folder: Path) -> int:
+    """Run in a second process, kill that in the middle, show that its agents live, and resume."""
+    output = StateDir.of_checkout(folder).root / "demo.log"
+    pid = start_in_background(["run", PLAN_FILE, "--yes"], output)
+    shown = _follow_until_busy(folder, pid, output)
+    if has_ended(pid):
+        _say("The run ended before it could be killed; see above.")
+        return ExitCode.TASKS_FAILED
+    kill(pid)
+    shown = _show(output, shown)
+    working = [task.id for task in _tasks(folder) if task.status is TaskStatus.RUNNING]
+    _say(f"kill -9 {pid}: the runner is dead. Still working, with nobody watching: {', '.join(working)}.")
+    _say("holdfast resume")
+    return main(["resume", "--yes"])
+
+
+def _follow_until_busy(folder: Path, pid: int, output: Path) -> int:
+    """Print what the runner prints until some tasks landed and the long one is under way."""
+    shown = 0
+    deadline = time.monotonic() + _DEADLINE_S
+    while time.monotonic() < deadline and not has_ended(pid):
+        shown = _show(output, shown)
+        tasks = {task.id: task.status for task in _tasks(folder)}
+        landed = list(tasks.values()).count(TaskStatus.COMPLETED)
+        if landed >= _LANDED_BEFORE_THE_KILL and tasks.get(_LONG_TASK) is TaskStatus.RUNNING:
+            break
+        time.sleep(_POLL_S)
+    return shown
+
+
+def _show(output: Path, shown: int) -> int:
+    """Print the whole lines that are new in the runner's output and return how much has been shown."""
+    data = output.read_bytes() if output.exists() else b""
+    end = data.rfind(b"\n") + 1
+    print(data[shown:end].decode(errors="replace"), end="", flush=True)
+    return max(shown, end)
+
+
+def _tasks(folder: Path) -> list[TaskRow]:
+    journal = StateDir.of_checkout(folder).journal
+    if not journal.exists():
+        return []
+    runs = SqliteJournal.open_read_only(journal)
+    listing = runs.runs()
+    return list(runs.load(listing[-1].row.run).tasks) if listing else []
+
+
+def _say(text: str) -> None:
+    print(f"\n== {text}", flush=True)
