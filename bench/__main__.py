@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from bench import limits, w1_journal, w2_processes, w4_resume, w5_start, w6_landing
-from bench.clock import ROOT
+from bench.clock import RESULTS
 from bench.figures import Figure, Machine, Report, table
 
 _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
@@ -74,8 +74,8 @@ def _heading(report: Report) -> str:
 
 def _write(report: Report) -> Path:
     stamp = report.taken_at.replace(":", "").replace("+0000", "Z")
-    path = ROOT / "bench" / "results" / f"{stamp}.json"
-    path.parent.mkdir(exist_ok=True)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{stamp}.json"
     path.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
     return path
 

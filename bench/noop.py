@@ -71,7 +71,6 @@ class NoopLoop(RunLoop):
         while self._shop.state.row.status is RunStatus.RUNNING:
             self._turn()
             await self._wait()
-        await self._settle()
         return self._shop.state.row.status
 
     def _act(self, command: Command) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench.clock import environment
 from bench.w6_landing import generate
 from holdfast.core.status import TASK_IS_SETTLED
 from holdfast.journal.sqlite import SqliteJournal, SqliteReader
@@ -39,7 +40,7 @@ class Project:
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start a `holdfast` command in the repository."""
         argv = [sys.executable, "-m", "holdfast", *words]
-        return subprocess.Popen(argv, cwd=self.checkout, stdout=subprocess.DEVNULL)
+        return subprocess.Popen(argv, cwd=self.checkout, stdout=subprocess.DEVNULL, env=environment())
 
     def call(self, *words: str) -> None:
         """Run a `holdfast` command to its end, which must be a good one."""

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.clock import ROOT, scratch
+from bench.clock import ROOT, environment, scratch
 from bench.figures import Figure
 from bench.noop import RUN
 from bench.project import Project
@@ -73,16 +73,20 @@ def _figures(what: str, resumed: _Resumed) -> list[Figure]:
 def _noop(folder: Path, tasks: int) -> _Resumed:
     argv = [sys.executable, "-m", "bench.noop", str(folder)]
     killed = subprocess.run(
-        [*argv, "--tasks", str(tasks), "--kill-after", str(tasks // 2)], cwd=ROOT, check=False
+        [*argv, "--tasks", str(tasks), "--kill-after", str(tasks // 2)],
+        cwd=ROOT,
+        env=environment(),
+        check=False,
     )
     assert killed.returncode < 0, "the run ended before it could be killed"
     began = time.time()
-    subprocess.run(argv, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(argv, cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL)
     return _judge(SqliteJournal.open_read_only(StateDir(folder).journal), RUN, tasks, began)
 
 
 def _real(folder: Path, tasks: int) -> _Resumed:
     project = Project(folder / "repo")
+    project.call("list")  # compiles what the commands need
     project.write_plan("resume", tasks)
     runner = project.start("run", str(project.plan), "--yes")
     while project.completed() < tasks // 2:
