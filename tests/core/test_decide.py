@@ -110,6 +110,14 @@ def test_only_mends_the_tasks_asked_for() -> None:
     assert settle(state) == ["t001"]
 
 
+def test_only_does_not_start_what_becomes_ready_later() -> None:
+    """A task that waited for one of those asked for goes on waiting."""
+    state = begin(plan((task("a"), task("b", "a"), task("c", "a"))))
+    state.restrict(frozenset({"a", "c"}))
+    walk(state, "a", "completed")
+    assert settle(state) == ["c"]
+
+
 def test_only_keeps_the_order_of_the_plan() -> None:
     """Also when they became ready in another order."""
     state = begin(plan((task("z"), task("b", "z"), task("a"))))
