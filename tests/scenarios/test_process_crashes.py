@@ -19,6 +19,7 @@ from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import LaunchSpec
 from holdfast.paths import StateDir
 from holdfast.process.nursery import Nursery
+from holdfast.process.supervisor import is_abandoned
 from tests.fleetkit import RUN, Stand, alive, ended
 
 RUNNER = """
@@ -163,3 +164,13 @@ def test_sigint_to_the_terminal_reaches_neither_nursery_nor_agent(stand: Stand) 
     assert len({os.getsid(0), os.getsid(agent), os.getsid(supervisor)}) == 3
     os.kill(supervisor, signal.SIGINT)
     assert stand.fleet.inspect(spec.key).presence is Presence.ALIVE
+
+
+def test_an_order_whose_sender_died_is_told_from_one_that_is_awaited() -> None:
+    """A runner that only finished writing still waits; one whose end is closed is gone, and nothing may start."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.shutdown(socket.SHUT_WR)
+        awaited = is_abandoned(theirs.fileno())
+        ours.close()
+        assert (awaited, is_abandoned(theirs.fileno())) == (False, True)

@@ -89,7 +89,7 @@ def test_a_head_moved_elsewhere_is_archived_and_the_files_are_taken(tmp_path: Pa
     done = capture(bench)
     assert bench.project.git("rev-parse", f"{done.commit}^", STRAY) == f"{bench.base}\n{stray}"
     assert done.changed == ("one.txt",)
-    assert "lacks the commit it started from" in done.problems[0]
+    assert "lacks the commit it started from" in done.remarks[0]
 
 
 def test_a_broken_head_still_gives_up_the_files(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_files_of_a_nested_repository_are_taken_as_plain_files(tmp_path: Path) -
     bench.agent_writes("app/lib/util.py", "y\n")
     done = capture(bench)
     assert done.changed == ("app/lib/util.py", "app/main.py")
-    assert "app is a nested repository" in done.problems[0]
+    assert "app is a nested repository" in done.remarks[0]
     assert bench.project.git("ls-tree", "-r", done.commit).count("160000") == 0
 
 

@@ -130,6 +130,7 @@ class AttemptDone(Event, frozen=True, tag=True):
     head: str
     tree: str
     summary: str = ""
+    remarks: tuple[str, ...] = ()
     duration_s: float = 0.0
 
 

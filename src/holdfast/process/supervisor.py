@@ -65,7 +65,7 @@ def main(link: int, boot: str) -> None:
     supervision = Supervision(order)
     try:
         make_folder(order.folder)
-        answer = _take(order, boot)
+        answer = _take(order, boot, link)
     except OSError as error:
         answer = f"{order.folder}: {error.strerror}".encode()
     with suppress(BrokenPipeError):  # a runner that died meanwhile finds the launch when it comes back
@@ -85,16 +85,24 @@ def _read_order(link: int) -> Order | None:
         return None  # the sender died while it wrote
 
 
-def _take(order: Order, boot: str) -> bytes:
+def _take(order: Order, boot: str, link: int) -> bytes:
     """Make the launch ours: hold its lock until this process ends, and fill the locked file.
 
     A file that is filled already is the mark of a supervisor that died. One that is empty started nothing yet.
+    An order whose sender is gone is dropped: the next runner may be preparing the workspace at this moment.
     """
     held = lock.hold(record_file(order.folder))
-    if held is None or os.fstat(held).st_size:
+    if held is None or os.fstat(held).st_size or is_abandoned(link):
         return TAKEN
     os.write(held, to_json({"pid": os.getpid(), "boot": boot, "token": order.token}))
     return STARTED
+
+
+def is_abandoned(link: int) -> bool:
+    """Tell whether whoever sent the order has died: it keeps its end open until it is answered."""
+    asker = select.poll()
+    asker.register(link, 0)
+    return bool(asker.poll(0))
 
 
 class Supervision:

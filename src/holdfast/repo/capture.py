@@ -20,13 +20,17 @@ _GITLINK = "160000"
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What an attempt produced: `changed` and `empty` compare with the commit it started from."""
+    """What an attempt produced: `changed` and `empty` compare with the commit it started from.
+
+    `problems` name work that could not be taken; `remarks` are worth knowing, but nothing is missing.
+    """
 
     commit: str
     tree: str
     changed: tuple[str, ...]
     empty: bool
     problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def commit_work(
@@ -39,10 +43,10 @@ def commit_work(
     """
     workspace.require_present()
     head = agent_head(repo, workspace)
-    problems: list[str] = []
+    remarks: list[str] = []
     parent = head
     if head != start and not (head and repo.is_ancestor(start, head)):
-        problems.append(_archive_stray_head(repo, head, archive))
+        remarks.append(_archive_stray_head(repo, head, archive))
         parent = start
     if parent != start:
         sync_objects(repo, start, parent)
@@ -51,10 +55,12 @@ def commit_work(
     own_history = parent != start
     commit = _commit_of(repo, found.tree, parent, ref, message, may_reuse_parent=own_history)
     changed, pointers = _changes(repo, start, commit)
-    problems += [
+    problems = [
         f"{path} points to a commit of another repository; its files are not part of it." for path in pointers
     ]
-    return Captured(commit, found.tree, changed, not changed, (*problems, *found.problems))
+    return Captured(
+        commit, found.tree, changed, not changed, (*problems, *found.problems), (*remarks, *found.remarks)
+    )
 
 
 def snapshot(repo: Repository, workspace: Workspace, ref: str, message: str) -> str:

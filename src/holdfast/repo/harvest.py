@@ -25,10 +25,11 @@ _NESTING_MAX = 4
 
 @dataclass(frozen=True, slots=True)
 class Harvest:
-    """A tree of all the files, and a sentence for each that is not in it as it was."""
+    """A tree of all the files, a sentence for each that could not be taken, and what else is worth knowing."""
 
     tree: str
     problems: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +81,25 @@ def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth
         if paths:
             listing = b"".join(os.fsencode(path) + b"\0" for path in paths)
             repo.sealed.run("update-index", *options, "-z", "--stdin", stdin=listing, work_tree=root, env=env)
-    problems = list(found.problems)
-    for path in found.nested:
-        problems += _absorb(repo, root, path, index, depth)
+    absorbed = [_absorb(repo, root, path, index, depth) for path in found.nested]
     tree = repo.sealed.run("write-tree", env=env).decode().strip()
-    return Harvest(tree, tuple(problems))
+    problems = (problem for inner in absorbed for problem in inner.problems)
+    remarks = (remark for inner in absorbed for remark in inner.remarks)
+    return Harvest(tree, (*found.problems, *problems), tuple(remarks))
 
 
-def _absorb(repo: Repository, root: Path, path: str, index: Path, depth: int) -> list[str]:
+def _absorb(repo: Repository, root: Path, path: str, index: Path, depth: int) -> Harvest:
     """Add the files of a nested repository to the index as plain files."""
     if depth == _NESTING_MAX:
-        return [f"{path} is a repository nested too deeply; its files were left out."]
+        return Harvest("", (f"{path} is a repository nested too deeply; its files were left out.",))
     inner = index.with_name(f"{index.name}-{depth}")
     remove(inner)
     found = _add_all(repo, root / path, inner, [], depth + 1)
     env = {"GIT_INDEX_FILE": str(index)}
     repo.sealed.run("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", path, work_tree=root, env=env)
     repo.sealed.run("read-tree", f"--prefix={path}/", found.tree, work_tree=root, env=env)
-    return [f"{path} is a nested repository; its files were taken, its history was not.", *found.problems]
+    remark = f"{path} is a nested repository; its files were taken, its history was not."
+    return Harvest(found.tree, found.problems, (remark, *found.remarks))
 
 
 def _sort_out(root: Path, paths: list[str]) -> _Sorted:

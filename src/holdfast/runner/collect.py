@@ -53,6 +53,7 @@ def collect(shop: Workshop, task: TaskRow, exit_: Exit) -> list[ev.AnyEvent]:
             head=captured.commit,
             tree=captured.tree,
             summary=_last_line(output),
+            remarks=captured.remarks,
             duration_s=exit_.duration_s,
         )
     ]
