@@ -21,7 +21,7 @@ from holdfast.runner.session import Choices, carry_on
 from holdfast.views.lines import json_lines, plain_lines
 from holdfast.views.status import status_view
 from holdfast.views.status_text import next_steps
-from holdfast.views.streams import is_lively
+from holdfast.views.streams import is_lively, tell
 
 _ATTACH_S = 30.0
 _POLL_S = 0.05
@@ -94,7 +94,7 @@ def exit_code(stored: StoredRun) -> ExitCode:
 
 def say(text: str, args: argparse.Namespace) -> None:
     """Tell the user something, out of the way of JSON."""
-    print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
+    tell(text, sys.stderr if args.json else sys.stdout)
 
 
 def _audience(*, json: bool) -> AbstractContextManager[Observer]:

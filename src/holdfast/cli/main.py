@@ -37,8 +37,16 @@ def _dispatch(words: list[str]) -> int:
     module, _, name = str(args.handler).partition(":")
     handler: Callable[[object], int] = getattr(import_module(module), name)
     code = handler(args)
-    sys.stdout.flush()
+    _flush()
     return code
+
+
+def _flush() -> None:
+    """Let out what is still buffered; a reader that left early changes no exit code."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
 
 
 def _refuse_unknown_command(words: list[str]) -> None:

@@ -13,7 +13,7 @@ from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.journal.protocol import RunListing
-from holdfast.runner.session import Choices, create_run
+from holdfast.runner.session import Choices, create_run, tidy_up
 from holdfast.runner.steering import abandon
 from holdfast.views.lines import plain_lines
 
@@ -53,6 +53,7 @@ def resume(args: argparse.Namespace) -> int:
         if args.dry_run:
             return _show_forecast(place, name)
         if status is RunStatus.COMPLETED and not args.land:
+            tidy_up(place.repo, name)
             say(f"Run {name} is completed; there is nothing to resume.", args)
             return 0
         _refuse_if_held(place, listing)

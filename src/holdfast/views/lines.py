@@ -9,7 +9,7 @@ from typing import Self, TextIO
 from holdfast.core.events import AnyEvent, encode_event
 from holdfast.core.state import RunState
 from holdfast.views.sentences import sentence
-from holdfast.views.streams import silence
+from holdfast.views.streams import tell
 from holdfast.views.times import time_of_day
 
 
@@ -28,12 +28,9 @@ class Lines:
 
     def __call__(self, events: Sequence[AnyEvent], _state: RunState) -> None:
         """Write what happened. A reader that went away does not disturb the run."""
-        lines = [line + "\n" for event in events if (line := self._render(event))]
-        try:
-            self._out.writelines(lines)
-            self._out.flush()
-        except BrokenPipeError:
-            silence(self._out)
+        for line in map(self._render, events):
+            if line:
+                tell(line, self._out)
 
 
 def plain_lines(out: TextIO) -> Lines:

@@ -16,3 +16,12 @@ def silence(out: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, out.fileno())
     os.close(nowhere)
+
+
+def tell(text: str, out: TextIO) -> None:
+    """Write a line and make sure that it is out. A reader that went away does not disturb the teller."""
+    try:
+        out.write(text + "\n")
+        out.flush()
+    except BrokenPipeError:
+        silence(out)

@@ -1,0 +1,1 @@
+"""The commands as users type them: real processes in real repositories."""

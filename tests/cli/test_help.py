@@ -1,0 +1,47 @@
+"""Help, version and mistyped commands: what somebody meets first."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import __version__
+from holdfast.cli.arguments import COMMANDS
+from holdfast.cli.main import main
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`COMMAND --help` says what the command does, and changes nothing."""
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert COMMANDS[command][1][:30] in capsys.readouterr().out
+
+
+def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody has to guess what there is."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    assert all(f"    {command} " in said for command in COMMANDS)
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Bug reports need it."""
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"holdfast {__version__}\n"
+
+
+def test_a_mistyped_command_gets_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """A typing mistake costs one look, not a search."""
+    assert main(["stauts"]) == 2
+    assert 'did you mean "status"?' in capsys.readouterr().err
+
+
+def test_no_command_at_all_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Scripts must not take silence for success."""
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    assert "COMMAND" in capsys.readouterr().err

@@ -1,0 +1,192 @@
+"""`run` and `resume`: exit codes, consent, dry runs, unfinished runs, the background."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import msgspec
+
+from tests.cli.kit import Cli, eventually, fails, is_alive, writes
+from tests.runkit import Signal
+
+
+def test_a_completed_run_ends_with_0(tmp_path: Path) -> None:
+    """Everything landed, and the next steps are named."""
+    cli = Cli.of(tmp_path / "p", writes("a"), writes("b", needs=["a"]))
+    done = cli("run", "--yes")
+    assert done.code == 0, done.err
+    assert "b: landed as" in done.out
+    assert "holdfast land" in done.out
+
+
+def test_a_run_with_an_abandoned_task_ends_with_1(tmp_path: Path) -> None:
+    """Scripts see the difference between done and given up."""
+    cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
+    done = cli("run", "--yes")
+    assert done.code == 1
+    assert "holdfast retry a" in done.out
+
+
+def test_a_run_blocked_by_a_gate_ends_with_3(tmp_path: Path) -> None:
+    """No task failed; a person must decide."""
+    cli = Cli.of(tmp_path / "p", stages=[{"id": "s", "exit": ["false"], "tasks": [writes("a")]}])
+    done = cli("run", "--yes")
+    assert done.code == 3
+    assert "exit check of stage s failed" in done.out
+
+
+def test_without_a_terminal_a_new_plan_waits_for_consent(tmp_path: Path) -> None:
+    """Commands of a plan nobody agreed to never run; what would run is shown."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    done = cli("run")
+    assert done.code == 3
+    assert "echo a > a.txt" in done.err
+    assert cli.json("list") == []
+
+
+def test_a_plan_is_agreed_to_once(completed: Cli) -> None:
+    """The same plan runs again without a question; a changed one asks again."""
+    assert completed("run").code == 0
+    completed.plan(writes("a"), writes("b"))
+    assert completed("run").code == 3
+
+
+def test_a_dry_run_touches_no_state(tmp_path: Path) -> None:
+    """The stages and batches are shown; not even the state folder appears."""
+    cli = Cli.of(tmp_path / "p", writes("a"), writes("b"), writes("c", needs=["a"]))
+    before = sorted(path for path in cli.here.rglob("*"))
+    done = cli("run", "--dry-run")
+    assert done.code == 0
+    assert done.out.index("batch 1") < done.out.index("b:") < done.out.index("batch 2") < done.out.index("c:")
+    assert sorted(path for path in cli.here.rglob("*")) == before
+
+
+def test_the_plan_is_found_at_the_root_from_a_folder_below(tmp_path: Path) -> None:
+    """Users stand anywhere in their repository."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    assert Cli(cli.here / "src")("run", "--yes").code == 0
+
+
+def test_another_agent_takes_the_place_of_the_default(tmp_path: Path) -> None:
+    """`--agent` works for a plan without any agent of its own."""
+    agents = {"mine": {"command": ["sh", "-c", "echo done > by-mine.txt"]}}
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agents=agents)
+    assert cli("run", "--yes", "--agent", "mine").code == 0
+    assert cli.task("a")["agent"] == "mine"
+
+
+def test_json_output_is_one_event_per_line_and_a_result(tmp_path: Path) -> None:
+    """Programs follow a run without parsing sentences."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    done = cli("run", "--yes", "--json")
+    lines = [msgspec.json.decode(line) for line in done.out.splitlines()]
+    assert "TaskLanded" in [line["kind"] for line in lines]
+    assert lines[-1] == {"kind": "Result", "run": "01-try-it", "status": "completed", "exit_code": 0}
+
+
+def test_land_brings_the_result_into_the_branch(tmp_path: Path) -> None:
+    """One command from plan to merged work."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    assert cli("run", "--yes", "--land").code == 0
+    assert (cli.here / "a.txt").read_text() == "a\n"
+
+
+def test_no_colour_and_no_cursor_movement_reach_a_pipe(tmp_path: Path) -> None:
+    """Logs of CI systems stay readable."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    done = cli("run", "--yes", NO_COLOR="1")
+    assert "\x1b" not in done.out + done.err
+
+
+def test_an_unfinished_run_is_not_started_over_by_accident(blocked: Cli) -> None:
+    """Without a terminal both ways on are named, and nothing happens."""
+    done = blocked("run")
+    assert done.code == 3
+    assert "holdfast resume" in done.err
+    assert "--fresh" in done.err
+
+
+def test_yes_resumes_the_unfinished_run_and_says_so(blocked: Cli) -> None:
+    """The safe way on: nothing is thrown away."""
+    done = blocked("run", "--yes")
+    assert "Resuming 01-try-it" in done.out
+    assert len(blocked.json("list")) == 1
+
+
+def test_fresh_gives_the_old_run_up_and_keeps_its_branch(blocked: Cli) -> None:
+    """Declining to resume archives the old run; its refs stay."""
+    blocked("run", "--yes", "--fresh")
+    runs = [(run["id"], run["status"]) for run in blocked.json("list")]
+    assert runs == [("01-try-it", "abandoned"), ("02-try-it", "blocked")]
+    assert blocked.project.git("rev-parse", "--verify", "holdfast/01-try-it")
+
+
+def test_a_second_runner_is_refused_with_4_and_the_holders_pid(tmp_path: Path) -> None:
+    """Two runners never share a run, and the user learns whom to ask."""
+    at_work = Signal(tmp_path / "at-work")
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", f"{at_work.give}; sleep 60"]})
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    for command in (["run", "--yes"], ["resume"], ["discard", "--yes"]):
+        done = cli(*command)
+        assert (done.code, f"pid {runner.pid} " in done.err) == (4, True), command
+    runner.send_signal(signal.SIGINT)
+    assert runner.wait() == 130
+
+
+def test_ctrl_c_ends_with_130_and_resume_carries_on(tmp_path: Path) -> None:
+    """The agent is stopped, its work is kept, and the run says how to go on."""
+    at_work = Signal(tmp_path / "at-work")
+    script = f"if [ -f half.txt ]; then echo done > whole.txt; else echo x > half.txt; {at_work.give}; sleep 60; fi"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    runner = cli.start("run", "--yes")
+    agent = int(at_work.wait())
+    runner.send_signal(signal.SIGINT)
+    assert runner.wait() == 130
+    assert not is_alive(agent)
+    assert cli.run_status() == "stopped"
+    assert cli("resume").code == 0
+
+
+def test_a_killed_runner_shows_as_interrupted_and_resume_reattaches(tmp_path: Path) -> None:
+    """After `kill -9` the agent works on, and nothing is done twice."""
+    at_work, go_on = Signal(tmp_path / "at-work"), Signal(tmp_path / "go-on")
+    script = f"{at_work.give}; {go_on.take}; echo done > a.txt"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert cli.run_status() == "interrupted"
+    assert "re-attach" in cli("resume", "--dry-run").out
+    go_on.release()
+    assert cli("resume").code == 0
+    assert cli.task("a")["attempts"] == 1
+
+
+def test_a_detached_run_outlives_its_command(tmp_path: Path) -> None:
+    """`run --detach` returns when the runner has attached; the run goes on by itself."""
+    go_on = Signal(tmp_path / "go-on")
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", f"{go_on.take}; echo x > a.txt"]})
+    done = cli("run", "--yes", "--detach")
+    assert done.code == 0, done.err
+    assert cli.run_status() == "running"
+    go_on.release()
+    eventually(lambda: cli.run_status() == "completed", "the detached run completes")
+
+
+def test_resuming_a_completed_run_is_no_error(completed: Cli) -> None:
+    """Whoever resumes after every reboot is not punished for a finished run."""
+    assert completed("resume").code == 0
+
+
+def test_only_the_chosen_tasks_are_worked_on(tmp_path: Path) -> None:
+    """`resume --only` leaves the rest of the run as it is."""
+    cli = Cli.of(tmp_path / "p", fails("a"), fails("b"), limits={"attempts": 1, "keep_going": True})
+    cli("run", "--yes")
+    cli("retry", "a")
+    cli("retry", "b")
+    cli("resume", "--only", "a")
+    assert (cli.task("a")["attempts"], cli.task("b")["attempts"]) == (2, 1)

@@ -1,0 +1,112 @@
+"""`stop`, `pause`, `retry`, `skip`: with a live runner, and after it died."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kit import Cli, eventually, fails, is_alive, writes
+from tests.runkit import Signal
+
+
+def _at_work(tmp_path: Path, *more: dict[str, object]) -> tuple[Cli, subprocess.Popen[bytes], int]:
+    """Start a run whose task `a` works until it is stopped; return the agent's pid too."""
+    at_work = Signal(tmp_path / "at-work")
+    script = f"echo half > half.txt; {at_work.give}; sleep 60"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]}, *more)
+    return cli, cli.start("run", "--yes"), int(at_work.wait())
+
+
+def test_stop_ends_the_agents_and_returns_when_the_run_rests(tmp_path: Path) -> None:
+    """When `stop` returns, nothing lives and the work is kept."""
+    cli, runner, agent = _at_work(tmp_path)
+    done = cli("stop")
+    assert (done.code, "is stopped" in done.out) == (0, True), done.err
+    assert not is_alive(agent)
+    assert runner.wait() == 130
+    assert cli.project.git("show", "refs/holdfast/01-try-it/wip/a:half.txt") == "half"
+
+
+def test_stop_after_a_crash_stops_what_is_left(tmp_path: Path) -> None:
+    """No runner lives, yet its agent does: it ends, its work is kept, and the run is stopped."""
+    cli, runner, agent = _at_work(tmp_path)
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert is_alive(agent)
+    done = cli("stop")
+    assert (done.code, "No runner carries" in done.out) == (0, True), done.err
+    assert not is_alive(agent)
+    assert cli.run_status() == "stopped"
+    assert cli.project.git("show", "refs/holdfast/01-try-it/wip/a:half.txt") == "half"
+
+
+def test_stopping_a_run_that_rests_changes_nothing(blocked: Cli) -> None:
+    """Asking twice is no error."""
+    done = blocked("stop")
+    assert (done.code, "nothing of it is running" in done.out) == (0, True)
+    assert blocked.run_status() == "blocked"
+
+
+def test_pause_lets_what_is_under_way_land_and_starts_nothing_new(tmp_path: Path) -> None:
+    """A paused run ends with 0, since it did what it was asked to."""
+    at_work, go_on = Signal(tmp_path / "at-work"), Signal(tmp_path / "go-on")
+    script = f"{at_work.give}; {go_on.take}; echo x > a.txt"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]}, writes("b", needs=["a"]))
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    assert "pauses when" in cli("pause", "--wait", "0").out
+    eventually(lambda: "pausing" in cli.json("status")["run"]["detail"], "the request is taken")
+    go_on.release()
+    assert runner.wait() == 0
+    assert (cli.task("a")["status"], cli.task("b")["status"]) == ("completed", "pending")
+    assert cli.run_status() == "paused"
+
+
+@pytest.mark.parametrize(("command", "status"), [("retry", "pending"), ("skip", "skipped")])
+def test_a_decision_about_a_task_is_recorded_without_a_runner(
+    command: str, status: str, blocked: Cli
+) -> None:
+    """The next `resume` acts on it."""
+    done = blocked(command, "b")
+    assert (done.code, "holdfast resume" in done.out) == (0, True)
+    assert blocked.task("b")["status"] == status
+
+
+def test_a_skipped_task_lets_those_that_need_it_start(tmp_path: Path) -> None:
+    """The user's word stands in for the work."""
+    cli = Cli.of(tmp_path / "p", fails("a"), writes("b", needs=["a"]), limits={"attempts": 1})
+    cli("run", "--yes")
+    cli("skip", "a")
+    assert cli("resume").code == 0
+    assert cli.task("b")["status"] == "completed"
+
+
+def test_a_live_runner_takes_a_decision_about_a_task(tmp_path: Path) -> None:
+    """`skip` reaches the runner; nobody has to stop the run for it."""
+    cli, runner, _ = _at_work(tmp_path, writes("b", needs=["a"]))
+    assert cli("skip", "b").code == 0
+    eventually(lambda: cli.task("b")["status"] == "skipped", "the runner records it")
+    cli("stop")
+    runner.wait()
+
+
+def test_what_has_landed_cannot_be_skipped(blocked: Cli) -> None:
+    """A decision that contradicts the facts is refused."""
+    assert blocked("skip", "a").code == 2
+
+
+def test_a_finished_run_takes_no_decisions(completed: Cli) -> None:
+    """What is over stays as it is."""
+    assert completed("retry", "a").code == 2
+
+
+def test_a_stop_that_comes_too_late_does_not_stop_the_next_runner(tmp_path: Path) -> None:
+    """A request nobody read is taken back."""
+    cli, runner, _ = _at_work(tmp_path)
+    cli("stop")
+    runner.wait()
+    assert not list((cli.here / ".holdfast" / "runs" / "01-try-it" / "requests").glob("*.json"))

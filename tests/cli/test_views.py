@@ -1,0 +1,65 @@
+"""The words and layouts of the views, without a run."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.views.sentences import _WORDS, sentence
+from holdfast.views.text import block, one_line, table
+from holdfast.views.times import ago, duration, timestamp
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "0.0s"),
+        (0.44, "0.4s"),
+        (1.2, "1s"),
+        (59.7, "1m 00s"),
+        (185, "3m 05s"),
+        (7800, "2h 10m"),
+        (273_600, "3d 4h"),
+    ],
+)
+def test_durations_have_their_two_largest_units(seconds: float, words: str) -> None:
+    """Short enough to read, exact enough to use."""
+    assert duration(seconds) == words
+
+
+def test_a_clock_that_was_set_back_makes_nothing_negative() -> None:
+    """Times are for people; a jump of the clock must not look absurd."""
+    assert ago(1000.0, 10.0) == "just now"
+
+
+def test_times_for_programs_are_utc_with_a_z() -> None:
+    """The same everywhere, whatever the time zone."""
+    assert timestamp(0.0) == "1970-01-01T00:00:00.000Z"
+
+
+def test_every_event_has_its_words() -> None:
+    """An event that the views do not know would break a run's output."""
+    assert set(get_args(ev.AnyEvent)) == set(_WORDS)
+
+
+def test_an_event_becomes_one_safe_line() -> None:
+    """What an agent printed cannot move the cursor or add lines, nor be taken for a placeholder."""
+    event = ev.TaskAbandoned(task="a", error="x\x1b[2J\n{task} y")
+    assert sentence(event) == "a: abandoned, x�[2J {task} y"
+
+
+def test_long_lines_are_cut_and_say_so() -> None:
+    """A table stays a table."""
+    assert one_line("x" * 50, 10) == "x" * 9 + "…"
+
+
+def test_blocks_keep_lines_and_lose_control_characters() -> None:
+    """Output of tools is shown as data."""
+    assert block("a\n\x07b\n", "| ") == ["| a", "| �b"]
+
+
+def test_columns_are_aligned() -> None:
+    """Without trailing space."""
+    assert table([("A", "B"), ("long", "")], indent="") == ["A     B", "long"]
