@@ -20,7 +20,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, (handler, summary, add_arguments) in COMMANDS.items():
+    # A known command needs its own parser alone: to build all of them takes longer than many a command.
+    wanted = {words[0]: COMMANDS[words[0]]} if words and words[0] in COMMANDS else COMMANDS
+    for name, (handler, summary, add_arguments) in wanted.items():
         command = commands.add_parser(name, help=summary, description=summary)
         command.set_defaults(handler=handler)
         add_arguments(command)
