@@ -1,0 +1,136 @@
+"""The sample of the sweep that runs with every change, and the crashes that deserve a name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.core import events as ev
+from tests.crash.cycle import Arena, Blow
+from tests.crash.evidence import look, said
+from tests.crash.faults import Point, list_points, run_with_fault
+from tests.crash.scenario import CARRY_ON, HOLDFAST, ROOT, START, STATUS, environment
+from tests.crash.sweep import Sweep, sample_jobs
+
+pytestmark = pytest.mark.crash
+
+CHUNKS = 12
+CHUNK = 26
+DEADLINE_S = 60
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """Another sample for each commit; `HOLDFAST_CRASH_SEED` brings one back."""
+    chosen = os.environ.get("HOLDFAST_CRASH_SEED")
+    if chosen:
+        return int(chosen)
+    head = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    return int(head[:8] or "0", 16)
+
+
+@pytest.fixture(scope="session")
+def points(tmp_path_factory: pytest.TempPathFactory) -> list[Point]:
+    """Every point of one unbroken run."""
+    return Arena(tmp_path_factory.mktemp("listing")).points()
+
+
+@pytest.fixture
+def arena(tmp_path: Path) -> Iterator[Arena]:
+    """A repository to break."""
+    made = Arena(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_nothing_is_lost_and_nothing_done_twice_wherever_it_breaks(
+    chunk: int, seed: int, points: list[Point], tmp_path: Path
+) -> None:
+    """Killed, torn, alone, out of space, during recovery: `resume` completes the run and every invariant holds."""
+    jobs = sample_jobs(points, CHUNKS * CHUNK, seed)[chunk::CHUNKS]
+    tally = Sweep(tmp_path, 1, seed + chunk, quiet=True).run(jobs)
+    assert not tally.sentences, "\n".join([f"HOLDFAST_CRASH_SEED={seed}", *tally.sentences])
+    assert tally.fired.total() >= CHUNK, tally.table()
+
+
+def at(points: list[Point], syscall: str, path: str) -> list[int]:
+    """Return where a call touches a file, at the beginning, in the middle and at the end of the run."""
+    found = [point.number for point in points if (point.syscall, point.path) == (syscall, path)]
+    return [found[0], found[len(found) // 2], found[-3]]
+
+
+def test_a_torn_write_to_the_journal_is_as_if_it_never_was(arena: Arena, points: list[Point]) -> None:
+    """Half a transaction in the log is ignored by the next runner."""
+    for number in at(points, "pwrite64", ".holdfast/journal.db-wal"):
+        outcome = arena.cycle([Blow("torn", number)])
+        assert (outcome.fired, list(outcome.sentences())) == (True, [])
+
+
+def test_a_journal_that_cannot_be_synced_stops_the_runner(arena: Arena, points: list[Point]) -> None:
+    """What could not be made durable is neither told nor acted on; `resume` carries on."""
+    for number in at(points, "fdatasync", ".holdfast/journal.db-wal"):
+        outcome = arena.cycle([Blow("eio", number)])
+        assert (outcome.fired, list(outcome.sentences())) == (True, [])
+
+
+def test_a_recovery_that_is_killed_is_recovered_from(arena: Arena, points: list[Point]) -> None:
+    """Killed half-way, and again at several points of the resume."""
+    half = points[len(points) // 2].number
+    for number in (1, 3, 10, 30):
+        outcome = arena.cycle([Blow("kill", half), Blow("kill", number), Blow("kill", number)])
+        assert (outcome.fired, list(outcome.sentences())) == (True, [])
+
+
+def test_status_changes_no_file_after_a_crash(arena: Arena, points: list[Point]) -> None:
+    """It works on a full disk because it needs none: not one file-changing call."""
+    for point in points[50::400]:
+        arena.reset()
+        assert run_with_fault(arena.program(START), Blow("kill", point.number).fault).fired
+        assert list_points(arena.program(STATUS)) == []
+
+
+WAITING_PLAN = """\
+holdfast: 1
+goal: crash sweep
+stages:
+  - id: one
+    tasks:
+      - {{id: left, run: [sh, -c, "echo $$ > {here}; read word < {gate}; echo $$ > left"]}}
+"""
+
+
+def start(repository: Path, *argv: str) -> subprocess.Popen[str]:
+    """Start a command of the program and return it."""
+    return subprocess.Popen(
+        [*HOLDFAST, *argv], cwd=repository, env=environment(), stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_a_killed_runners_agent_works_on_and_is_found_again(tmp_path: Path) -> None:
+    """X3: the same process finishes the same attempt under the next runner."""
+    here, gate = tmp_path / "here", tmp_path / "gate"
+    os.mkfifo(here)
+    os.mkfifo(gate)
+    arena = Arena(tmp_path / "arena", plan=WAITING_PLAN.format(here=here, gate=gate))
+    arena.reset()
+    with start(arena.repository, *START) as runner:
+        agent = here.read_text()
+        runner.send_signal(signal.SIGKILL)
+    with start(arena.repository, *CARRY_ON) as resumed:
+        assert resumed.stdout
+        told = resumed.stdout.readline()
+        gate.write_text("go\n")
+        told += resumed.communicate(timeout=DEADLINE_S)[0]
+    end = look(arena.repository)
+    assert (resumed.returncode, end.attempts()) == (0, {"left": 1})
+    assert not any(isinstance(event, ev.AttemptStarted) for event in said(told))
+    assert (arena.repository / ".git").exists()
+    assert agent == subprocess.check_output(
+        ["git", "-C", arena.repository, "show", f"{end.branch.tip}:left"], text=True
+    )
