@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -17,9 +18,11 @@ from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.repo.capture import snapshot
 from holdfast.repo.landing import trailers
+from holdfast.repo.workspaces import WorkspaceGoneError
 from holdfast.runner.checks import wait_or_stop
 from holdfast.runner.collect import collect
 from holdfast.runner.environment import attempt_environment
+from holdfast.runner.trouble import secured, understood
 from holdfast.runner.workshop import Workshop
 
 SNAPSHOT_INTERVAL_S = 30.0
@@ -35,17 +38,22 @@ async def carry_out(shop: Workshop, name: str) -> list[ev.AnyEvent]:
     try:
         if shop.fleet.inspect(shop.agent_key(task)).presence is Presence.UNKNOWN:
             await _launch(shop, task)
-        sighting = await _watch(shop, task)
-        if shop.stopping.is_set():
-            return [await asyncio.to_thread(_set_aside, shop, task, "stop")]
-        if sighting.exit is None:
-            await shop.fleet.sweep(shop.run, _alive_agents(shop, besides=task))
-            return [await asyncio.to_thread(_set_aside, shop, task, "crash")]
-        return await asyncio.to_thread(collect, shop, task, sighting.exit)
-    except HoldfastError as error:
-        if error.out_of_space:
+    except (HoldfastError, OSError) as error:
+        trouble = understood(error)
+        await shop.fleet.cancel(
+            shop.agent_key(task)
+        )  # its supervisor may have died after it had started the agent
+        if trouble.out_of_space:
             raise
-        return [_environment_failure(shop, task, error)]
+        return [_environment_failure(shop, task, trouble)]
+    sighting = await _watch(shop, task)
+    if shop.stopping.is_set():
+        return [await asyncio.to_thread(_set_aside, shop, task, "stop")]
+    if sighting.exit is None:
+        await shop.fleet.sweep(shop.run, _alive_agents(shop, besides=task))
+        return [await asyncio.to_thread(_set_aside, shop, task, "crash")]
+    how = partial(collect, shop, task, sighting.exit)
+    return await asyncio.to_thread(secured, shop.slot_path(task), how)
 
 
 async def _launch(shop: Workshop, task: TaskRow) -> None:
@@ -118,22 +126,35 @@ async def _watch(shop: Workshop, task: TaskRow) -> Sighting:
 def save_wip(shop: Workshop, task: TaskRow) -> str:
     """Commit what the workspace holds to the task's WIP ref; return the newest snapshot, or "" if there is none.
 
-    Repeating it without a change in the workspace makes no new commit. A workspace that cannot be read, because
-    the agent removed or broke it, leaves the snapshots taken before.
+    Repeating it without a change in the workspace makes no new commit. A workspace that cannot be read at this
+    moment, because the agent is at work in it, leaves the snapshots taken before.
     """
-    message = f"WIP {task.id}, attempt {task.attempt}\n\n{trailers(shop.run, task.id, task.attempt)}"
     try:
-        taken = snapshot(
-            shop.repo, shop.workspaces.get(str(task.slot)), ids.wip_ref(shop.run, task.id), message
-        )
-    except HoldfastError:
-        taken = ""
-    return taken or task.wip
+        return _snapshot(shop, task)
+    except (HoldfastError, OSError):
+        return task.wip
+
+
+def rescue_wip(shop: Workshop, task: TaskRow) -> str:
+    """Do as `save_wip` for an attempt that is over: its workspace will be used again, so it must succeed.
+
+    Raises UncollectedError if it does not. Only a workspace that is gone leaves the snapshots taken before.
+    """
+    try:
+        return secured(shop.slot_path(task), partial(_snapshot, shop, task))
+    except WorkspaceGoneError:
+        return task.wip
+
+
+def _snapshot(shop: Workshop, task: TaskRow) -> str:
+    message = f"WIP {task.id}, attempt {task.attempt}\n\n{trailers(shop.run, task.id, task.attempt)}"
+    workspace = shop.workspaces.get(str(task.slot))
+    return snapshot(shop.repo, workspace, ids.wip_ref(shop.run, task.id), message) or task.wip
 
 
 def _set_aside(shop: Workshop, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.AnyEvent:
     """Keep the work of an attempt that will not finish."""
-    return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=save_wip(shop, task), cause=cause)
+    return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=rescue_wip(shop, task), cause=cause)
 
 
 def _environment_failure(shop: Workshop, task: TaskRow, error: HoldfastError) -> ev.AnyEvent:

@@ -16,7 +16,7 @@ from holdfast.errors import RepositoryError
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.history import branch_facts
 from holdfast.repo.landing import move_branch
-from holdfast.runner.attempt import save_wip
+from holdfast.runner.attempt import rescue_wip
 from holdfast.runner.workshop import Workshop
 
 
@@ -55,7 +55,7 @@ def _save_lost_work(
     for task in running:
         if sightings[task.id].presence is not Presence.LOST:
             continue
-        commit = save_wip(shop, task)
+        commit = rescue_wip(shop, task)
         if commit and commit != task.wip:
             saved.append(ev.WipSaved(task=task.id, attempt=task.attempt, commit=commit))
     return saved
