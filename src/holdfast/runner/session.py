@@ -18,6 +18,7 @@ from holdfast.errors import HoldfastError, JournalError
 from holdfast.fleet.local import LocalFleet
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal
+from holdfast.repo.debris import clear_debris
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.loop import Observer, RunLoop
@@ -72,6 +73,21 @@ def carry_on(repo: Repository, journal: Journal, run: str, choices: Choices, obs
         state = RunState(stored.plan, stored.row, stored.tasks)
         _restrict(state, choices)
         return asyncio.run(_run(repo, journal, lease, epoch, state, observer))
+    finally:
+        lease.release()
+
+
+def tidy_up(repo: Repository, run: str) -> None:
+    """Remove what a completed run still has on disk because its runner was killed at the very end. Usually nothing.
+
+    Raises LeaseHeldError if that runner is alive: it is just about to do so itself.
+    """
+    directory = repo.state.run(run)
+    lease = Lease.acquire(directory.lease)
+    try:
+        workspaces = Workspaces(repo, directory.workspaces)
+        clear_debris(repo, workspaces)
+        workspaces.remove_all()
     finally:
         lease.release()
 
