@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +73,7 @@ async def _supervise(shop: Workshop, key: LaunchKey, command: str, where: Path) 
     """Start one check and wait for it, or for a stop."""
     spec = LaunchSpec(
         key=key,
-        token=f"{key.run}.{key.owner}.{key.attempt}.{key.step}",
+        token=secrets.token_hex(16),
         argv=("/bin/sh", "-c", command),
         cwd=where,
         env=attempt_environment(where, key.run, key.owner, key.attempt, None),
