@@ -23,7 +23,7 @@ from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.paths import StateDir
 from holdfast.process import lock, log, procfs
 from holdfast.process.nursery import Nursery
-from holdfast.process.order import STARTED, TAKEN, Order, exit_file, log_file, record_file
+from holdfast.process.order import STARTED, TAKEN, Order, draft_file, exit_file, log_file, record_file
 
 _ORPHAN_GRACE_S = 2.0
 _ANSWER_BYTES = 4096
@@ -100,7 +100,7 @@ class LocalFleet:
     async def sweep(self, run: str, keep: frozenset[LaunchKey]) -> list[int]:
         """End whatever carries a token of this run and belongs to no launch in `keep`; return their pids.
 
-        Called twice, the second finds nothing.
+        The unfinished files of killed supervisors go too. Called twice, the second finds nothing.
         """
         doomed = [key for key in self._launches(run) if key not in keep]
         tokens = self._tokens(doomed)
@@ -110,7 +110,11 @@ class LocalFleet:
         await asyncio.gather(
             *(self.cancel(key) for key in doomed if self.inspect(key).presence is Presence.ALIVE)
         )
-        return sorted({*found, *await _end_carriers(tokens)})
+        ended = await _end_carriers(tokens)
+        for key in doomed:
+            with suppress(FileNotFoundError):
+                os.unlink(draft_file(exit_file(self._folder(key))))  # noqa: PTH108 - asked once per launch
+        return sorted({*found, *ended})
 
     def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
         """Return the output from byte `offset` on, counted from the first byte ever printed.

@@ -65,6 +65,13 @@ def check_version(db: sqlite3.Connection, path: Path, migrations: Sequence[Migra
     return version
 
 
+def remove_drafts(path: Path) -> None:
+    """Remove what `create` leaves beside `path` when it is killed. Drafts of a live process are left alone."""
+    for draft in path.parent.glob(f"{path.name}.*.new"):
+        if not Path("/proc", draft.name.split(".")[-2]).exists():
+            draft.unlink(missing_ok=True)
+
+
 def create(path: Path) -> None:
     """Put an empty journal at `path`, whole from its first instant. One that exists already is left alone."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")

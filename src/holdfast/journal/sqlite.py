@@ -111,6 +111,7 @@ class SqliteJournal(SqliteReader):
             private_folder(path.parent)
             if not path.exists():
                 schema.create(path)
+            schema.remove_drafts(path)
             schema.check_identity(path)
             return cls(path, _connect(path))
 

@@ -67,6 +67,11 @@ def log_file(folder: str) -> str:
     return f"{folder}/output.log"
 
 
+def draft_file(path: str) -> str:
+    """The file that becomes `path` once it is whole. If its writer was killed, it stays behind and means nothing."""
+    return f"{path}.tmp"
+
+
 def make_folder(folder: str) -> None:
     """Make the folder of a launch, for this user's eyes only. If it is there, nothing happens."""
     try:
@@ -100,10 +105,13 @@ def write_whole(path: str, record: dict[str, str | float]) -> None:
 
     Not synced to disk: after a power cut no process lives, and a torn file is read as absent.
     """
-    draft = f"{path}.tmp"
+    draft = draft_file(path)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.write(fd, to_json(record))
+    except OSError:
+        os.unlink(draft)  # noqa: PTH108
+        raise
     finally:
         os.close(fd)
     os.replace(draft, path)  # noqa: PTH105 - pathlib is too heavy for the supervisor

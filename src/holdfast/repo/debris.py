@@ -14,6 +14,7 @@ from holdfast.core.ids import run_branch, run_refs_prefix
 from holdfast.repo.files import abandoned_drafts, remove
 from holdfast.repo.git_processes import GitProcess, git_processes, is_alive
 from holdfast.repo.repository import Repository
+from holdfast.repo.sealed import private_dir
 from holdfast.repo.workspaces import ADMIN_PREFIX, Workspaces
 
 _ORPHAN_WAIT_S = 5.0
@@ -112,7 +113,8 @@ def _shared_locks(repo: Repository) -> list[Path]:
 
 
 def _remove_drafts(repo: Repository) -> list[str]:
-    folders = (repo.sealed.git_dir, repo.common_dir / "info")
+    indexes = private_dir(repo.common_dir) / "indexes"
+    folders = (repo.sealed.git_dir, indexes, repo.common_dir / "info")
     return [_removed(path) for folder in folders for path in abandoned_drafts(folder)]
 
 
