@@ -29,6 +29,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough; nothing is wrong.
         silence(sys.stdout)
         return ExitCode.DONE
+    except OSError as error:
+        # A disk can fail under any call. What was recorded stays; what was not is done again.
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(
+            HoldfastError(f"{where}{error.strerror or error}", "Put that right, then give the command again.")
+        )
+        return ExitCode.NEEDS_DECISION
 
 
 def _dispatch(words: list[str]) -> int:
