@@ -6,13 +6,16 @@ import pytest
 
 from holdfast.core.events import AttemptKind, FailureKind
 from holdfast.core.plan import Limits
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import Failure, TaskRow
 from holdfast.core.retry import (
     LOSSES_PER_ATTEMPT,
+    FailureClass,
+    class_of,
     decide_retry,
     delay_after,
     kind_of_next_attempt,
     losses_allowed,
+    makes_no_progress,
 )
 
 
@@ -37,7 +40,7 @@ def test_losses_are_bounded_more_generously_than_failures() -> None:
     assert decide_retry(TaskRow(id="a", lost=most), limits).give_up
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FailureKind if kind is not FailureKind.ENVIRONMENT])
+@pytest.mark.parametrize("kind", [kind for kind in FailureKind if class_of(kind) is FailureClass.CODE])
 def test_a_failure_of_the_work_is_mended_at_once(kind: FailureKind) -> None:
     """Waiting makes no wrong code right."""
     assert delay_after(kind, charged=3, base_s=1.0) == 0.0
@@ -65,3 +68,30 @@ def test_no_waiting_time_exceeds_a_minute() -> None:
 def test_the_next_agent_is_asked_for_what_is_missing(row: TaskRow, kind: AttemptKind) -> None:
     """New work, a repair of what is there, or both sides of a conflict."""
     assert kind_of_next_attempt(row) is kind
+
+
+def _failed_twice(kind: FailureKind, *trees: str, forgiven: int = 0) -> TaskRow:
+    failures = [Failure(attempt=n, kind=kind, error="it broke", tree=tree) for n, tree in enumerate(trees, 1)]
+    return TaskRow(id="a", charged=len(trees), failures=failures, forgiven=forgiven)
+
+
+def test_the_same_failure_on_the_same_tree_twice_is_no_progress() -> None:
+    """A third attempt would only cost money: a person looks at it."""
+    task = _failed_twice(FailureKind.CHECK, "tree", "tree")
+    assert makes_no_progress(task)
+    assert "no progress" in decide_retry(task, Limits(attempts=5)).give_up
+
+
+def test_another_tree_is_progress() -> None:
+    """The agent tried something else, so it may go on."""
+    assert not makes_no_progress(_failed_twice(FailureKind.CHECK, "tree", "other"))
+
+
+def test_trouble_of_the_machine_is_never_taken_for_lack_of_progress() -> None:
+    """A command that cannot start says nothing about the work."""
+    assert not makes_no_progress(_failed_twice(FailureKind.ENVIRONMENT, "tree", "tree"))
+
+
+def test_what_the_user_forgave_is_forgotten() -> None:
+    """After a reset the task has all its chances again."""
+    assert not makes_no_progress(_failed_twice(FailureKind.CHECK, "tree", "tree", forgiven=2))

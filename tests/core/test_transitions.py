@@ -17,7 +17,7 @@ from tests.core.build import ATTACHED, STARTED, begin, done, failed, plan, queue
 _FIELDS: dict[str, Any] = {
     "task": "a", "attempt": 1, "token": "a-token1", "slot": 0, "start": "base", "head": "head", "tree": "tree",
     "failure": ev.FailureKind.AGENT, "error": "it broke", "check": "check", "commit": "commit", "onto": "base",
-    "carry": "carry", "files": (),
+    "carry": "carry", "files": (), "validator": "v", "score": 0.5, "name": "api", "contract": "f()", "proof": "tree",
 }  # fmt: skip
 
 

@@ -14,7 +14,9 @@ from tests.runkit import Signal, Trial, sh, stage
 def test_a_task_is_abandoned_after_its_last_attempt(tmp_path: Path) -> None:
     """E2, A6: failures are retried up to the limit, each with its error, then the run says why it cannot go on."""
     trial = Trial.of(
-        Project.create(tmp_path / "p"), stage("one", sh("A", "echo trying; exit 7")), limits={"attempts": 3}
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "echo trying >> tries.txt; exit 7")),
+        limits={"attempts": 3},
     )
     assert trial.carry_on() is RunStatus.BLOCKED
     task = trial.state().tasks["A"]

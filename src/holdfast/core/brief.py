@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.core.events import AttemptKind
-from holdfast.core.projection import Failure, TaskRow
+from holdfast.core.projection import Failure, Report, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 
@@ -34,6 +34,7 @@ def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
         *_assignment(state, task),
         *_conflict(task),
         *_history(task, facts),
+        *_interfaces(state, task),
         *_landed(state, task),
         *_rules(state, task),
     ]
@@ -75,6 +76,8 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
         yield _failure(failure)
     if task.lost:
         yield "An earlier attempt was cut short by a crash; what it had written is in the workspace."
+    if task.last_report is not None:
+        yield "### What the last agent said of its progress\n\n" + quote(_progress(task.last_report))
     if facts.earlier_diff:
         files = ", ".join(facts.earlier_files)
         yield f"### The work so far ({clip(files, 1_000)})\n\n" + quote(
@@ -86,6 +89,28 @@ def _failure(failure: Failure) -> str:
     check = f" (`{failure.check}`)" if failure.check else ""
     text = f"### Attempt {failure.attempt} failed: {failure.kind}{check}\n\n{failure.error}"
     return text + ("\n\n" + quote(clip(failure.detail, _DETAIL_CHARS)) if failure.detail else "")
+
+
+def _progress(report: Report) -> str:
+    parts = {
+        "progress": "" if report.progress is None else f"{report.progress:g} %",
+        "file": report.file + ("" if report.line is None else f", line {report.line}"),
+        "last finished section": report.section_done,
+        "next section": report.section_next,
+        "blocked by": report.blocked,
+        "summary": report.summary,
+    }
+    return clip("\n".join(f"{name}: {said}" for name, said in parts.items() if said), _DETAIL_CHARS)
+
+
+def _interfaces(state: RunState, task: TaskRow) -> Iterator[str]:
+    for provider in state.specs[task.id].needs_interface:
+        for name, contract in state.tasks[provider].interfaces.items():
+            yield (
+                f"## Interface {name}, published by {provider}\n\n"
+                "Build on this contract; the work behind it lands before yours.\n\n"
+                + quote(clip(contract, _DETAIL_CHARS))
+            )
 
 
 def _landed(state: RunState, task: TaskRow) -> Iterator[str]:

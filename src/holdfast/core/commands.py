@@ -41,6 +41,14 @@ class CheckTask:
 
 
 @dataclass(frozen=True, slots=True)
+class ValidateTask:
+    """Run those of a task's validators that have given no score yet."""
+
+    task: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class LandTasks:
     """Merge these tasks, in this order, and move the run branch once."""
 
@@ -54,7 +62,7 @@ class Record:
     event: ev.AnyEvent
 
 
-Command = OpenStage | CloseStage | StartAttempt | CheckTask | LandTasks | Record
+Command = OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | Record
 
 
 def intents(command: Command, token: str) -> list[ev.AnyEvent]:
@@ -68,6 +76,8 @@ def intents(command: Command, token: str) -> list[ev.AnyEvent]:
             return [ev.StageClosing(stage=stage)]
         case CheckTask(task, attempt):
             return [ev.ChecksStarted(task=task, attempt=attempt)]
+        case ValidateTask(task, attempt):
+            return [ev.ValidationStarted(task=task, attempt=attempt)]
         case LandTasks(tasks):
             return [ev.LandingStarted(task=task, attempt=attempt) for task, attempt in tasks]
         case StartAttempt(task, attempt, slot, start, reason):
@@ -83,7 +93,7 @@ def put_back(command: Command) -> list[ev.AnyEvent]:
     match command:
         case StartAttempt(task=task, attempt=attempt):
             return [ev.AttemptLost(task=task, attempt=attempt, cause="stop")]
-        case CheckTask(task, attempt):
+        case CheckTask(task, attempt) | ValidateTask(task, attempt):
             return [ev.ChecksInterrupted(task=task, attempt=attempt)]
         case LandTasks(tasks):
             return [ev.LandingInterrupted(task=task, attempt=attempt) for task, attempt in tasks]

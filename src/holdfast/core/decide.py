@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from itertools import count, islice, takewhile
 
 from holdfast.core import events as ev
-from holdfast.core.commands import CheckTask, CloseStage, Command, LandTasks, OpenStage, Record, StartAttempt
+from holdfast.core.commands import (
+    CheckTask,
+    CloseStage,
+    Command,
+    LandTasks,
+    OpenStage,
+    Record,
+    StartAttempt,
+    ValidateTask,
+)
 from holdfast.core.projection import TaskRow
 from holdfast.core.retry import decide_retry, kind_of_next_attempt
 from holdfast.core.state import RunState
@@ -54,8 +63,10 @@ def _in_flight(state: RunState) -> bool:
 
 def _checks(state: RunState) -> Iterator[Command]:
     for task in state.unchecked.values():
-        if state.checks_of(task.id):
+        if not task.tested and state.checks_of(task.id):
             yield CheckTask(task.id, task.attempt)
+        elif state.specs[task.id].validators:
+            yield ValidateTask(task.id, task.attempt)
         else:
             yield Record(ev.ChecksPassed(task=task.id, attempt=task.attempt))
 
@@ -130,9 +141,15 @@ def _may_start(state: RunState, task: TaskRow) -> bool:
 
 def _takes_work(state: RunState, stage: str) -> bool:
     """An abandoned task stops its stage: what is under way may finish, nothing new starts in it."""
-    if state.stage(stage).status is not StageStatus.RUNNING:
+    if state.stage(stage).status is not StageStatus.RUNNING or is_over_budget(state):
         return False
     return state.abandoned[stage] == 0 or state.plan.limits.keep_going
+
+
+def is_over_budget(state: RunState) -> bool:
+    """Tell whether the run has cost what it may cost. What is under way finishes; nothing new starts."""
+    budget = state.plan.limits.cost_usd
+    return budget is not None and state.row.cost_usd >= budget
 
 
 def _stopped(state: RunState) -> ev.AnyEvent:
@@ -149,6 +166,8 @@ def _ending(state: RunState) -> ev.AnyEvent:
 
 def _why_blocked(state: RunState) -> str:
     reasons: list[str] = []
+    if is_over_budget(state):
+        reasons.append(f"the budget of {state.plan.limits.cost_usd:g} USD is spent")
     for name in state.current_stages:
         stage = state.stage(name)
         if stage.status is StageStatus.BLOCKED:

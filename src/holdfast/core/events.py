@@ -24,6 +24,8 @@ class FailureKind(StrEnum):
     MERGED_CHECK = "merged_check"
     CONFLICT = "conflict"
     SIDE_LOST = "side_lost"
+    SYNTAX = "syntax"
+    VALIDATION = "validation"
     TIMEOUT = "timeout"
     STALLED = "stalled"
     REJECTED = "rejected"
@@ -103,6 +105,13 @@ class StageGateFailed(Event, frozen=True, tag=True):
     detail: str = ""
 
 
+class StageGateWaived(Event, frozen=True, tag=True):
+    """The user lets a stage go on although its gate failed."""
+
+    stage: str
+    gate: Gate
+
+
 class StageGateReset(Event, frozen=True, tag=True):
     """A gate that was cut short, or that failed before, will be checked again."""
 
@@ -144,6 +153,7 @@ class AttemptFailed(Event, frozen=True, tag=True):
     error: str
     detail: str = ""
     carry: str = ""
+    tree: str = ""
     duration_s: float = 0.0
     clock: float = 0.0
 
@@ -186,6 +196,64 @@ class ChecksInterrupted(Event, frozen=True, tag=True):
 
     task: str
     attempt: int
+
+
+class TestsPassed(Event, frozen=True, tag=True):
+    """Every check held; the task's validators come next."""
+
+    task: str
+    attempt: int
+
+
+class ValidationStarted(Event, frozen=True, tag=True):
+    """Intent: the validators that have not given their score yet run."""
+
+    task: str
+    attempt: int
+
+
+class ValidatorScored(Event, frozen=True, tag=True):
+    """One validator is done. Its score is kept, whatever happens to the others."""
+
+    task: str
+    attempt: int
+    validator: str
+    score: float
+    feedback: str = ""
+
+
+class ValidationFailed(Event, frozen=True, tag=True):
+    """The validators' scores stay below the gate; their feedback goes to the next attempt."""
+
+    task: str
+    attempt: int
+    error: str
+    detail: str = ""
+
+
+class InterfacePublished(Event, frozen=True, tag=True):
+    """The task settled a contract that others wait for; they may start before it lands."""
+
+    task: str
+    attempt: int
+    name: str
+    contract: str
+
+
+class ProgressReported(Event, frozen=True, tag=True):
+    """What an agent says about its own progress. Believed for display and for briefs, never as proof."""
+
+    task: str
+    attempt: int
+    progress: float | None = None
+    file: str = ""
+    line: int | None = None
+    section_done: str = ""
+    section_next: str = ""
+    confidence: float | None = None
+    blocked: str = ""
+    summary: str = ""
+    cost_usd: float = 0.0
 
 
 class LandingStarted(Event, frozen=True, tag=True):
@@ -247,6 +315,14 @@ class LandingVanished(Event, frozen=True, tag=True):
 
     task: str
     commit: str
+
+
+class LandingReplaced(Event, frozen=True, tag=True):
+    """The recorded merge is gone, but the same change is provably on the branch: squashed or rebased."""
+
+    task: str
+    commit: str
+    proof: Literal["patch", "tree"]
 
 
 class TaskAbandoned(Event, frozen=True, tag=True):
@@ -324,11 +400,12 @@ class RunAbandoned(Event, frozen=True, tag=True):
 
 AnyEvent = (
     RunStarted | RunnerAttached | AgentsAdopted
-    | StageOpening | StageOpened | StageClosing | StageClosed | StageGateFailed | StageGateReset
+    | StageOpening | StageOpened | StageClosing | StageClosed | StageGateFailed | StageGateReset | StageGateWaived
     | AttemptStarted | AttemptDone | AttemptFailed | AttemptLost
     | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted
+    | TestsPassed | ValidationStarted | ValidatorScored | ValidationFailed | InterfacePublished | ProgressReported
     | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
-    | TaskLanded | LandingVanished | TaskAbandoned | TaskSkipped | TaskReset
+    | TaskLanded | LandingVanished | LandingReplaced | TaskAbandoned | TaskSkipped | TaskReset
     | WipSaved | IntrusionNoticed | BranchMoved
     | PauseRequested | StopRequested | RunPaused | RunStopped | RunBlocked | RunCompleted | RunAbandoned
 )  # fmt: skip
@@ -336,8 +413,9 @@ AnyEvent = (
 TaskEvent = (
     AttemptStarted | AttemptDone | AttemptFailed | AttemptLost
     | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted
+    | TestsPassed | ValidationStarted | ValidatorScored | ValidationFailed | InterfacePublished | ProgressReported
     | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
-    | TaskLanded | LandingVanished | TaskAbandoned | TaskSkipped | TaskReset | WipSaved
+    | TaskLanded | LandingVanished | LandingReplaced | TaskAbandoned | TaskSkipped | TaskReset | WipSaved
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
@@ -68,9 +69,18 @@ class BranchFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Equivalent:
+    """Proof that a landing which is gone lives on in another commit: the same patch, or the same file contents."""
+
+    commit: str
+    proof: Literal["patch", "tree"]
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """Everything recovery may look at."""
 
     branch: BranchFacts
     sightings: dict[str, Sighting] = field(default_factory=dict)
+    equivalents: dict[str, Equivalent] = field(default_factory=dict)
     missing_commits: frozenset[str] = frozenset()

@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.core import events as ev
 from holdfast.core.errors import IllegalEventError
 from holdfast.core.plan import Limits
-from holdfast.core.projection import AttemptCommit, Failure, RunRow, TaskRow
+from holdfast.core.projection import AttemptCommit, Failure, Report, RunRow, Score, TaskRow
 from holdfast.core.retry import delay_after
 from holdfast.core.status import RunStatus, StageStatus
 
@@ -37,7 +37,10 @@ def _attempt_started(row: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
     task.start = event.start
     task.base = task.base or event.start
     task.reason = event.reason
-    task.checking = False
+    task.checking = task.tested = False
+    task.scores = {}
+    task.last_report = task.report or task.last_report
+    task.report = None
     task.head = task.tree = task.wip = task.prepared = task.error = ""
 
 
@@ -52,13 +55,17 @@ def _attempt_done(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=task.reason))
 
 
-def _fail(task: TaskRow, kind: ev.FailureKind, error: str, detail: str, check: str = "") -> None:
+def _fail(
+    task: TaskRow, kind: ev.FailureKind, error: str, detail: str, check: str = "", tree: str = ""
+) -> None:
     task.charged += 1
     task.slot = -1
     task.checking = False
     task.error = error
     task.prepared = ""
-    task.failures.append(Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check))
+    task.failures.append(
+        Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check, tree=tree)
+    )
 
 
 def _keep(task: TaskRow, carry: str) -> None:
@@ -68,7 +75,7 @@ def _keep(task: TaskRow, carry: str) -> None:
 
 
 def _attempt_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
-    _fail(task, event.failure, event.error, event.detail)
+    _fail(task, event.failure, event.error, event.detail, tree=event.tree)
     # A resolution that dropped a side is no ground to build on: the next agent sees the conflict again.
     lost_side = event.failure is ev.FailureKind.SIDE_LOST
     _keep(task, "" if lost_side else event.carry)
@@ -84,10 +91,21 @@ def _attempt_lost(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptL
     task.lost += 1 if event.cause == "crash" else 0
     task.slot = -1
     task.checking = False
-    _keep(task, event.carry)
+    _keep(task, "" if _began_too_recently(task, limits) else event.carry)
 
 
-def _checks_started(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksStarted) -> None:
+def _began_too_recently(task: TaskRow, limits: Limits) -> bool:
+    """Below the threshold a fresh agent is better off with a clean start; the snapshot stays at its ref."""
+    return (
+        task.report is not None
+        and task.report.progress is not None
+        and task.report.progress < limits.restart_below
+    )
+
+
+def _checks_started(
+    row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksStarted | ev.ValidationStarted
+) -> None:
     task.checking = True
 
 
@@ -100,11 +118,45 @@ def _checks_passed(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksP
 
 def _checks_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksFailed) -> None:
     task.carry = task.head
-    _fail(task, ev.FailureKind.CHECK, event.error, event.detail, event.check)
+    _fail(task, ev.FailureKind.CHECK, event.error, event.detail, event.check, task.tree)
 
 
 def _checks_interrupted(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksInterrupted) -> None:
     task.checking = False
+
+
+def _tests_passed(row: RunRow, limits: Limits, task: TaskRow, event: ev.TestsPassed) -> None:
+    task.checking = False
+    task.tested = True
+
+
+def _validator_scored(row: RunRow, limits: Limits, task: TaskRow, event: ev.ValidatorScored) -> None:
+    task.scores = {**task.scores, event.validator: Score(score=event.score, feedback=event.feedback)}
+
+
+def _validation_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.ValidationFailed) -> None:
+    task.carry = task.head
+    _fail(task, ev.FailureKind.VALIDATION, event.error, event.detail, tree=task.tree)
+
+
+def _interface_published(row: RunRow, limits: Limits, task: TaskRow, event: ev.InterfacePublished) -> None:
+    task.interfaces = {**task.interfaces, event.name: event.contract}
+
+
+def _progress_reported(row: RunRow, limits: Limits, task: TaskRow, event: ev.ProgressReported) -> None:
+    before = task.report or Report()
+    task.report = Report(
+        progress=before.progress if event.progress is None else event.progress,
+        file=event.file or before.file,
+        line=before.line if event.line is None else event.line,
+        section_done=event.section_done or before.section_done,
+        section_next=event.section_next or before.section_next,
+        confidence=before.confidence if event.confidence is None else event.confidence,
+        blocked=event.blocked,
+        summary=event.summary or before.summary,
+    )
+    task.cost_usd += event.cost_usd
+    row.cost_usd += event.cost_usd
 
 
 def _merge_prepared(row: RunRow, limits: Limits, task: TaskRow, event: ev.MergePrepared) -> None:
@@ -139,7 +191,11 @@ def _task_landed(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
 
 def _landing_vanished(row: RunRow, limits: Limits, task: TaskRow, event: ev.LandingVanished) -> None:
     task.carry = task.head
-    task.merge_commit = ""
+    task.merge_commit = task.replaced = ""
+
+
+def _landing_replaced(row: RunRow, limits: Limits, task: TaskRow, event: ev.LandingReplaced) -> None:
+    task.replaced = event.commit
 
 
 def _task_abandoned(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskAbandoned) -> None:
@@ -152,6 +208,7 @@ def _task_skipped(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskSkip
 
 def _task_reset(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskReset) -> None:
     task.charged = task.lost = 0
+    task.forgiven = len(task.failures)
     task.not_before = 0.0
     task.error = ""
 
@@ -169,6 +226,12 @@ TASK_FOLDS: dict[type[ev.Event], Callable[[RunRow, Limits, TaskRow, Any], None]]
     ev.ChecksPassed: _checks_passed,
     ev.ChecksFailed: _checks_failed,
     ev.ChecksInterrupted: _checks_interrupted,
+    ev.TestsPassed: _tests_passed,
+    ev.ValidationStarted: _checks_started,
+    ev.ValidatorScored: _validator_scored,
+    ev.ValidationFailed: _validation_failed,
+    ev.InterfacePublished: _interface_published,
+    ev.ProgressReported: _progress_reported,
     ev.LandingStarted: _nothing_more,
     ev.MergePrepared: _merge_prepared,
     ev.MergeConflicted: _merge_conflicted,
@@ -176,6 +239,7 @@ TASK_FOLDS: dict[type[ev.Event], Callable[[RunRow, Limits, TaskRow, Any], None]]
     ev.LandingInterrupted: _landing_interrupted,
     ev.TaskLanded: _task_landed,
     ev.LandingVanished: _landing_vanished,
+    ev.LandingReplaced: _landing_replaced,
     ev.TaskAbandoned: _task_abandoned,
     ev.TaskSkipped: _task_skipped,
     ev.TaskReset: _task_reset,
@@ -219,6 +283,11 @@ def _stage_gate_reset(row: RunRow, event: ev.StageGateReset) -> None:
     _move_stage(row, event.stage, (during, StageStatus.BLOCKED, back), back)
 
 
+def _stage_gate_waived(row: RunRow, event: ev.StageGateWaived) -> None:
+    after = StageStatus.RUNNING if event.gate == "entry" else StageStatus.COMPLETED
+    _move_stage(row, event.stage, (StageStatus.BLOCKED,), after)
+
+
 def _branch_moved(row: RunRow, event: ev.BranchMoved) -> None:
     row.tip = event.commit
 
@@ -250,6 +319,7 @@ RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
     ev.StageClosed: lambda row, e: _move_stage(row, e.stage, (StageStatus.CLOSING,), StageStatus.COMPLETED),
     ev.StageGateFailed: _stage_gate_failed,
     ev.StageGateReset: _stage_gate_reset,
+    ev.StageGateWaived: _stage_gate_waived,
     ev.BranchMoved: _branch_moved,
     ev.IntrusionNoticed: _intrusion_noticed,
     ev.PauseRequested: _pause_requested,

@@ -66,7 +66,7 @@ def violations(state: RunState, evidence: Evidence) -> list[Violation]:
         found += _landings(state, evidence, evidence.branch)
         found += _tip(state, evidence, evidence.branch)
         found += _order(state, evidence, evidence.branch)
-    return [*found, *_commits(state, evidence), *_attempts(state, evidence), *_reported(evidence)]
+    return [*found, *_commits(state, evidence), *_attempts(state, evidence), *seen_broken(evidence)]
 
 
 def fold_violations(
@@ -182,8 +182,8 @@ def _attempts(state: RunState, evidence: Evidence) -> Iterator[Violation]:
             yield Violation(9, f"attempt {live.attempt} lives, yet task {live.task} {standing}")
 
 
-def _reported(evidence: Evidence) -> Iterator[Violation]:
-    """Invariants 11, 12 and 16: what the shell saw by itself needs no further judgement."""
+def seen_broken(evidence: Evidence) -> Iterator[Violation]:
+    """Yield invariants 11, 12 and 16: what the shell saw needs no state to be judged by."""
     yield from (Violation(11, f"{who} lives without a runner") for who in evidence.live_without_runner)
     yield from (Violation(12, f"git fsck: {error}") for error in evidence.fsck_errors)
     yield from (Violation(12, f"{path} is left over") for path in evidence.stale_locks)

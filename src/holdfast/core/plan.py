@@ -34,8 +34,25 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stall_s: float = 600.0
     check_timeout_s: float = 1800.0
     retry_delay_s: float = 1.0
+    restart_below: float = 10.0
     cost_usd: float | None = None
     keep_going: bool = False
+
+
+class Validator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Judges the work of a task with a score from 0 to 1: an agent with a prompt, or a command."""
+
+    id: str
+    prompt: str = ""
+    run: tuple[str, ...] = ()
+    agent: str = ""
+
+
+class Notify(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who is told when a run finishes, needs a decision, or waits for a limit."""
+
+    command: tuple[str, ...] = ()
+    webhook: str = ""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -48,7 +65,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str = ""
     needs: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    needs_interface: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
+    slot: str = ""
+    validators: tuple[Validator, ...] = ()
+    gate: float = 0.8
     acceptance: tuple[str, ...] = ()
     allow_empty: bool = False
     timeout_s: float | None = None
@@ -74,6 +95,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str = ""
     agents: dict[str, AgentSpec] = {}
     limits: Limits = Limits()
+    slots: dict[str, int] = {}
+    notify: Notify = Notify()
+    syntax: bool = True
     verify: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
 

@@ -39,6 +39,7 @@ def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[Broken]:
         yield from _task_needs(tasks, {stage.id for _, stage in stages})
     yield from _agents(plan, tasks, {*known_agents, *plan.agents})
     yield from chain.from_iterable(_files(at, task) for at, _, task in tasks)
+    yield from chain.from_iterable(_steps(plan, at, task, known_agents) for at, _, task in tasks)
     if plan.base.startswith("-"):
         yield Broken(
             ("base",), f"{shown(plan.base)} cannot name a commit; write a branch, a tag or a commit id"
@@ -95,17 +96,23 @@ def _stage_needs(stages: list[tuple[Where, Stage]], tasks: Collection[str]) -> I
 
 def _task_needs(tasks: list[tuple[Where, int, Task]], stages: Collection[str]) -> Iterator[Broken]:
     home = {task.id: (number, at) for at, number, task in tasks}
-    cycle = find_cycle({task.id: task.needs for _, _, task in tasks})
+    cycle = find_cycle({task.id: task.needs + task.needs_interface for _, _, task in tasks})
     if cycle:
         yield _cycle(cycle, home[cycle[0]][1])
     for at, number, task in tasks:
-        for index, need in enumerate(task.needs):
-            place = (*at, "needs", index)
+        for key, index, need in _all_needs(task):
+            place = (*at, key, index)
             if need not in home:
                 yield _unknown("task", need, place, home, stages)
             elif home[need][0] > number and need not in cycle:
                 text = f"task {shown(need)} is in a later stage; move it to this stage or an earlier one"
                 yield Broken(place, text)
+
+
+def _all_needs(task: Task) -> Iterator[tuple[str, int, str]]:
+    for key, needs in (("needs", task.needs), ("needs_interface", task.needs_interface)):
+        for index, need in enumerate(needs):
+            yield key, index, need
 
 
 def _cycle(path: list[str], at: Where, note: str = "") -> Broken:
@@ -163,6 +170,24 @@ def _agent_spec(at: Where, name: str, spec: AgentSpec) -> Iterator[Broken]:
     if spec.command and spec.prompt == "arg" and "brief" not in [word for _, word in used]:
         text = '`prompt: arg` passes the brief as an argument: add "{brief}" to the command, or use `prompt: stdin`'
         yield Broken((*at, "command"), text)
+
+
+def _steps(plan: Plan, at: Where, task: Task, known_agents: Collection[str]) -> Iterator[Broken]:
+    """Check what comes after the work itself: the slot its checks hold, and who validates it."""
+    if task.slot and task.slot not in plan.slots:
+        fix = did_you_mean(task.slot, plan.slots)
+        yield Broken((*at, "slot"), f"there is no slot {shown(task.slot)} under `slots:`{fix}")
+    seen: set[str] = set()
+    known = {*known_agents, *plan.agents}
+    for index, validator in enumerate(task.validators):
+        place = (*at, "validators", index)
+        if validator.id in seen:
+            yield Broken((*place, "id"), f"two validators are called {shown(validator.id)}; rename one")
+        seen.add(validator.id)
+        agent = validator.agent or plan.agent
+        if validator.prompt and agent not in known:
+            fix = did_you_mean(agent, known) if agent else "; add `agent:` to the validator"
+            yield Broken((*place, "agent"), f"there is no agent {shown(agent)} to validate with{fix}")
 
 
 def _files(at: Where, task: Task) -> Iterator[Broken]:

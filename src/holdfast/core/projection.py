@@ -20,6 +20,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str
     detail: str = ""
     check: str = ""
+    tree: str = ""
 
 
 class AttemptCommit(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +29,26 @@ class AttemptCommit(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     commit: str
     kind: AttemptKind
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one validator said about the present attempt."""
+
+    score: float
+    feedback: str = ""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last that an agent said about its own progress, each part as last reported."""
+
+    progress: float | None = None
+    file: str = ""
+    line: int | None = None
+    section_done: str = ""
+    section_next: str = ""
+    confidence: float | None = None
+    blocked: str = ""
+    summary: str = ""
 
 
 class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -52,6 +73,14 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     conflict: str = ""
     conflict_files: tuple[str, ...] = ()
     checking: bool = False
+    tested: bool = False
+    scores: dict[str, Score] = {}
+    report: Report | None = None
+    last_report: Report | None = None
+    interfaces: dict[str, str] = {}
+    cost_usd: float = 0.0
+    forgiven: int = 0
+    replaced: str = ""
     queued: int = 0
     prepared: str = ""
     merge_commit: str = ""
@@ -91,6 +120,7 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     stopping: bool = False
     reason: str = ""
     intrusions: int = 0
+    cost_usd: float = 0.0
     adopted: int = 0
     stages: dict[str, StageRow] = {}
 

@@ -17,19 +17,31 @@ from holdfast.core.status import StageStatus, TaskStatus
 def reconcile(state: RunState, facts: Facts) -> list[ev.AnyEvent]:
     """Return the events that bring the state in line with the facts. Git stands above the journal."""
     return [
-        *_landings(state, facts.branch),
+        *_landings(state, facts),
         *_tip(state, facts.branch),
         *_tasks_in_flight(state, facts),
         *_gates_in_flight(state),
     ]
 
 
-def _landings(state: RunState, branch: BranchFacts) -> Iterator[ev.AnyEvent]:
+def vanished(state: RunState, branch: BranchFacts) -> list[TaskRow]:
+    """Return the tasks that are recorded as landed and whose merge is not on the branch."""
     proved = {landing.task for landing in branch.landings}
-    for name, task in state.tasks.items():
-        if task.status is TaskStatus.COMPLETED and name not in proved:
-            yield ev.LandingVanished(task=name, commit=task.merge_commit)
-    for landing in _unrecorded(state, branch):
+    return [
+        task
+        for name, task in state.tasks.items()
+        if task.status is TaskStatus.COMPLETED and name not in proved
+    ]
+
+
+def _landings(state: RunState, facts: Facts) -> Iterator[ev.AnyEvent]:
+    for task in vanished(state, facts.branch):
+        same = facts.equivalents.get(task.id)
+        if same is None:
+            yield ev.LandingVanished(task=task.id, commit=task.merge_commit)
+        elif same.commit != task.replaced:
+            yield ev.LandingReplaced(task=task.id, commit=same.commit, proof=same.proof)
+    for landing in _unrecorded(state, facts.branch):
         yield ev.TaskLanded(
             task=landing.task, attempt=landing.attempt, commit=landing.commit, head=landing.head
         )

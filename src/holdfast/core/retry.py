@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from holdfast.core.events import AttemptKind, FailureKind
 from holdfast.core.plan import Limits
@@ -11,6 +12,30 @@ from holdfast.core.projection import TaskRow
 LOSSES_PER_ATTEMPT = 3
 """A crash costs no attempt, yet a task that takes the machine down every time must end some day."""
 _DELAY_MAX_S = 60.0
+
+
+class FailureClass(StrEnum):
+    """What kind of trouble a failure is, which says what helps against it."""
+
+    TRANSIENT = "transient"
+    ENVIRONMENT = "environment"
+    CODE = "code"
+    CONFLICT = "conflict"
+
+
+_CLASSES = {
+    FailureKind.TIMEOUT: FailureClass.TRANSIENT,
+    FailureKind.STALLED: FailureClass.TRANSIENT,
+    FailureKind.ENVIRONMENT: FailureClass.ENVIRONMENT,
+    FailureKind.CONFLICT: FailureClass.CONFLICT,
+    FailureKind.SIDE_LOST: FailureClass.CONFLICT,
+}
+_WAITED_OUT = (FailureClass.TRANSIENT, FailureClass.ENVIRONMENT)
+
+
+def class_of(failure: FailureKind) -> FailureClass:
+    """Return what kind of trouble a failure is. Whatever is not known to be otherwise is the work's own."""
+    return _CLASSES.get(failure, FailureClass.CODE)
 
 
 def losses_allowed(limits: Limits) -> int:
@@ -27,9 +52,9 @@ class RetryDecision:
 
 
 def delay_after(failure: FailureKind, charged: int, base_s: float) -> float:
-    """Return how long to wait before the next attempt. Only trouble of the machine is worth waiting out:
+    """Return how long to wait before the next attempt. Only trouble from outside is worth waiting out:
     an agent's own failure is best mended at once, while everything it did is still true."""
-    if failure is not FailureKind.ENVIRONMENT:
+    if class_of(failure) not in _WAITED_OUT:
         return 0.0
     return min(base_s * 2.0 ** (charged - 1), _DELAY_MAX_S)
 
@@ -38,9 +63,29 @@ def decide_retry(task: TaskRow, limits: Limits) -> RetryDecision:
     """Say what becomes of a task that is not being worked on."""
     if task.charged >= limits.attempts:
         return RetryDecision(give_up=f"failed {task.charged} times; last: {task.error}")
+    if makes_no_progress(task):
+        return RetryDecision(give_up=f"no progress: the same failure on the same files twice; {task.error}")
     if task.lost >= losses_allowed(limits):
         return RetryDecision(give_up=f"its agent was lost to a crash {task.lost} times")
     return RetryDecision(not_before=task.not_before)
+
+
+def makes_no_progress(task: TaskRow) -> bool:
+    """Tell whether the last two attempts failed in the same way on the same tree: a third would only cost money.
+
+    Trouble of the machine says nothing about the work, and what the user forgave is forgotten.
+    """
+    recent = task.failures[task.forgiven :][-2:]
+    if len(recent) < 2 or not recent[0].tree:
+        return False
+    before, last = recent
+    alike = (before.kind, before.error, before.check, before.tree) == (
+        last.kind,
+        last.error,
+        last.check,
+        last.tree,
+    )
+    return alike and class_of(last.kind) is not FailureClass.ENVIRONMENT
 
 
 def kind_of_next_attempt(task: TaskRow) -> AttemptKind:

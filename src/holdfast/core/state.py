@@ -47,6 +47,7 @@ class RunState:
 
     def _index_plan(self) -> None:
         self.dependents: dict[str, list[str]] = {}
+        self.interface_dependents: dict[str, list[str]] = {}
         for stage, task in self.plan.tasks():
             self.order[task.id] = len(self.names)
             self.names.append(task.id)
@@ -55,6 +56,8 @@ class RunState:
             self.tasks[task.id] = TaskRow(id=task.id)
             for need in task.needs:
                 self.dependents.setdefault(need, []).append(task.id)
+            for need in task.needs_interface:
+                self.interface_dependents.setdefault(need, []).append(task.id)
         for stage in self.plan.stages:
             self.row.stages.setdefault(stage.id, StageRow(id=stage.id))
 
@@ -67,7 +70,10 @@ class RunState:
         self.landing: dict[str, TaskRow] = {}
         self.merge_queue: list[tuple[int, str]] = []
         self.ready: dict[str, list[int]] = {stage.id: [] for stage in self.plan.stages}
-        self.waits: dict[str, int] = {name: len(spec.needs) for name, spec in self.specs.items()}
+        self.waits: dict[str, int] = {
+            name: len(spec.needs) + len(spec.needs_interface) for name, spec in self.specs.items()
+        }
+        self.released: set[str] = set()
         self.unsettled: dict[str, int] = {stage.id: 0 for stage in self.plan.stages}
         self.abandoned: dict[str, int] = {stage.id: 0 for stage in self.plan.stages}
         self.settled_count = 0
@@ -75,6 +81,7 @@ class RunState:
         for name, task in self.tasks.items():
             self.unsettled[self.stage_of[name]] += 1
             self._enter(task)
+            self._note_interface(task)
 
     # -- what may be asked ----------------------------------------------------------------------------------
 
@@ -94,6 +101,12 @@ class RunState:
     def has_all_it_needs(self, task: TaskRow) -> bool:
         """Tell whether all that must land before the task did: the tasks and the stages that it builds on."""
         return self.waits[task.id] == 0 and self.stage_of[task.id] in self.current_stages
+
+    def may_land(self, task: TaskRow) -> bool:
+        """Tell whether everything below the task has landed: also those whose interface was enough to start."""
+        providers = self.specs[task.id].needs_interface
+        landed = all(self.tasks[name].status in TASK_IS_SETTLED for name in providers)
+        return landed and self.has_all_it_needs(task)
 
     def take_changed(self) -> list[TaskRow]:
         """Return the rows that events changed since the last call: what the journal must store."""
@@ -125,6 +138,7 @@ class RunState:
         task.status = allowed[task.status]
         TASK_FOLDS[kind](self.row, self.plan.limits, task, event)
         self._enter(task)
+        self._note_interface(task)
         self.changed[task.id] = task
 
     def _leave(self, task: TaskRow) -> None:
@@ -180,6 +194,20 @@ class RunState:
             self.waits[dependent] += 1
         self._reopen(self.row.stages[self.stage_of[name]])
 
+    def _note_interface(self, task: TaskRow) -> None:
+        """Release, or hold back again, the tasks that wait for this one's interface rather than its landing."""
+        waiting = self.interface_dependents.get(task.id)
+        if waiting is None:
+            return
+        known = bool(task.interfaces) or task.status in TASK_IS_SETTLED
+        if known == (task.id in self.released):
+            return
+        (self.released.add if known else self.released.discard)(task.id)
+        for dependent in waiting:
+            self.waits[dependent] += -1 if known else 1
+            if self.waits[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
+                self._push_ready(dependent)
+
     def _reopen(self, stage: StageRow) -> None:
         """A stage is only as complete as its tasks: whatever its exit gate said is no longer true."""
         if stage.status in (StageStatus.CLOSING, StageStatus.COMPLETED):
@@ -219,7 +247,7 @@ class RunState:
             queued, name = heappop(self.merge_queue)
             task = self.tasks[name]
             if task.status is TaskStatus.VERIFIED and task.queued == queued:
-                (chosen if self.has_all_it_needs(task) else waiting)[name] = task
+                (chosen if self.may_land(task) else waiting)[name] = task
         for task in (*chosen.values(), *waiting.values()):
             heappush(self.merge_queue, (task.queued, task.id))
         return list(chosen.values())

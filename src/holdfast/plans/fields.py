@@ -8,7 +8,7 @@ from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan import Limits, PromptMode
 from holdfast.core.plan_rules import Where
 from holdfast.core.wording import shown
-from holdfast.plans.numbers import Amount, Count, Duration
+from holdfast.plans.numbers import Amount, Count, Counts, Duration, Share
 from holdfast.plans.problems import Problems
 from holdfast.plans.records import Field, Named, Record, Rows
 from holdfast.plans.shapes import Argv, Choice, Flag, Schema, Text, TextMap, Texts
@@ -84,11 +84,35 @@ LIMITS = Record(
             default="1s",
         ),
         "cost_usd": Field(Amount(), "Stop starting attempts when the run has cost this many dollars."),
+        "restart_below": Field(
+            Share(100.0),
+            "An attempt lost to a crash below this reported progress, in percent, starts clean.",
+            default=_LIMITS.restart_below,
+        ),
         "keep_going": Field(
             Flag(),
             "Run what does not depend on a failed task, instead of stopping.",
             default=_LIMITS.keep_going,
         ),
+    },
+)
+
+VALIDATOR = Record(
+    "validator",
+    {
+        "id": Field(_ID, "The name of the validator.", required=True),
+        "prompt": Field(Text(), "What an agent is asked to judge. Give this or `run`."),
+        "run": Field(Argv(), "A command that judges. Give this or `prompt`."),
+        "agent": Field(Text(), "The agent that judges: a preset or an entry of `agents:`."),
+    },
+    one_of=("prompt", "run"),
+)
+
+NOTIFY = Record(
+    "notify",
+    {
+        "command": Field(Argv(), "A command that gets the news as JSON on its standard input."),
+        "webhook": Field(Text(r"https?://\S+"), "An address that the news is posted to, as JSON."),
     },
 )
 
@@ -101,6 +125,12 @@ TASK = Record(
         "run": Field(Argv(), "A command that does the task itself, no model needed. Give this or `prompt`."),
         "agent": Field(Text(), "The agent of this task: a preset or an entry of `agents:`."),
         "needs": Field(_IDS, "Tasks that must have landed first, of the same or an earlier stage."),
+        "needs_interface": Field(
+            _IDS, "Tasks whose published interface, or landing, is enough to start; they still land first."
+        ),
+        "slot": Field(_ID, "The slot of `slots:` that this task's checks hold while they run."),
+        "validators": Field(Rows(VALIDATOR), "Who judges the work after the checks, each with a score."),
+        "gate": Field(Share(), "The mean score, from 0 to 1, that the validators must give.", default=0.8),
         "files": Field(Texts(), "Deliverables: relative paths that must exist when the task ends."),
         "verify": Field(_CHECKS, "Checks of this task: shell lines, run in its workspace."),
         "acceptance": Field(
@@ -138,6 +168,11 @@ PLAN = Record(
         "agent": Field(Text(), "The default agent: a preset or an entry of `agents:`."),
         "agents": Field(Named(AGENT), "Agents of your own, by name."),
         "limits": Field(LIMITS, "Bounds of the run."),
+        "slots": Field(
+            Counts(), "Named slots that checks share, also between runs, and how many may hold one at once."
+        ),
+        "notify": Field(NOTIFY, "Who is told when the run finishes, needs a decision or waits."),
+        "syntax": Field(Flag(), "Check the syntax of changed files.", default=True),
         "verify": Field(
             _CHECKS, "Checks for every task: shell lines, run in its workspace and on the merged tree."
         ),

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan_rules import Where
 from holdfast.core.wording import shown
 from holdfast.plans.problems import Problems
@@ -38,6 +39,48 @@ class Count:
     def schema(self) -> Schema:
         """Describe it as an integer with bounds."""
         return {"type": "integer", "minimum": 1, "maximum": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Whole numbers by name."""
+
+    def read(self, value: Any, at: Where, problems: Problems) -> dict[str, int] | None:
+        """Return the numbers by name."""
+        if not isinstance(value, dict):
+            wrong_kind(value, "a mapping such as {tests: 1}", at, problems)
+            return None
+        read = {name: Count().read(part, (*at, name), problems) for name, part in value.items()}
+        return {name: number for name, number in read.items() if number is not None}
+
+    def schema(self) -> Schema:
+        """Describe the mapping."""
+        return {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{ID_PATTERN}$"},
+            "additionalProperties": Count().schema(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number from zero to a bound, both allowed: a score or a percentage."""
+
+    most: float = 1.0
+
+    def read(self, value: Any, at: Where, problems: Problems) -> float | None:
+        """Return the number."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            wrong_kind(value, "a number", at, problems)
+            return None
+        if not 0 <= value <= self.most:
+            problems.add(at, f"is {value}; write a number from 0 to {self.most:g}")
+            return None
+        return float(value)
+
+    def schema(self) -> Schema:
+        """Describe it as a number with bounds."""
+        return {"type": "number", "minimum": 0, "maximum": self.most}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.plan import AgentSpec, Limits, Plan, Stage, Task
+from holdfast.core.plan import AgentSpec, Limits, Notify, Plan, Stage, Task, Validator
 from holdfast.core.plan_rules import Where, broken_rules
 from holdfast.errors import PlanError
 from holdfast.plans.document import load, locate
@@ -88,6 +88,7 @@ def _plan(values: dict[str, Any]) -> Plan:
     values["stages"] = tuple(_stage(row, prior) for row, prior in zip(rows, before, strict=False))
     values["agents"] = {name: _agent(row) for name, row in values.get("agents", {}).items()}
     values["limits"] = Limits(**values.get("limits", {}))
+    values["notify"] = Notify(**values.get("notify", {}))
     values.setdefault("goal", "")
     return Plan(**values)
 
@@ -102,7 +103,8 @@ def _stage(values: dict[str, Any], before: dict[str, Any] | None) -> Stage:
 
 def _task(values: dict[str, Any]) -> Task:
     """Make a task; a command may well have nothing to change, an agent is expected to."""
-    return Task(**{"id": "", "allow_empty": "run" in values, **values})
+    judges = tuple(Validator(**{"id": "", **row}) for row in values.get("validators", ()))
+    return Task(**{"id": "", "allow_empty": "run" in values, **values, "validators": judges})
 
 
 def _agent(values: dict[str, Any]) -> AgentSpec:

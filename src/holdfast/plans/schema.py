@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from holdfast.plans.fields import AGENT, PLAN, STAGE, TASK
+from holdfast.plans.fields import AGENT, PLAN, STAGE, TASK, VALIDATOR
 
 SCHEMA_FILE = Path("schema") / "holdfast-plan.schema.json"
 
@@ -18,7 +18,7 @@ def plan_schema() -> dict[str, Any]:
         "title": "Holdfast plan",
         "description": "A plan of coding tasks: stages in order, tasks in parallel, each verified and landed.",
         **PLAN.schema(),
-        "$defs": {record.name: record.schema() for record in (AGENT, STAGE, TASK)},
+        "$defs": {record.name: record.schema() for record in (AGENT, STAGE, TASK, VALIDATOR)},
     }
 
 

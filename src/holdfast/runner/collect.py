@@ -44,7 +44,7 @@ def collect(shop: Workshop, task: TaskRow, exit_: Exit) -> list[ev.AnyEvent]:
     verdict = next(_objections(shop, task, exit_, captured), None)
     if verdict is not None:
         carry = "" if captured.tree == shop.repo.tree_of(task.base) else captured.commit
-        return [_failed(shop, task, exit_, verdict, output, carry)]
+        return [_failed(shop, task, exit_, verdict, output, carry, captured.tree)]
     return [
         ev.AttemptDone(
             task=task.id,
@@ -115,7 +115,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _failed(
-    shop: Workshop, task: TaskRow, exit_: Exit, verdict: _Verdict, output: str, carry: str
+    shop: Workshop, task: TaskRow, exit_: Exit, verdict: _Verdict, output: str, carry: str, tree: str = ""
 ) -> ev.AnyEvent:
     return ev.AttemptFailed(
         task=task.id,
@@ -125,6 +125,7 @@ def _failed(
         error=verdict.error,
         detail=clip(output, _TAIL_CHARS),
         carry=carry,
+        tree=tree,
         duration_s=exit_.duration_s,
         clock=shop.clock(),
     )

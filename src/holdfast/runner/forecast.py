@@ -78,7 +78,8 @@ def _facts(repo: Repository, state: RunState, sightings: dict[str, Sighting]) ->
     # A branch that somebody deleted is put back where the journal knows it was.
     where = row.branch if repo.read_ref(row.branch) else row.tip
     heads = [task.head for task in state.active.values() if task.head]
-    return Facts(branch_facts(repo, where, row.base, row.run), sightings, repo.missing(heads))
+    branch = branch_facts(repo, where, row.base, row.run)
+    return Facts(branch, sightings, missing_commits=repo.missing(heads))
 
 
 def _forecast(task: TaskRow, shown: TaskStatus, sighting: Sighting | None) -> Forecast:
