@@ -44,6 +44,18 @@ def test_stop_after_a_crash_stops_what_is_left(tmp_path: Path) -> None:
     assert cli.project.git("show", "refs/holdfast/01-try-it/wip/a:half.txt") == "half"
 
 
+def test_a_fresh_start_after_a_crash_leaves_no_old_agent_alive(tmp_path: Path) -> None:
+    """Giving a run up ends what its dead runner left, and keeps its work."""
+    cli, runner, agent = _at_work(tmp_path)
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    cli.plan(writes("b"))
+    assert cli("run", "--yes", "--fresh").code == 0
+    assert not is_alive(agent)
+    assert [run["status"] for run in cli.json("list")] == ["abandoned", "completed"]
+    assert cli.project.git("show", "refs/holdfast/01-try-it/wip/a:half.txt") == "half"
+
+
 def test_stopping_a_run_that_rests_changes_nothing(blocked: Cli) -> None:
     """Asking twice is no error."""
     done = blocked("stop")

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.views.sentences import _WORDS, sentence
 from holdfast.views.text import block, one_line, table
-from holdfast.views.times import ago, duration, timestamp
+from holdfast.views.times import duration, timestamp
 
 
 @pytest.mark.parametrize(
@@ -29,19 +29,14 @@ def test_durations_have_their_two_largest_units(seconds: float, words: str) -> N
     assert duration(seconds) == words
 
 
-def test_a_clock_that_was_set_back_makes_nothing_negative() -> None:
-    """Times are for people; a jump of the clock must not look absurd."""
-    assert ago(1000.0, 10.0) == "just now"
-
-
 def test_times_for_programs_are_utc_with_a_z() -> None:
     """The same everywhere, whatever the time zone."""
     assert timestamp(0.0) == "1970-01-01T00:00:00.000Z"
 
 
 def test_every_event_has_its_words() -> None:
-    """An event that the views do not know would break a run's output."""
-    assert set(get_args(ev.AnyEvent)) == set(_WORDS)
+    """Nothing that happens goes untold because the views were forgotten."""
+    assert {kind.__name__ for kind in get_args(ev.AnyEvent)} <= _WORDS.keys()
 
 
 def test_an_event_becomes_one_safe_line() -> None:

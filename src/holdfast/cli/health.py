@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,12 +13,13 @@ import msgspec
 from holdfast.agents.presets import installed_presets
 from holdfast.cli.look import as_json
 from holdfast.cli.opening import Glimpse, glimpse
+from holdfast.core.invariants import Violation
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.place import network_filesystem
 from holdfast.repo.git import MINIMUM_VERSION, git_version
 from holdfast.repo.repository import Repository
-from holdfast.runner.examine import examine, mend
+from holdfast.runner.examine import examine_repository, examine_run, mend
 from holdfast.views.text import count
 
 _FREE_BYTES_MIN = 512 * 1024 * 1024
@@ -40,10 +41,10 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-class RunHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, and every promise it breaks."""
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, or the repository itself, and every promise that it breaks."""
 
-    run: str
+    what: str
     broken: tuple[Promise, ...]
 
 
@@ -52,28 +53,32 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     healthy: bool
     environment: tuple[Finding, ...]
-    runs: tuple[RunHealth, ...]
+    judged: tuple[Judged, ...]
     mended: tuple[str, ...]
 
 
 def doctor(args: argparse.Namespace) -> int:
     """Look at the machine, the repository and its runs; `--fix` clears what killed git commands left."""
-    checkout = Path.cwd()
-    environment = [*_machine()]
-    runs: list[RunHealth] = []
-    mended: list[str] = []
+    environment, judged, mended = [*_machine()], list[Judged](), list[str]()
     try:
         place = glimpse()
         environment += _place(place)
-        repo = Repository.open(checkout)
-        for run in _worth_a_look(place):
-            if args.fix and place.holder(run) is None:
-                mended += mend(repo, place.require_journal(), run)
-            runs.append(_run_health(repo, place, run))
+        repo, runs = Repository.open(place.checkout), _worth_a_look(place)
+        if args.fix:
+            mended = [
+                said
+                for run in runs
+                if not place.holder(run)
+                for said in mend(repo, place.require_journal(), run)
+            ]
+        judged.append(_judged("repository", examine_repository(repo)))
+        judged += [_judged(f"run {run}", examine_run(repo, place.require_journal(), run)) for run in runs]
     except HoldfastError as error:
         environment.append(Finding(what="repository", ok=False, detail=f"{error.message}: {error.hint}"))
-    healthy = all(found.ok for found in environment) and not any(run.broken for run in runs)
-    health = Health(healthy=healthy, environment=tuple(environment), runs=tuple(runs), mended=tuple(mended))
+    healthy = all(found.ok for found in environment) and not any(one.broken for one in judged)
+    health = Health(
+        healthy=healthy, environment=tuple(environment), judged=tuple(judged), mended=tuple(mended)
+    )
     print(as_json(health) if args.json else "\n".join(_text(health)))
     return ExitCode.DONE if healthy else ExitCode.TASKS_FAILED
 
@@ -117,17 +122,16 @@ def _worth_a_look(place: Glimpse) -> list[str]:
     return [x.row.run for x in listings if x in recent or x.row.status not in RUN_IS_OVER]
 
 
-def _run_health(repo: Repository, place: Glimpse, run: str) -> RunHealth:
-    found = examine(repo, place.require_journal(), run)
-    return RunHealth(run=run, broken=tuple(Promise(number=v.number, sentence=v.sentence) for v in found))
+def _judged(what: str, found: Sequence[Violation]) -> Judged:
+    return Judged(what=what, broken=tuple(Promise(number=one.number, sentence=one.sentence) for one in found))
 
 
 def _text(health: Health) -> Iterator[str]:
     for found in health.environment:
         yield f"{'ok ' if found.ok else 'BAD'}  {found.what}: {found.detail}"
-    for run in health.runs:
-        yield f"{'BAD' if run.broken else 'ok '}  run {run.run}"
-        yield from (f"       invariant {promise.number}: {promise.sentence}" for promise in run.broken)
+    for one in health.judged:
+        yield f"{'BAD' if one.broken else 'ok '}  {one.what}"
+        yield from (f"       invariant {promise.number}: {promise.sentence}" for promise in one.broken)
     yield from (f"mended  {sentence}" for sentence in health.mended)
     yield (
         "healthy"

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from holdfast.cli.asking import confirm
-from holdfast.cli.opening import choose_latest, opened
+from holdfast.cli.opening import choose_latest, glimpse, opened
 from holdfast.core.facts import Landing
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus
@@ -23,16 +23,17 @@ from holdfast.views.text import block, count, one_line
 
 def review(args: argparse.Namespace) -> int:
     """Show what a run produced: each landed task with its commits and files, and the whole against its base."""
-    with opened() as place:
-        row = choose_latest(place.journal.runs(), args.run).row
-        facts = branch_facts(place.repo, row.branch, row.base, row.run)
-        if not facts.tip:
-            raise _no_branch(row)
-        print(f"{row.run}  {row.status}  {one_line(row.goal)}")
-        for landing in facts.landings:
-            _print_landing(place.repo, landing)
-        print(f"\nall of it, {row.base[:12]}..{facts.tip[:12]} on {_short(row.branch)}")
-        print("\n".join(block(diffstat(place.repo, row.base, facts.tip) or "no change", "  ")))
+    place = glimpse()
+    row = choose_latest(place.require_journal().runs(), args.run).row
+    repo = Repository.open(place.checkout)
+    facts = branch_facts(repo, row.branch, row.base, row.run)
+    if not facts.tip:
+        raise _no_branch(row)
+    print(f"{row.run}  {row.status}  {one_line(row.goal)}")
+    for landing in facts.landings:
+        _print_landing(repo, landing)
+    print(f"\nall of it, {row.base[:12]}..{facts.tip[:12]} on {_short(row.branch)}")
+    print("\n".join(block(diffstat(repo, row.base, facts.tip) or "no change", "  ")))
     return 0
 
 

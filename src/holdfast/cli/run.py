@@ -7,12 +7,14 @@ import sys
 
 from holdfast.cli.asking import confirm, is_interactive
 from holdfast.cli.carrying import background, foreground, say
+from holdfast.cli.look import as_json
 from holdfast.cli.opening import Opened, choose, glimpse, opened
 from holdfast.cli.plan_file import find_plan, load_plan, require_commands, require_consent, source_of
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.journal.protocol import RunListing
+from holdfast.repo.repository import Repository
 from holdfast.runner.session import Choices, create_run, tidy_up
 from holdfast.runner.steering import abandon
 from holdfast.views.lines import plain_lines
@@ -45,13 +47,13 @@ def run(args: argparse.Namespace) -> int:
 
 def resume(args: argparse.Namespace) -> int:
     """Carry an unfinished run on. One that is completed needs nothing, which is no error."""
+    if args.dry_run:
+        return _show_forecast(args)
     with opened() as place:
         listing = choose(place.journal.runs(), args.run)
         name, status = listing.row.run, listing.row.status
         if status is RunStatus.ABANDONED:
             raise HoldfastError(f"run {name} was abandoned", "`holdfast run` starts its plan anew")
-        if args.dry_run:
-            return _show_forecast(place, name)
         if status is RunStatus.COMPLETED and not args.land:
             tidy_up(place.repo, name)
             say(f"Run {name} is completed; there is nothing to resume.", args)
@@ -124,15 +126,19 @@ def _show_plan(plan: Plan, args: argparse.Namespace) -> int:
     return 0
 
 
-def _show_forecast(place: Opened, name: str) -> int:
+def _show_forecast(args: argparse.Namespace) -> int:
+    """Say what resuming would do to each task. Journal, git and processes are only looked at."""
     from holdfast.fleet.local import LocalFleet
     from holdfast.runner.forecast import forecast
     from holdfast.views.text import table
 
-    rows = [("TASK", "WOULD", "BECAUSE")]
-    rows += [
-        (line.task, line.move, line.why)
-        for line in forecast(place.repo, LocalFleet(place.repo.state), place.journal.load(name))
-    ]
+    place = glimpse()
+    journal = place.require_journal()
+    name = choose(journal.runs(), args.run).row.run
+    lines = forecast(Repository.open(place.checkout), LocalFleet(place.state), journal.load(name))
+    if args.json:
+        print(as_json(lines))
+        return 0
+    rows = [("TASK", "WOULD", "BECAUSE"), *((line.task, line.move, line.why) for line in lines)]
     print("\n".join([f"Resuming {name} would:", *table(rows)]))
     return 0

@@ -16,7 +16,7 @@ from holdfast.core.status import RunStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.lease import Holder
 from holdfast.runner.requests import Request, leave_request
-from holdfast.runner.steering import decide_by_hand, stop_leftovers
+from holdfast.runner.steering import decide_by_hand, decided, stop_leftovers
 from holdfast.views.lines import plain_lines
 
 _POLL_S = 0.05
@@ -62,9 +62,9 @@ def _decide(args: argparse.Namespace, action: Literal["retry", "skip"], event: e
     with opened() as place:
         run = choose(place.journal.runs(), args.run).row.run
         stored = place.journal.load(run)
-        state = RunState(stored.plan, stored.row, stored.tasks)
-        require_task(state, args.task)
+        require_task(RunState(stored.plan, stored.row, stored.tasks), args.task)
         if (held := place.holder(run)) is not None:
+            decided(stored, event)
             return _ask_runner(place, run, held, Request(action=action, task=args.task))
         decide_by_hand(place.repo, place.journal, run, event)
         print(f"{args.task}: recorded. `holdfast resume {run}` carries on.")

@@ -12,6 +12,7 @@ from holdfast.core.invariants import (
     Violation,
     commits_to_keep,
     fold_violations,
+    seen_broken,
     violations,
 )
 from holdfast.core.state import RunState
@@ -28,8 +29,13 @@ from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.workshop import AGENT_STEP
 
 
-def examine(repo: Repository, journal: JournalReader, run: str) -> list[Violation]:
-    """Judge one run by everything that can be seen of it and of its repository. Changes nothing."""
+def examine_repository(repo: Repository) -> list[Violation]:
+    """Judge what belongs to no run: git's objects and refs as a whole, and locks that nobody holds."""
+    return list(seen_broken(Evidence(fsck_errors=fsck_errors(repo), stale_locks=stale_locks(repo))))
+
+
+def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Violation]:
+    """Judge one run by everything that can be seen of it. Changes nothing."""
     stored = journal.load(run)
     recorded = list(journal.events(run, upto=stored.last_seq))
     state = RunState(stored.plan, stored.row, stored.tasks)
@@ -68,8 +74,6 @@ def _evidence(repo: Repository, state: RunState, recorded: Sequence[ev.Recorded]
         missing_commits=repo.missing(sorted(commits_to_keep(state))),
         live=tuple(LiveAttempt(key.owner, key.attempt) for key in alive if key.step == AGENT_STEP),
         live_without_runner=tuple(map(_name, alive)) if at_rest else (),
-        fsck_errors=fsck_errors(repo),
-        stale_locks=stale_locks(repo),
     )
 
 

@@ -10,7 +10,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
-from holdfast.journal.protocol import Journal
+from holdfast.journal.protocol import Journal, StoredRun
 from holdfast.repo.delivery import discard_run
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
@@ -28,16 +28,21 @@ def decide_by_hand(repo: Repository, journal: Journal, run: str, event: ev.AnyEv
             raise HoldfastError(
                 f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan anew"
             )
-        state = RunState(stored.plan, stored.row, stored.tasks)
-        try:
-            state.apply(event)
-        except IllegalEventError as error:
-            raise HoldfastError(
-                f"that cannot be done now: {error}", f"`holdfast status {run}` shows where it stands"
-            ) from error
+        state = decided(stored, event)
         journal.append(run, journal.take_epoch(run), [event], state.row, state.take_changed(), time.time())
     finally:
         lease.release()
+
+
+def decided(stored: StoredRun, event: ev.AnyEvent) -> RunState:
+    """Return the state after a decision of the user, or raise HoldfastError if it cannot be made now."""
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    try:
+        state.apply(event)
+    except IllegalEventError as error:
+        hint = f"`holdfast status {stored.row.run}` shows where it stands"
+        raise HoldfastError(f"that cannot be done now: {error}", hint) from error
+    return state
 
 
 def stop_leftovers(repo: Repository, journal: Journal, run: str, observer: Observer) -> RunStatus:

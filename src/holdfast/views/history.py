@@ -14,6 +14,15 @@ from holdfast.core.status import TaskStatus
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
 from holdfast.views.times import timestamp
 
+_FAILURES = {
+    "AttemptFailed": "agent",
+    "ChecksFailed": "check",
+    "ValidationFailed": "validation",
+    "MergeRefused": "merged_check",
+    "MergeConflicted": "conflict",
+}
+"""The events that make an attempt a failure, and its kind where they do not say it themselves."""
+
 Outcome = Literal["under way", "done", "failed", "lost", "landed"]
 
 
@@ -21,7 +30,7 @@ class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong with one attempt. The next attempt is told exactly this."""
 
     at: str
-    failure: ev.FailureKind
+    failure: str
     error: str
     check: str | None = None
     detail: str = ""
@@ -149,24 +158,19 @@ def _add(attempt: AttemptView, event: ev.AnyEvent, at: str) -> None:
             attempt.outcome, attempt.kept, attempt.ended_at = "lost", carry or None, at
         case ev.TaskLanded():
             attempt.outcome = "landed"
-        case ev.AttemptFailed() | ev.ChecksFailed() | ev.MergeRefused() | ev.MergeConflicted():
+        case _ if (kind := type(event).__name__) in _FAILURES:
             attempt.outcome, attempt.ended_at = "failed", attempt.ended_at or at
             attempt.kept = getattr(event, "carry", attempt.commit) or None
-            attempt.errors.append(_error(event, at))
+            attempt.errors.append(_error(event, _FAILURES[kind], at))
 
 
-def _error(
-    event: ev.AttemptFailed | ev.ChecksFailed | ev.MergeRefused | ev.MergeConflicted, at: str
-) -> ErrorView:
-    match event:
-        case ev.AttemptFailed(failure=failure, error=error, detail=detail):
-            return ErrorView(at=at, failure=failure, error=error, detail=detail)
-        case ev.ChecksFailed(check=check, error=error, detail=detail):
-            return ErrorView(at=at, failure=ev.FailureKind.CHECK, error=error, check=check, detail=detail)
-        case ev.MergeRefused(check=check, error=error, detail=detail):
-            return ErrorView(
-                at=at, failure=ev.FailureKind.MERGED_CHECK, error=error, check=check, detail=detail
-            )
-        case ev.MergeConflicted(files=files, detail=detail):
-            error = f"conflicts in {', '.join(files)}"
-            return ErrorView(at=at, failure=ev.FailureKind.CONFLICT, error=error, detail=detail)
+def _error(event: ev.AnyEvent, failure: str, at: str) -> ErrorView:
+    """Return the error that an event of `_FAILURES` tells; a conflict's is the list of its files."""
+    files = ", ".join(getattr(event, "files", ()))
+    return ErrorView(
+        at=at,
+        failure=getattr(event, "failure", failure),
+        error=getattr(event, "error", f"conflicts in {files}"),
+        check=getattr(event, "check", None),
+        detail=getattr(event, "detail", ""),
+    )

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.core.events import AnyEvent, AttemptStarted
-from holdfast.core.shown import QueuePlace, merge_queue
+from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.views.sentences import sentence
@@ -70,33 +70,32 @@ class LiveTable:
 
     def __call__(self, events: Sequence[AnyEvent], state: RunState) -> None:
         """Tell what happened and take a new copy of what to draw."""
-        now = time.monotonic()
-        for event in events:
-            if isinstance(event, AttemptStarted):
-                self._since[event.task] = now
-            if words := sentence(event):
-                self._console.print(Text(f"{time_of_day(time.time())}  {words}"))
+        now, at = time.monotonic(), time_of_day(time.time())
+        self._since.update({event.task: now for event in events if isinstance(event, AttemptStarted)})
         self._picture = _picture(state, self._since, now)
+        # One print for all of them: each one draws the whole picture anew.
+        if said := [f"{at}  {words}" for event in events if (words := sentence(event))]:
+            self._console.print(Text("\n".join(said)))
 
     def _draw(self) -> RenderableType:
         picture = self._picture
         head = f"{picture.goal}: {picture.settled} of {picture.total} done"
         if picture.failed:
             head += f", {picture.failed} failed"
-        parts: list[RenderableType] = [Text(head, style="bold"), _table(picture.working, time.monotonic())]
+        parts: list[RenderableType] = [Text(head, style="bold")] if picture.total else []
+        if picture.working:
+            parts.append(_table(picture.working, time.monotonic()))
         if picture.queue:
             parts.append(Text("merge queue: " + ", ".join(picture.queue), style="dim"))
         return Group(*parts)
 
 
 def _picture(state: RunState, since: dict[str, float], now: float) -> _Picture:
-    waiting = (QueuePlace.READY, QueuePlace.MERGING)
-    given_up = sum(state.abandoned.values())
     return _Picture(
         goal=state.plan.goal,
         settled=state.settled_count,
         total=len(state.tasks),
-        failed=len(state.failed) + given_up,
+        failed=len(state.failed) + sum(state.abandoned.values()),
         working=tuple(
             _Working(
                 task=task.id,
@@ -107,8 +106,18 @@ def _picture(state: RunState, since: dict[str, float], now: float) -> _Picture:
             )
             for task in state.active.values()
         ),
-        queue=tuple(f"{task.id} {place}" for task, place in merge_queue(state) if place in waiting),
+        queue=(*(f"{name} merging" for name in state.landing), *(f"{name} ready" for name in _ready(state))),
     )
+
+
+def _ready(state: RunState) -> list[str]:
+    """Return the verified tasks in their order. Only the queue is read, so the cost does not grow with the plan."""
+    return [name for place, name in sorted(set(state.merge_queue)) if _waits(state.tasks[name], place)]
+
+
+def _waits(task: TaskRow, place: int) -> bool:
+    """Tell whether an entry of the queue still stands: entries gone stale are dropped later."""
+    return task.status is TaskStatus.VERIFIED and task.queued == place
 
 
 def _table(working: Sequence[_Working], now: float) -> Table:

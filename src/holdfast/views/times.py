@@ -12,11 +12,6 @@ def timestamp(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def moment(at: float) -> str:
-    """Return a wall-clock time for people, in their own time zone."""
-    return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
-
-
 def time_of_day(at: float) -> str:
     """Return the time of day for people, in their own time zone."""
     return f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
@@ -34,9 +29,3 @@ def duration(seconds: float) -> str:
     if whole < _DAY:
         return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
     return f"{whole // _DAY}d {whole % _DAY // _HOUR}h"
-
-
-def ago(at: float, now: float) -> str:
-    """Return how long ago something was; a clock that was set back makes it `just now`."""
-    passed = now - at
-    return "just now" if passed < 1 else f"{duration(passed)} ago"
