@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.core import events as ev
@@ -16,8 +16,10 @@ from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError, JournalError
 from holdfast.fleet.local import LocalFleet
+from holdfast.fleet.protocol import Fleet
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal
+from holdfast.paths import StateDir
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
@@ -60,8 +62,18 @@ def create_run(repo: Repository, journal: Journal, plan: Plan, plan_source: str)
     raise JournalError("could not find a free run id", "Try again: other runs are being started right now.")
 
 
-def carry_on(repo: Repository, journal: Journal, run: str, choices: Choices, observer: Observer) -> RunStatus:
-    """Take the run's lease and carry it on until it rests. Raises LeaseHeldError if somebody else does."""
+def carry_on(
+    repo: Repository,
+    journal: Journal,
+    run: str,
+    choices: Choices,
+    observer: Observer,
+    fleet: Callable[[StateDir], Fleet] = LocalFleet,
+) -> RunStatus:
+    """Take the run's lease and carry it on until it rests. Raises LeaseHeldError if somebody else does.
+
+    `fleet` says where the agents run, given the repository's state folder.
+    """
     directory = repo.state.run(run)
     directory.root.mkdir(parents=True, exist_ok=True)
     lease = Lease.acquire(directory.lease)
@@ -72,7 +84,7 @@ def carry_on(repo: Repository, journal: Journal, run: str, choices: Choices, obs
         epoch = journal.take_epoch(run)
         state = RunState(stored.plan, stored.row, stored.tasks)
         _restrict(state, choices)
-        return asyncio.run(_run(repo, journal, lease, epoch, state, observer))
+        return asyncio.run(_run(repo, journal, lease, epoch, state, observer, fleet(repo.state)))
     finally:
         lease.release()
 
@@ -93,10 +105,15 @@ def tidy_up(repo: Repository, run: str) -> None:
 
 
 async def _run(
-    repo: Repository, journal: Journal, lease: Lease, epoch: int, state: RunState, observer: Observer
+    repo: Repository,
+    journal: Journal,
+    lease: Lease,
+    epoch: int,
+    state: RunState,
+    observer: Observer,
+    fleet: Fleet,
 ) -> RunStatus:
     directory = repo.state.run(state.row.run)
-    fleet = LocalFleet(repo.state)
     workspaces = Workspaces(repo, directory.workspaces)
     began, offset = time.monotonic(), state.row.clock
     shop = Workshop(
