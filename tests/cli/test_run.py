@@ -190,3 +190,12 @@ def test_only_the_chosen_tasks_are_worked_on(tmp_path: Path) -> None:
     cli("retry", "b")
     cli("resume", "--only", "a")
     assert (cli.task("a")["attempts"], cli.task("b")["attempts"]) == (2, 1)
+
+
+def test_everything_that_would_run_is_shown_before_consent(tmp_path: Path) -> None:
+    """Commands of checks, validators and notices run with the user's rights as well."""
+    judge = {"id": "judge", "run": ["sh", "-c", "echo judge"]}
+    task = writes("a", verify=["echo check"], validators=[judge])
+    cli = Cli.of(tmp_path / "p", task, notify={"command": ["echo", "news"]})
+    said = cli("run").err
+    assert all(command in said for command in ("echo check", "echo judge", "echo news"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.agents.presets import PRESETS, find_agent
 from holdfast.cli.asking import confirm, is_interactive
-from holdfast.core.plan import AgentSpec, Plan, plan_hash
+from holdfast.core.plan import AgentSpec, Plan, Task, Validator, plan_hash
 from holdfast.core.wording import shown
 from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError
 from holdfast.journal.protocol import Journal
@@ -77,28 +77,30 @@ def require_consent(journal: Journal, plan: Plan, *, yes: bool) -> None:
 
 
 def _programs(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield who starts which program, each once."""
-    agents: dict[str, AgentSpec | None] = {}
+    """Yield who starts which program."""
     for _, task in plan.tasks():
         if task.run:
             yield f"task {task.id}", task.run[0]
-        else:
-            name = task.agent or plan.agent
-            agents[name] = find_agent(name, plan.agents)
-    for name, spec in agents.items():
-        if spec is not None:
-            yield f"agent {name}", spec.command[0]
+        yield from ((f"validator {who.id}", who.run[0]) for who in task.validators if who.run)
+    yield from ((f"agent {name}", spec.command[0]) for name, spec in _agents(plan).items())
+
+
+def _agents(plan: Plan) -> dict[str, AgentSpec]:
+    """Return every agent that the plan puts to work, on tasks or as a validator."""
+    workers: list[Task | Validator] = []
+    for _, task in plan.tasks():
+        workers += [task, *task.validators]
+    names = dict.fromkeys(who.agent or plan.agent for who in workers if not who.run)
+    found = {name: find_agent(name, plan.agents) for name in names}
+    return {name: spec for name, spec in found.items() if spec is not None}
 
 
 def _consent_lines(plan: Plan) -> Iterator[str]:
     tasks = sum(len(stage.tasks) for stage in plan.stages)
     yield f"Goal: {one_line(plan.goal)}"
     yield f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
-    names = dict.fromkeys(task.agent or plan.agent for _, task in plan.tasks() if not task.run)
-    for name in names:
-        spec = find_agent(name, plan.agents)
-        if spec is not None:
-            yield f"  agent {name}: {one_line(' '.join(spec.command))}"
+    for name, spec in _agents(plan).items():
+        yield f"  agent {name}: {one_line(' '.join(spec.command))}"
     commands = commands_of(plan)
     for command in commands[:_COMMANDS_SHOWN]:
         yield f"  runs: {one_line(command, 160)}"

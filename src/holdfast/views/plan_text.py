@@ -33,8 +33,11 @@ def commands_of(plan: Plan) -> list[str]:
     for stage in plan.stages:
         lines += stage.entry
         for task in stage.tasks:
-            lines += ([shlex.join(task.run)] if task.run else []) + list(task.verify)
+            judges = [shlex.join(judge.run) for judge in task.validators if judge.run]
+            lines += [*([shlex.join(task.run)] if task.run else []), *task.verify, *judges]
         lines += stage.exit
+    if plan.notify.command:
+        lines.append(shlex.join(plan.notify.command))
     return list(dict.fromkeys(lines))
 
 
@@ -58,8 +61,12 @@ def _task(plan: Plan, task: Task) -> Iterator[str]:
     yield f"{task.id}: {one_line(task.title or task.prompt or 'a command', 60)} [{who}{needs}]"
     if task.files:
         yield f"  delivers {', '.join(task.files)}"
+    if task.needs_interface:
+        yield f"  needs the interface of {', '.join(task.needs_interface)}"
     if task.verify:
         yield f"  checked by: {_commands(task.verify)}"
+    if task.validators:
+        yield f"  judged by: {', '.join(judge.id for judge in task.validators)} (mean score {task.gate:g} or more)"
 
 
 def _commands(commands: tuple[str, ...]) -> str:

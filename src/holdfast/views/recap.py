@@ -52,6 +52,7 @@ def recap_view(
     """Return the recap of a run from its state, its events and what git shows of its branch."""
     assert status.run is not None
     landings = Counter(landing.task for landing in branch.landings)
+    replaced = {name for name, task in state.tasks.items() if task.replaced}
     completed = [name for name, task in state.tasks.items() if task.status is TaskStatus.COMPLETED]
     proved = bool(branch.tip)
     tasks = tuple(_task(state, name) for name in state.names)
@@ -60,8 +61,8 @@ def recap_view(
         metrics=status.metrics,
         runners=sum(isinstance(record.event, ev.RunnerAttached) for record in recorded),
         adopted=state.row.adopted,
-        landed=len(landings) if proved else None,
-        lost=sum(name not in landings for name in completed) if proved else None,
+        landed=len(landings.keys() | replaced) if proved else None,
+        lost=sum(name not in landings and name not in replaced for name in completed) if proved else None,
         repeated=sum(times - 1 for times in landings.values()) if proved else None,
         worked_s=round(sum(task.worked_s for task in tasks), 3),
         failures=dict(
