@@ -34,6 +34,12 @@ class Span(msgspec.Struct, kw_only=True):
         """All processor time, which other work on the machine hardly changes."""
         return self.own_cpu_s + self.children_cpu_s
 
+    def __iadd__(self, other: Span) -> Span:
+        self.wall_s += other.wall_s
+        self.own_cpu_s += other.own_cpu_s
+        self.children_cpu_s += other.children_cpu_s
+        return self
+
 
 @contextmanager
 def timed() -> Iterator[Span]:

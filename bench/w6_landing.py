@@ -22,8 +22,7 @@ def measure(*, quick: bool) -> list[Figure]:
     with scratch() as folder:
         checkout = folder / "repo"
         generate(checkout, files, branches)
-        ours = _land_all(checkout, branches)
-        theirs = _merge_all(checkout, folder / "tree", branches)
+        ours, theirs = _race(checkout, folder / "tree", branches)
         trees = {_git(checkout, "rev-parse", f"{ref}^{{tree}}") for ref in (_BRANCH, "refs/heads/merged")}
     assert len(trees) == 1, "both ways must give the same tree"
     return [
@@ -83,29 +82,32 @@ def _commit(ref: str, parent: str, paths: Iterator[str] | list[str], content: st
     return f"commit {ref}\n{who}\ndata 2\nx\n{start}{changes}\n"
 
 
-def _land_all(checkout: Path, branches: int) -> Span:
-    """Land every branch as the runner does, each with its own move of the branch, synced to disk."""
+def _race(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span]:
+    """Do each merge both ways in turn, so that what else the machine does burdens both."""
+    ours, theirs = Span(), Span()
     repo = Repository.open(checkout)
     heads = [repo.resolve(f"t{number}") for number in range(branches)]
     tip = repo.resolve("main")
     move_branch(repo, _BRANCH, tip, "")
-    with timed() as span:
-        for number, head in enumerate(heads):
-            outcome = merge(repo, tip, head)
-            assert isinstance(outcome, Merged)
-            message = f"Land t{number}\n\n{trailers('01-bench', f't{number}', 1)}"
-            commit = commit_merge(repo, outcome.tree, tip, head, message)
-            assert move_branch(repo, _BRANCH, commit, tip)
-            tip = commit
-    return span
-
-
-def _merge_all(checkout: Path, tree: Path, branches: int) -> Span:
     _git(checkout, "worktree", "add", "-q", "-b", "merged", str(tree), "main")
-    with timed() as span:
-        for number in range(branches):
-            _git(tree, "merge", "-q", "--no-ff", "-m", f"Land t{number}", f"t{number}")
-    return span
+    for number, head in enumerate(heads):
+        with timed() as span:
+            tip = _land(repo, tip, head, f"t{number}")
+        ours += span
+        with timed() as span:
+            _git(tree, "merge", "-q", "--no-ff", "-m", f"Land t{number}", head)
+        theirs += span
+    return ours, theirs
+
+
+def _land(repo: Repository, tip: str, head: str, task: str) -> str:
+    """Land one branch as the runner does, synced to disk; return the new tip."""
+    outcome = merge(repo, tip, head)
+    assert isinstance(outcome, Merged)
+    message = f"Land {task}\n\n{trailers('01-bench', task, 1)}"
+    commit = commit_merge(repo, outcome.tree, tip, head, message)
+    assert move_branch(repo, _BRANCH, commit, tip)
+    return commit
 
 
 def _git(where: Path, *args: str) -> str:
