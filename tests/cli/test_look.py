@@ -209,3 +209,10 @@ def test_a_live_runner_is_named_in_the_status(tmp_path: Path) -> None:
     runner.wait()
     assert f"pid {runner.pid} " in view["run"]["held_by"]
     assert (view["run"]["status"], view["run"]["resumable"]) == ("running", False)
+
+
+def test_a_terminal_without_unicode_still_gets_its_answer(tmp_path: Path) -> None:
+    """A goal in any script is written as well as the encoding allows."""
+    cli = Cli.of(tmp_path / "p", writes("a"), goal="Füge 認証 hinzu")
+    done = cli("run", "--dry-run", PYTHONIOENCODING="ascii")
+    assert (done.code, "F\\xfcge \\u8a8d\\u8a3c hinzu" in done.out) == (0, True), done.err

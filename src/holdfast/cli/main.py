@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 from holdfast.cli.arguments import COMMANDS, parse
 from holdfast.core.wording import did_you_mean, shown
@@ -18,6 +19,7 @@ from holdfast.views.streams import silence
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _tolerate_any_text()
     try:
         return _dispatch(words)
     except HoldfastError as error:
@@ -36,6 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             HoldfastError(f"{where}{error.strerror or error}", "Put that right, then give the command again.")
         )
         return ExitCode.NEEDS_DECISION
+
+
+def _tolerate_any_text() -> None:
+    """Write what the terminal's encoding lacks as an escape: a goal in any script must not end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _dispatch(words: list[str]) -> int:

@@ -101,6 +101,8 @@ def _consent_lines(plan: Plan) -> Iterator[str]:
     yield f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
     for name, spec in _agents(plan).items():
         yield f"  agent {name}: {one_line(' '.join(spec.command))}"
+    if plan.notify.webhook:
+        yield f"  posts to: {one_line(plan.notify.webhook, 160)}"
     commands = commands_of(plan)
     for command in commands[:_COMMANDS_SHOWN]:
         yield f"  runs: {one_line(command, 160)}"
