@@ -16,6 +16,8 @@ from holdfast.errors import JournalError
 
 T = TypeVar("T")
 _TRIES = 10
+_LOG_HEADER_BYTES = 32
+"""A log this short holds no change, and SQLite cannot read one whose writer was killed before its first change."""
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made inside it
 
 
@@ -55,7 +57,7 @@ def glance(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
 def _scene(path: Path) -> _Scene:
     main = path.stat()
     try:
-        pending = _beside(path, "-wal").stat().st_size > 0
+        pending = _beside(path, "-wal").stat().st_size > _LOG_HEADER_BYTES
     except FileNotFoundError:
         pending = False
     return _Scene((main.st_ino, main.st_size, main.st_mtime_ns), pending, _beside(path, "-shm").exists())
