@@ -178,8 +178,8 @@ class Workspaces:
         if os.path.lexists(workspace.path):
             workspace.path.rename(aside)
         remove(workspace.git_dir)
-        remove(workspace.index)
         remove(workspace.start_file)
+        remove(workspace.index)  # last: a kill before leaves the name by which `names` finds the rest
         remove(aside)
 
     def _require_real_parent(self) -> None:
