@@ -168,10 +168,9 @@ class Arena:
         """Look right after a fault. With survivors about, the repository may change between two looks."""
         promise = Promise(tuple(said(verdict.output)), look(self.repository))
         outcome.violations += judge_crash(promise)
-        if promise.moment.stored is not None:
-            status = self.run(*STATUS)
-            if status.code != 0:
-                outcome.violations.append(Violation(15, f"status ended with {status.code}: {status.output}"))
+        status = self.run(*STATUS)
+        if status.code != 0:
+            outcome.violations.append(Violation(15, f"status ended with {status.code}: {status.output}"))
         return promise
 
     def _next_command(self) -> tuple[str, ...]:

@@ -21,12 +21,14 @@ NEEDS = {"left": (), "right": (), "flaky": ("left", "right"), "last": ("left", "
 CHECKS = {"flaky": "test -f mended", "last": "test -f last"}
 FILES = {"flaky": "flaky\n", "last": "last\n", "mended": "mended\n", "kept": "kept\n"}
 
-_RESOLVE = r"if grep -q '^<<<<<<<' shared; then sed -i '/^[<=>]\{7\}/d' shared; "
+# Each file is replaced as a whole: a torn one would be the agent's own doing, which nobody could set right.
 _WRITE = (
-    _RESOLVE
-    + "elif grep -q base shared; then echo NAME > shared; else grep -q NAME shared || echo NAME >> shared; fi"
+    "set -e; rm -f .new; if grep -q '^<<<<<<<' shared; then sed '/^[<=>][<=>]/d' shared > .new; "
+    "elif grep -q base shared; then echo NAME > .new; "
+    "elif grep -q NAME shared; then exit; "
+    "else cat shared > .new; echo NAME >> .new; fi; mv .new shared"
 )
-_MEND = "test -f flaky && echo mended > mended; echo flaky > flaky"
+_MEND = "set -e; if test -f flaky; then echo mended > mended; fi; echo flaky > flaky"
 PLAN = f"""\
 holdfast: 1
 goal: crash sweep
@@ -34,8 +36,8 @@ limits: {{jobs: 2, attempts: 6, retry_delay: 0s}}
 stages:
   - id: one
     tasks:
-      - {{id: left, run: [sh, -c, "{_WRITE.replace("NAME", "left").replace(chr(92), chr(92) * 2)}"]}}
-      - {{id: right, run: [sh, -c, "{_WRITE.replace("NAME", "right").replace(chr(92), chr(92) * 2)}"]}}
+      - {{id: left, run: [sh, -c, "{_WRITE.replace("NAME", "left")}"]}}
+      - {{id: right, run: [sh, -c, "{_WRITE.replace("NAME", "right")}"]}}
   - id: two
     exit: ["{CHECKS["flaky"]}"]
     tasks:
