@@ -27,6 +27,10 @@ class StateDir:
         """The journal: the one file whose loss matters."""
         return self.root / "journal.db"
 
+    def slot(self, name: str, index: int) -> Path:
+        """The file whose lock is one of the places of a slot, shared by all runs."""
+        return self.root / "slots" / f"{name}.{index}"
+
     def run(self, run: str) -> RunDir:
         """Return the folder of one run."""
         return RunDir(self.root / "runs" / run, self.root / "work" / run)
@@ -48,6 +52,11 @@ class RunDir:
     def requests(self) -> Path:
         """Where other processes leave what they ask of the runner."""
         return self.root / "requests"
+
+    @property
+    def bell(self) -> Path:
+        """The FIFO that wakes the runner: a request was left, or an agent reported."""
+        return self.requests / "bell"
 
     @property
     def attempts(self) -> Path:

@@ -54,7 +54,7 @@ class LocalFleet:
         order = _order(spec, self._folder(spec.key)).encode()
         # No answer means that the nursery or the supervisor was killed. Asking again is safe: a supervisor that
         # got as far as starting something left its record, and the next one stands back.
-        answer = await self._ask(order) or await self._ask(order)
+        answer = await self._ask(order, spec.holds) or await self._ask(order, spec.holds)
         if answer not in (STARTED, TAKEN):
             why = answer.decode(errors="replace") or "killed before it answered"
             raise LaunchError(
@@ -147,11 +147,11 @@ class LocalFleet:
         records = (_decode(record_file(self._folder(key)), _Record) for key in keys)
         return frozenset(record.token for record in records if record is not None)
 
-    async def _ask(self, order: bytes) -> bytes:
+    async def _ask(self, order: bytes, holds: tuple[int, ...]) -> bytes:
         """Send an order to a new supervisor and return its answer; empty when it was killed."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            self._nursery.hand_over(theirs)
+            self._nursery.hand_over(theirs, holds)
             theirs.close()
             ours.setblocking(False)
             loop = asyncio.get_running_loop()

@@ -27,7 +27,11 @@ class LaunchKey(msgspec.Struct, frozen=True, order=True):
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """Everything a host needs to start and bound one process."""
+    """Everything a host needs to start and bound one process.
+
+    `holds` are descriptors of the caller's, a few at most: whatever supervises the process keeps them open until
+    the whole process tree is gone, the process itself does not get them. So a lock lives as long as what it guards.
+    """
 
     key: LaunchKey
     token: str
@@ -39,6 +43,7 @@ class LaunchSpec:
     stall_s: float = 0.0
     grace_s: float = 2.0
     log_bytes_max: int = 64 * 1024 * 1024
+    holds: tuple[int, ...] = ()
 
 
 class Fleet(Protocol):

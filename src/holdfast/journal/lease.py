@@ -7,9 +7,7 @@ it, but only this kind can be asked after without being taken, so a look never g
 
 from __future__ import annotations
 
-import fcntl
 import os
-import struct
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,9 +18,8 @@ import msgspec
 
 from holdfast.errors import JournalError, LeaseHeldError
 from holdfast.journal.place import private_folder, refuse_network_filesystem
+from holdfast.locks import is_locked, open_lockable, try_lock
 
-_FLOCK = struct.Struct("@hhqqi0q")
-_WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 _START_TICKS = 19
 _INFO_MAX = 4096
 
@@ -106,33 +103,26 @@ def holder(path: Path) -> Holder | None:
     except FileNotFoundError:
         return None
     try:
-        return _signed(fd) if _is_locked(fd) else None
+        return _signed(fd) if is_locked(fd) else None
     finally:
         os.close(fd)
 
 
 def _locked(path: Path) -> int:
     """Open and lock the file, and return its descriptor."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = open_lockable(path)
     try:
-        fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _WHOLE_FILE)
-    except (BlockingIOError, PermissionError) as error:
+        if try_lock(fd):
+            return fd
         held = _signed(fd)
-        os.close(fd)
-        raise LeaseHeldError(
-            f"this run is held by another runner: {held}",
-            "`holdfast status` shows what it does; `holdfast stop` ends it",
-        ) from error
     except OSError:
         os.close(fd)
         raise
-    return fd
-
-
-def _is_locked(fd: int) -> bool:
-    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _WHOLE_FILE)
-    kind: int = _FLOCK.unpack(answer)[0]
-    return kind != fcntl.F_UNLCK
+    os.close(fd)
+    raise LeaseHeldError(
+        f"this run is held by another runner: {held}",
+        "`holdfast status` shows what it does; `holdfast stop` ends it",
+    )
 
 
 def _signed(fd: int) -> Holder:

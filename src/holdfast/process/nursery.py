@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import holdfast
@@ -23,13 +24,16 @@ class Nursery:
         self._process: subprocess.Popen[bytes] | None = None
         self._door: socket.socket | None = None
 
-    def hand_over(self, link: socket.socket) -> None:
-        """Give `link` to a new supervisor. A nursery that died is replaced; raises LaunchError when none can be had."""
+    def hand_over(self, link: socket.socket, holds: Sequence[int] = ()) -> None:
+        """Give `link` to a new supervisor, which keeps the descriptors `holds` open for as long as it lives.
+
+        A nursery that died is replaced; raises LaunchError when none can be had.
+        """
         for _ in range(2):
             if self._door is None:
                 self._start()
             try:
-                self._send(link)
+                self._send([link.fileno(), *holds])
             except OSError:
                 self.close()
             else:
@@ -68,7 +72,7 @@ class Nursery:
         ours.settimeout(_HAND_OVER_S)
         self._door = ours
 
-    def _send(self, link: socket.socket) -> None:
+    def _send(self, descriptors: list[int]) -> None:
         assert self._door is not None
-        rights = array.array("i", [link.fileno()])
+        rights = array.array("i", descriptors)
         self._door.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])

@@ -14,7 +14,8 @@ import sys
 from holdfast.process import signals, supervisor
 from holdfast.process.procfs import boot_id
 
-_LINK_BYTES = _socket.CMSG_SPACE(4)  # room for one descriptor
+_INT = 4
+_RIGHTS_BYTES = _socket.CMSG_SPACE(_INT * 8)  # room for the link and what the supervisor holds for the runner
 
 
 def main(door: int) -> None:
@@ -32,17 +33,20 @@ def main(door: int) -> None:
     # Objects that the collector never walks stay on pages that are never copied after a fork.
     gc.disable()
     gc.freeze()
-    while (link := _receive(orders)) is not None:
-        _fork(link, door, boot)
+    while received := _receive(orders):
+        _fork(received, door, boot)
 
 
-def _receive(orders: _socket.socket) -> int | None:
-    """Return the link of the next launch, or None when the runner is gone."""
-    parts = orders.recvmsg(1, _LINK_BYTES, _socket.MSG_CMSG_CLOEXEC)[1]
-    return int.from_bytes(parts[0][2][:4], sys.byteorder) if parts else None
+def _receive(orders: _socket.socket) -> list[int]:
+    """Return the link of the next launch and the descriptors to hold during it; nothing when the runner is gone."""
+    parts = orders.recvmsg(1, _RIGHTS_BYTES, _socket.MSG_CMSG_CLOEXEC)[1]
+    data = parts[0][2] if parts else b""
+    return [int.from_bytes(data[at : at + _INT], sys.byteorder) for at in range(0, len(data), _INT)]
 
 
-def _fork(link: int, door: int, boot: str) -> None:
+def _fork(received: list[int], door: int, boot: str) -> None:
+    """Start a supervisor. It has what the runner wants held by having been forked; only the nursery lets go of it."""
+    link = received[0]
     try:
         pid = os.fork()
     except OSError as error:
@@ -54,7 +58,8 @@ def _fork(link: int, door: int, boot: str) -> None:
             supervisor.main(link, boot)
         finally:
             os._exit(0)
-    os.close(link)
+    for fd in received:
+        os.close(fd)
 
 
 def _reap() -> None:

@@ -32,12 +32,37 @@ class ChecksCutShort(Exception):  # noqa: N818 - it is not an error: the user as
 
 
 async def run_checks(
-    shop: Workshop, commands: tuple[str, ...], where: Path, *, owner: str, attempt: int, label: str
+    shop: Workshop,
+    commands: tuple[str, ...],
+    where: Path,
+    *,
+    owner: str,
+    attempt: int,
+    label: str,
+    slot: str = "",
 ) -> FailedCheck | None:
-    """Run each command in `where`; return the first that fails, or None. If they ran before, they run again."""
+    """Run each command in `where`; return the first that fails, or None. If they ran before, they run again.
+
+    With a `slot` they wait for a place of it and keep it until the last of them is gone.
+    """
+    if not slot:
+        return await _run_each(shop, commands, where, (owner, attempt, label), ())
+    async with shop.slots.held(slot, shop.stopping) as place:
+        if place is None:
+            raise ChecksCutShort
+        return await _run_each(shop, commands, where, (owner, attempt, label), (place,))
+
+
+async def _run_each(
+    shop: Workshop,
+    commands: tuple[str, ...],
+    where: Path,
+    name: tuple[str, int, str],
+    holds: tuple[int, ...],
+) -> FailedCheck | None:
     for command in commands:
-        key = shop.check_key(owner, attempt, label)
-        sighting = await _supervise(shop, key, command, where)
+        key = shop.check_key(*name)
+        sighting = await _supervise(shop, key, command, where, holds)
         if shop.stopping.is_set() and (sighting.exit is None or sighting.exit.reason is ExitReason.CANCELLED):
             raise ChecksCutShort
         failed = _judge(shop, key, command, sighting)
@@ -54,14 +79,17 @@ async def check_task(shop: Workshop, command: CheckTask) -> list[ev.AnyEvent]:
         await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.head)
         shop.intact.add((task.id, task.attempt))
     checks = shop.state.checks_of(task.id)
+    spec = shop.state.specs[task.id]
+    where = shop.slot_path(task)
     try:
         failed = await run_checks(
-            shop, checks, shop.slot_path(task), owner=task.id, attempt=task.attempt, label="check"
+            shop, checks, where, owner=task.id, attempt=task.attempt, label="check", slot=spec.slot
         )
     except ChecksCutShort:
         return [ev.ChecksInterrupted(task=task.id, attempt=task.attempt)]
     if failed is None:
-        return [ev.ChecksPassed(task=task.id, attempt=task.attempt)]
+        passed = ev.TestsPassed if spec.validators else ev.ChecksPassed
+        return [passed(task=task.id, attempt=task.attempt)]
     return [
         ev.ChecksFailed(
             task=task.id, attempt=task.attempt, check=failed.command, error=failed.error, detail=failed.output
@@ -69,7 +97,9 @@ async def check_task(shop: Workshop, command: CheckTask) -> list[ev.AnyEvent]:
     ]
 
 
-async def _supervise(shop: Workshop, key: LaunchKey, command: str, where: Path) -> Sighting:
+async def _supervise(
+    shop: Workshop, key: LaunchKey, command: str, where: Path, holds: tuple[int, ...]
+) -> Sighting:
     """Start one check and wait for it, or for a stop."""
     spec = LaunchSpec(
         key=key,
@@ -78,6 +108,7 @@ async def _supervise(shop: Workshop, key: LaunchKey, command: str, where: Path) 
         cwd=where,
         env=attempt_environment(where, key.run, key.owner, key.attempt, None),
         timeout_s=shop.state.plan.limits.check_timeout_s,
+        holds=holds,
     )
     await shop.fleet.launch(spec)
     return await wait_or_stop(shop, key)

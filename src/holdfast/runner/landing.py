@@ -56,7 +56,10 @@ async def _prepare(shop: Workshop, task: TaskRow, onto: str) -> _Prepared | ev.A
     checks = shop.state.checks_of(task.id)
     if checks and outcome.tree != task.tree:
         where = await asyncio.to_thread(shop.workspaces.prepare, LANDING_WORKSPACE, commit)
-        failed = await run_checks(shop, checks, where, owner=task.id, attempt=task.attempt, label="merged")
+        slot = shop.state.specs[task.id].slot
+        failed = await run_checks(
+            shop, checks, where, owner=task.id, attempt=task.attempt, label="merged", slot=slot
+        )
         if failed is not None:
             await asyncio.to_thread(shop.repo.keep, _merged_ref(shop, task), commit)
             return ev.MergeRefused(

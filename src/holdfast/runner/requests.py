@@ -16,8 +16,6 @@ import msgspec
 
 from holdfast.paths import RunDir
 
-_BELL = "bell"
-
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One thing asked: to stop, to pause, or to give a task another chance or none."""
@@ -38,19 +36,18 @@ def leave_request(directory: RunDir, request: Request) -> Path:
     path = draft.rename(directory.requests / f"{name}.json")
     # ENXIO and ENOENT mean that nobody listens; the spooled file then waits for the next runner.
     with suppress(OSError):
-        bell = os.open(directory.requests / _BELL, os.O_WRONLY | os.O_NONBLOCK)
+        bell = os.open(directory.bell, os.O_WRONLY | os.O_NONBLOCK)
         os.write(bell, b"!")
         os.close(bell)
     return path
 
 
 def open_bell(directory: RunDir) -> int:
-    """Return a file descriptor that becomes readable whenever a request was left."""
+    """Return a file descriptor that becomes readable whenever a request was left or an agent reported."""
     directory.requests.mkdir(parents=True, exist_ok=True)
-    path = directory.requests / _BELL
     with suppress(FileExistsError):
-        os.mkfifo(path, 0o600)
-    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.mkfifo(directory.bell, 0o600)
+    return os.open(directory.bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def pending_requests(directory: RunDir) -> Iterator[tuple[Path, Request | None]]:

@@ -17,6 +17,7 @@ from holdfast.journal.protocol import Journal
 from holdfast.paths import RunDir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
+from holdfast.runner.slots import Slots
 
 AGENT_STEP = "agent"
 LANDING_WORKSPACE = "landing"
@@ -41,6 +42,10 @@ class Workshop:
     gate_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     intact: set[tuple[str, int]] = field(default_factory=set)
     serial: count[int] = field(default_factory=count)
+    slots: Slots = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.slots = Slots(self.repo.state, self.state.plan.slots)
 
     @property
     def run(self) -> str:
