@@ -16,6 +16,10 @@ from holdfast.journal.sqlite import SqliteJournal
 from holdfast.process.order import draft_file, exit_file
 from holdfast.runner.session import tidy_up
 from holdfast.runner.trouble import UncollectedError
+from tests.crash.cycle import Arena
+from tests.crash.evidence import look
+from tests.crash.faults import Fault, run_with_fault
+from tests.crash.scenario import START
 from tests.gitkit import Project
 from tests.runkit import DEADLINE_S, Signal, Trial, sh, stage, start_runner
 
@@ -129,9 +133,10 @@ def test_a_failing_disk_is_told_in_words(tmp_path: Path) -> None:
 
 def test_a_journal_killed_before_its_first_change_can_be_looked_at(tmp_path: Path) -> None:
     """A log that holds nothing but its header, with its shared index, is as good as none."""
-    path = tmp_path / "journal.db"
-    journal = SqliteJournal.open(path)
-    header = b"\x37\x7f\x06\x82\x00\x2d\xe2\x18\x00\x00\x10\x00" + bytes(20)
-    (tmp_path / "journal.db-wal").write_bytes(header)
-    assert SqliteJournal.open_read_only(path).runs() == []
-    journal.close()
+    arena = Arena(tmp_path)
+    log = ".holdfast/journal.db-wal"
+    header = next(p.number for p in arena.points() if (p.syscall, p.path) == ("pwrite64", log))
+    arena.reset()
+    assert run_with_fault(arena.program(START), Fault("after", header)).fired
+    assert (arena.repository / log).stat().st_size == 32
+    assert look(arena.repository).stored is None
