@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -173,7 +174,7 @@ def carry_on(folder: Path, observer: Observer, *, processes: bool = False) -> Ru
     state = RunState(stored.plan, stored.row, stored.tasks)
     fleet = LocalFleet(StateDir(folder))
     shop = Workshop(
-        repo=cast("Any", None),
+        repo=cast("Any", SimpleNamespace(state=StateDir(folder))),
         workspaces=cast("Any", None),
         fleet=fleet,
         journal=journal,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bench.clock import Span, in_own_process, scratch, timed
 from bench.figures import Figure
 from bench.limits import spawn_bare
@@ -13,7 +15,9 @@ _ROUNDS = 3
 def measure(*, quick: bool) -> list[Figure]:
     """Alternate ours and bare, so that what else the machine does burdens both."""
     tasks = 100 if quick else 1_000
-    rounds = [(_supervised(tasks), _bare(tasks)) for _ in range(_ROUNDS)]
+    # One folder for all rounds: some file systems are slow to make files right after many were removed.
+    with scratch() as folder:
+        rounds = [(_supervised(folder / str(number), tasks), _bare(tasks)) for number in range(_ROUNDS)]
     ours, bare = sorted(rounds, key=lambda pair: pair[1].wall_s / pair[0].span.wall_s)[_ROUNDS // 2]
     supervised = ours.span.children_cpu_s / tasks
     return [
@@ -49,9 +53,8 @@ def measure(*, quick: bool) -> list[Figure]:
     ]
 
 
-def _supervised(tasks: int) -> Outcome:
-    with scratch() as folder:
-        return in_own_process(Outcome, "bench.noop", str(folder), "--tasks", str(tasks), "--processes")
+def _supervised(folder: Path, tasks: int) -> Outcome:
+    return in_own_process(Outcome, "bench.noop", str(folder), "--tasks", str(tasks), "--processes")
 
 
 def _bare(tasks: int) -> Span:
