@@ -11,8 +11,10 @@ import msgspec
 
 from holdfast.cli.opening import Glimpse, choose, choose_latest, glimpse
 from holdfast.core.state import RunState, replay
+from holdfast.core.status import RunStatus
 from holdfast.core.wording import did_you_mean, shown
 from holdfast.errors import HoldfastError
+from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.views.status import StatusView, status_view
 
@@ -40,7 +42,10 @@ def list_runs(args: argparse.Namespace) -> int:
 
     place = glimpse()
     runs = place.journal.runs() if place.journal else []
-    lines = [run_line(listing, held=place.holder(listing.row.run) is not None) for listing in runs]
+    boot = boot_id()
+    lines = [
+        run_line(listing, held=place.holder(listing.row.run) is not None, boot_id=boot) for listing in runs
+    ]
     print(as_json(lines) if args.json else list_text(lines))
     return 0
 
@@ -58,7 +63,7 @@ def inspect(args: argparse.Namespace) -> int:
     if args.task is not None:
         require_task(state, args.task)
     events = journal.events(run, upto=stored.last_seq)
-    view = inspection(status_view(stored, who, time.time()), state, events, args.task)
+    view = inspection(status_view(stored, who, time.time(), boot_id=boot_id()), state, events, args.task)
     print(as_json(view) if args.json else inspection_text(view))
     return 0
 
@@ -77,7 +82,10 @@ def recap(args: argparse.Namespace) -> int:
     branch = branch_facts(Repository.open(place.checkout), row.branch, row.base, run)
     state = RunState(stored.plan, row, stored.tasks)
     view = recap_view(
-        status_view(stored, _holder(place, run), time.time()), state, journal.events(run), branch
+        status_view(stored, _holder(place, run), time.time(), boot_id=boot_id()),
+        state,
+        journal.events(run),
+        branch,
     )
     print(as_json(view) if args.json else recap_text(view))
     return 0
@@ -116,7 +124,8 @@ def logs(args: argparse.Namespace) -> int:
 
 def current_status(place: Glimpse, run: str) -> StatusView:
     """Return the status of a run at this moment."""
-    return status_view(place.require_journal().load(run), _holder(place, run), time.time())
+    stored, held = place.require_journal().load(run), _holder(place, run)
+    return status_view(stored, held, time.time(), boot_id=boot_id(), seen_at=_last_trace(place, stored, held))
 
 
 def require_task(state: RunState, task: str) -> None:
@@ -137,6 +146,16 @@ def as_json(view: object) -> str:
 def _holder(place: Glimpse, run: str) -> str | None:
     found = place.holder(run)
     return None if found is None else str(found)
+
+
+def _last_trace(place: Glimpse, stored: StoredRun, held: str | None) -> float:
+    """Return the newest trace of an agent whose runner is gone; elsewhere the journal knows better."""
+    if held is not None or stored.row.status is not RunStatus.RUNNING:
+        return 0.0
+    from holdfast.fleet.local import LocalFleet
+    from holdfast.runner.traces import agent_traces
+
+    return max(agent_traces(LocalFleet(place.state), stored).values(), default=0.0)
 
 
 def _as_it_was(journal: JournalReader, run: str, seq: int) -> tuple[StoredRun, str]:

@@ -153,7 +153,9 @@ def is_over_budget(state: RunState) -> bool:
 
 
 def _stopped(state: RunState) -> ev.AnyEvent:
-    return ev.RunBlocked(reason=state.row.reason) if state.row.reason else ev.RunStopped()
+    if state.row.reason:
+        return ev.RunBlocked(reason=state.row.reason)
+    return ev.RunPaused() if state.row.pausing else ev.RunStopped()
 
 
 def _ending(state: RunState) -> ev.AnyEvent:

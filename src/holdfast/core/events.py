@@ -367,7 +367,9 @@ class BranchMoved(Event, frozen=True, tag=True):
 
 
 class PauseRequested(Event, frozen=True, tag=True):
-    """No new attempt starts; those under way may finish and land."""
+    """No new attempt starts; those under way may finish and land. `now`: they are stopped, their work kept."""
+
+    now: bool = False
 
 
 class StopRequested(Event, frozen=True, tag=True):

@@ -273,6 +273,7 @@ def _move_stage(row: RunRow, stage: str, allowed: tuple[StageStatus, ...], to: S
 
 def _stage_gate_failed(row: RunRow, event: ev.StageGateFailed) -> None:
     during = StageStatus.OPENING if event.gate == "entry" else StageStatus.CLOSING
+    row.boot_id = event.boot_id
     _move_stage(row, event.stage, (during,), StageStatus.BLOCKED)
     at = row.stages[event.stage]
     at.gate, at.error, at.detail = event.gate, event.error, event.detail
@@ -330,3 +331,7 @@ RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
     ev.RunCompleted: lambda row, e: _set_run(row, RunStatus.COMPLETED),
     ev.RunAbandoned: lambda row, e: _set_run(row, RunStatus.ABANDONED),
 }
+    if row.stopping:
+        return  # A stop goes further than any pause.
+    row.stopping = event.now
+    row.pausing = False

@@ -35,6 +35,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     check_timeout_s: float = 1800.0
     retry_delay_s: float = 1.0
     restart_below: float = 10.0
+    snapshot_s: float = 30.0
     cost_usd: float | None = None
     keep_going: bool = False
 

@@ -115,6 +115,7 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     tip: str = ""
     epoch: int = 0
     clock: float = 0.0
+    boot_id: str = ""
     queued: int = 0
     pausing: bool = False
     stopping: bool = False

@@ -123,6 +123,11 @@ class LocalFleet:
         """
         return log.read(log_file(self._folder(key)), offset)
 
+    def last_sign(self, key: LaunchKey) -> float:
+        """Return when the launch was last heard of, by the clock of the disk: started, printed or ended; else 0."""
+        folder = self._folder(key)
+        return max(map(_changed_at, (record_file(folder), log_file(folder), exit_file(folder))))
+
     def close(self) -> None:
         """Let go of the nursery; supervisors and agents live on. Closed twice, nothing happens."""
         self._nursery.close()
@@ -205,6 +210,13 @@ def _filled(path: str) -> bool:
         return os.stat(path).st_size > 0  # noqa: PTH116 - asked several times per launch
     except FileNotFoundError:
         return False
+
+
+def _changed_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime  # noqa: PTH116 - a path of the launch's folder, as above
+    except FileNotFoundError:
+        return 0.0
 
 
 async def _end_carriers(tokens: frozenset[str]) -> set[int]:

@@ -84,7 +84,7 @@ class Lease:
         info = Holder(
             pid=os.getpid(),
             start_ticks=_own_start_ticks(),
-            boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            boot_id=boot_id(),
             host=os.uname().nodename,
             since=time.time(),
         )
@@ -94,6 +94,11 @@ class Lease:
         except OSError:
             self.release()
             raise
+
+
+def boot_id() -> str:
+    """Return what names the present life of this machine: it changes with every boot."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def holder(path: Path) -> Holder | None:

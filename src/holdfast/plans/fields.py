@@ -83,6 +83,12 @@ LIMITS = Record(
             into="retry_delay_s",
             default="1s",
         ),
+        "snapshot": Field(
+            Duration(),
+            "How often a working agent's unfinished work is saved, such as 30s.",
+            into="snapshot_s",
+            default="30s",
+        ),
         "cost_usd": Field(Amount(), "Stop starting attempts when the run has cost this many dollars."),
         "restart_below": Field(
             Share(100.0),

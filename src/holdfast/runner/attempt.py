@@ -25,7 +25,6 @@ from holdfast.runner.environment import attempt_environment
 from holdfast.runner.trouble import secured, understood
 from holdfast.runner.workshop import Workshop
 
-SNAPSHOT_INTERVAL_S = 30.0
 _DIFF_BYTES = 32_000
 
 
@@ -116,7 +115,7 @@ async def _watch(shop: Workshop, task: TaskRow) -> Sighting:
     key = shop.agent_key(task)
     while True:
         try:
-            return await wait_or_stop(shop, key, SNAPSHOT_INTERVAL_S)
+            return await wait_or_stop(shop, key, shop.state.plan.limits.snapshot_s)
         except TimeoutError:
             commit = await asyncio.to_thread(save_wip, shop, task)
             if commit and commit != task.wip:

@@ -204,7 +204,7 @@ class RunLoop:
                 case _ if request.action == "stop":
                     self._deliver([ev.StopRequested()])
                 case _ if request.action == "pause":
-                    self._deliver([ev.PauseRequested()])
+                    self._deliver([ev.PauseRequested(now=request.now)])
                 case _ if request.action == "retry":
                     self._deliver([ev.TaskReset(task=request.task)])
                 case _:

@@ -20,9 +20,15 @@ from holdfast.paths import RunDir
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One thing asked: to stop, to pause, or to give a task another chance or none."""
 
-    action: Literal["stop", "pause", "retry", "skip"]
+    `now` belongs to a pause: it does not wait for the agents.
+    """
+
+    action: Literal["stop", "pause", "retry", "skip", "accept"]
     task: str = ""
 
+    stage: str = ""
+    gate: Gate = "entry"
+    now: bool = False
 
 def leave_request(directory: RunDir, request: Request) -> Path:
     """Put a request where the runner finds it and ring; return its file, which is gone once the request is durable.

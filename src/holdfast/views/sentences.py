@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.events import AgentsAdopted, AnyEvent
+from holdfast.core.events import AgentsAdopted, AnyEvent, PauseRequested
 from holdfast.views.text import one_line
 
 _WORDS = {
@@ -49,7 +49,7 @@ _WORDS = {
     "WipSaved": "{task}: unfinished work saved, {commit:.12}",
     "IntrusionNoticed": "changed in {place} while {tasks} ran: {paths}",
     "BranchMoved": "the run branch was moved to {commit:.12} by somebody else",
-    "PauseRequested": "pause requested: what is under way may finish",
+    "PauseRequested": "",
     "StopRequested": "stop requested: running agents end, their work is kept",
     "RunPaused": "run paused",
     "RunStopped": "run stopped",
@@ -67,6 +67,9 @@ def sentence(event: AnyEvent) -> str:
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
+    if isinstance(event, PauseRequested):
+        then = "running agents end, their work is kept" if event.now else "what is under way may finish"
+        return f"pause requested: {then}"
     return one_line(_WORDS.get(type(event).__name__, "").format_map(fields), width=200)
 
 

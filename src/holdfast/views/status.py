@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from holdfast.core.events import Gate
+from holdfast.core.interruption import Ending, Rest, how_it_ended, rest_of
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.shown import (
     QueuePlace,
@@ -19,6 +21,7 @@ from holdfast.core.shown import (
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
 from holdfast.journal.protocol import StoredRun
+from holdfast.views.endings import ending_words
 from holdfast.views.times import timestamp
 
 RUN_TASK_AGENT = "run"
@@ -38,6 +41,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
     resumable: bool
     detail: str
+    ending: Ending
+    last_sign_at: str
     held_by: str | None
     intrusions: int
 
@@ -95,12 +100,17 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsView = MetricsView()
 
 
-def status_view(stored: StoredRun, holder: str | None, now: float) -> StatusView:
-    """Return what `status` says of a run; `holder` names the runner that lives, `now` is for the elapsed time."""
+def status_view(
+    stored: StoredRun, holder: str | None, now: float, *, boot_id: str = "", seen_at: float = 0.0
+) -> StatusView:
+    """Return what `status` says of a run; `holder` names the runner that lives, `now` is for the elapsed time.
+
+    `boot_id` tells a reboot from a crash, `seen_at` is the newest trace of an agent after one.
+    """
     state = RunState(stored.plan, stored.row, stored.tasks)
     shown = shown_task_statuses(state)
     return StatusView(
-        run=_run(stored, holder),
+        run=_run(stored, holder, rest_of_run(stored, holder is not None, boot_id, seen_at)),
         stages=tuple(_stage(state, stage, shown) for stage in state.plan.stages),
         tasks=tuple(_task(state, stage, task, shown) for stage, task in state.plan.tasks()),
         merge_queue=tuple(QueueView(task=task.id, status=place) for task, place in merge_queue(state)),
@@ -113,7 +123,13 @@ def agent_of(plan: Plan, task: Task) -> str:
     return RUN_TASK_AGENT if task.run else task.agent or plan.agent
 
 
-def _run(stored: StoredRun, holder: str | None) -> RunView:
+def rest_of_run(stored: StoredRun, held: bool, boot_id: str, seen_at: float = 0.0) -> Rest:
+    """Return how a run ended, or that it has not, from its rows and what the machine shows."""
+    ending = how_it_ended(stored.row, held=held, boot_id=boot_id, budget=stored.plan.limits.cost_usd)
+    return rest_of(ending, stored.updated_at, seen_at)
+
+
+def _run(stored: StoredRun, holder: str | None, rest: Rest) -> RunView:
     row, held = stored.row, holder is not None
     return RunView(
         id=row.run,
@@ -125,23 +141,12 @@ def _run(stored: StoredRun, holder: str | None) -> RunView:
         started_at=timestamp(stored.started_at),
         updated_at=timestamp(stored.updated_at),
         resumable=is_resumable(row, held=held),
-        detail=_detail(stored, holder),
+        detail=ending_words(row, rest),
+        ending=rest.ending,
+        last_sign_at=timestamp(rest.last_sign),
         held_by=holder,
         intrusions=row.intrusions,
     )
-
-
-def _detail(stored: StoredRun, holder: str | None) -> str:
-    row = stored.row
-    if row.reason:
-        return row.reason
-    if holder is None:
-        return (
-            "its runner is gone; nothing that was recorded is lost" if row.status is RunStatus.RUNNING else ""
-        )
-    if row.stopping:
-        return "stopping: running agents end, their work is kept"
-    return "pausing: what is under way may finish, nothing new starts" if row.pausing else ""
 
 
 def _stage(state: RunState, stage: Stage, shown: dict[str, TaskStatus]) -> StageView:

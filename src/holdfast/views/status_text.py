@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.core.shown import QueuePlace
 from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.views.endings import ending_label
 from holdfast.views.runs import RunLine
 from holdfast.views.status import RunView, StageView, StatusView, TaskView
 from holdfast.views.text import count, one_line, table
@@ -39,7 +40,7 @@ def list_text(lines: Sequence[RunLine]) -> str:
     rows += [
         (
             line.id,
-            line.status,
+            ending_label(line.status, line.ending),
             line.stage or "-",
             line.updated_at,
             "yes" if line.resumable else "no",
@@ -52,7 +53,9 @@ def list_text(lines: Sequence[RunLine]) -> str:
 
 def _header(run: RunView, view: StatusView) -> Iterator[str]:
     metrics = view.metrics
-    yield f"{run.id}  {run.status}" + (f"  (held by {run.held_by})" if run.held_by else "")
+    yield f"{run.id}  {ending_label(run.status, run.ending)}" + (
+        f"  (held by {run.held_by})" if run.held_by else ""
+    )
     yield f"  {one_line(run.goal)}"
     if run.detail:
         yield f"  {one_line(run.detail, 300)}"

@@ -1,0 +1,73 @@
+"""How a run came to rest, or that it has not: concluded from what is stored, the lease and the boot id alone.
+
+No clock takes part: a lease is a lock that the kernel frees with its holder, so a stopped runner still holds, a
+suspended machine changes nothing, and a process that got a dead runner's pid holds nothing. Times are for people.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core.projection import RunRow
+from holdfast.core.status import RunStatus
+
+
+class Ending(StrEnum):
+    """How a run ended for now. A run that somebody carries on, or that never began, has not ended."""
+
+    NOT_STARTED = "not started"
+    RUNNING = "running"
+    CRASH = "crash"
+    REBOOT = "reboot"
+    STOP = "stop"
+    PAUSE = "pause"
+    BLOCKED = "blocked"
+    LIMIT = "limit"
+    COMPLETED = "completed"
+    ABANDONED = "abandoned"
+
+
+INTERRUPTED = frozenset({Ending.CRASH, Ending.REBOOT})
+"""The endings nobody asked for."""
+
+_AT_REST = {
+    RunStatus.PENDING: Ending.NOT_STARTED,
+    RunStatus.PAUSED: Ending.PAUSE,
+    RunStatus.STOPPED: Ending.STOP,
+    RunStatus.BLOCKED: Ending.BLOCKED,
+    RunStatus.COMPLETED: Ending.COMPLETED,
+    RunStatus.ABANDONED: Ending.ABANDONED,
+}
+
+
+class Rest(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended, and when it last gave a sign of life."""
+
+    ending: Ending
+    last_sign: float
+
+
+def how_it_ended(row: RunRow, *, held: bool, boot_id: str, budget: float | None = None) -> Ending:
+    """Say how a run ended: `held` tells whether its lease is, `boot_id` names the present life of the machine.
+
+    An unknown boot id proves no reboot. `budget` is what the run may cost, where the plan is at hand.
+    """
+    if held:
+        return Ending.RUNNING
+    if row.status is RunStatus.RUNNING:
+        rebooted = bool(row.boot_id and boot_id) and row.boot_id != boot_id
+        return Ending.REBOOT if rebooted else Ending.CRASH
+    if row.status is RunStatus.BLOCKED and budget is not None and row.cost_usd >= budget:
+        return Ending.LIMIT
+    return _AT_REST[row.status]
+
+
+def rest_of(ending: Ending, recorded_at: float, seen_at: float = 0.0) -> Rest:
+    """Return an ending with its last sign of life: the last event, or what agents left behind after a crash.
+
+    `seen_at` is the newest trace of an agent. It counts only where nobody was left to record anything.
+    """
+    last = max(recorded_at, seen_at) if ending in INTERRUPTED else recorded_at
+    return Rest(ending=ending, last_sign=last)
