@@ -236,3 +236,24 @@ def test_events_that_contradict_each_other() -> None:
     state = replay(of, (STARTED,))
     impossible = ev.ChecksPassed(task="a", attempt=1)
     assert [v.number for v in fold_violations(of, _recorded(STARTED, impossible), state.row, [])] == [8]
+
+
+def _replaced() -> RunState:
+    state = _landed("a", "b")
+    for name in ("a", "b"):
+        state.apply(ev.LandingReplaced(task=name, commit="squash", proof="tree"))
+    state.apply(ev.BranchMoved(commit="squash"))
+    return state
+
+
+def test_a_squashed_landing_is_proved_by_the_commit_it_lives_on_in() -> None:
+    """Invariants 1, 2 and 5: the merges are gone from the branch, the change is not."""
+    evidence = Evidence(settled=True, branch=BranchFacts(tip="squash"), prepared=frozenset())
+    assert violations(_replaced(), evidence) == []
+    assert commits_to_keep(_replaced()) == {"squash", "a-head1", "b-head1"}
+
+
+def test_a_squashed_landing_whose_new_commit_is_off_the_branch_is_not_done() -> None:
+    """Invariant 1: also a replacement has to be there."""
+    evidence = Evidence(branch=BranchFacts(tip="elsewhere"), off_branch=frozenset({"squash"}))
+    assert _numbers(_replaced(), evidence) == [1, 1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.core.facts import BranchFacts, Facts, Landing, Presence, Sighting
+from holdfast.core.facts import BranchFacts, Equivalent, Facts, Landing, Presence, Sighting
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import StageStatus, TaskStatus
@@ -190,3 +192,32 @@ def test_recovery_of_a_recovery_changes_nothing() -> None:
     state.apply(start("c", 1))
     walk(state, "d", "completed")
     assert len(_recover(state, _facts("a", c=Presence.LOST))) == 4
+
+
+def test_a_landing_that_lives_on_in_another_commit_stays_done() -> None:
+    """Squashed or rebased: the proof is recorded once, and nothing is done again."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "completed")
+    facts = replace(_facts(tip="squash"), equivalents={"a": Equivalent("squash", "tree")})
+    assert _recover(state, facts) == [
+        ev.LandingReplaced(task="a", commit="squash", proof="tree"),
+        ev.BranchMoved(commit="squash"),
+    ]
+    assert state.tasks["a"].status is TaskStatus.COMPLETED
+
+
+def test_a_merge_that_was_made_anew_without_proof_is_taken_for_what_git_shows() -> None:
+    """Rebased with other content: the recorded landing is gone, another one is there."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "completed")
+    other = Landing(task="a", attempt=1, commit="rebased", head="new-head", tree="t")
+    _recover(state, Facts(branch=BranchFacts(tip="rebased", landings=(other,))))
+    assert (state.tasks["a"].status, state.tasks["a"].merge_commit) == (TaskStatus.COMPLETED, "rebased")
+
+
+def test_completed_without_a_recorded_commit_is_not_believed() -> None:
+    """S5: whatever says so, git does not; the task is open again."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "completed")
+    state.tasks["a"].merge_commit = ""
+    assert _recover(state, _facts(tip="a-merge1")) == [ev.LandingVanished(task="a", commit="")]

@@ -18,6 +18,7 @@ _FIELDS: dict[str, Any] = {
     "task": "a", "attempt": 1, "token": "a-token1", "slot": 0, "start": "base", "head": "head", "tree": "tree",
     "failure": ev.FailureKind.AGENT, "error": "it broke", "check": "check", "commit": "commit", "onto": "base",
     "carry": "carry", "files": (), "validator": "v", "score": 0.5, "name": "api", "contract": "f()", "proof": "tree",
+    "attempts": 1,
 }  # fmt: skip
 
 
@@ -240,3 +241,19 @@ def test_only_changed_rows_are_handed_to_the_journal() -> None:
     walk(state, "b", "verifying")
     assert [row.id for row in state.take_changed()] == ["b"]
     assert state.take_changed() == []
+
+
+def test_a_restored_task_goes_on_above_every_number_that_was_used() -> None:
+    """What git remembers of a task: how many attempts there were, and their work; failures are not charged."""
+    state = begin(plan((task("a"),)))
+    state.apply(ev.TaskRestored(task="a", attempts=3, carry="work", base="below"))
+    row = state.tasks["a"]
+    assert (row.attempt, row.carry, row.base, row.charged) == (3, "work", "below", 0)
+    state.apply(start("a", 4))
+
+
+def test_a_restored_run_rests_and_fences_off_the_runners_before_it() -> None:
+    """Its epoch begins above all that were, and it is resumable."""
+    started = ev.RunStarted(run="r", goal="g", plan_hash="h", base="b", branch="x", epoch=9)
+    row = replay(plan((task("a"),)), [started, ev.RunRestored()]).row
+    assert (row.epoch, row.status, row.reason) == (9, RunStatus.STOPPED, "rebuilt from git")

@@ -54,6 +54,11 @@ class RunStarted(Event, frozen=True, tag=True):
     branch: str
     target: str = ""
     plan_source: str = ""
+    epoch: int = 0
+
+
+class RunRestored(Event, frozen=True, tag=True):
+    """The journal was lost: everything recorded before this was read from git. The run rests."""
 
 
 class RunnerAttached(Event, frozen=True, tag=True):
@@ -110,6 +115,12 @@ class StageGateWaived(Event, frozen=True, tag=True):
 
     stage: str
     gate: Gate
+
+
+class StageRewound(Event, frozen=True, tag=True):
+    """The user wants the stage from its beginning: its entry gate is checked again."""
+
+    stage: str
 
 
 class StageGateReset(Event, frozen=True, tag=True):
@@ -241,7 +252,10 @@ class InterfacePublished(Event, frozen=True, tag=True):
 
 
 class ProgressReported(Event, frozen=True, tag=True):
-    """What an agent says about its own progress. Believed for display and for briefs, never as proof."""
+    """What an agent says about its own progress. Believed for display and for briefs, never as proof.
+
+    `heard` is how many bytes of its reports this takes in, so that after a crash none is counted twice.
+    """
 
     task: str
     attempt: int
@@ -254,6 +268,7 @@ class ProgressReported(Event, frozen=True, tag=True):
     blocked: str = ""
     summary: str = ""
     cost_usd: float = 0.0
+    heard: int = 0
 
 
 class LandingStarted(Event, frozen=True, tag=True):
@@ -344,6 +359,24 @@ class TaskReset(Event, frozen=True, tag=True):
     task: str
 
 
+class TaskRewound(Event, frozen=True, tag=True):
+    """The user wants the task done anew from a clean start. What was done before stays at its refs."""
+
+    task: str
+
+
+class TaskRestored(Event, frozen=True, tag=True):
+    """Git and the attempt folders know of `attempts` at the task; the next one goes on from `carry`, if any.
+
+    `base` is the commit below that work. Failures are not in git, so the task has its whole budget again.
+    """
+
+    task: str
+    attempts: int
+    carry: str = ""
+    base: str = ""
+
+
 class WipSaved(Event, frozen=True, tag=True):
     """Unfinished work of a running attempt is safe in a commit."""
 
@@ -397,17 +430,21 @@ class RunCompleted(Event, frozen=True, tag=True):
 
 
 class RunAbandoned(Event, frozen=True, tag=True):
-    """The user gave the run up; its refs and outputs stay."""
+    """The user gave the run up; its refs and outputs stay. `reason` says what for, if not for its own sake."""
+
+    reason: str = ""
 
 
 AnyEvent = (
-    RunStarted | RunnerAttached | AgentsAdopted
+    RunStarted | RunRestored | RunnerAttached | AgentsAdopted
     | StageOpening | StageOpened | StageClosing | StageClosed | StageGateFailed | StageGateReset | StageGateWaived
+    | StageRewound
     | AttemptStarted | AttemptDone | AttemptFailed | AttemptLost
     | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted
     | TestsPassed | ValidationStarted | ValidatorScored | ValidationFailed | InterfacePublished | ProgressReported
     | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
-    | TaskLanded | LandingVanished | LandingReplaced | TaskAbandoned | TaskSkipped | TaskReset
+    | TaskLanded | LandingVanished | LandingReplaced | TaskAbandoned | TaskSkipped | TaskReset | TaskRewound
+    | TaskRestored
     | WipSaved | IntrusionNoticed | BranchMoved
     | PauseRequested | StopRequested | RunPaused | RunStopped | RunBlocked | RunCompleted | RunAbandoned
 )  # fmt: skip
@@ -417,7 +454,8 @@ TaskEvent = (
     | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted
     | TestsPassed | ValidationStarted | ValidatorScored | ValidationFailed | InterfacePublished | ProgressReported
     | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
-    | TaskLanded | LandingVanished | LandingReplaced | TaskAbandoned | TaskSkipped | TaskReset | WipSaved
+    | TaskLanded | LandingVanished | LandingReplaced | TaskAbandoned | TaskSkipped | TaskReset | TaskRewound
+    | TaskRestored | WipSaved
 )  # fmt: skip
 
 

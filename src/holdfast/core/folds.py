@@ -27,6 +27,7 @@ def first_row(event: ev.RunStarted) -> RunRow:
         target=event.target,
         plan_source=event.plan_source,
         tip=event.base,
+        epoch=event.epoch,
     )
 
 
@@ -41,6 +42,7 @@ def _attempt_started(row: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
     task.scores = {}
     task.last_report = task.report or task.last_report
     task.report = None
+    task.heard = 0
     task.head = task.tree = task.wip = task.prepared = task.error = ""
 
 
@@ -155,6 +157,7 @@ def _progress_reported(row: RunRow, limits: Limits, task: TaskRow, event: ev.Pro
         blocked=event.blocked,
         summary=event.summary or before.summary,
     )
+    task.heard = event.heard or task.heard
     task.cost_usd += event.cost_usd
     row.cost_usd += event.cost_usd
 
@@ -184,7 +187,7 @@ def _task_landed(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
     task.merge_commit, task.head = event.commit, event.head
     task.slot = -1
     task.checking = False
-    task.carry = task.prepared = task.error = task.conflict = ""
+    task.carry = task.prepared = task.error = task.conflict = task.replaced = ""
     task.conflict_files = ()
     row.tip = event.commit
 
@@ -207,10 +210,31 @@ def _task_skipped(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskSkip
 
 
 def _task_reset(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskReset) -> None:
+    _forgive(task)
+
+
+def _forgive(task: TaskRow) -> None:
     task.charged = task.lost = 0
     task.forgiven = len(task.failures)
     task.not_before = 0.0
     task.error = ""
+
+
+def _task_rewound(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewound) -> None:
+    """Begin as if nothing had been tried, but for the count of attempts: their numbers name folders and refs."""
+    _forgive(task)
+    task.base = task.start = task.head = task.tree = task.summary = ""
+    task.carry = task.wip = task.conflict = task.prepared = ""
+    task.conflict_files = ()
+    task.slot = -1
+    task.checking = task.tested = False
+    task.scores, task.interfaces = {}, {}
+    task.report = task.last_report = None
+
+
+def _task_restored(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRestored) -> None:
+    task.attempt = max(task.attempt, event.attempts)
+    task.carry, task.base = event.carry, event.base
 
 
 def _wip_saved(row: RunRow, limits: Limits, task: TaskRow, event: ev.WipSaved) -> None:
@@ -243,12 +267,15 @@ TASK_FOLDS: dict[type[ev.Event], Callable[[RunRow, Limits, TaskRow, Any], None]]
     ev.TaskAbandoned: _task_abandoned,
     ev.TaskSkipped: _task_skipped,
     ev.TaskReset: _task_reset,
+    ev.TaskRewound: _task_rewound,
+    ev.TaskRestored: _task_restored,
     ev.WipSaved: _wip_saved,
 }
 
 
 def _runner_attached(row: RunRow, event: ev.RunnerAttached) -> None:
     row.epoch = event.epoch
+    row.boot_id = event.boot_id
     row.pausing = row.stopping = False
     _set_run(row, RunStatus.RUNNING)
 
@@ -271,9 +298,13 @@ def _move_stage(row: RunRow, stage: str, allowed: tuple[StageStatus, ...], to: S
     at.error = at.detail = ""
 
 
+def _stage_rewound(row: RunRow, event: ev.StageRewound) -> None:
+    _move_stage(row, event.stage, tuple(StageStatus), StageStatus.PENDING)
+    row.stages[event.stage].waived = ()
+
+
 def _stage_gate_failed(row: RunRow, event: ev.StageGateFailed) -> None:
     during = StageStatus.OPENING if event.gate == "entry" else StageStatus.CLOSING
-    row.boot_id = event.boot_id
     _move_stage(row, event.stage, (during,), StageStatus.BLOCKED)
     at = row.stages[event.stage]
     at.gate, at.error, at.detail = event.gate, event.error, event.detail
@@ -286,7 +317,11 @@ def _stage_gate_reset(row: RunRow, event: ev.StageGateReset) -> None:
 
 def _stage_gate_waived(row: RunRow, event: ev.StageGateWaived) -> None:
     after = StageStatus.RUNNING if event.gate == "entry" else StageStatus.COMPLETED
+    at = row.stages.get(event.stage)
+    if at is not None and at.gate != event.gate:
+        raise IllegalEventError(f"the {event.gate} check of stage {event.stage} has not failed")
     _move_stage(row, event.stage, (StageStatus.BLOCKED,), after)
+    row.stages[event.stage].waived += (event.gate,)
 
 
 def _branch_moved(row: RunRow, event: ev.BranchMoved) -> None:
@@ -298,11 +333,15 @@ def _intrusion_noticed(row: RunRow, event: ev.IntrusionNoticed) -> None:
 
 
 def _pause_requested(row: RunRow, event: ev.PauseRequested) -> None:
+    if row.stopping:
+        return  # A stop goes further than any pause.
     row.pausing = True
+    row.stopping = event.now
 
 
 def _stop_requested(row: RunRow, event: ev.StopRequested) -> None:
     row.stopping = True
+    row.pausing = False
     row.reason = event.blocked_by
 
 
@@ -312,12 +351,14 @@ _GATE = {
 }
 
 RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
+    ev.RunRestored: lambda row, e: _set_run(row, RunStatus.STOPPED, "rebuilt from git"),
     ev.RunnerAttached: _runner_attached,
     ev.AgentsAdopted: _agents_adopted,
     ev.StageOpening: lambda row, e: _move_stage(row, e.stage, (StageStatus.PENDING,), StageStatus.OPENING),
     ev.StageOpened: lambda row, e: _move_stage(row, e.stage, (StageStatus.OPENING,), StageStatus.RUNNING),
     ev.StageClosing: lambda row, e: _move_stage(row, e.stage, (StageStatus.RUNNING,), StageStatus.CLOSING),
     ev.StageClosed: lambda row, e: _move_stage(row, e.stage, (StageStatus.CLOSING,), StageStatus.COMPLETED),
+    ev.StageRewound: _stage_rewound,
     ev.StageGateFailed: _stage_gate_failed,
     ev.StageGateReset: _stage_gate_reset,
     ev.StageGateWaived: _stage_gate_waived,
@@ -329,9 +370,5 @@ RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
     ev.RunStopped: lambda row, e: _set_run(row, RunStatus.STOPPED),
     ev.RunBlocked: lambda row, e: _set_run(row, RunStatus.BLOCKED, e.reason),
     ev.RunCompleted: lambda row, e: _set_run(row, RunStatus.COMPLETED),
-    ev.RunAbandoned: lambda row, e: _set_run(row, RunStatus.ABANDONED),
+    ev.RunAbandoned: lambda row, e: _set_run(row, RunStatus.ABANDONED, e.reason),
 }
-    if row.stopping:
-        return  # A stop goes further than any pause.
-    row.stopping = event.now
-    row.pausing = False

@@ -8,6 +8,8 @@ ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _ID = re.compile(ID_PATTERN)
 _SLUG_MAX = 40
 _RUN_REFS = "refs/holdfast"
+ALL_PLAN_REFS = f"{_RUN_REFS}/*/plan"
+ALL_RUN_BRANCHES = "refs/heads/holdfast/"
 
 
 def is_valid_id(text: str) -> bool:
@@ -29,6 +31,23 @@ def run_id(number: int, goal: str) -> str:
 def run_branch(run: str) -> str:
     """Return the full ref of the branch that a run lands on."""
     return f"refs/heads/holdfast/{run}"
+
+
+def plan_ref(run: str) -> str:
+    """Return the ref whose commit holds what a run cannot be rebuilt without: its plan and how it began."""
+    return f"{_RUN_REFS}/{run}/plan"
+
+
+def run_of_plan_ref(ref: str) -> str:
+    """Return the run that a plan ref belongs to, or an empty string if the ref is of another kind."""
+    found = re.fullmatch(rf"{_RUN_REFS}/([^/]+)/plan", ref)
+    return found[1] if found else ""
+
+
+def attempt_of_ref(run: str, task: str, ref: str) -> int:
+    """Return the attempt that a task ref belongs to, or 0 if the ref is of another kind."""
+    number = ref.removeprefix(task_ref(run, task, 0).removesuffix("0"))
+    return int(number) if number != ref and number.isdecimal() else 0
 
 
 def task_ref(run: str, task: str, attempt: int) -> str:

@@ -43,7 +43,8 @@ class Evidence:
     whose landing has begun may be a step ahead of the journal. `prepared` are the commits that MergePrepared
     events name, or None if the journal was rebuilt and cannot know. `once_skipped` are the tasks that the user
     skipped at any time: what needs them was free to land first. `lost_tips` are commits that the run branch
-    pointed at and no longer contains. `missing_commits` are those of `commits_to_keep` that do not exist.
+    pointed at and no longer contains. `missing_commits` are those of `commits_to_keep` that do not exist, and
+    `off_branch` those of `replacements` that the run branch does not contain.
     """
 
     settled: bool = False
@@ -52,6 +53,7 @@ class Evidence:
     prepared: frozenset[str] | None = None
     once_skipped: frozenset[str] = frozenset()
     missing_commits: frozenset[str] = frozenset()
+    off_branch: frozenset[str] = frozenset()
     live: tuple[LiveAttempt, ...] = ()
     live_without_runner: tuple[str, ...] = ()
     fsck_errors: tuple[str, ...] = ()
@@ -96,9 +98,16 @@ def commits_to_keep(state: RunState) -> set[str]:
     return kept
 
 
+def replacements(state: RunState) -> set[str]:
+    """Return the commits in which landings live on that were squashed or rebased."""
+    return {task.replaced for task in state.tasks.values() if task.replaced}
+
+
 def _commits_of(task: TaskRow) -> Iterator[str]:
     yield from (made.commit for made in task.commits)
-    yield from (commit for commit in (task.carry, task.wip, task.conflict, task.merge_commit) if commit)
+    # A merge that the user squashed or rebased away is not ours to keep; the commit it lives on in is.
+    landed = task.replaced or task.merge_commit
+    yield from (commit for commit in (task.carry, task.wip, task.conflict, landed) if commit)
 
 
 def _landings(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:
@@ -111,16 +120,23 @@ def _landings(state: RunState, evidence: Evidence, branch: BranchFacts) -> Itera
         if len(proofs) > 1:
             yield Violation(2, f"task {name} landed {len(proofs)} times")
         if task.status is TaskStatus.COMPLETED:
-            yield from _proof(task, proofs)
+            yield from _proof(task, proofs, evidence)
         elif proofs and (evidence.settled or task.prepared != proofs[-1].commit):
             yield Violation(2, f"task {name} is {task.status}, yet it landed as {proofs[-1].commit}")
     if evidence.prepared is not None:
+        checked = evidence.prepared | replacements(state)
         for landing in branch.landings:
-            if landing.task in state.tasks and landing.commit not in evidence.prepared:
+            if landing.task in state.tasks and landing.commit not in checked:
                 yield Violation(4, f"{landing.commit} of task {landing.task} landed without being checked")
 
 
-def _proof(task: TaskRow, proofs: list[Landing]) -> Iterator[Violation]:
+def _proof(task: TaskRow, proofs: list[Landing], evidence: Evidence) -> Iterator[Violation]:
+    if task.replaced:
+        if task.replaced in evidence.off_branch:
+            yield Violation(
+                1, f"task {task.id} is completed as {task.replaced}, which is not on the run branch"
+            )
+        return
     if not proofs:
         yield Violation(1, f"task {task.id} is completed, yet its merge is not on the run branch")
         return
@@ -144,7 +160,7 @@ def _order(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator
     """Invariant 5: what a task needs, and what its stage needs, is on the branch before it."""
     places = {landing.task: place for place, landing in enumerate(branch.landings)}
     waived = {name for name, task in state.tasks.items() if task.status is TaskStatus.SKIPPED}
-    waived |= evidence.once_skipped
+    waived |= evidence.once_skipped | {name for name, task in state.tasks.items() if task.replaced}
     for name in places.keys() & state.specs.keys():
         for need in state.specs[name].needs:
             if need not in waived and places.get(need, len(places)) > places[name]:

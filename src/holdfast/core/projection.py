@@ -77,6 +77,7 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     scores: dict[str, Score] = {}
     report: Report | None = None
     last_report: Report | None = None
+    heard: int = 0
     interfaces: dict[str, str] = {}
     cost_usd: float = 0.0
     forgiven: int = 0
@@ -99,6 +100,7 @@ class StageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     gate: Gate = "entry"
     error: str = ""
     detail: str = ""
+    waived: tuple[Gate, ...] = ()
 
 
 class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -114,8 +116,8 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     status: RunStatus = RunStatus.PENDING
     tip: str = ""
     epoch: int = 0
-    clock: float = 0.0
     boot_id: str = ""
+    clock: float = 0.0
     queued: int = 0
     pausing: bool = False
     stopping: bool = False

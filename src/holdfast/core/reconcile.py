@@ -18,19 +18,19 @@ def reconcile(state: RunState, facts: Facts) -> list[ev.AnyEvent]:
     """Return the events that bring the state in line with the facts. Git stands above the journal."""
     return [
         *_landings(state, facts),
-        *_tip(state, facts.branch),
+        *_tip(state, facts),
         *_tasks_in_flight(state, facts),
         *_gates_in_flight(state),
     ]
 
 
 def vanished(state: RunState, branch: BranchFacts) -> list[TaskRow]:
-    """Return the tasks that are recorded as landed and whose merge is not on the branch."""
-    proved = {landing.task for landing in branch.landings}
+    """Return the tasks that are recorded as landed and whose recorded merge is not on the branch."""
+    proved = {landing.commit for landing in branch.landings}
     return [
         task
-        for name, task in state.tasks.items()
-        if task.status is TaskStatus.COMPLETED and name not in proved
+        for task in state.tasks.values()
+        if task.status is TaskStatus.COMPLETED and task.merge_commit not in proved
     ]
 
 
@@ -41,24 +41,27 @@ def _landings(state: RunState, facts: Facts) -> Iterator[ev.AnyEvent]:
             yield ev.LandingVanished(task=task.id, commit=task.merge_commit)
         elif same.commit != task.replaced:
             yield ev.LandingReplaced(task=task.id, commit=same.commit, proof=same.proof)
-    for landing in _unrecorded(state, facts.branch):
+    for landing in _unrecorded(state, facts):
         yield ev.TaskLanded(
             task=landing.task, attempt=landing.attempt, commit=landing.commit, head=landing.head
         )
 
 
-def _unrecorded(state: RunState, branch: BranchFacts) -> list[Landing]:
+def _unrecorded(state: RunState, facts: Facts) -> list[Landing]:
+    """Return the landings that the journal lacks, or has only under a commit that is neither there nor proved."""
     rows = state.tasks
+    gone = {task.id for task in vanished(state, facts.branch)} - facts.equivalents.keys()
     return [
         landing
-        for landing in branch.landings
-        if landing.task in rows and rows[landing.task].status is not TaskStatus.COMPLETED
+        for landing in facts.branch.landings
+        if landing.task in rows
+        and (landing.task in gone or rows[landing.task].status is not TaskStatus.COMPLETED)
     ]
 
 
-def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.AnyEvent]:
+def _tip(state: RunState, facts: Facts) -> Iterator[ev.AnyEvent]:
     """The branch may be ahead of the last landing (somebody committed on it) or behind (somebody reset it)."""
-    unrecorded = _unrecorded(state, branch)
+    branch, unrecorded = facts.branch, _unrecorded(state, facts)
     known = unrecorded[-1].commit if unrecorded else state.row.tip
     if branch.tip and branch.tip != known:
         yield ev.BranchMoved(commit=branch.tip)

@@ -124,7 +124,7 @@ class RunState:
             if kind not in RUN_FOLDS:
                 raise IllegalEventError(f"{kind.__name__}: the run has begun before")
             RUN_FOLDS[kind](self.row, event)
-            if kind is ev.StageClosed:
+            if kind in (ev.StageClosed, ev.StageGateWaived, ev.StageRewound):
                 self._index_stages()
             return
         task = self.tasks.get(event.task)  # type: ignore[union-attr]
@@ -212,6 +212,7 @@ class RunState:
         """A stage is only as complete as its tasks: whatever its exit gate said is no longer true."""
         if stage.status in (StageStatus.CLOSING, StageStatus.COMPLETED):
             stage.status = StageStatus.RUNNING
+            stage.waived = tuple(gate for gate in stage.waived if gate != "exit")
             self._index_stages()
 
     # -- the queues that decisions read ---------------------------------------------------------------------

@@ -88,5 +88,9 @@ TRANSITIONS: MappingProxyType[type[ev.Event], dict[TaskStatus, TaskStatus]] = Ma
     ev.TaskAbandoned: {_S.FAILED: _S.ABANDONED, _S.PENDING: _S.ABANDONED},
     ev.TaskSkipped: dict.fromkeys((_S.PENDING, _S.FAILED, _S.ABANDONED, _S.BLOCKED), _S.SKIPPED),
     ev.TaskReset: dict.fromkeys((_S.PENDING, _S.FAILED, _S.ABANDONED, _S.BLOCKED, _S.SKIPPED), _S.PENDING),
+    ev.TaskRewound: dict.fromkeys(
+        (_S.PENDING, _S.VERIFYING, _S.VERIFIED, _S.FAILED, _S.ABANDONED, _S.BLOCKED, _S.SKIPPED), _S.PENDING
+    ),
+    ev.TaskRestored: {_S.PENDING: _S.PENDING},
     ev.WipSaved: {_S.RUNNING: _S.RUNNING},
 })  # fmt: skip

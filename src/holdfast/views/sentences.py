@@ -12,6 +12,7 @@ from holdfast.views.text import one_line
 
 _WORDS = {
     "RunStarted": "run {run} begins at {base:.12}",
+    "RunRestored": "state rebuilt from git",
     "RunnerAttached": "runner attached (pid {pid} on {host})",
     "AgentsAdopted": "",
     "StageOpening": "",
@@ -19,6 +20,7 @@ _WORDS = {
     "StageClosing": "",
     "StageClosed": "stage {stage} completed",
     "StageGateFailed": "stage {stage} is blocked, its {gate} check failed: {error}",
+    "StageRewound": "stage {stage} begins again",
     "StageGateReset": "stage {stage}: the {gate} check will run again",
     "StageGateWaived": "stage {stage} goes on although its {gate} check failed, as the user decided",
     "AttemptStarted": "{task}: attempt {attempt} started ({reason})",
@@ -46,6 +48,8 @@ _WORDS = {
     "TaskAbandoned": "{task}: abandoned, {error}",
     "TaskSkipped": "{task}: skipped",
     "TaskReset": "{task}: reset, it has all its attempts again",
+    "TaskRewound": "{task}: done anew from a clean start; what was done before stays at its refs",
+    "TaskRestored": "{task}: {attempts} attempts are known from git and its folders",
     "WipSaved": "{task}: unfinished work saved, {commit:.12}",
     "IntrusionNoticed": "changed in {place} while {tasks} ran: {paths}",
     "BranchMoved": "the run branch was moved to {commit:.12} by somebody else",
@@ -55,7 +59,7 @@ _WORDS = {
     "RunStopped": "run stopped",
     "RunBlocked": "run blocked: {reason}",
     "RunCompleted": "run completed",
-    "RunAbandoned": "run abandoned; its branch and refs stay",
+    "RunAbandoned": "run abandoned; its branch and refs stay {reason}",
 }
 
 
@@ -63,13 +67,13 @@ def sentence(event: AnyEvent) -> str:
     """Return an event in words, as one line; empty if it is not worth telling."""
     if isinstance(event, AgentsAdopted):
         return _adopted(event)
+    if isinstance(event, PauseRequested):
+        then = "running agents end, their work is kept" if event.now else "what is under way may finish"
+        return f"pause requested: {then}"
     fields = {
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
-    if isinstance(event, PauseRequested):
-        then = "running agents end, their work is kept" if event.now else "what is under way may finish"
-        return f"pause requested: {then}"
     return one_line(_WORDS.get(type(event).__name__, "").format_map(fields), width=200)
 
 
