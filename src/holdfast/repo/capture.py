@@ -7,6 +7,7 @@ told git to overlook are seen all the same.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.repo.durability import sync_objects
@@ -53,7 +54,7 @@ def commit_work(
     found = harvest(repo, workspace, parent)
     # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
     own_history = parent != start
-    commit = _commit_of(repo, found.tree, parent, ref, message, may_reuse_parent=own_history)
+    commit = _commit_of(repo, found.tree, parent, ref, lambda: message, may_reuse_parent=own_history)
     changed, pointers = _changes(repo, start, commit)
     problems = [
         f"{path} points to a commit of another repository; its files are not part of it." for path in pointers
@@ -63,9 +64,12 @@ def commit_work(
     )
 
 
-def snapshot(repo: Repository, workspace: Workspace, ref: str, message: str) -> str:
+def snapshot(
+    repo: Repository, workspace: Workspace, ref: str, message: str | Callable[[Sequence[str]], str]
+) -> str:
     """Save a workspace at `ref` while an agent may be working in it; return the commit that holds its work.
 
+    A `message` that is a function words the commit from the paths that differ from the start, if one is made.
     Returns an empty string when there is nothing beyond the start. The ref's reflog keeps the earlier snapshots.
     When nothing changed since the last snapshot, that one is returned.
     """
@@ -76,7 +80,13 @@ def snapshot(repo: Repository, workspace: Workspace, ref: str, message: str) -> 
     found = harvest(repo, workspace, head)
     if head == workspace.start() and found.tree == repo.tree_of(head):
         return ""
-    return _commit_of(repo, found.tree, head, ref, _with_problems(message, found), may_reuse_parent=True)
+    start = workspace.start() or head
+
+    def words() -> str:
+        said = message if isinstance(message, str) else message(repo.changed_files(start, found.tree))
+        return _with_problems(said, found)
+
+    return _commit_of(repo, found.tree, head, ref, words, may_reuse_parent=True)
 
 
 def agent_head(repo: Repository, workspace: Workspace) -> str:
@@ -110,7 +120,7 @@ def _archive_stray_head(repo: Repository, head: str, archive: str) -> str:
 
 
 def _commit_of(
-    repo: Repository, tree: str, parent: str, ref: str, message: str, *, may_reuse_parent: bool
+    repo: Repository, tree: str, parent: str, ref: str, message: Callable[[], str], *, may_reuse_parent: bool
 ) -> str:
     """Return a commit with this tree on top of `parent`, or `parent` itself if that says it all; `ref` holds it."""
     parents_tree, before, tree_before, parent_before = repo.ids_of(
@@ -121,7 +131,7 @@ def _commit_of(
     elif (tree_before, parent_before) == (tree, parent):
         commit = before
     else:
-        text = message.encode("utf-8", "surrogateescape")
+        text = message().encode("utf-8", "surrogateescape")
         commit = repo.sealed.run("commit-tree", "-p", parent, tree, stdin=text).decode().strip()
     if commit != before:
         repo.keep(ref, commit)

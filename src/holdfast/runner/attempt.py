@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -14,10 +15,12 @@ from holdfast.core import ids
 from holdfast.core.brief import BriefFacts, build_brief
 from holdfast.core.facts import Presence, Sighting
 from holdfast.core.projection import TaskRow
+from holdfast.core.wip_message import wip_message
 from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.repo.capture import snapshot
 from holdfast.repo.landing import trailers
+from holdfast.repo.snapshots import count_snapshots
 from holdfast.repo.workspaces import WorkspaceGoneError
 from holdfast.runner.checks import wait_or_stop
 from holdfast.runner.collect import collect
@@ -146,9 +149,13 @@ def rescue_wip(shop: Workshop, task: TaskRow) -> str:
 
 
 def _snapshot(shop: Workshop, task: TaskRow) -> str:
-    message = f"WIP {task.id}, attempt {task.attempt}\n\n{trailers(shop.run, task.id, task.attempt)}"
-    workspace = shop.workspaces.get(str(task.slot))
-    return snapshot(shop.repo, workspace, ids.wip_ref(shop.run, task.id), message) or task.wip
+    ref, workspace = ids.wip_ref(shop.run, task.id), shop.workspaces.get(str(task.slot))
+
+    def message(files: Sequence[str]) -> str:
+        checkpoint = count_snapshots(shop.repo, ref) + 1
+        return wip_message(task, checkpoint, files, trailers(shop.run, task.id, task.attempt))
+
+    return snapshot(shop.repo, workspace, ref, message) or task.wip
 
 
 def _set_aside(shop: Workshop, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.AnyEvent:
