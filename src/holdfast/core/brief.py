@@ -16,6 +16,7 @@ from holdfast.core.status import TaskStatus
 BRIEF_BYTES_MAX = 96 * 1024
 """Below the kernel's limit for one argument, so that every way of passing the brief can carry it."""
 _DETAIL_CHARS = 6_000
+_CONTRACT_CHARS = 16_000
 _DIFF_CHARS = 24_000
 _LANDED_SHOWN = 30
 
@@ -109,7 +110,7 @@ def _interfaces(state: RunState, task: TaskRow) -> Iterator[str]:
             yield (
                 f"## Interface {name}, published by {provider}\n\n"
                 "Build on this contract; the work behind it lands before yours.\n\n"
-                + quote(clip(contract, _DETAIL_CHARS))
+                + quote(clip(contract, _CONTRACT_CHARS))
             )
 
 
@@ -135,6 +136,9 @@ def _rules(state: RunState, task: TaskRow) -> Iterator[str]:
         "- Work only inside this workspace (your current directory). It is yours alone.\n"
         "- You need not commit: whatever is in the workspace when you exit is committed, checked and merged for you.\n"
         "- Do not switch branches and do not push.\n"
+        "- Tell how far you are whenever a part is done; if you are cut off, the next agent is told:\n"
+        "  `holdfast report progress 40 --file PATH --line N --done 'this part' --next 'that part'`\n"
+        "  (also `report summary TEXT` at the end, and `report interface NAME --file F` once others can build on it).\n"
         "- Exit with status 0 when the task is done, anything else when you could not do it.\n"
         f"- Run {state.row.run}, task {task.id}, attempt {task.attempt}."
     )

@@ -33,6 +33,7 @@ _PROGRESS = {
     TaskStatus.COMPLETED: 100,
     TaskStatus.SKIPPED: 100,
 }
+_REPORTED = (TaskStatus.RUNNING, TaskStatus.VERIFYING, TaskStatus.VERIFIED, TaskStatus.MERGING)
 
 
 def shown_run_status(row: RunRow, *, held: bool) -> RunStatus:
@@ -59,11 +60,15 @@ def shown_task_statuses(state: RunState) -> dict[str, TaskStatus]:
 
 
 def progress_of(task: TaskRow) -> int:
-    """Return how far a task is through its life (worked on, checked, merged, landed), as a percentage.
+    """Return how far a task is, as a percentage: while an agent works, what it reports, if it does.
 
-    It says which steps are behind it. It is no guess at how much work is left.
+    Otherwise it says which steps of the task's life (worked on, checked, merged, landed) are behind it.
     """
-    return _PROGRESS.get(task.status, 0)
+    step = _PROGRESS.get(task.status, 0)
+    reported = task.report.progress if task.report is not None else None
+    if reported is None or task.status not in _REPORTED:
+        return step
+    return round(reported) if task.status is TaskStatus.RUNNING else max(step, min(round(reported), 99))
 
 
 def merge_queue(state: RunState) -> list[tuple[TaskRow, QueuePlace]]:

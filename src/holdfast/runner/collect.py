@@ -52,7 +52,7 @@ def collect(shop: Workshop, task: TaskRow, exit_: Exit) -> list[ev.AnyEvent]:
             token=task.token,
             head=captured.commit,
             tree=captured.tree,
-            summary=_last_line(output),
+            summary=_summary(task, output),
             remarks=captured.remarks,
             duration_s=exit_.duration_s,
         )
@@ -135,6 +135,8 @@ def _describe_exit(code: int) -> str:
     return f"the agent exited with status {code}" if code > 0 else f"the agent was killed by signal {-code}"
 
 
-def _last_line(output: str) -> str:
+def _summary(task: TaskRow, output: str) -> str:
+    """Return the agent's own summary, if it reported one, else the last line that it printed."""
+    reported = " ".join(task.report.summary.split()) if task.report is not None else ""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1][:_SUMMARY_CHARS] if lines else ""
+    return (reported or (lines[-1] if lines else ""))[:_SUMMARY_CHARS]

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sysconfig
+from functools import lru_cache
 from pathlib import Path
+
+from holdfast.channel import BELL_VARIABLE, REPORT_VARIABLE
 
 _AGENT_GIT_CONFIG = {
     # Auto-gc starts a session of its own and would outlive the attempt that caused it.
@@ -19,7 +24,7 @@ def attempt_environment(
 ) -> dict[str, str]:
     """Return the environment of one attempt's processes."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "HOLDFAST_"))}
-    env |= _git_settings()
+    env |= _git_settings() | _search_path()
     # Git must never walk up from a damaged workspace into the user's own repository.
     env["GIT_CEILING_DIRECTORIES"] = str(workspace.parent)
     env |= {
@@ -31,6 +36,19 @@ def attempt_environment(
     if brief is not None:
         env["HOLDFAST_BRIEF"] = str(brief)
     return env
+
+
+def report_variables(report: Path, bell: Path) -> dict[str, str]:
+    """Return what lets an agent or a validator report."""
+    return {REPORT_VARIABLE: str(report), BELL_VARIABLE: str(bell)}
+
+
+@lru_cache
+def _search_path() -> dict[str, str]:
+    """Let agents find the `holdfast` command, also where it was started from an environment that is not active."""
+    path = os.environ.get("PATH", os.defpath)
+    ours = sysconfig.get_path("scripts")
+    return {"PATH": path if shutil.which("holdfast", path=path) else f"{path}{os.pathsep}{ours}"}
 
 
 def _git_settings() -> dict[str, str]:

@@ -43,6 +43,7 @@ from holdfast.runner.workshop import Workshop
 Observer = Callable[[Sequence[ev.AnyEvent], RunState], None]
 Effect = Coroutine[Any, Any, list[ev.AnyEvent]]
 _Delivery = tuple[Sequence[ev.AnyEvent], "asyncio.Future[None] | None"]
+_REPORTS_S = 2.0
 
 
 class RunLoop:
@@ -67,7 +68,7 @@ class RunLoop:
         for task in list(self._shop.state.active.values()):
             if task.status is TaskStatus.RUNNING:
                 self._act(StartAttempt(task.id, task.attempt, task.slot, task.start, task.reason))
-        with _Doorbell(self._shop, self._read_requests, self._ask_to_stop):
+        with _Doorbell(self._shop, self._answer_bell, self._ask_to_stop, self._hear):
             self._read_requests()
             while self._shop.state.row.status is RunStatus.RUNNING:
                 self._turn()
@@ -193,6 +194,14 @@ class RunLoop:
     def _ask_to_stop(self) -> None:
         self._deliver([ev.StopRequested()])
 
+    def _answer_bell(self) -> None:
+        self._read_requests()
+        self._hear()
+
+    def _hear(self) -> None:
+        """Take in what agents reported."""
+        self._deliver(self._shop.reports.fresh())
+
     def _read_requests(self) -> None:
         for path, request in pending_requests(self._shop.directory):
             if path in self._spool:
@@ -222,18 +231,29 @@ def _answer(waiter: asyncio.Future[None] | None, refused: IllegalEventError | No
 
 
 class _Doorbell:
-    """Listens for requests and signals while the loop runs, and stops listening after."""
+    """Listens for requests and signals while the loop runs, and stops listening after.
 
-    def __init__(self, shop: Workshop, on_request: Callable[[], None], on_stop: Callable[[], None]) -> None:
+    An agent's sandbox may keep it from ringing, so every now and then its reports are looked for without a ring.
+    """
+
+    def __init__(
+        self,
+        shop: Workshop,
+        on_ring: Callable[[], None],
+        on_stop: Callable[[], None],
+        on_tick: Callable[[], None],
+    ) -> None:
         self._directory = shop.directory
-        self._on_request = on_request
+        self._on_ring = on_ring
         self._on_stop = on_stop
+        self._on_tick = on_tick
         self._bell = -1
 
     def __enter__(self) -> None:
         loop = asyncio.get_running_loop()
         self._bell = open_bell(self._directory)
         loop.add_reader(self._bell, self._ring)
+        self._timer = loop.call_later(_REPORTS_S, self._tick)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_stop)
 
@@ -241,9 +261,14 @@ class _Doorbell:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+        self._timer.cancel()
         loop.remove_reader(self._bell)
         os.close(self._bell)
 
     def _ring(self) -> None:
         os.read(self._bell, 4096)
-        self._on_request()
+        self._on_ring()
+
+    def _tick(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_REPORTS_S, self._tick)
+        self._on_tick()

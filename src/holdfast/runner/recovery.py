@@ -26,14 +26,15 @@ async def take_over(shop: Workshop) -> list[ev.AnyEvent]:
     sightings = {task.id: shop.fleet.inspect(shop.agent_key(task)) for task in running}
     alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
     await shop.fleet.sweep(shop.run, frozenset(shop.agent_key(task) for task in alive))
+    reported = _reports(shop, running, sightings)
     in_use = frozenset(str(task.slot) for task in alive)
     await asyncio.to_thread(clear_debris, shop.repo, shop.workspaces, in_use)
     saved = await asyncio.to_thread(_save_lost_work, shop, running, sightings)
     facts = await asyncio.to_thread(_gather, shop, sightings)
-    _apply(shop, saved)
+    _apply(shop, reported + saved)
     concluded = [*reconcile(shop.state, facts), *_adopted(sightings)]
     _apply(shop, concluded)
-    return saved + concluded
+    return reported + saved + concluded
 
 
 def _apply(shop: Workshop, events: list[ev.AnyEvent]) -> None:
@@ -46,6 +47,12 @@ def _adopted(sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
     working = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ALIVE)
     finished = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ENDED)
     return [ev.AgentsAdopted(working=working, finished=finished)] if working or finished else []
+
+
+def _reports(shop: Workshop, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+    """Return what agents reported while nobody listened. Where none was started, the workspace is not theirs yet."""
+    started = [task for task in running if sightings[task.id].presence is not Presence.UNKNOWN]
+    return [event for task in started for event in shop.reports.of(task, shop.slot_path(task))]
 
 
 def _save_lost_work(

@@ -17,6 +17,7 @@ from holdfast.journal.protocol import Journal
 from holdfast.paths import RunDir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
+from holdfast.runner.reports import Reports
 from holdfast.runner.slots import Slots
 
 AGENT_STEP = "agent"
@@ -42,6 +43,7 @@ class Workshop:
     gate_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     intact: set[tuple[str, int]] = field(default_factory=set)
     serial: count[int] = field(default_factory=count)
+    reports: Reports = field(default_factory=Reports)
     slots: Slots = field(init=False)
 
     def __post_init__(self) -> None:
