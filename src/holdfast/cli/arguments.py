@@ -51,6 +51,9 @@ def _run(command: _Parser) -> None:
 def _resume(command: _Parser) -> None:
     _add_run(command)
     command.add_argument("--only", metavar="T,…", help="work on these tasks only")
+    command.add_argument(
+        "--accept", metavar="STAGE,…", help="go on with these stages although a check of theirs failed"
+    )
     _add_carrying_on(command)
 
 
@@ -119,6 +122,11 @@ def _demo(command: _Parser) -> None:
     command.add_argument("--keep", metavar="DIR", help="leave the repository there afterwards")
 
 
+def _report(command: _Parser) -> None:
+    # Only for the list of commands: `report` reads its own arguments, see `cli/main.py`.
+    command.add_argument("words", nargs=argparse.REMAINDER)
+
+
 def _add_run(command: _Parser) -> None:
     command.add_argument(
         "run",
@@ -160,5 +168,6 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "land": ("holdfast.cli.outcome:land", "bring a run's result into a branch", _land),
     "discard": ("holdfast.cli.outcome:discard", "put a run's branch away, archived", _discard),
     "doctor": ("holdfast.cli.health:doctor", "check the machine, the repository and the runs", _doctor),
+    "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
     "demo": ("holdfast.cli.demo:demo", "see a run in thirty seconds, without key or network", _demo),
 }

@@ -17,6 +17,7 @@ from holdfast.journal.protocol import RunListing
 from holdfast.repo.repository import Repository
 from holdfast.runner.session import Choices, create_run, tidy_up
 from holdfast.runner.steering import abandon
+from holdfast.runner.waiving import waive_gates
 from holdfast.views.lines import plain_lines
 
 
@@ -57,6 +58,9 @@ def resume(args: argparse.Namespace) -> int:
         if status is RunStatus.COMPLETED and not args.land:
             tidy_up(place.repo, name)
             say(f"Run {name} is completed; there is nothing to resume.", args)
+            return 0
+        if args.accept and waive_gates(place.repo, place.journal, name, args.accept.split(",")):
+            say(f"Asked the runner of {name}. `holdfast status {name}` shows what it does.", args)
             return 0
         _refuse_if_held(place, listing)
         require_consent(place.journal, place.journal.load(name).plan, yes=args.yes)

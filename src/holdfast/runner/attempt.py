@@ -24,7 +24,9 @@ from holdfast.repo.snapshots import count_snapshots
 from holdfast.repo.workspaces import WorkspaceGoneError
 from holdfast.runner.checks import wait_or_stop
 from holdfast.runner.collect import collect
-from holdfast.runner.environment import attempt_environment
+from holdfast.runner.environment import attempt_environment, report_variables
+from holdfast.runner.reports import report_file
+from holdfast.runner.syntax import judge_work
 from holdfast.runner.trouble import secured, understood
 from holdfast.runner.workshop import Workshop
 
@@ -48,20 +50,27 @@ async def carry_out(shop: Workshop, name: str) -> list[ev.AnyEvent]:
         if trouble.out_of_space:
             raise
         return [_environment_failure(shop, task, trouble)]
-    sighting = await _watch(shop, task)
+    with shop.reports.watched(task, shop.slot_path(task)):
+        sighting = await _watch(shop, task)
+    if last_words := shop.reports.of(task, shop.slot_path(task)):
+        await shop.record(last_words)
     if shop.stopping.is_set():
         return [await asyncio.to_thread(_set_aside, shop, task, "stop")]
     if sighting.exit is None:
         await shop.fleet.sweep(shop.run, _alive_agents(shop, besides=task))
         return [await asyncio.to_thread(_set_aside, shop, task, "crash")]
     how = partial(collect, shop, task, sighting.exit)
-    return await asyncio.to_thread(secured, shop.slot_path(task), how)
+    ended = await asyncio.to_thread(secured, shop.slot_path(task), how)
+    return [
+        await judge_work(shop, task, event) if isinstance(event, ev.AttemptDone) else event for event in ended
+    ]
 
 
 async def _launch(shop: Workshop, task: TaskRow) -> None:
     """Prepare the workspace and start the agent. If a dead runner got half-way here, it is all done again."""
     workspace = await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.start)
     shop.intact.add((task.id, task.attempt))
+    shop.captured.pop(str(task.slot), None)
     brief = await asyncio.to_thread(_write_brief, shop, task)
     await shop.fleet.launch(_spec(shop, task, workspace, brief))
 
@@ -95,6 +104,7 @@ def _spec(shop: Workshop, task: TaskRow, workspace: Path, brief: Path) -> Launch
     )
     invocation = invoke_task(spec, find_agent(spec.agent or plan.agent, plan.agents), values)
     env = attempt_environment(workspace, shop.run, task.id, task.attempt, brief)
+    env |= report_variables(report_file(workspace), shop.directory.bell)
     return LaunchSpec(
         key=shop.agent_key(task),
         token=task.token,

@@ -45,6 +45,9 @@ def collect(shop: Workshop, task: TaskRow, exit_: Exit) -> list[ev.AnyEvent]:
     if verdict is not None:
         carry = "" if captured.tree == shop.repo.tree_of(task.base) else captured.commit
         return [_failed(shop, task, exit_, verdict, output, carry, captured.tree)]
+    if not shop.state.checks_of(task.id) and not shop.state.specs[task.id].validators:
+        # Nothing of ours will write to the workspace any more, so whatever still changes in it is news.
+        shop.captured[str(task.slot)] = captured.commit
     return [
         ev.AttemptDone(
             task=task.id,

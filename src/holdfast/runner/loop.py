@@ -216,6 +216,8 @@ class RunLoop:
                     self._deliver([ev.PauseRequested(now=request.now)])
                 case _ if request.action == "retry":
                     self._deliver([ev.TaskReset(task=request.task)])
+                case _ if request.action == "accept":
+                    self._deliver([ev.StageGateWaived(stage=request.stage, gate=request.gate)])
                 case _:
                     self._deliver([ev.TaskSkipped(task=request.task)])
 

@@ -14,21 +14,22 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.events import Gate
 from holdfast.paths import RunDir
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing asked: to stop, to pause, or to give a task another chance or none."""
+    """One thing asked: to stop, to pause, to give a task another chance or none, to waive a gate.
 
     `now` belongs to a pause: it does not wait for the agents.
     """
 
     action: Literal["stop", "pause", "retry", "skip", "accept"]
     task: str = ""
-
     stage: str = ""
     gate: Gate = "entry"
     now: bool = False
+
 
 def leave_request(directory: RunDir, request: Request) -> Path:
     """Put a request where the runner finds it and ring; return its file, which is gone once the request is durable.

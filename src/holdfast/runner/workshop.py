@@ -27,7 +27,11 @@ GATE_WORKSPACE = "gate"
 
 @dataclass(slots=True)
 class Workshop:
-    """What an effect needs to act. `record` makes events durable and returns once they are."""
+    """What an effect needs to act. `record` makes events durable and returns once they are.
+
+    Remembered for this runner's life alone: `intact`, attempts whose workspace nobody disturbed; `parsed`, contents
+    without syntax errors; `captured`, what was committed of a workspace that nothing has written to since.
+    """
 
     repo: Repository
     workspaces: Workspaces
@@ -42,6 +46,8 @@ class Workshop:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     gate_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     intact: set[tuple[str, int]] = field(default_factory=set)
+    parsed: set[str] = field(default_factory=set)
+    captured: dict[str, str] = field(default_factory=dict)
     serial: count[int] = field(default_factory=count)
     reports: Reports = field(default_factory=Reports)
     slots: Slots = field(init=False)

@@ -43,6 +43,7 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     repeated: int | None
     worked_s: float
     failures: dict[str, int]
+    waived: tuple[str, ...]
     tasks: tuple[TaskRecap, ...]
 
 
@@ -67,6 +68,9 @@ def recap_view(
         worked_s=round(sum(task.worked_s for task in tasks), 3),
         failures=dict(
             Counter(f.kind.value for row in state.tasks.values() for f in row.failures).most_common()
+        ),
+        waived=tuple(
+            f"the {gate} check of stage {stage.id}" for stage in status.stages for gate in stage.waived
         ),
         tasks=tasks,
     )
@@ -108,6 +112,8 @@ def _summary(view: Recap) -> Iterator[str]:
     )
     if view.failures:
         yield "  failures: " + ", ".join(f"{times} {kind}" for kind, times in view.failures.items())
+    if view.waived:
+        yield "  waived by the user: " + ", ".join(view.waived)
     if view.lost is None:
         yield f"  branch {run.branch} is gone, so git proves nothing"
     else:

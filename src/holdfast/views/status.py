@@ -48,7 +48,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StageView(msgspec.Struct, frozen=True, kw_only=True):
-    """One stage and its counters; `failed` counts failed and abandoned tasks."""
+    """One stage and its counters; `failed` counts failed and abandoned tasks, `gate` names the one that blocks it."""
 
     id: str
     status: StageStatus
@@ -56,6 +56,8 @@ class StageView(msgspec.Struct, frozen=True, kw_only=True):
     completed: int
     failed: int
     error: str | None
+    gate: Gate | None = None
+    waived: tuple[Gate, ...] = ()
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +161,8 @@ def _stage(state: RunState, stage: Stage, shown: dict[str, TaskStatus]) -> Stage
         completed=counts[TaskStatus.COMPLETED],
         failed=counts[TaskStatus.FAILED] + counts[TaskStatus.ABANDONED],
         error=row.error or None,
+        gate=row.gate if row.status is StageStatus.BLOCKED else None,
+        waived=row.waived,
     )
 
 

@@ -72,8 +72,13 @@ def _stages(stages: Sequence[StageView]) -> Iterator[str]:
     rows = [("STAGE", "STATUS", "DONE", "FAILED", "NOTE")]
     for stage in stages:
         done = f"{stage.completed}/{stage.tasks}"
-        rows.append((stage.id, stage.status, done, str(stage.failed), one_line(stage.error or "")))
+        rows.append((stage.id, stage.status, done, str(stage.failed), _note(stage)))
     yield from table(rows)
+
+
+def _note(stage: StageView) -> str:
+    waived = ", ".join(f"{gate} check waived" for gate in stage.waived)
+    return one_line(stage.error or waived)
 
 
 def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
@@ -106,11 +111,15 @@ def next_steps(view: StatusView) -> Iterator[str]:
     elif run.status is RunStatus.COMPLETED:
         yield f"`holdfast review {run.id}` shows the result; `holdfast land {run.id}` brings it into {run.target or 'a branch'}."
     elif run.resumable:
-        yield from _ways_on(run, view.tasks)
+        yield from _ways_on(run, view)
 
 
-def _ways_on(run: RunView, tasks: Sequence[TaskView]) -> Iterator[str]:
-    stuck = [task.id for task in tasks if task.status is TaskStatus.ABANDONED]
+def _ways_on(run: RunView, view: StatusView) -> Iterator[str]:
+    if failed := [stage.id for stage in view.stages if stage.gate]:
+        yield f"`holdfast resume {run.id}` checks again; `holdfast resume {run.id} --accept {','.join(failed)}` goes on anyway;"
+        yield f"`holdfast abandon {run.id}` gives the run up, its branch and refs stay."
+        return
+    stuck = [task.id for task in view.tasks if task.status is TaskStatus.ABANDONED]
     if stuck:
         yield f"`holdfast inspect {run.id} {stuck[0]}` tells why; `holdfast retry {stuck[0]}` or `holdfast skip {stuck[0]}` decides."
     yield f"`holdfast resume {run.id}` carries on."

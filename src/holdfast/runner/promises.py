@@ -1,0 +1,128 @@
+"""What a stage may rely on before it opens, and owes before it closes: facts that git shows, a sentence for each
+that does not hold. Commands of the plan are run elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.core import ids
+from holdfast.core.events import Gate
+from holdfast.core.facts import BranchFacts
+from holdfast.core.plan import Task
+from holdfast.core.status import TaskStatus
+from holdfast.core.syntax import error_of
+from holdfast.repo.blobs import paths_changed_by
+from holdfast.repo.capture import snapshot
+from holdfast.repo.harvest import harvest
+from holdfast.repo.history import branch_facts
+from holdfast.runner.syntax import find_faults
+from holdfast.runner.workshop import Workshop
+
+_PATHS_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a gate is judged on: the run branch, and the completed tasks of the stages in question."""
+
+    branch: BranchFacts
+    completed: tuple[Task, ...]
+
+
+def survey(shop: Workshop, stage: str, gate: Gate) -> Ground:
+    """Return the ground of a gate: for the entry all stages below this one, for the exit the stage itself."""
+    state = shop.state
+    stages = stages_below(shop, stage) if gate == "entry" else [stage]
+    completed = [
+        task
+        for name in stages
+        for task in state.stages[name].tasks
+        if state.tasks[task.id].status is TaskStatus.COMPLETED
+    ]
+    if not completed:
+        return Ground(BranchFacts(tip=state.row.tip), ())
+    return Ground(branch_facts(shop.repo, state.row.branch, state.row.base, shop.run), tuple(completed))
+
+
+def stages_below(shop: Workshop, stage: str) -> list[str]:
+    """Return the stages that one builds on, however far down."""
+    found: dict[str, None] = {}
+    frontier = list(shop.state.stages[stage].needs)
+    while frontier:
+        name = frontier.pop()
+        if name not in found:
+            found[name] = None
+            frontier += shop.state.stages[name].needs
+    return list(found)
+
+
+def broken_promises(shop: Workshop, stage: str, gate: Gate, ground: Ground) -> Iterator[str]:
+    """Yield what was promised and git does not show."""
+    yield from _missing_landings(shop, ground)
+    yield from _missing_files(shop, ground)
+    if gate == "exit":
+        yield from _miscounted(shop, stage, ground)
+        yield from _late_changes(shop)
+
+
+async def syntax_promise(shop: Workshop, stage: str, ground: Ground) -> str:
+    """Return the syntax errors in files that the stages below changed, as a sentence; empty if there are none."""
+    relied_on = {task.id for task in ground.completed}
+    merges = [landing.commit for landing in ground.branch.landings if landing.task in relied_on]
+    if not merges or not shop.state.plan.syntax:
+        return ""
+    paths = await asyncio.to_thread(paths_changed_by, shop.repo, merges)
+    base, tip = shop.state.row.base, ground.branch.tip
+    faults = await find_faults(shop, base, tip, paths, f"@{stage}", 1)
+    return f"stage {stage} would build on files with {error_of(faults)}" if faults else ""
+
+
+def _missing_landings(shop: Workshop, ground: Ground) -> Iterator[str]:
+    landed = {landing.task for landing in ground.branch.landings}
+    rows = shop.state.tasks
+    missing = [t.id for t in ground.completed if t.id not in landed and not rows[t.id].replaced]
+    if missing:
+        yield f"recorded as landed but not on the run branch: {', '.join(missing)}"
+
+
+def _missing_files(shop: Workshop, ground: Ground) -> Iterator[str]:
+    promised = [(path, task.id) for task in ground.completed for path in task.files]
+    if not promised:
+        return
+    found = shop.repo.ids_of(*(f"{ground.branch.tip}:{path}" for path, _ in promised))
+    for (path, task), blob in zip(promised, found, strict=True):
+        if not blob:
+            yield f"{path}, delivered by {task}, is not on the run branch"
+
+
+def _miscounted(shop: Workshop, stage: str, ground: Ground) -> Iterator[str]:
+    own = {task.id for task in shop.state.stages[stage].tasks}
+    landings = [landing.task for landing in ground.branch.landings if landing.task in own]
+    expected = [task.id for task in ground.completed if not shop.state.tasks[task.id].replaced]
+    if len(landings) != len(expected):
+        yield f"stage {stage} has {len(expected)} completed tasks but {len(landings)} landings on the run branch"
+
+
+def _late_changes(shop: Workshop) -> Iterator[str]:
+    """Yield each workspace at rest that was written to after its work was committed. What was written is kept."""
+    for slot, commit in list(shop.captured.items()):
+        workspace = shop.workspaces.get(slot)
+        if _is_busy(shop, slot) or not workspace.path.is_dir():
+            continue
+        late = harvest(shop.repo, workspace, commit).tree != shop.repo.tree_of(commit)
+        if not late or _is_busy(shop, slot) or shop.captured.get(slot) != commit:
+            continue
+        ref = ids.archive_ref(shop.run, f"workspace-{slot}-{commit[:12]}")
+        kept = snapshot(
+            shop.repo, workspace, ref, f"Changed in workspace {slot} after its work was committed"
+        )
+        del shop.captured[slot]
+        paths = ", ".join(shop.repo.changed_files(commit, kept)[:_PATHS_SHOWN])
+        yield f"workspace {slot} was changed after its work had been committed ({paths}); that is kept at {ref}"
+
+
+def _is_busy(shop: Workshop, slot: str) -> bool:
+    return any(str(task.slot) == slot for task in list(shop.state.active.values()))
