@@ -13,7 +13,7 @@ from holdfast.agents.presets import find_agent
 from holdfast.core import events as ev
 from holdfast.core import ids
 from holdfast.core.brief import BriefFacts, build_brief
-from holdfast.core.facts import Presence, Sighting
+from holdfast.core.facts import ExitReason, Presence, Sighting
 from holdfast.core.projection import TaskRow
 from holdfast.core.wip_message import wip_message
 from holdfast.errors import HoldfastError
@@ -54,7 +54,7 @@ async def carry_out(shop: Workshop, name: str) -> list[ev.AnyEvent]:
         sighting = await _watch(shop, task)
     if last_words := shop.reports.of(task, shop.slot_path(task)):
         await shop.record(last_words)
-    if shop.stopping.is_set():
+    if shop.stopping.is_set() or _was_cancelled(sighting):
         return [await asyncio.to_thread(_set_aside, shop, task, "stop")]
     if sighting.exit is None:
         await shop.fleet.sweep(shop.run, _alive_agents(shop, besides=task))
@@ -64,6 +64,11 @@ async def carry_out(shop: Workshop, name: str) -> list[ev.AnyEvent]:
     return [
         await judge_work(shop, task, event) if isinstance(event, ev.AttemptDone) else event for event in ended
     ]
+
+
+def _was_cancelled(sighting: Sighting) -> bool:
+    """Tell whether the agent was stopped from outside: by a runner that died before it said so, or by a shutdown."""
+    return sighting.exit is not None and sighting.exit.reason is ExitReason.CANCELLED
 
 
 async def _launch(shop: Workshop, task: TaskRow) -> None:
