@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -73,15 +74,34 @@ def test_the_half_written_exit_of_a_killed_supervisor_is_removed(tmp_path: Path)
     script = f"[ -f a ] && exit; echo a > a; {here.give}; {never.take}"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
     runner = start_runner(trial)
-    agent = int(here.wait())
-    supervisor = int(Path(f"/proc/{agent}/stat").read_text().rpartition(")")[2].split()[1])
-    os.kill(supervisor, signal.SIGKILL)
+    os.kill(supervisor_of(int(here.wait())), signal.SIGKILL)
     kill(runner)
     folder = trial.project.open().state.run(trial.run).attempts / "A" / "1" / "agent"
     draft = Path(draft_file(exit_file(str(folder))))
     draft.touch()
     assert trial.carry_on() is RunStatus.COMPLETED
     assert not draft.exists()
+
+
+def supervisor_of(agent: int) -> int:
+    """Return the parent of an agent."""
+    return int(Path(f"/proc/{agent}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_an_agent_that_a_shutdown_stopped_is_not_charged(tmp_path: Path) -> None:
+    """Stopped from outside while no runner was there to say so: its work goes on, and no attempt was failed."""
+    here, never = Signal(tmp_path / "here"), Signal(tmp_path / "never")
+    script = f"[ -f a ] && echo b > b && exit; echo a > a; {here.give}; {never.take}"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    runner = start_runner(trial)
+    supervisor = os.pidfd_open(supervisor_of(int(here.wait())))
+    kill(runner)
+    signal.pidfd_send_signal(supervisor, signal.SIGTERM)
+    select.select([supervisor], [], [], DEADLINE_S)
+    os.close(supervisor)
+    assert trial.carry_on() is RunStatus.COMPLETED
+    task = trial.state().tasks["A"]
+    assert (task.attempt, task.charged, trial.show("a"), trial.show("b")) == (2, 0, "a", "b")
 
 
 def test_finished_work_that_cannot_be_committed_stays_until_it_can(tmp_path: Path) -> None:
