@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-
 from holdfast.core.facts import Facts, Presence, Sighting
 from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile
+from holdfast.core.recovery_report import Forecast, Move
 from holdfast.core.shown import shown_task_statuses
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
@@ -15,30 +13,8 @@ from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.journal.protocol import StoredRun
 from holdfast.repo.history import branch_facts
 from holdfast.repo.repository import Repository
+from holdfast.runner.evidence import equivalents
 from holdfast.runner.workshop import AGENT_STEP
-
-
-class Move(StrEnum):
-    """What becomes of a task first."""
-
-    SKIP = "skip"
-    REATTACH = "re-attach"
-    COLLECT = "collect"
-    REDO = "redo"
-    CHECK = "check"
-    LAND = "land"
-    RUN = "run"
-    WAIT = "wait"
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """One task: what would happen first, and why."""
-
-    task: str
-    move: Move
-    why: str
-
 
 _BY_PRESENCE = {
     Presence.ALIVE: (Move.REATTACH, "its agent is alive"),
@@ -79,7 +55,8 @@ def _facts(repo: Repository, state: RunState, sightings: dict[str, Sighting]) ->
     where = row.branch if repo.read_ref(row.branch) else row.tip
     heads = [task.head for task in state.active.values() if task.head]
     branch = branch_facts(repo, where, row.base, row.run)
-    return Facts(branch, sightings, missing_commits=repo.missing(heads))
+    same = equivalents(repo, state, branch)
+    return Facts(branch, sightings, same, missing_commits=repo.missing(heads))
 
 
 def _forecast(task: TaskRow, shown: TaskStatus, sighting: Sighting | None) -> Forecast:

@@ -1,0 +1,129 @@
+"""The recovery report, for people and for programs: where an unfinished run stands and the four ways on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from holdfast.core.recovery_report import RecoveryReport, TaskReport
+from holdfast.views.endings import ending_label
+from holdfast.views.status import RunView
+from holdfast.views.text import count, one_line, table
+from holdfast.views.times import duration
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """One way on: the key that takes it on a terminal, and the command that does the same anywhere."""
+
+    key: str
+    does: str
+    command: str
+
+
+class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
+    """What `resume --dry-run` says."""
+
+    run: RunView
+    report: RecoveryReport
+    choices: tuple[Choice, ...]
+
+
+def recovery_view(run: RunView, report: RecoveryReport) -> RecoveryView:
+    """Return the report of a run with the ways on."""
+    return RecoveryView(run=run, report=report, choices=tuple(_choices(run.id, report.failed)))
+
+
+def recovery_text(view: RecoveryView) -> str:
+    """Return the whole report as text."""
+    return "\n".join([
+        *recovery_header(view),
+        "",
+        *_tasks(view.report.tasks),
+        "",
+        *_estimates(view.report),
+        "",
+        *choice_lines(view.choices),
+    ])  # fmt: skip
+
+
+def recovery_header(view: RecoveryView) -> Iterator[str]:
+    """Yield what happened to the run and how far it is."""
+    run, tasks = view.run, view.report.tasks
+    landed = sum(task.landed is not None for task in tasks)
+    yield f"{run.id}  {ending_label(run.status, run.ending)}  {landed} of {count(len(tasks), 'task')} landed"
+    yield f"  {one_line(run.goal)}"
+    yield f"  {one_line(run.detail, 300) or 'last sign of life ' + run.last_sign_at}"
+
+
+def choice_lines(choices: Sequence[Choice]) -> list[str]:
+    """Return the ways on as lines: key, what it does, the command that does the same."""
+    return table([(choice.key, choice.does, f"`{choice.command}`") for choice in choices])
+
+
+def _choices(run: str, failed: Sequence[str]) -> Iterator[Choice]:
+    which = one_line(", ".join(failed), 60) or "none has failed"
+    yield Choice(key="r", does="resume: carry on as said above", command=f"holdfast resume {run}")
+    yield Choice(
+        key="f", does=f"restart failed only: {which}", command=f"holdfast resume {run} --failed-only"
+    )
+    yield Choice(
+        key="i", does="inspect: only say what would happen", command=f"holdfast resume {run} --dry-run"
+    )
+    yield Choice(
+        key="a", does="abandon: give it up; branch and snapshots stay", command=f"holdfast abandon {run}"
+    )
+
+
+def _tasks(tasks: Sequence[TaskReport]) -> Iterator[str]:
+    rows = [("TASK", "STATUS", "PROGRESS", "ATTEMPTS", "SAFE IN GIT", "UNSAVED", "REDO", "RESUME WOULD")]
+    rows += [
+        (
+            task.id,
+            task.status,
+            "-" if task.progress is None else f"{task.progress:g} %",
+            str(task.attempts),
+            _safe(task),
+            count(task.unsaved, "file") if task.unsaved else "-",
+            duration(task.redo_s) if task.redo_s else "-",
+            f"{task.move}: {one_line(task.why, 90)}",
+        )
+        for task in tasks
+    ]
+    heading, *lines = table(rows)
+    yield heading
+    for task, line in zip(tasks, lines, strict=True):
+        yield line
+        if (place := _place(task)) and not task.landed:
+            yield f"    {place}"
+
+
+def _safe(task: TaskReport) -> str:
+    if task.landed:
+        return f"landed {task.landed[:12]}"
+    if task.snapshot:
+        return f"snapshot {task.snapshot[:12]}"
+    return f"committed {task.committed[:12]}" if task.committed else "-"
+
+
+def _place(task: TaskReport) -> str:
+    """Return where the agent last said that it was."""
+    line = "" if task.line is None else f" line {task.line}"
+    parts = (
+        f"at {task.file}{line}" if task.file else "",
+        f"finished {task.section_done}" if task.section_done else "",
+        f"next {task.section_next}" if task.section_next else "",
+    )
+    return one_line(", ".join(part for part in parts if part), 150)
+
+
+def _estimates(report: RecoveryReport) -> Iterator[str]:
+    yield f"  work to redo: {f'at most {duration(report.redo_s)}' if report.redo_s else 'none'}"
+    if report.finish_s is None:
+        finish = "unknown: no task has finished yet"
+    else:
+        basis = f", as {count(report.measured, 'finished task')} took; checks not counted"
+        finish = f"about {duration(report.finish_s)} of agents' work{basis if report.finish_s else ''}"
+    yield f"  time to finish: {finish}"
+    if report.undecided:
+        yield f"  not counted: {count(report.undecided, 'task')} that need a decision"
