@@ -127,6 +127,11 @@ def _report(command: _Parser) -> None:
     command.add_argument("words", nargs=argparse.REMAINDER)
 
 
+def _report(command: _Parser) -> None:
+    # Only for the list of commands: `report` reads its own arguments, see `cli/main.py`.
+    command.add_argument("words", nargs=argparse.REMAINDER)
+
+
 def _add_run(command: _Parser) -> None:
     command.add_argument(
         "run",
@@ -168,6 +173,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "land": ("holdfast.cli.outcome:land", "bring a run's result into a branch", _land),
     "discard": ("holdfast.cli.outcome:discard", "put a run's branch away, archived", _discard),
     "doctor": ("holdfast.cli.health:doctor", "check the machine, the repository and the runs", _doctor),
+    "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
     "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
     "demo": ("holdfast.cli.demo:demo", "see a run in thirty seconds, without key or network", _demo),
 }

@@ -1,6 +1,7 @@
 """The `holdfast` command: reads the arguments, calls one handler, turns errors into words and an exit code.
 
-Start-up is kept short: a handler's module, and whatever it needs, is imported only when its command is given.
+Start-up is kept short: a handler's module, and whatever it needs, is imported only when its command is given. Agents
+call `holdfast report` all the time: it goes without the parser of the others.
 """
 
 from __future__ import annotations
@@ -10,10 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 
-from holdfast.cli.arguments import COMMANDS, parse
-from holdfast.core.wording import did_you_mean, shown
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.views.streams import silence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough; nothing is wrong.
-        silence(sys.stdout)
+        _silence()
         return ExitCode.DONE
     except OSError as error:
         # A disk can fail under any call. What was recorded stays; what was not is done again.
@@ -48,6 +46,12 @@ def _tolerate_any_text() -> None:
 
 
 def _dispatch(words: list[str]) -> int:
+    if words[:1] == ["report"]:
+        from holdfast.cli.report import report
+
+        return report(words[1:])
+    from holdfast.cli.arguments import parse
+
     _refuse_unknown_command(words)
     args = parse(words)
     module, _, name = str(args.handler).partition(":")
@@ -62,13 +66,23 @@ def _flush() -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        silence(sys.stdout)
+        _silence()
+
+
+def _silence() -> None:
+    from holdfast.views.streams import silence
+
+    silence(sys.stdout)
 
 
 def _refuse_unknown_command(words: list[str]) -> None:
     """Name the command that was probably meant. Options before a command are argparse's to judge."""
+    from holdfast.cli.arguments import COMMANDS
+
     if not words or words[0].startswith("-") or words[0] in COMMANDS:
         return
+    from holdfast.core.wording import did_you_mean, shown
+
     raise HoldfastError(
         f"there is no command {shown(words[0])}{did_you_mean(words[0], COMMANDS)}",
         "`holdfast --help` lists the commands",

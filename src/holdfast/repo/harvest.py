@@ -12,6 +12,8 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.channel import REPORT_FILE
+from holdfast.paths import STATE_DIR
 from holdfast.repo.changes import changed_paths
 from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, remove
 from holdfast.repo.git import GitError
@@ -21,6 +23,7 @@ from holdfast.repo.workspaces import Workspace
 FILE_BYTES_MAX = 50 * 1024 * 1024
 _TRIES = 3
 _NESTING_MAX = 4
+_REPORTS = f"{STATE_DIR}/{REPORT_FILE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
         if base != workspace.start():
             env = {"GIT_INDEX_FILE": str(index)}
             repo.sealed.run("read-tree", "--reset", base, work_tree=workspace.path, env=env)
+            # An agent that commits by itself may have forced its own reports in.
+            repo.sealed.run("update-index", "--force-remove", _REPORTS, work_tree=workspace.path, env=env)
         forced = _staged_though_ignored(repo, workspace, folder)
         return _add_all(repo, workspace.path, index, forced, 0)
     finally:
@@ -142,4 +147,5 @@ def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path)
     question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
     result = repo.sealed.try_run(*question, work_tree=workspace.path, env={"GIT_INDEX_FILE": str(copy)})
     # An index the agent broke, or is just writing, has nothing to tell.
-    return [path for path in os.fsdecode(result.stdout).split("\0") if path] if result.rc == 0 else []
+    paths = os.fsdecode(result.stdout).split("\0") if result.rc == 0 else []
+    return [path for path in paths if path and not path.startswith(f"{STATE_DIR}/")]

@@ -1,0 +1,173 @@
+"""`holdfast report`: how an agent tells what it is doing. It needs no runner, no network and next to no time.
+
+Agents call it often and from inside sandboxes. So nothing heavy is imported here, not even argparse, which would take
+longer than all the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from holdfast.channel import (
+    BELL_VARIABLE,
+    CONTRACT_BYTES_MAX,
+    FILE_BYTES_MAX,
+    LINE_BYTES_MAX,
+    REPORT_VARIABLE,
+)
+from holdfast.core.ids import ID_PATTERN, is_valid_id
+from holdfast.errors import HoldfastError
+
+_USAGE = """\
+usage: holdfast report WHAT [OPTION VALUE ...]
+
+for agents: tell how far you are; should you be cut off, the next agent is told
+
+  progress 40               how much is done, from 0 to 100
+  section --done X --next Y the last section that is finished, the one that comes next
+  file PATH [--line N]      where you work
+  confidence 0.9            how sure you are of the result, from 0 to 1
+  blocked "why"             what keeps you from going on
+  summary "text"            what you did, in a sentence
+  cost 0.42                 what was spent since the last such report, in dollars
+  interface NAME TEXT       a contract that other tasks can build on; or --file F, or - for standard input
+
+Each of these is also an option (--progress 40 --file PATH …), so one call can say several.
+"""
+_HINT = "`holdfast report --help` shows how."
+_NUMBERS = {"progress": 100.0, "confidence": 1.0, "cost": 1e6, "line": 1e9}
+_KEYS = {"cost": "cost_usd", "done": "section_done", "next": "section_next"}
+_VALUED = ("progress", "file", "confidence", "blocked", "summary", "cost")
+_OPTIONS = (*_VALUED, "line", "done", "next")
+_Said = dict[str, str | float]
+
+
+def report(words: Sequence[str]) -> int:
+    """Append one line to the attempt's reports and wake the runner, if one listens."""
+    if {"-h", "--help"} & set(words):
+        print(_USAGE, end="")
+        sys.exit(0)
+    path = os.environ.get(REPORT_VARIABLE)
+    if not path:
+        raise HoldfastError(
+            f"there is no attempt to report on: {REPORT_VARIABLE} is not set",
+            "Only an agent that Holdfast started can report.",
+        )
+    _append(path, json.dumps(_said(*_parse(words))).encode() + b"\n")
+    _ring(os.environ.get(BELL_VARIABLE, ""))
+    return 0
+
+
+def _parse(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the values in their order and the options by name."""
+    values: list[str] = []
+    options: dict[str, str] = {}
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            values.extend(rest)
+        elif word.startswith("--"):
+            name, given, value = word[2:].partition("=")
+            if name not in _OPTIONS:
+                raise HoldfastError(f"`report` has no option --{name}", _HINT)
+            options[name] = value if given else _next(rest, word)
+        else:
+            values.append(word)
+    return values, options
+
+
+def _next(rest: Iterator[str], option: str) -> str:
+    value = next(rest, None)
+    if value is None:
+        raise HoldfastError(f"{option} needs a value", _HINT)
+    return value
+
+
+def _said(values: list[str], options: dict[str, str]) -> _Said:
+    """Return the report as it is stored."""
+    what, values = (values[0], values[1:]) if values else ("section", [])
+    if what == "interface":
+        return _interface(values, options)
+    if what in _VALUED and len(values) == 1:
+        options = {**options, what: values[0]}
+    elif what != "section" or values:
+        raise HoldfastError(f"`report {' '.join([what, *values])}` cannot be understood", _HINT)
+    if not options:
+        raise HoldfastError("the report says nothing", _HINT)
+    return {_KEYS.get(name, name): _value(name, text) for name, text in options.items()}
+
+
+def _value(name: str, text: str) -> str | float:
+    if name not in _NUMBERS:
+        return _stored(text)
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= _NUMBERS[name]:
+        raise HoldfastError(f"{name} takes a number from 0 to {_NUMBERS[name]:g}, not {text!r}", _HINT)
+    return int(number) if name == "line" else number
+
+
+def _stored(text: str) -> str:
+    """Return a text as it can be stored: an argument may hold bytes that are no characters."""
+    return text.encode(errors="replace").decode()
+
+
+def _interface(values: list[str], options: dict[str, str]) -> _Said:
+    """Return an interface: its name and its contract, which is an argument, a file, or standard input."""
+    name = values[0] if values else ""
+    if not is_valid_id(name):
+        raise HoldfastError(f"{name!r} cannot name an interface", f"Use a name like {ID_PATTERN}.")
+    contract = _stored(_contract(values[1:], options))
+    if not 0 < len(contract.encode()) <= CONTRACT_BYTES_MAX:
+        raise HoldfastError(
+            f"the contract of {name} is {'too long' if contract else 'empty'}",
+            f"At most {CONTRACT_BYTES_MAX} bytes are taken: signatures, not the code behind them.",
+        )
+    return {"interface": name, "contract": contract}
+
+
+def _contract(words: list[str], options: dict[str, str]) -> str:
+    if not words and list(options) == ["file"]:
+        with open(options["file"], errors="replace") as source:  # noqa: PTH123 - pathlib takes long to start
+            return source.read(CONTRACT_BYTES_MAX + 1)
+    if words == ["-"] and not options:
+        return sys.stdin.read(CONTRACT_BYTES_MAX + 1)
+    if len(words) == 1 and not options:
+        return words[0]
+    raise HoldfastError(
+        "the contract is given once: as a text in quotes, as --file F, or as - for standard input", _HINT
+    )
+
+
+def _append(path: str, line: bytes) -> None:
+    """Add a line in one write, so that reports made at the same time do not mix."""
+    if len(line) > LINE_BYTES_MAX:
+        raise HoldfastError(f"the report has {len(line)} bytes; at most {LINE_BYTES_MAX} are read", _HINT)
+    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - pathlib takes long to start
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        if os.fstat(fd).st_size + len(line) > FILE_BYTES_MAX:
+            raise HoldfastError(f"{path} is full", "What it holds is known; later reports would not be read.")
+        if os.write(fd, line) < len(line):
+            raise HoldfastError(f"{path} could not be written whole", "Free space on the disk.")
+    finally:
+        os.close(fd)
+
+
+def _ring(bell: str) -> None:
+    """Wake the runner. If none lives, or the sandbox hides its bell, the report is found later all the same."""
+    try:
+        fd = os.open(bell, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        os.write(fd, b"!")
+    except BlockingIOError:
+        return  # it rings already
+    finally:
+        os.close(fd)
