@@ -53,13 +53,13 @@ class Trial:
         document = {"holdfast": 1, "goal": "Try it", "stages": list(stages), **plan}
         parsed = parse_plan(msgspec.json.encode(document), "plan.json", [])
         repo = project.open()
-        with _journal(repo) as journal:
+        with journal_of(repo) as journal:
             return cls(project, create_run(repo, journal, parsed, "plan.json"))
 
     def carry_on(self, **choices: Any) -> RunStatus:
         """Carry the run on in this process until it rests."""
         repo = self.project.open()
-        with _journal(repo) as journal:
+        with journal_of(repo) as journal:
             return carry_on(repo, journal, self.run, Choices(**choices), self._observe)
 
     def _observe(self, events: Sequence[ev.AnyEvent], _state: RunState) -> None:
@@ -67,7 +67,7 @@ class Trial:
 
     def stored(self) -> StoredRun:
         """Return the run as the journal has it."""
-        with _journal(self.project.open()) as journal:
+        with journal_of(self.project.open()) as journal:
             return journal.load(self.run)
 
     def state(self) -> RunState:
@@ -104,7 +104,7 @@ class Trial:
     def violations(self) -> list[Violation]:
         """Judge the run at rest by the invariants."""
         repo, stored, state = self.project.open(), self.stored(), self.state()
-        with _journal(repo) as journal:
+        with journal_of(repo) as journal:
             recorded = list(journal.events(self.run))
         evidence = Evidence(
             settled=True, branch=self.facts(), missing_commits=repo.missing(sorted(commits_to_keep(state)))
@@ -112,7 +112,7 @@ class Trial:
         return violations(state, evidence) + fold_violations(stored.plan, recorded, stored.row, stored.tasks)
 
 
-class _journal:  # noqa: N801 - reads as a statement
+class journal_of:  # noqa: N801 - reads as a statement
     """The project's journal, closed after use."""
 
     def __init__(self, repo: Repository) -> None:

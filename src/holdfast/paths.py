@@ -31,6 +31,15 @@ class StateDir:
         """The file whose lock is one of the places of a slot, shared by all runs."""
         return self.root / "slots" / f"{name}.{index}"
 
+    @property
+    def backups(self) -> Path:
+        """Where copies of the journal go before something is taken out of it."""
+        return self.root / "backups"
+
+    def outputs(self, run: str) -> Path:
+        """Return what stays of a run that was cleaned away."""
+        return self.root / "outputs" / run
+
     def run(self, run: str) -> RunDir:
         """Return the folder of one run."""
         return RunDir(self.root / "runs" / run, self.root / "work" / run)

@@ -194,6 +194,30 @@ def test_what_was_written_is_there_after_reopening(kind: str, tmp_path: Path) ->
     again.close()
 
 
+def test_a_removed_run_is_forgotten_whole_and_alone(journal: Journal) -> None:
+    """Nothing of it is left, the others are as they were, and its id is free."""
+    epoch = begin(journal)
+    begin(journal, "02-other")
+    journal.append(RUN, epoch, [ev.RunPaused()], run_row(), [TaskRow(id="a")], 101.0)
+    journal.remove_run(RUN, epoch)
+    assert [listing.row.run for listing in journal.runs()] == ["02-other"]
+    assert journal.load("02-other").plan == PLAN
+    with pytest.raises(JournalError):
+        journal.load(RUN)
+    begin(journal)
+    assert journal.load(RUN).tasks == []
+    assert len(list(journal.events(RUN))) == 1
+
+
+def test_only_the_present_owner_may_remove_a_run(journal: Journal) -> None:
+    """Whoever was overtaken removes nothing."""
+    epoch = begin(journal)
+    journal.take_epoch(RUN)
+    with pytest.raises(LeaseLostError):
+        journal.remove_run(RUN, epoch)
+    assert journal.load(RUN).row.run == RUN
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", DURABLE)
 def test_a_killed_writer_loses_nothing_that_was_acknowledged(kind: str, tmp_path: Path) -> None:

@@ -60,17 +60,18 @@ class MemoryJournal:
         at: float,
     ) -> int:
         """Keep events and the rows they changed; return the last event's number. The same events again count again."""
-        stored = self._stored(run)
-        if epoch != stored.epoch:
-            raise LeaseLostError(
-                f"another runner took over run {run}", "`holdfast status` shows how it goes on there"
-            )
+        stored = self._owned(run, epoch)
         bodies = [(at, encode_event(event)) for event in events]
         rows = {task.id: encode_row(task) for task in tasks}
         stored.row, stored.updated_at = encode_row(row), at
         stored.events += bodies
         stored.tasks |= rows
         return len(stored.events)
+
+    def remove_run(self, run: str, epoch: int) -> None:
+        """Forget a run. Raises LeaseLostError if `epoch` is not its present one."""
+        self._owned(run, epoch)
+        del self._runs[run]
 
     def load(self, run: str) -> StoredRun:
         """Return the run as last written. Raises JournalError if there is none of that id."""
@@ -101,6 +102,14 @@ class MemoryJournal:
 
     def close(self) -> None:
         """Nothing to release; what is kept stays readable."""
+
+    def _owned(self, run: str, epoch: int) -> _Run:
+        stored = self._stored(run)
+        if epoch != stored.epoch:
+            raise LeaseLostError(
+                f"another runner took over run {run}", "`holdfast status` shows how it goes on there"
+            )
+        return stored
 
     def _stored(self, run: str) -> _Run:
         if run not in self._runs:

@@ -83,6 +83,13 @@ class Journal(JournalReader, Protocol):
         if `epoch` is not the run's present one.
         """
 
+    def remove_run(self, run: str, epoch: int) -> None:
+        """Forget a run: its events, its rows, and its plan unless another run has the same.
+
+        All of it or nothing. Raises LeaseLostError, removing nothing, if `epoch` is not the run's present one, and
+        JournalError if there is no such run. Consents stay: they are about plans, not runs.
+        """
+
     def confirm_plan(self, plan_hash: str, at: float) -> None:
         """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
 

@@ -42,6 +42,11 @@ _OWNED = "SELECT key, last_seq FROM runs WHERE run = ? AND epoch = ?"
 _SET_RUN = "UPDATE runs SET row = ?, updated_at = ?, last_seq = ? WHERE key = ?"
 _SET_TASK = "INSERT INTO tasks (run, task, row) VALUES (?, ?, ?) ON CONFLICT (run, task) DO UPDATE SET row = excluded.row"
 
+_DROP_EVENTS = "DELETE FROM events WHERE id > ? AND id <= ?"
+_DROP_TASKS = "DELETE FROM tasks WHERE run = ?"
+_DROP_RUN = "DELETE FROM runs WHERE key = ?"
+_DROP_PLAN = "DELETE FROM plans WHERE hash = ?"
+
 
 class SqliteReader:
     """The reading half. It holds nothing open between two questions, so it never stands in a writer's way."""
@@ -110,6 +115,7 @@ class SqliteJournal(SqliteReader):
         with explained(path):
             private_folder(path.parent)
             if not path.exists():
+                _refuse_stray_log(path)
                 schema.create(path)
             schema.remove_drafts(path)
             schema.check_identity(path)
@@ -164,6 +170,22 @@ class SqliteJournal(SqliteReader):
             db.executemany(_SET_TASK, [(key, task.id, encode_row(task)) for task in tasks])
         return last
 
+    def remove_run(self, run: str, epoch: int) -> None:
+        """Forget a run: its events, its rows, and its plan unless another run has the same.
+
+        Raises LeaseLostError if `epoch` is not its present one, JournalError if there is no such run (any more).
+        """
+        with self._transaction() as db:
+            key, last = _owned(db, run, epoch)
+            first = key << schema.SEQ_BITS
+            row = decode_run_row(db.execute(f"{_LISTING} WHERE key = ?", (key,)).fetchone()[0])
+            db.execute(_DROP_EVENTS, (first, first + last))
+            db.execute(_DROP_TASKS, (key,))
+            db.execute(_DROP_RUN, (key,))
+            rest = (decode_run_row(body) for body, *_ in db.execute(_LISTING).fetchall())
+            if all(other.plan_hash != row.plan_hash for other in rest):
+                db.execute(_DROP_PLAN, (row.plan_hash,))
+
     def confirm_plan(self, plan_hash: str, at: float) -> None:
         """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
         with self._transaction() as db:
@@ -189,6 +211,12 @@ class SqliteJournal(SqliteReader):
             finally:
                 if self._db.in_transaction:
                     cursor.execute("ROLLBACK")
+
+
+def _refuse_stray_log(path: Path) -> None:
+    """Raise JournalError if the log of a journal that is gone lies here: SQLite would play it into a new one."""
+    if path.with_name(f"{path.name}-wal").exists():
+        raise JournalError(f"the journal {path} is gone, only its log is left", REBUILD)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -26,6 +26,7 @@ from holdfast.repo.history import branch_facts
 from holdfast.repo.overview import fsck_errors
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
+from holdfast.runner.evidence import off_branch
 from holdfast.runner.workshop import AGENT_STEP
 
 
@@ -69,11 +70,22 @@ def _evidence(repo: Repository, state: RunState, recorded: Sequence[ev.Recorded]
         settled=at_rest,
         branch=branch if branch.tip else None,
         lost_tips=_lost_tips(repo, state, branch),
-        prepared=frozenset(r.event.commit for r in recorded if isinstance(r.event, ev.MergePrepared)),
+        prepared=_prepared(recorded),
         once_skipped=frozenset(r.event.task for r in recorded if isinstance(r.event, ev.TaskSkipped)),
         missing_commits=repo.missing(sorted(commits_to_keep(state))),
+        off_branch=off_branch(repo, state, branch),
         live=tuple(LiveAttempt(key.owner, key.attempt) for key in alive if key.step == AGENT_STEP),
         live_without_runner=tuple(map(_name, alive)) if at_rest else (),
+    )
+
+
+def _prepared(recorded: Sequence[ev.Recorded]) -> frozenset[str]:
+    """Return the merges that were checked before they landed. What a rebuilt journal read from git counts as checked."""
+    rebuilt = max((r.seq for r in recorded if isinstance(r.event, ev.RunRestored)), default=0)
+    return frozenset(
+        r.event.commit
+        for r in recorded
+        if isinstance(r.event, ev.MergePrepared) or (isinstance(r.event, ev.TaskLanded) and r.seq < rebuilt)
     )
 
 

@@ -99,9 +99,10 @@ def _missing_files(shop: Workshop, ground: Ground) -> Iterator[str]:
 
 
 def _miscounted(shop: Workshop, stage: str, ground: Ground) -> Iterator[str]:
-    own = {task.id for task in shop.state.stages[stage].tasks}
+    rows = shop.state.tasks
+    own = {task.id for task in shop.state.stages[stage].tasks if not rows[task.id].replaced}
     landings = [landing.task for landing in ground.branch.landings if landing.task in own]
-    expected = [task.id for task in ground.completed if not shop.state.tasks[task.id].replaced]
+    expected = [task.id for task in ground.completed if task.id in own]
     if len(landings) != len(expected):
         yield f"stage {stage} has {len(expected)} completed tasks but {len(landings)} landings on the run branch"
 

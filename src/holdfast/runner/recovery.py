@@ -17,6 +17,7 @@ from holdfast.repo.debris import clear_debris
 from holdfast.repo.history import branch_facts
 from holdfast.repo.landing import move_branch
 from holdfast.runner.attempt import rescue_wip
+from holdfast.runner.evidence import equivalents
 from holdfast.runner.workshop import Workshop
 
 
@@ -82,4 +83,9 @@ def _gather(shop: Workshop, sightings: dict[str, Sighting]) -> Facts:
             f"Put it back with `git update-ref {row.branch} {row.tip}` and resume.",
         )
     heads = [task.head for task in shop.state.active.values() if task.head]
-    return Facts(branch=branch, sightings=sightings, missing_commits=shop.repo.missing(heads))
+    return Facts(
+        branch=branch,
+        sightings=sightings,
+        equivalents=equivalents(shop.repo, shop.state, branch),
+        missing_commits=shop.repo.missing(heads),
+    )
