@@ -13,7 +13,6 @@ from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts, Landing
 from holdfast.core.ids import run_branch
 from holdfast.core.state import RunState
-from holdfast.errors import HoldfastError
 from holdfast.journal.protocol import StoredRun
 from holdfast.journal.sqlite import SqliteReader
 from tests.crash.scenario import RUN, git
@@ -129,12 +128,3 @@ def processes_of(repository: Path) -> list[str]:
                         f"{folder.name} {command.replace(bytes(1), b' ').decode(errors='replace')[:120]}"
                     )
     return found
-
-
-def fold_error(moment: Moment) -> str:
-    """Return why the history cannot be read back, or an empty string."""
-    try:
-        moment.state()
-    except HoldfastError as error:
-        return error.message
-    return ""

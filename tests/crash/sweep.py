@@ -46,6 +46,7 @@ _SHARES = {
 _STACK = 3
 _TRIES = 3
 _RECOVERY_POINTS = 400
+_SHOWN_EVERY = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +201,13 @@ class Sweep:
             return
         if outcome.violations:
             print(f"\n{self.tally.sentences[-1]}", flush=True)
-        fired, minutes = self.tally.fired.total(), (time.monotonic() - self._began) / 60
-        text = f"{fired} of {of} fired, {self.tally.bad.total()} violated, {self.tally.done.total() / minutes:.0f} cycles/min"
-        print(
-            f"\r{text}" if sys.stdout.isatty() else text, end="" if sys.stdout.isatty() else "\n", flush=True
-        )
+        fired, done = self.tally.fired.total(), self.tally.done.total()
+        rate = done / (time.monotonic() - self._began) * 60
+        text = f"{fired} of {of} fired, {self.tally.bad.total()} violated, {rate:.0f} cycles/min"
+        if sys.stdout.isatty():
+            print(f"\r{text}", end="", flush=True)
+        elif done % _SHOWN_EVERY == 0:
+            print(text, flush=True)
 
 
 def chosen_jobs(args: argparse.Namespace, folder: Path) -> list[Job]:
@@ -240,6 +243,8 @@ def main() -> int:
     )
     parser.add_argument("--keep", action="store_true", help="keep the repositories and say where")
     args = parser.parse_args()
+    if args.point and args.mode not in KINDS:
+        parser.error("--point needs a --mode that is one fault; --faults names several")
     folder = Path(tempfile.mkdtemp(prefix="sweep-"))
     try:
         jobs = chosen_jobs(args, folder)
