@@ -23,7 +23,9 @@ _FILES = {
         "def load(path: Path) -> list[dict]:\n    return json.loads(path.read_text()) if path.exists() else []\n\n\n"
         "def save(path: Path, notes: list[dict]) -> None:\n    path.write_text(json.dumps(notes))\n"
     },
-    "add": {"notes/add.py": 'def add(notes: list, text: str) -> list:\n    return [*notes, {"text": text}]\n'},
+    "add": {
+        "notes/add.py": 'def add(notes: list, text: str) -> list:\n    return [*notes, {"text": text}]\n'
+    },
     "search": {
         "notes/search.py": "def search(notes: list, word: str) -> list:\n"
         '    return [note for note in notes if word in note["text"]]\n'
@@ -36,7 +38,16 @@ _FILES = {
 }
 
 _EXPORT = "def export(notes: list) -> str:\n    return {joiner}.join(note[{key!r}] for note in notes)\n"
-_SECONDS = {"model": 1.0, "storage": 1.5, "add": 1.5, "search": 2.5, "tags": 8.0, "export": 1.5, "usage": 1.0, "changelog": 1.0}
+_SECONDS = {
+    "model": 1.0,
+    "storage": 1.5,
+    "add": 1.5,
+    "search": 2.5,
+    "tags": 8.0,
+    "export": 1.5,
+    "usage": 1.0,
+    "changelog": 1.0,
+}
 
 
 def main() -> int:

@@ -69,7 +69,9 @@ def _plan() -> dict[str, object]:
         "agents": {"scripted": {"command": [sys.executable, "-I", str(agent), "{brief}"], "prompt": "file"}},
         "limits": {"jobs": 3, "attempts": 3, "timeout": "2m"},
         "verify": [f"{shlex.quote(sys.executable)} -B check.py"],
-        "stages": [{"id": stage, "tasks": [_task(name) for name in tasks]} for stage, tasks in _STAGES.items()],
+        "stages": [
+            {"id": stage, "tasks": [_task(name) for name in tasks]} for stage, tasks in _STAGES.items()
+        ],
     }
 
 
