@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.agents.presets import PRESETS, find_agent
 from holdfast.cli.asking import confirm, is_interactive
+from holdfast.core.news import shown_webhook
 from holdfast.core.plan import AgentSpec, Plan, Task, Validator, plan_hash
 from holdfast.core.wording import shown
 from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError
@@ -102,7 +103,7 @@ def _consent_lines(plan: Plan) -> Iterator[str]:
     for name, spec in _agents(plan).items():
         yield f"  agent {name}: {one_line(' '.join(spec.command))}"
     if plan.notify.webhook:
-        yield f"  posts to: {one_line(plan.notify.webhook, 160)}"
+        yield f"  posts to: {one_line(shown_webhook(plan.notify.webhook), 160)}"
     commands = commands_of(plan)
     for command in commands[:_COMMANDS_SHOWN]:
         yield f"  runs: {one_line(command, 160)}"

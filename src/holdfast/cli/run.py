@@ -123,10 +123,11 @@ def _give_up(place: Opened, unfinished: RunListing, args: argparse.Namespace) ->
 
 
 def _show_plan(plan: Plan, args: argparse.Namespace) -> int:
+    from holdfast.core.news import without_secrets
     from holdfast.core.plan import encode_plan
     from holdfast.views.plan_text import execution_plan
 
-    print(encode_plan(plan).decode() if args.json else execution_plan(plan))
+    print(encode_plan(without_secrets(plan)).decode() if args.json else execution_plan(plan))
     return 0
 
 

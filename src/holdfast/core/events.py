@@ -393,6 +393,13 @@ class IntrusionNoticed(Event, frozen=True, tag=True):
     paths: tuple[str, ...]
 
 
+class NotificationFailed(Event, frozen=True, tag=True):
+    """Somebody whom the plan names could not be told the news. Nothing else follows from it."""
+
+    channel: str
+    error: str
+
+
 class BranchMoved(Event, frozen=True, tag=True):
     """Somebody else moved the run branch; landings continue from where it is now."""
 
@@ -445,7 +452,7 @@ AnyEvent = (
     | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
     | TaskLanded | LandingVanished | LandingReplaced | TaskAbandoned | TaskSkipped | TaskReset | TaskRewound
     | TaskRestored
-    | WipSaved | IntrusionNoticed | BranchMoved
+    | WipSaved | IntrusionNoticed | NotificationFailed | BranchMoved
     | PauseRequested | StopRequested | RunPaused | RunStopped | RunBlocked | RunCompleted | RunAbandoned
 )  # fmt: skip
 

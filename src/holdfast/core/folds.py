@@ -364,6 +364,7 @@ RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
     ev.StageGateWaived: _stage_gate_waived,
     ev.BranchMoved: _branch_moved,
     ev.IntrusionNoticed: _intrusion_noticed,
+    ev.NotificationFailed: lambda row, e: None,
     ev.PauseRequested: _pause_requested,
     ev.StopRequested: _stop_requested,
     ev.RunPaused: lambda row, e: _set_run(row, RunStatus.PAUSED),

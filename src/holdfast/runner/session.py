@@ -24,6 +24,8 @@ from holdfast.repo.debris import clear_debris
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.loop import Observer, RunLoop
+from holdfast.runner.notes import leave_note
+from holdfast.runner.notify import Herald
 from holdfast.runner.workshop import Workshop
 
 _ID_TRIES = 20
@@ -84,7 +86,10 @@ def carry_on(
         epoch = journal.take_epoch(run)
         state = RunState(stored.plan, stored.row, stored.tasks)
         _restrict(state, choices)
-        return asyncio.run(_run(repo, journal, lease, epoch, state, observer, fleet(repo.state)))
+        directory.note.unlink(missing_ok=True)
+        status = asyncio.run(_run(repo, journal, lease, epoch, state, observer, fleet(repo.state)))
+        leave_note(repo, state)
+        return status
     finally:
         lease.release()
 
@@ -129,9 +134,11 @@ async def _run(
         clock=lambda: offset + time.monotonic() - began,
     )
     try:
-        status = await RunLoop(shop, observer).run()
+        herald = Herald(shop, observer)
+        status = await RunLoop(shop, herald).run()
         if status is RunStatus.COMPLETED:
             workspaces.remove_all()
+        await herald.finish()
         return status
     finally:
         fleet.close()

@@ -52,6 +52,7 @@ _WORDS = {
     "TaskRestored": "{task}: {attempts} attempts are known from git and its folders",
     "WipSaved": "{task}: unfinished work saved, {commit:.12}",
     "IntrusionNoticed": "changed in {place} while {tasks} ran: {paths}",
+    "NotificationFailed": "{channel} could not be told: {error}",
     "BranchMoved": "the run branch was moved to {commit:.12} by somebody else",
     "PauseRequested": "",
     "StopRequested": "stop requested: running agents end, their work is kept",
