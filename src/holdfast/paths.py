@@ -68,9 +68,18 @@ class RunDir:
         return self.requests / "bell"
 
     @property
+    def note(self) -> Path:
+        """The resume note: there while the run rests unfinished."""
+        return self.root / "continue-here.md"
+
+    @property
     def attempts(self) -> Path:
         """Where every supervised process of the run has its folder."""
         return self.root / "attempts"
+
+    def brief(self, task: str, attempt: int) -> Path:
+        """Return the brief that an attempt was given."""
+        return self.attempts / task / str(attempt) / "brief.md"
 
     def workspace(self, name: str) -> Path:
         """Return the working tree of one slot."""

@@ -49,6 +49,13 @@ def list_snapshots(repo: Repository, ref: str) -> list[Snapshot]:
     ]
 
 
+def refs_by_commit(repo: Repository, prefix: str) -> dict[str, str]:
+    """Return which ref below `prefix` holds which commit."""
+    listed = repo.git.run("for-each-ref", "--format=%(objectname) %(refname)", prefix)
+    lines = listed.decode("utf-8", "surrogateescape").splitlines()
+    return {commit: ref for commit, _, ref in (line.partition(" ") for line in lines)}
+
+
 def restore_snapshot(repo: Repository, commit: str, directory: Path) -> int:
     """Write the files of a commit into a new directory and return how many there are.
 

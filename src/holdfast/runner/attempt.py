@@ -12,7 +12,6 @@ from holdfast.agents.command import Placeholders, invoke_task
 from holdfast.agents.presets import find_agent
 from holdfast.core import events as ev
 from holdfast.core import ids
-from holdfast.core.brief import BriefFacts, build_brief
 from holdfast.core.facts import ExitReason, Presence, Sighting
 from holdfast.core.projection import TaskRow
 from holdfast.core.wip_message import wip_message
@@ -22,6 +21,7 @@ from holdfast.repo.capture import snapshot
 from holdfast.repo.landing import trailers
 from holdfast.repo.snapshots import count_snapshots
 from holdfast.repo.workspaces import WorkspaceGoneError
+from holdfast.runner.briefing import write_brief
 from holdfast.runner.checks import wait_or_stop
 from holdfast.runner.collect import collect
 from holdfast.runner.environment import attempt_environment, report_variables
@@ -29,8 +29,6 @@ from holdfast.runner.reports import report_file
 from holdfast.runner.syntax import judge_work
 from holdfast.runner.trouble import secured, understood
 from holdfast.runner.workshop import Workshop
-
-_DIFF_BYTES = 32_000
 
 
 async def carry_out(shop: Workshop, name: str) -> list[ev.AnyEvent]:
@@ -76,25 +74,8 @@ async def _launch(shop: Workshop, task: TaskRow) -> None:
     workspace = await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.start)
     shop.intact.add((task.id, task.attempt))
     shop.captured.pop(str(task.slot), None)
-    brief = await asyncio.to_thread(_write_brief, shop, task)
+    brief = await asyncio.to_thread(write_brief, shop, task)
     await shop.fleet.launch(_spec(shop, task, workspace, brief))
-
-
-def _write_brief(shop: Workshop, task: TaskRow) -> Path:
-    folder = shop.directory.attempts / task.id / str(task.attempt)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "brief.md"
-    path.write_text(build_brief(shop.state, task, _earlier_work(shop, task)))
-    return path
-
-
-def _earlier_work(shop: Workshop, task: TaskRow) -> BriefFacts:
-    if task.start == task.base:
-        return BriefFacts()
-    return BriefFacts(
-        earlier_diff=shop.repo.diff(task.base, task.start, _DIFF_BYTES),
-        earlier_files=shop.repo.changed_files(task.base, task.start),
-    )
 
 
 def _spec(shop: Workshop, task: TaskRow, workspace: Path, brief: Path) -> LaunchSpec:

@@ -11,16 +11,17 @@ from holdfast.core import events as ev
 from holdfast.core import ids
 from holdfast.core.events import RunStarted
 from holdfast.core.folds import first_row
-from holdfast.core.plan import Plan, plan_hash
+from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError, JournalError
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import Fleet
 from holdfast.journal.lease import Lease
-from holdfast.journal.protocol import Journal
+from holdfast.journal.protocol import Journal, number_after
 from holdfast.paths import StateDir
 from holdfast.repo.debris import clear_debris
+from holdfast.repo.record import keep_record, known_runs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.loop import Observer, RunLoop
@@ -39,19 +40,25 @@ class Choices:
     only: frozenset[str] | None = None
 
 
-def create_run(repo: Repository, journal: Journal, plan: Plan, plan_source: str) -> str:
-    """Make a run durable and return its id. Nothing is executed yet."""
+def create_run(
+    repo: Repository, journal: Journal, plan: Plan, plan_source: str, target: str | None = None
+) -> str:
+    """Make a run durable, in the journal and in git, and return its id. Nothing is executed yet.
+
+    `target` is the branch its result is meant for: the one the user is on, unless told otherwise.
+    """
     repo.hide_state_dir()
     base = repo.resolve(plan.base)
+    taken = number_after(_names_taken(repo))
     for _ in range(_ID_TRIES):
-        run = ids.run_id(journal.next_run_number(), plan.goal)
+        run = ids.run_id(max(taken, journal.next_run_number()), plan.goal)
         event = RunStarted(
             run=run,
             goal=plan.goal,
             plan_hash=plan_hash(plan),
             base=base,
             branch=ids.run_branch(run),
-            target=repo.head_branch(),
+            target=repo.head_branch() if target is None else target,
             plan_source=plan_source,
         )
         try:
@@ -60,8 +67,15 @@ def create_run(repo: Repository, journal: Journal, plan: Plan, plan_source: str)
             if run in {listing.row.run for listing in journal.runs()}:
                 continue  # Another process took this number in between; the next one is free.
             raise
+        keep_record(repo, run, encode_plan(plan), ev.encode_event(event))
         return run
     raise JournalError("could not find a free run id", "Try again: other runs are being started right now.")
+
+
+def _names_taken(repo: Repository) -> set[str]:
+    """Return the runs that the journal may not know, because it was lost or they were cleaned away."""
+    outputs = repo.state.outputs("").glob("*") if repo.state.outputs("").is_dir() else ()
+    return {*known_runs(repo), *(folder.name for folder in outputs)}
 
 
 def carry_on(

@@ -66,6 +66,7 @@ def abandon(repo: Repository, journal: Journal, run: str, observer: Observer) ->
     if status is RunStatus.RUNNING:
         stop_leftovers(repo, journal, run, observer)
     decide_by_hand(repo, journal, run, ev.RunAbandoned())
+    repo.state.run(run).note.unlink(missing_ok=True)
 
 
 def discard(repo: Repository, journal: Journal, run: str, observer: Observer) -> str:

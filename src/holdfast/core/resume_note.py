@@ -1,0 +1,92 @@
+"""The resume note: where a run that rests stands, for a person who comes back to it. Markdown, bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from holdfast.core.projection import TaskRow
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus, TaskStatus
+
+_LINES_MAX = 40
+_TEXT_CHARS = 200
+
+_WHY = {
+    RunStatus.PAUSED: "It was paused.",
+    RunStatus.STOPPED: "It was stopped.",
+    RunStatus.BLOCKED: "It waits for a decision.",
+}
+
+
+def resume_note(state: RunState, refs: Mapping[str, str], written_at: str) -> str:
+    """Return the note for a run that was paused or stopped or is blocked. `refs` names the ref of each commit."""
+    row = state.row
+    reason = f" {_short(row.reason)}" if row.reason else ""
+    return "\n\n".join([
+        f"# Continue here: {row.run}",
+        _short(row.goal),
+        f"{_WHY[row.status]}{reason} Written {written_at}.",
+        *_section("Done", [_done(state, task) for task in _with(state, TaskStatus.COMPLETED)]),
+        *_section("Under way", [_under_way(state, task, refs) for task in state.tasks.values() if _is_begun(task)]),
+        *_section("Next", [_titled(state, name) for name in _next(state)]),
+        f"## Go on\n\n    holdfast resume {row.run}\n",
+    ])  # fmt: skip
+
+
+def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if not lines:
+        return
+    shown = [f"- {line}" for line in lines[:_LINES_MAX]]
+    if len(lines) > _LINES_MAX:
+        shown.append(f"- and {len(lines) - _LINES_MAX} more")
+    yield f"## {title} ({len(lines)})\n\n" + "\n".join(shown)
+
+
+def _with(state: RunState, status: TaskStatus) -> list[TaskRow]:
+    return [task for task in state.tasks.values() if task.status is status]
+
+
+def _is_begun(task: TaskRow) -> bool:
+    """An attempt was made, and the task is neither landed nor declared unnecessary."""
+    return task.attempt > 0 and task.status not in (TaskStatus.COMPLETED, TaskStatus.SKIPPED)
+
+
+def _next(state: RunState) -> list[str]:
+    return [task.id for task in _with(state, TaskStatus.PENDING) if task.attempt == 0]
+
+
+def _done(state: RunState, task: TaskRow) -> str:
+    return f"{_titled(state, task.id)}: landed as {task.merge_commit[:12]}"
+
+
+def _under_way(state: RunState, task: TaskRow, refs: Mapping[str, str]) -> str:
+    kept = task.head or task.carry or task.wip
+    ref = f" at {refs[kept]}" if kept in refs else ""
+    where = f"its work is commit {kept[:12]}{ref}" if kept else "it left no work"
+    stands = "cut short" if task.status is TaskStatus.PENDING else str(task.status)
+    said = f"; {_short(task.error)}" if task.error else ""
+    return f"{_titled(state, task.id)}: {stands} in attempt {task.attempt}{_progress(task)}; {where}{said}"
+
+
+def _progress(task: TaskRow) -> str:
+    report = task.report or task.last_report
+    if report is None:
+        return ""
+    line = "" if report.line is None else f" line {report.line}"
+    parts = (
+        "" if report.progress is None else f"{report.progress:g} %",
+        f"{_short(report.file)}{line}" if report.file else "",
+        f"next {_short(report.section_next)}" if report.section_next else "",
+    )
+    told = ", ".join(part for part in parts if part)
+    return f" ({told})" if told else ""
+
+
+def _titled(state: RunState, name: str) -> str:
+    title = state.specs[name].title
+    return f"{name} {_short(title)}" if title else name
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _TEXT_CHARS else flat[: _TEXT_CHARS - 1] + "…"
