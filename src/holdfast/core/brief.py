@@ -5,7 +5,7 @@ Text that agents or their tools wrote is quoted as data and clipped; the whole h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.core.events import AttemptKind
@@ -39,7 +39,7 @@ def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
         *_landed(state, task),
         *_rules(state, task),
     ]
-    return _clip_bytes("\n\n".join(sections) + "\n", BRIEF_BYTES_MAX)
+    return clip_bytes("\n\n".join(sections) + "\n", BRIEF_BYTES_MAX)
 
 
 def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:
@@ -48,11 +48,11 @@ def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:
     yield f"Part of: {state.plan.goal}"
     yield spec.prompt or "Run this command:\n\n" + quote(" ".join(spec.run))
     if spec.acceptance:
-        yield "## Acceptance criteria\n\n" + _bullets(spec.acceptance)
+        yield "## Acceptance criteria\n\n" + bullets(spec.acceptance)
     if spec.files:
-        yield "## Files that must exist when you are done\n\n" + _bullets(spec.files)
+        yield "## Files that must exist when you are done\n\n" + bullets(spec.files)
     if checks := state.checks_of(task.id):
-        yield "## Checks that your work must pass\n\n" + _bullets(f"`{check}`" for check in checks)
+        yield "## Checks that your work must pass\n\n" + bullets(f"`{check}`" for check in checks)
 
 
 def _conflict(task: TaskRow) -> Iterator[str]:
@@ -62,7 +62,7 @@ def _conflict(task: TaskRow) -> Iterator[str]:
         "## Resolve a merge conflict\n\n"
         "The task's work was done, but others landed first and it no longer merges. Your workspace holds the merge "
         "with conflict markers. Resolve every conflict so that BOTH sides' changes survive: what landed before, and "
-        "this task's own work. Files in conflict:\n\n" + _bullets(task.conflict_files)
+        "this task's own work. Files in conflict:\n\n" + bullets(task.conflict_files)
     )
 
 
@@ -122,7 +122,7 @@ def _landed(state: RunState, task: TaskRow) -> Iterator[str]:
         :_LANDED_SHOWN
     ]
     if names:
-        yield "## Already landed\n\n" + _bullets(_landed_line(state, name) for name in names)
+        yield "## Already landed\n\n" + bullets(_landed_line(state, name) for name in names)
 
 
 def _landed_line(state: RunState, name: str) -> str:
@@ -165,13 +165,15 @@ def _backtick_runs(text: str) -> Iterator[str]:
         yield stripped[: len(stripped) - len(stripped.lstrip("`"))]
 
 
-def _bullets(lines: Sequence[str] | Iterator[str]) -> str:
+def bullets(lines: Iterable[str]) -> str:
+    """Return lines as a Markdown list."""
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _clip_bytes(text: str, most: int) -> str:
-    data = text.encode()
+def clip_bytes(text: str, most: int) -> str:
+    """Return at most `most` bytes of a brief, and say so if there was more. What is no character becomes `?`."""
+    data = text.encode(errors="replace")
     if len(data) <= most:
-        return text
+        return data.decode()
     note = "\n[… the rest of this brief was left out …]\n"
     return data[: most - len(note.encode())].decode(errors="ignore") + note

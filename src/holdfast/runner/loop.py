@@ -22,6 +22,7 @@ from holdfast.core.commands import (
     LandTasks,
     OpenStage,
     StartAttempt,
+    ValidateTask,
     intents,
     put_back,
 )
@@ -38,6 +39,7 @@ from holdfast.runner.landing import land_tasks
 from holdfast.runner.recovery import take_over
 from holdfast.runner.requests import open_bell, pending_requests
 from holdfast.runner.trouble import OvertakenError, guarded
+from holdfast.runner.validation import validate_task
 from holdfast.runner.workshop import Workshop
 
 Observer = Callable[[Sequence[ev.AnyEvent], RunState], None]
@@ -140,6 +142,8 @@ class RunLoop:
                 self._start(command, carry_out(shop, task))
             case CheckTask():
                 self._start(command, check_task(shop, command))
+            case ValidateTask():
+                self._start(command, validate_task(shop, command))
             case LandTasks():
                 self._start(command, land_tasks(shop, command))
             case OpenStage(stage):

@@ -1,0 +1,171 @@
+"""Running a task's validators: side by side, each supervised, each score written down the moment it is known."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from holdfast.agents.command import Invocation, Placeholders, invoke_agent
+from holdfast.agents.presets import find_agent
+from holdfast.core import events as ev
+from holdfast.core.brief import clip
+from holdfast.core.commands import ValidateTask
+from holdfast.core.facts import Exit, ExitReason
+from holdfast.core.plan import Validator
+from holdfast.core.projection import TaskRow
+from holdfast.core.validation import build_validation_brief, judge_scores
+from holdfast.errors import HoldfastError
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.runner.checks import ChecksCutShort, wait_or_stop
+from holdfast.runner.environment import attempt_environment, report_variables
+from holdfast.runner.reports import clean, last_number, read_lines, report_file
+from holdfast.runner.workshop import Workshop
+
+_TRIES = 2
+_DIFF_BYTES = 64_000
+_OUTPUT_BYTES = 256 * 1024
+_FEEDBACK_CHARS = 4_000
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """The line with which a validator answers."""
+
+    score: float
+    feedback: str | list[str] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opinion:
+    score: float
+    feedback: str
+
+
+async def validate_task(shop: Workshop, command: ValidateTask) -> list[ev.AnyEvent]:
+    """Run the validators that have given no score yet, and hold the mean of all against the gate.
+
+    Those that scored before a crash are not asked again; whoever was at work then is. What they write is not kept.
+    """
+    task = shop.state.tasks[command.task]
+    spec = shop.state.specs[task.id]
+    asked = [validator for validator in spec.validators if validator.id not in task.scores]
+    if asked:
+        where = await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.head)
+        work = await asyncio.to_thread(_work, shop, task)
+        opinions = (_ask(shop, task, validator, where, work) for validator in asked)
+        # All of them end before any trouble of one is told: none may be left running on its own.
+        troubles = [
+            t for t in await asyncio.gather(*opinions, return_exceptions=True) if isinstance(t, BaseException)
+        ]
+        if troubles and all(isinstance(trouble, ChecksCutShort) for trouble in troubles):
+            return [ev.ChecksInterrupted(task=task.id, attempt=task.attempt)]
+        for trouble in troubles:
+            raise trouble
+    return [judge_scores(spec, task)]
+
+
+def _work(shop: Workshop, task: TaskRow) -> tuple[str, tuple[str, ...]]:
+    """Return the task's own changes, without what landed meanwhile and was merged into it."""
+    base = shop.repo.merge_base(shop.state.row.tip, task.head) or task.base
+    return shop.repo.diff(base, task.head, _DIFF_BYTES), tuple(shop.repo.changed_files(base, task.head))
+
+
+async def _ask(
+    shop: Workshop, task: TaskRow, validator: Validator, where: Path, work: tuple[str, tuple[str, ...]]
+) -> None:
+    """Run one validator and record its score. One whose process vanished without a word is run once more."""
+    text = build_validation_brief(shop.state, task, validator, *work)
+    opinion = _Opinion(0.0, "its process was lost, and lost again")
+    for _ in range(_TRIES):
+        key = shop.check_key(task.id, task.attempt, f"validator-{validator.id}")
+        reports = report_file(where, f"{key.step}.jsonl")
+        await shop.fleet.launch(_spec(shop, validator, key, where, reports, text))
+        sighting = await wait_or_stop(shop, key)
+        ended = sighting.exit
+        if shop.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
+            raise ChecksCutShort
+        if ended is not None:
+            opinion = _opinion(ended, shop.fleet.logs(key), reports)
+            break
+        await shop.fleet.cancel(key)  # its supervisor died; what that left behind would disturb the next one
+    scored = ev.ValidatorScored(
+        task=task.id,
+        attempt=task.attempt,
+        validator=validator.id,
+        score=opinion.score,
+        feedback=clip(opinion.feedback, _FEEDBACK_CHARS),
+    )
+    await shop.record([scored])
+
+
+def _spec(
+    shop: Workshop, validator: Validator, key: LaunchKey, where: Path, reports: Path, text: str
+) -> LaunchSpec:
+    limits = shop.state.plan.limits
+    brief = shop.directory.attempts / key.owner / str(key.attempt) / f"validator-{validator.id}.md"
+    brief.parent.mkdir(parents=True, exist_ok=True)
+    brief.write_text(text)
+    how = _invocation(shop, validator, key, where, brief, text)
+    env = attempt_environment(where, key.run, key.owner, key.attempt, brief)
+    return LaunchSpec(
+        key=key,
+        token=secrets.token_hex(16),
+        argv=how.argv,
+        cwd=where,
+        env=env | report_variables(reports, shop.directory.bell) | how.env,
+        stdin=brief if how.stdin_brief else None,
+        timeout_s=limits.check_timeout_s if validator.run else limits.timeout_s,
+        stall_s=0.0 if validator.run else limits.stall_s,
+    )
+
+
+def _invocation(
+    shop: Workshop, validator: Validator, key: LaunchKey, where: Path, brief: Path, text: str
+) -> Invocation:
+    if validator.run:
+        return Invocation(validator.run, stdin_brief=False, env={})
+    plan = shop.state.plan
+    agent = find_agent(validator.agent or plan.agent, plan.agents)
+    if agent is None:
+        raise HoldfastError(f"there is no agent for validator {validator.id}", "Name one in the plan.")
+    return invoke_agent(agent, Placeholders(str(brief), text, str(where), key.owner, key.attempt, key.run))
+
+
+def _opinion(ended: Exit, log: bytes, reports: Path) -> _Opinion:
+    """Return what a validator that ended said. Whatever is not a score is none, and its output says why."""
+    output = clean(log[-_OUTPUT_BYTES:].decode(errors="replace"))
+    if ended.reason is not ExitReason.EXITED or ended.code != 0:
+        how = (
+            f"exited with {ended.code}" if ended.reason is ExitReason.EXITED else ended.error or ended.reason
+        )
+        return _Opinion(0.0, f"the validator failed ({how}): {output}")
+    found = _printed(output) or _reported(reports)
+    if found is None:
+        return _Opinion(0.0, f"the validator gave no score: {output}")
+    if not 0 <= found.score <= 1:
+        return _Opinion(0.0, f"the score {found.score:g} is not between 0 and 1: {found.feedback}")
+    return found
+
+
+def _printed(output: str) -> _Opinion | None:
+    """Return the last line that is an answer."""
+    for line in reversed(output.splitlines()):
+        if not line.lstrip().startswith("{"):
+            continue
+        try:
+            answer = msgspec.json.decode(line, type=_Answer, strict=False)
+        except msgspec.MsgspecError:
+            continue
+        feedback = answer.feedback if isinstance(answer.feedback, str) else "\n".join(answer.feedback)
+        return _Opinion(answer.score, clean(feedback))
+    return None
+
+
+def _reported(reports: Path) -> _Opinion | None:
+    lines, _ = read_lines(reports)
+    score = last_number([line.confidence for line in lines], 1.0)
+    feedback = next((clean(line.summary) for line in reversed(lines) if line.summary), "")
+    return None if score is None else _Opinion(score, feedback)
