@@ -22,7 +22,11 @@ from holdfast.journal.sqlite import SqliteJournal
 
 RUN = "01-add-auth"
 PLAN = Plan(
-    goal="add auth", stages=(Stage(id="s", tasks=(Task(id="a", prompt="do a"), Task(id="b", prompt="do b"))),)
+    goal="add auth",
+    stages=(
+        Stage(id="s", tasks=(Task(id="b", prompt="do b"), Task(id="a", prompt="do a"))),
+        Stage(id="t", tasks=tuple(Task(id=f"t{n}", prompt="do it") for n in range(9))),
+    ),
 )
 
 

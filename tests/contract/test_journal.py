@@ -58,7 +58,7 @@ def test_every_kind_of_event_comes_back_as_it_was(journal: Journal) -> None:
 
 
 def test_the_projection_is_what_was_written_last(journal: Journal) -> None:
-    """`load` returns the newest row of the run and of each task that has one."""
+    """`load` returns the newest row of the run and of each task that has one, in plan order."""
     epoch = begin(journal)
     failure = Failure(attempt=1, kind=ev.FailureKind.CHECK, error="no", detail="é" * 5000)
     commit = AttemptCommit(attempt=1, commit="c" * 40, kind=ev.AttemptKind.FIX)
@@ -67,7 +67,7 @@ def test_the_projection_is_what_was_written_last(journal: Journal) -> None:
     journal.append(RUN, epoch, [], run_row(tip="t1"), first, 101.0)
     journal.append(RUN, epoch, [ev.RunPaused()], run_row(tip="t2"), [second], 102.0)
     stored = journal.load(RUN)
-    assert (stored.plan, stored.row, stored.tasks) == (PLAN, run_row(tip="t2"), [first[1], second])
+    assert (stored.plan, stored.row, stored.tasks) == (PLAN, run_row(tip="t2"), [second, first[1]])
     assert (stored.started_at, stored.updated_at, stored.last_seq) == (100.0, 102.0, 2)
 
 
@@ -77,6 +77,26 @@ def test_a_row_changed_after_the_append_is_not_changed_in_the_journal(journal: J
     journal.append(RUN, epoch, [], run_row(), [task], 101.0)
     task.attempt = 9
     assert journal.load(RUN).tasks[0].attempt == 1
+
+
+def test_a_task_that_is_not_in_the_plan_is_refused(journal: Journal) -> None:
+    """A row that no plan accounts for would never be read, so nothing of the append is kept."""
+    epoch = begin(journal)
+    with pytest.raises(JournalError, match="no task stray"):
+        journal.append(RUN, epoch, [ev.RunPaused()], run_row(tip="t1"), [TaskRow(id="stray")], 101.0)
+    stored = journal.load(RUN)
+    assert (stored.last_seq, stored.row, stored.tasks) == (1, run_row(), [])
+
+
+def test_part_of_what_was_appended_together_can_be_read(journal: Journal) -> None:
+    """`after` and `upto` count events, however they were grouped when they were written."""
+    epoch = begin(journal)
+    for _ in range(3):
+        journal.append(RUN, epoch, [ev.StageOpened(stage=str(n)) for n in range(4)], run_row(), [], 1.0)
+    spans = [(after, upto) for after in range(14) for upto in range(after, 14)]
+    for after, upto in spans:
+        read = [item.seq for item in journal.events(RUN, after=after, upto=upto)]
+        assert read == list(range(after + 1, min(upto, 13) + 1))
 
 
 def test_events_can_be_read_from_and_up_to_a_number(journal: Journal) -> None:
@@ -90,7 +110,9 @@ def test_events_can_be_read_from_and_up_to_a_number(journal: Journal) -> None:
 def test_thousands_of_events_are_read_in_order(journal: Journal) -> None:
     """Reading in pages skips and repeats nothing."""
     epoch = begin(journal)
-    journal.append(RUN, epoch, [ev.StageOpened(stage=str(n)) for n in range(2999)], run_row(), [], 1.0)
+    journal.append(RUN, epoch, [ev.StageOpened(stage=str(n)) for n in range(2500)], run_row(), [], 1.0)
+    for _ in range(499):
+        journal.append(RUN, epoch, [ev.RunPaused()], run_row(), [], 1.0)
     assert [item.seq for item in journal.events(RUN)] == list(range(1, 3001))
 
 

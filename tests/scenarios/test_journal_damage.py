@@ -119,7 +119,7 @@ def test_a_record_that_cannot_be_read_is_an_error_with_a_way_out(path: Path) -> 
     """An event of an unknown kind is not skipped in silence."""
     written(path)
     database(
-        path, """UPDATE events SET body = '{"kind": "Mystery"}' WHERE id = (SELECT max(id) FROM events)"""
+        path, """UPDATE events SET body = '[{"kind": "Mystery"}]' WHERE key = (SELECT max(key) FROM events)"""
     )
     with pytest.raises(JournalError, match="Mystery"):
         list(SqliteJournal.open_read_only(path).events(RUN))

@@ -479,3 +479,5 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 encode_event = _encoder.encode
 decode_event = _decoder.decode
+encode_events = _encoder.encode
+decode_events = msgspec.json.Decoder(list[AnyEvent]).decode

@@ -12,7 +12,7 @@ from holdfast.core.events import AnyEvent, Recorded, decode_event, encode_event
 from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.errors import JournalError, LeaseLostError
-from holdfast.journal.protocol import RunListing, StoredRun, number_after
+from holdfast.journal.protocol import RunListing, StoredRun, number_after, unplanned
 
 
 @dataclass(slots=True)
@@ -23,6 +23,7 @@ class _Run:
     started_at: float
     updated_at: float
     events: list[tuple[float, bytes]]
+    names: dict[str, None]
     tasks: dict[str, bytes] = field(default_factory=dict)
 
 
@@ -42,7 +43,8 @@ class MemoryJournal:
         if row.run in self._runs:
             raise JournalError(f"run {row.run} exists already", "`holdfast resume` carries it on")
         first = (at, encode_event(event))
-        self._runs[row.run] = _Run(encode_plan(plan), encode_row(row), row.epoch, at, at, [first])
+        names = dict.fromkeys(task.id for _, task in plan.tasks())
+        self._runs[row.run] = _Run(encode_plan(plan), encode_row(row), row.epoch, at, at, [first], names)
 
     def take_epoch(self, run: str) -> int:
         """Raise the run's epoch and return it. Each call fences off all earlier ones."""
@@ -61,6 +63,9 @@ class MemoryJournal:
     ) -> int:
         """Keep events and the rows they changed; return the last event's number. The same events again count again."""
         stored = self._owned(run, epoch)
+        for task in tasks:
+            if task.id not in stored.names:
+                raise unplanned(run, task.id)
         bodies = [(at, encode_event(event)) for event in events]
         rows = {task.id: encode_row(task) for task in tasks}
         stored.row, stored.updated_at = encode_row(row), at
@@ -76,7 +81,7 @@ class MemoryJournal:
     def load(self, run: str) -> StoredRun:
         """Return the run as last written. Raises JournalError if there is none of that id."""
         stored = self._stored(run)
-        tasks = [decode_task_row(body) for _, body in sorted(stored.tasks.items())]
+        tasks = [decode_task_row(stored.tasks[name]) for name in stored.names if name in stored.tasks]
         plan, row = decode_plan(stored.plan), decode_run_row(stored.row)
         return StoredRun(plan, row, tasks, stored.started_at, stored.updated_at, len(stored.events))
 

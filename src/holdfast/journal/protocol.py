@@ -10,6 +10,7 @@ from typing import Protocol
 from holdfast.core.events import AnyEvent, Recorded
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow
+from holdfast.errors import JournalError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class RunListing:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run as it was last written: enough to carry on without reading its events."""
+    """One run as it was last written: enough to carry on without reading its events. Tasks are in plan order."""
 
     plan: Plan
     row: RunRow
@@ -80,7 +81,7 @@ class Journal(JournalReader, Protocol):
         """Make events and the projection rows they changed durable together; return the last event's number.
 
         One transaction and one sync, whatever the number of events. Raises LeaseLostError, writing nothing,
-        if `epoch` is not the run's present one.
+        if `epoch` is not the run's present one, and JournalError if a task is not in the run's plan.
         """
 
     def remove_run(self, run: str, epoch: int) -> None:
@@ -92,6 +93,11 @@ class Journal(JournalReader, Protocol):
 
     def confirm_plan(self, plan_hash: str, at: float) -> None:
         """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
+
+
+def unplanned(run: str, task: str) -> JournalError:
+    """Return the error for a row of a task that the run's plan does not have."""
+    return JournalError(f"run {run} has no task {task}", "`holdfast doctor` looks into it")
 
 
 def number_after(runs: Iterable[str]) -> int:

@@ -19,8 +19,11 @@ from holdfast.journal.glance import glance
 APPLICATION_ID = 0x486C6466
 """`Hldf`, at byte 68 of every journal."""
 
-SEQ_BITS = 32
-"""An event's row id is `run key << SEQ_BITS | number`: one B-tree, appended to at its end, and a range is a run."""
+KEY_BITS = 32
+"""Keys of tasks and events are `run key << KEY_BITS | number`: a run is a range, and neighbours share a page.
+
+A task's number is its place in the plan. Events of one append are one row, under the number of the first of them.
+"""
 
 Migration = tuple[str, ...]
 
@@ -30,9 +33,8 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE TABLE confirmed_plans (hash TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID",
         """CREATE TABLE runs (key INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, epoch INTEGER NOT NULL,
              started_at REAL NOT NULL, updated_at REAL NOT NULL, last_seq INTEGER NOT NULL, row BLOB NOT NULL)""",
-        """CREATE TABLE tasks (key INTEGER PRIMARY KEY, run INTEGER NOT NULL, task TEXT NOT NULL,
-             row BLOB NOT NULL, UNIQUE (run, task))""",
-        "CREATE TABLE events (id INTEGER PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL)",
+        "CREATE TABLE tasks (key INTEGER PRIMARY KEY, row BLOB NOT NULL)",
+        "CREATE TABLE events (key INTEGER PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL)",
     ),
 )
 """Applied in order, never edited: a change is a new entry."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
-from holdfast.core.events import AnyEvent, Recorded, decode_event, encode_event
+from holdfast.core.events import AnyEvent, Recorded, decode_events, encode_events
 from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.errors import JournalError, LeaseLostError
@@ -20,17 +20,18 @@ from holdfast.journal import schema
 from holdfast.journal.failures import REBUILD, explained
 from holdfast.journal.glance import glance
 from holdfast.journal.place import private_folder, refuse_network_filesystem
-from holdfast.journal.protocol import RunListing, StoredRun, number_after
+from holdfast.journal.protocol import RunListing, StoredRun, number_after, unplanned
 
 T = TypeVar("T")
 _BUSY_S = 30.0
-_PAGE = 1000
+_PAGE = 200
 
 _LISTING = "SELECT row, started_at, updated_at, last_seq FROM runs"
 _PLAN = "SELECT body FROM plans WHERE hash = ?"
-_TASKS = "SELECT tasks.row FROM tasks JOIN runs ON tasks.run = runs.key WHERE runs.run = ? ORDER BY task"
+_TASKS = "SELECT row FROM tasks WHERE key BETWEEN ? AND ? ORDER BY key"
 _RUN_KEY = "SELECT key FROM runs WHERE run = ?"
-_EVENTS = "SELECT id, at, body FROM events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
+_EVENTS = """SELECT key, at, body FROM events
+  WHERE key BETWEEN (SELECT max(key) FROM events WHERE key <= ?) AND ? ORDER BY key LIMIT ?"""
 _CONFIRMED = "SELECT 1 FROM confirmed_plans WHERE hash = ?"
 _ADD_CONFIRMED = "INSERT INTO confirmed_plans VALUES (?, ?) ON CONFLICT DO NOTHING"
 _ADD_PLAN = "INSERT INTO plans VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -40,10 +41,10 @@ _RAISE_EPOCH = "UPDATE runs SET epoch = epoch + 1 WHERE run = ?"
 _EPOCH = "SELECT epoch FROM runs WHERE run = ?"
 _OWNED = "SELECT key, last_seq FROM runs WHERE run = ? AND epoch = ?"
 _SET_RUN = "UPDATE runs SET row = ?, updated_at = ?, last_seq = ? WHERE key = ?"
-_SET_TASK = "INSERT INTO tasks (run, task, row) VALUES (?, ?, ?) ON CONFLICT (run, task) DO UPDATE SET row = excluded.row"
+_SET_TASK = "REPLACE INTO tasks VALUES (?, ?)"
 
-_DROP_EVENTS = "DELETE FROM events WHERE id > ? AND id <= ?"
-_DROP_TASKS = "DELETE FROM tasks WHERE run = ?"
+_DROP_EVENTS = "DELETE FROM events WHERE key BETWEEN ? AND ?"
+_DROP_TASKS = "DELETE FROM tasks WHERE key BETWEEN ? AND ?"
 _DROP_RUN = "DELETE FROM runs WHERE key = ?"
 _DROP_PLAN = "DELETE FROM plans WHERE hash = ?"
 
@@ -66,14 +67,16 @@ class SqliteReader:
 
     def events(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Recorded]:
         """Yield the run's events in order; a page at a time, so that a slow reader holds back no writer."""
-        base = self._ask(lambda db: _run_key(db, run)) << schema.SEQ_BITS
-        last = base + ((1 << schema.SEQ_BITS) - 1 if upto is None else upto)
-        page = self._page(base + after, last)
-        while page:
+        base, end = _range(self._ask(lambda db: _run_key(db, run)))
+        last = end if upto is None else base + upto
+        seen = base + after
+        while page := self._page(seen + 1, last):
             with explained(self._path):
-                decoded = [Recorded(number - base, at, decode_event(body)) for number, at, body in page]
-            yield from decoded
-            page = self._page(page[-1][0], last) if len(page) == _PAGE else []
+                recorded = [item for batch in page for item in _unpacked(*batch, base)]
+            yield from (item for item in recorded if seen < base + item.seq <= last)
+            if len(page) < _PAGE:
+                return
+            seen = base + recorded[-1].seq
 
     def runs(self) -> list[RunListing]:
         """Return every run, oldest first."""
@@ -102,6 +105,7 @@ class SqliteJournal(SqliteReader):
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         super().__init__(path)
         self._db = db
+        self._places: dict[str, dict[str, int]] = {}
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -136,7 +140,8 @@ class SqliteJournal(SqliteReader):
                 raise JournalError(f"run {row.run} exists already", "`holdfast resume` carries it on")
             db.execute(_ADD_PLAN, (row.plan_hash, encode_plan(plan)))
             db.execute(_ADD_RUN, (row.run, row.epoch, at, at, encode_row(row)))
-            db.execute(_ADD_EVENT, ((_run_key(db, row.run) << schema.SEQ_BITS) + 1, at, encode_event(event)))
+            base, _ = _range(_run_key(db, row.run))
+            db.execute(_ADD_EVENT, (base + 1, at, encode_events([event])))
 
     def take_epoch(self, run: str) -> int:
         """Raise the run's epoch and return it. Each call fences off all earlier ones."""
@@ -162,13 +167,13 @@ class SqliteJournal(SqliteReader):
         """
         with self._transaction() as db:
             key, last = _owned(db, run, epoch)
-            base = (key << schema.SEQ_BITS) + last
-            numbered = [(number, at, encode_event(event)) for number, event in enumerate(events, base + 1)]
-            last += len(numbered)
-            db.execute(_SET_RUN, (encode_row(row), at, last, key))
-            db.executemany(_ADD_EVENT, numbered)
-            db.executemany(_SET_TASK, [(key, task.id, encode_row(task)) for task in tasks])
-        return last
+            base, _ = _range(key)
+            db.execute(_SET_RUN, (encode_row(row), at, last + len(events), key))
+            if events:
+                db.execute(_ADD_EVENT, (base + last + 1, at, encode_events(events)))
+            if tasks:
+                db.executemany(_SET_TASK, self._keyed(db, base, row, tasks))
+        return last + len(events)
 
     def remove_run(self, run: str, epoch: int) -> None:
         """Forget a run: its events, its rows, and its plan unless another run has the same.
@@ -176,11 +181,10 @@ class SqliteJournal(SqliteReader):
         Raises LeaseLostError if `epoch` is not its present one, JournalError if there is no such run (any more).
         """
         with self._transaction() as db:
-            key, last = _owned(db, run, epoch)
-            first = key << schema.SEQ_BITS
+            key, _ = _owned(db, run, epoch)
             row = decode_run_row(db.execute(f"{_LISTING} WHERE key = ?", (key,)).fetchone()[0])
-            db.execute(_DROP_EVENTS, (first, first + last))
-            db.execute(_DROP_TASKS, (key,))
+            db.execute(_DROP_EVENTS, _range(key))
+            db.execute(_DROP_TASKS, _range(key))
             db.execute(_DROP_RUN, (key,))
             rest = (decode_run_row(body) for body, *_ in db.execute(_LISTING).fetchall())
             if all(other.plan_hash != row.plan_hash for other in rest):
@@ -198,6 +202,19 @@ class SqliteJournal(SqliteReader):
     def _ask(self, query: Callable[[sqlite3.Connection], T]) -> T:
         with explained(self._path):
             return query(self._db)
+
+    def _keyed(
+        self, db: sqlite3.Cursor, base: int, row: RunRow, tasks: Sequence[TaskRow]
+    ) -> list[tuple[int, bytes]]:
+        """Return each task's row with its key. A plan never changes, so its order is read once."""
+        places = self._places.get(row.plan_hash)
+        if places is None:
+            names = (task.id for _, task in _plan(db, row).tasks())
+            places = self._places[row.plan_hash] = {name: place for place, name in enumerate(names)}
+        try:
+            return [(base + places[task.id], encode_row(task)) for task in tasks]
+        except KeyError as error:
+            raise unplanned(row.run, error.args[0]) from error
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Cursor]:
@@ -239,6 +256,16 @@ def _run_key(db: sqlite3.Connection | sqlite3.Cursor, run: str) -> int:
     return key
 
 
+def _range(key: int) -> tuple[int, int]:
+    """Return the keys between which a run's tasks and events are."""
+    return key << schema.KEY_BITS, ((key + 1) << schema.KEY_BITS) - 1
+
+
+def _unpacked(key: int, at: float, body: bytes, base: int) -> Iterator[Recorded]:
+    """Yield the events of one append, numbered from `base`."""
+    return (Recorded(number, at, event) for number, event in enumerate(decode_events(body), key - base))
+
+
 def _owned(db: sqlite3.Cursor, run: str, epoch: int) -> tuple[int, int]:
     """Return the run's key and last event number, if `epoch` is its present one."""
     found: tuple[int, int] | None = db.execute(_OWNED, (run, epoch)).fetchone()
@@ -254,19 +281,19 @@ def _load(db: sqlite3.Connection, run: str) -> StoredRun:
     """Read run, plan and tasks as of one moment."""
     db.execute("BEGIN")
     try:
-        _run_key(db, run)
+        key = _run_key(db, run)
         row_body, *rest = db.execute(f"{_LISTING} WHERE run = ?", (run,)).fetchone()
         row = decode_run_row(row_body)
         plan = _plan(db, row)
         with _collector_paused():
-            tasks = [decode_task_row(body) for (body,) in db.execute(_TASKS, (run,))]
+            tasks = [decode_task_row(body) for (body,) in db.execute(_TASKS, _range(key))]
         return StoredRun(plan, row, tasks, *rest)
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
 
-def _plan(db: sqlite3.Connection, row: RunRow) -> Plan:
+def _plan(db: sqlite3.Connection | sqlite3.Cursor, row: RunRow) -> Plan:
     found = db.execute(_PLAN, (row.plan_hash,)).fetchone()
     if found is None:
         raise JournalError(f"the plan of run {row.run} is missing from the journal", REBUILD)
