@@ -35,22 +35,45 @@ def _init(command: _Parser) -> None:
     )
 
 
+def _plan(command: _Parser) -> None:
+    command.add_argument("goal", metavar="GOAL", help="what is to be done, in words")
+    command.add_argument("--agent", metavar="A", default="", help="who plans (the first agent installed)")
+    command.add_argument(
+        "-o", "--output", metavar="FILE", default="plan.yaml", help="file to write (plan.yaml)"
+    )
+    _add_yes(command)
+    _add_json(command)
+
+
 def _run(command: _Parser) -> None:
     command.add_argument(
-        "plan", metavar="PLAN", nargs="?", help="plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml)"
+        "plan",
+        metavar="PLAN",
+        nargs="?",
+        help="plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml), or a goal in words",
     )
+    command.add_argument("--goal", metavar="TEXT", help="let a planner write the plan for this goal, then run it")
     command.add_argument(
         "--agent", metavar="A", default="", help="use this agent instead of the plan's default"
     )
     command.add_argument(
         "--fresh", action="store_true", help="give up an unfinished run of this plan and start anew"
     )
+    command.add_argument(
+        "--auto-continue", action="store_true", help="carry an unfinished run of this plan on without asking"
+    )
     _add_carrying_on(command)
 
 
 def _resume(command: _Parser) -> None:
     _add_run(command)
-    command.add_argument("--only", metavar="T,…", help="work on these tasks only")
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--only", metavar="T,…", help="work on these tasks only")
+    which.add_argument(
+        "--failed-only",
+        action="store_true",
+        help="give failed tasks all attempts again and work on them only",
+    )
     command.add_argument(
         "--accept", metavar="STAGE,…", help="go on with these stages although a check of theirs failed"
     )
@@ -84,6 +107,18 @@ def _inspect(command: _Parser) -> None:
     _add_run(command)
     command.add_argument("task", metavar="TASK", nargs="?")
     command.add_argument("--at", metavar="SEQ", type=_positive, help="as it was after event number SEQ")
+    command.add_argument(
+        "--brief", action="store_true", help="the brief that the task's agent got or would get"
+    )
+    command.add_argument("--attempt", metavar="N", type=_positive, help="with --brief: an earlier attempt")
+    command.add_argument("--wip", action="store_true", help="the snapshots of the task's unfinished work")
+    command.add_argument("--restore", metavar="DIR", help="write a snapshot's files into a new directory")
+    command.add_argument(
+        "--snapshot",
+        metavar="N",
+        type=_positive,
+        help="with --restore: the number of the snapshot (the newest)",
+    )
     _add_json(command)
 
 
@@ -92,6 +127,13 @@ def _steer(command: _Parser) -> None:
     command.add_argument(
         "--wait", metavar="S", type=float, default=60.0, help="how long to wait until the run rests (60)"
     )
+
+
+def _pause(command: _Parser) -> None:
+    command.add_argument(
+        "--now", action="store_true", help="do not wait for agents: save their work and end them"
+    )
+    _steer(command)
 
 
 def _steer_task(command: _Parser) -> None:
@@ -127,11 +169,6 @@ def _report(command: _Parser) -> None:
     command.add_argument("words", nargs=argparse.REMAINDER)
 
 
-def _report(command: _Parser) -> None:
-    # Only for the list of commands: `report` reads its own arguments, see `cli/main.py`.
-    command.add_argument("words", nargs=argparse.REMAINDER)
-
-
 def _add_run(command: _Parser) -> None:
     command.add_argument(
         "run",
@@ -158,6 +195,7 @@ def _positive(text: str) -> int:
 
 COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "init": ("holdfast.cli.init:init", "write a starter plan", _init),
+    "plan": ("holdfast.cli.plan:plan", "let an agent write the plan for a goal, never twice", _plan),
     "run": ("holdfast.cli.run:run", "start a plan; offers to resume an unfinished run of it", _run),
     "resume": ("holdfast.cli.run:resume", "carry an unfinished run on", _resume),
     "status": ("holdfast.cli.look:status", "show where a run stands", _look),
@@ -166,14 +204,13 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "inspect": ("holdfast.cli.look:inspect", "show a run or a task whole, also as it was", _inspect),
     "recap": ("holdfast.cli.look:recap", "tell what happened in a run and what was redone", _look),
     "stop": ("holdfast.cli.steer:stop", "end a run's agents now, resumably; their work is kept", _steer),
-    "pause": ("holdfast.cli.steer:pause", "start nothing new; what is under way finishes", _steer),
+    "pause": ("holdfast.cli.steer:pause", "start nothing new; what is under way finishes", _pause),
     "retry": ("holdfast.cli.steer:retry", "give a task all its attempts again", _steer_task),
     "skip": ("holdfast.cli.steer:skip", "declare a task unnecessary", _steer_task),
     "review": ("holdfast.cli.outcome:review", "show what a run produced", _add_run),
     "land": ("holdfast.cli.outcome:land", "bring a run's result into a branch", _land),
     "discard": ("holdfast.cli.outcome:discard", "put a run's branch away, archived", _discard),
     "doctor": ("holdfast.cli.health:doctor", "check the machine, the repository and the runs", _doctor),
-    "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
     "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
     "demo": ("holdfast.cli.demo:demo", "see a run in thirty seconds, without key or network", _demo),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 _YES = frozenset({"y", "yes"})
@@ -25,3 +26,28 @@ def confirm(question: str, *, yes: bool) -> bool:
         print()
         return False
     return answer.strip().lower() in _YES
+
+
+def choose_key(question: str, keys: str, *, default: str) -> str:
+    """Ask for one key on the terminal and return it; Enter is the default, the end of input the last of `keys`."""
+    print(question, end=" ", flush=True)
+    while True:
+        pressed = _read_key()
+        key = {"": keys[-1], "\x04": keys[-1], "\n": default, "\r": default}.get(pressed, pressed.lower())
+        if key in keys:
+            print(key)
+            return key
+
+
+def _read_key() -> str:
+    """Read one key without waiting for Enter. What was typed ahead counts; the terminal is left as it was."""
+    import termios
+    import tty
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setcbreak(terminal, termios.TCSADRAIN)
+        return os.read(terminal, 1).decode(errors="replace")
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)

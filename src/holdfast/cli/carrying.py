@@ -42,6 +42,7 @@ def foreground(place: Opened, run: str, choices: Choices, args: argparse.Namespa
         print(msgspec.json.encode(Result(run=run, status=stored.row.status, exit_code=code)).decode())
     else:
         _summarise(stored)
+        tell_note(place, run)
     return code
 
 
@@ -95,6 +96,12 @@ def exit_code(stored: StoredRun) -> ExitCode:
 def say(text: str, args: argparse.Namespace) -> None:
     """Tell the user something, out of the way of JSON."""
     tell(text, sys.stderr if args.json else sys.stdout)
+
+
+def tell_note(place: Opened, run: str) -> None:
+    """Say where the resume note of a run is, if it has one."""
+    if (note := place.directory(run).note).exists():
+        print(f"  {note} tells where it stands")
 
 
 def _audience(*, json: bool) -> AbstractContextManager[Observer]:

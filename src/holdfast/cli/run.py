@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 
 from holdfast.cli.asking import confirm, is_interactive
 from holdfast.cli.carrying import background, foreground, say
@@ -13,18 +14,21 @@ from holdfast.cli.plan_file import find_plan, load_plan, require_commands, requi
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
+from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import RunListing
 from holdfast.repo.repository import Repository
 from holdfast.runner.session import Choices, create_run, tidy_up
 from holdfast.runner.steering import abandon
 from holdfast.runner.waiving import waive_gates
+from holdfast.views.endings import ending_label
 from holdfast.views.lines import plain_lines
+from holdfast.views.runs import run_line
 
 
 def run(args: argparse.Namespace) -> int:
     """Start a plan, or carry on an unfinished run of it."""
     checkout = glimpse().checkout
-    path = find_plan(args.plan, checkout)
+    path = _path_of_plan(args, checkout)
     plan = load_plan(path, args.agent)
     if args.dry_run:
         return _show_plan(plan, args)
@@ -32,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     source = source_of(path, checkout)
     with opened(create=True) as place:
         unfinished = _unfinished(place, plan, source)
-        if unfinished is not None and not args.fresh and _wants_to_resume(unfinished, args):
+        if unfinished is not None and not args.fresh and _wants_to_resume(place, unfinished, args):
             say(f"Resuming {unfinished.row.run}.", args)
             return _carry_on(place, unfinished.row.run, args, Choices(jobs=args.jobs))
         for notice in place.repo.notices():
@@ -40,16 +44,26 @@ def run(args: argparse.Namespace) -> int:
         place.repo.resolve(plan.base)
         require_consent(place.journal, plan, yes=args.yes)
         if unfinished is not None:
-            _give_up(place, unfinished, args)
+            _give_up(place, unfinished.row.run, args)
         name = create_run(place.repo, place.journal, plan, source)
         say(f"Run {name} begins.", args)
         return _carry_on(place, name, args, Choices(jobs=args.jobs))
 
 
+def _path_of_plan(args: argparse.Namespace, checkout: Path) -> Path:
+    """Return the plan file that is meant. A goal in its place is planned first, unless it was before."""
+    if args.goal is None and (args.plan is None or " " not in args.plan):
+        return find_plan(args.plan, checkout)
+    from holdfast.cli.plan import goal_of, plan_for_goal
+
+    goal = goal_of(args)
+    return find_plan(args.plan, checkout) if goal is None else plan_for_goal(goal, args)
+
+
 def resume(args: argparse.Namespace) -> int:
     """Carry an unfinished run on. One that is completed needs nothing, which is no error."""
     if args.dry_run:
-        return _show_forecast(args)
+        return _show_report(args)
     with opened() as place:
         listing = choose(place.journal.runs(), args.run)
         name, status = listing.row.run, listing.row.status
@@ -64,8 +78,24 @@ def resume(args: argparse.Namespace) -> int:
             return 0
         _refuse_if_held(place, listing)
         require_consent(place.journal, place.journal.load(name).plan, yes=args.yes)
-        only = frozenset(args.only.split(",")) if args.only else None
-        return _carry_on(place, name, args, Choices(jobs=args.jobs, only=only))
+        return _resume_as_chosen(place, name, args)
+
+
+def _resume_as_chosen(place: Opened, name: str, args: argparse.Namespace) -> int:
+    """Carry a run on as the flags say; on a terminal, without any, the user chooses with one key."""
+    from holdfast.cli.recovering import ask_how_to_resume, restart_failed
+
+    decided = args.yes or args.json or args.only or args.failed_only or args.accept
+    key = ask_how_to_resume(place, name) if is_interactive() and not decided else "r"
+    if key == "a":
+        if not confirm(f"Give {name} up? Its branch and snapshots stay.", yes=False):
+            raise NeedsDecisionError("nothing was done", f"`holdfast resume {name}` carries the run on")
+        _give_up(place, name, args)
+        return 0
+    only = frozenset(args.only.split(",")) if args.only else None
+    if key == "f" or args.failed_only:
+        only = restart_failed(place, name)
+    return _carry_on(place, name, args, Choices(jobs=args.jobs, only=only))
 
 
 def _carry_on(place: Opened, name: str, args: argparse.Namespace, choices: Choices) -> int:
@@ -100,26 +130,25 @@ def _refuse_if_held(place: Opened, listing: RunListing) -> None:
         )
 
 
-def _wants_to_resume(unfinished: RunListing, args: argparse.Namespace) -> bool:
-    name, status = unfinished.row.run, unfinished.row.status
-    state = "interrupted" if status is RunStatus.RUNNING else str(status)
-    if args.yes:
+def _wants_to_resume(place: Opened, unfinished: RunListing, args: argparse.Namespace) -> bool:
+    name = unfinished.row.run
+    if args.yes or args.auto_continue:
         return True
-    if not is_interactive():
-        raise NeedsDecisionError(
-            f"run {name} of this plan is unfinished ({state})",
-            f"`holdfast resume {name}` carries it on; `holdfast run --fresh` gives it up and starts anew",
-        )
-    if confirm(f"Run {name} of this plan is unfinished ({state}). Resume it?", yes=False):
-        return True
-    if confirm("Give it up and start anew? Its branch and refs stay.", yes=False):
-        return False
-    raise NeedsDecisionError("nothing was done", f"`holdfast resume {name}` carries the run on")
+    if is_interactive():
+        from holdfast.cli.recovering import ask_about_unfinished
+
+        return ask_about_unfinished(place, name) == "c"
+    held = run_line(unfinished, held=False, boot_id=boot_id())
+    raise NeedsDecisionError(
+        f"run {name} of this plan is unfinished ({ending_label(held.status, held.ending)})",
+        f"`holdfast resume {name}` or --auto-continue carries it on; "
+        "`holdfast run --fresh` gives it up and starts anew",
+    )
 
 
-def _give_up(place: Opened, unfinished: RunListing, args: argparse.Namespace) -> None:
-    abandon(place.repo, place.journal, unfinished.row.run, plain_lines(sys.stderr))
-    say(f"Gave up {unfinished.row.run}; its branch and refs stay.", args)
+def _give_up(place: Opened, name: str, args: argparse.Namespace) -> None:
+    abandon(place.repo, place.journal, name, plain_lines(sys.stderr))
+    say(f"Gave up {name}; its branch and refs stay.", args)
 
 
 def _show_plan(plan: Plan, args: argparse.Namespace) -> int:
@@ -131,19 +160,14 @@ def _show_plan(plan: Plan, args: argparse.Namespace) -> int:
     return 0
 
 
-def _show_forecast(args: argparse.Namespace) -> int:
-    """Say what resuming would do to each task. Journal, git and processes are only looked at."""
-    from holdfast.fleet.local import LocalFleet
-    from holdfast.runner.forecast import forecast
-    from holdfast.views.text import table
+def _show_report(args: argparse.Namespace) -> int:
+    """Say where a run stands and what resuming would do to each task. Everything is only looked at."""
+    from holdfast.cli.recovering import report_on
+    from holdfast.views.recovery_text import recovery_text
 
     place = glimpse()
     journal = place.require_journal()
     name = choose(journal.runs(), args.run).row.run
-    lines = forecast(Repository.open(place.checkout), LocalFleet(place.state), journal.load(name))
-    if args.json:
-        print(as_json(lines))
-        return 0
-    rows = [("TASK", "WOULD", "BECAUSE"), *((line.task, line.move, line.why) for line in lines)]
-    print("\n".join([f"Resuming {name} would:", *table(rows)]))
+    view = report_on(Repository.open(place.checkout), journal, name)
+    print(as_json(view) if args.json else recovery_text(view))
     return 0

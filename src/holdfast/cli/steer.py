@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Literal
 
+from holdfast.cli.carrying import tell_note
 from holdfast.cli.look import require_task
 from holdfast.cli.opening import Opened, choose, opened
 from holdfast.core import events as ev
@@ -28,7 +29,7 @@ def stop(args: argparse.Namespace) -> int:
         run = choose(place.journal.runs(), args.run).row.run
         if (held := place.holder(run)) is None:
             return _stop_without_runner(place, run)
-        if not _ask_and_wait(place, run, "stop", args.wait):
+        if not _ask_and_wait(place, run, Request(action="stop"), args.wait):
             raise HoldfastError(
                 f"the runner of {run} ({held}) has not stopped within {args.wait:g} s",
                 f"it was asked to; `holdfast status {run}` shows how far it is",
@@ -37,12 +38,15 @@ def stop(args: argparse.Namespace) -> int:
 
 
 def pause(args: argparse.Namespace) -> int:
-    """Let a run finish what is under way and then rest. The request holds even if this command is interrupted."""
+    """Let a run finish what is under way and then rest; `--now` ends its agents instead, their work kept.
+
+    The request holds even if this command is interrupted.
+    """
     with opened() as place:
         run = choose(place.journal.runs(), args.run).row.run
         if place.holder(run) is None:
             return _stop_without_runner(place, run)
-        if _ask_and_wait(place, run, "pause", args.wait):
+        if _ask_and_wait(place, run, Request(action="pause", now=args.now), args.wait):
             return _report(place, run)
         print(f"{run} pauses when what is under way has landed; `holdfast status {run}` shows it.")
         return ExitCode.DONE
@@ -88,9 +92,9 @@ def _stop_without_runner(place: Opened, run: str) -> int:
     return _report(place, run)
 
 
-def _ask_and_wait(place: Opened, run: str, action: Literal["stop", "pause"], seconds: float) -> bool:
+def _ask_and_wait(place: Opened, run: str, asked: Request, seconds: float) -> bool:
     """Leave the request and wait until nobody holds the run; False when the time is over first."""
-    request = leave_request(place.directory(run), Request(action=action))
+    request = leave_request(place.directory(run), asked)
     deadline = time.monotonic() + seconds
     while place.holder(run) is not None:
         if time.monotonic() > deadline:
@@ -107,4 +111,5 @@ def _withdraw(request: Path) -> None:
 
 def _report(place: Opened, run: str) -> int:
     print(f"{run} is {place.journal.load(run).row.status}. `holdfast resume {run}` carries on.")
+    tell_note(place, run)
     return ExitCode.DONE

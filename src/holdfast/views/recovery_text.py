@@ -68,7 +68,7 @@ def _choices(run: str, failed: Sequence[str]) -> Iterator[Choice]:
         key="f", does=f"restart failed only: {which}", command=f"holdfast resume {run} --failed-only"
     )
     yield Choice(
-        key="i", does="inspect: only say what would happen", command=f"holdfast resume {run} --dry-run"
+        key="i", does="inspect (dry run): look closer, run nothing", command=f"holdfast inspect {run}"
     )
     yield Choice(
         key="a", does="abandon: give it up; branch and snapshots stay", command=f"holdfast abandon {run}"

@@ -1,0 +1,109 @@
+"""What to do about an unfinished run: the report is shown on a terminal and answered with one key."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from holdfast.cli.asking import choose_key, confirm
+from holdfast.cli.look import current_status
+from holdfast.cli.opening import Glimpse, Opened
+from holdfast.cli.outcome import deliver_run, review
+from holdfast.core import events as ev
+from holdfast.core.recovery_report import failed_tasks
+from holdfast.core.state import RunState
+from holdfast.errors import HoldfastError, NeedsDecisionError
+from holdfast.fleet.local import LocalFleet
+from holdfast.journal.lease import boot_id
+from holdfast.journal.protocol import JournalReader
+from holdfast.repo.repository import Repository
+from holdfast.runner.outlook import outlook
+from holdfast.runner.steering import decide_by_hand
+from holdfast.views.history import inspection
+from holdfast.views.history_text import inspection_text
+from holdfast.views.recovery_text import (
+    Choice,
+    RecoveryView,
+    choice_lines,
+    recovery_header,
+    recovery_text,
+    recovery_view,
+)
+from holdfast.views.status import status_view
+
+
+def report_on(repo: Repository, journal: JournalReader, run: str) -> RecoveryView:
+    """Return the recovery report of a run. Journal, git, workspaces and processes are only looked at."""
+    view = current_status(Glimpse(repo.checkout, repo.state, journal), run).run
+    assert view is not None
+    return recovery_view(view, outlook(repo, LocalFleet(repo.state), journal, run))
+
+
+def ask_how_to_resume(place: Opened, run: str) -> str:
+    """Show the report and return the key of the answer: `r`esume, restart `f`ailed, `a`bandon. Quitting raises."""
+    view = report_on(place.repo, place.journal, run)
+    print(recovery_text(view))
+    while True:
+        key = choose_key("r, f, i, a, or q to quit [r]?", "rfiaq", default="r")
+        if key == "i":
+            print(_inspected(place, run))
+        elif key == "q":
+            raise _undecided(run)
+        else:
+            return key
+
+
+def ask_about_unfinished(place: Opened, run: str) -> str:
+    """Show where a plan's unfinished run stands and return the key of the answer: `c`ontinue or start `f`resh.
+
+    Reviewing comes back to the question. Landing what there is, and quitting, end the command.
+    """
+    view = report_on(place.repo, place.journal, run)
+    print("\n".join([*recovery_header(view), "", *choice_lines(_ways_on(run))]))
+    while True:
+        key = choose_key("c, v, l, f, or q to quit [c]?", "cvlfq", default="c")
+        if key == "v":
+            review(argparse.Namespace(run=run))
+        elif key == "l":
+            _land(place, run)
+        elif key == "q":
+            raise _undecided(run)
+        else:
+            return key
+
+
+def restart_failed(place: Opened, run: str) -> frozenset[str]:
+    """Give every failed and abandoned task of a run all its attempts again and return which they are."""
+    stored = place.journal.load(run)
+    failed = failed_tasks(RunState(stored.plan, stored.row, stored.tasks))
+    if not failed:
+        raise HoldfastError(f"no task of run {run} has failed", f"`holdfast resume {run}` carries it on")
+    for task in failed:
+        decide_by_hand(place.repo, place.journal, run, ev.TaskReset(task=task))
+    return frozenset(failed)
+
+
+def _ways_on(run: str) -> list[Choice]:
+    return [
+        Choice(key="c", does="continue it", command=f"holdfast resume {run}"),
+        Choice(key="v", does="review what has landed", command=f"holdfast review {run}"),
+        Choice(key="l", does="land (merge) what there is", command=f"holdfast land {run} --yes"),
+        Choice(key="f", does="start fresh; the old run is archived", command="holdfast run --fresh"),
+    ]
+
+
+def _inspected(place: Opened, run: str) -> str:
+    stored = place.journal.load(run)
+    status = status_view(stored, None, time.time(), boot_id=boot_id())
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    return inspection_text(inspection(status, state, place.journal.events(run), None))
+
+
+def _land(place: Opened, run: str) -> None:
+    row = place.journal.load(run).row
+    if confirm(f"Bring what {run} has landed so far into {row.target or 'its branch'}?", yes=False):
+        print(deliver_run(place.repo, row, None))
+
+
+def _undecided(run: str) -> NeedsDecisionError:
+    return NeedsDecisionError("nothing was done", f"`holdfast resume {run}` carries the run on")
