@@ -40,6 +40,11 @@ class StateDir:
         """Return what stays of a run that was cleaned away."""
         return self.root / "outputs" / run
 
+    @property
+    def plans(self) -> Path:
+        """Where the plans that planners wrote are kept, one per goal."""
+        return self.root / "plans"
+
     def run(self, run: str) -> RunDir:
         """Return the folder of one run."""
         return RunDir(self.root / "runs" / run, self.root / "work" / run)

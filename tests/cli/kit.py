@@ -73,11 +73,12 @@ class Cli:
         assert done.out, done.err
         return msgspec.json.decode(done.out)
 
-    def start(self, *args: str) -> subprocess.Popen[bytes]:
+    def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
         """Start a command that a test will end."""
         return subprocess.Popen(
             [*COMMAND, *args],
             cwd=self.here,
+            env={**os.environ, **env},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

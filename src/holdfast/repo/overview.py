@@ -27,6 +27,13 @@ def subject_of(repo: Repository, commit: str) -> str:
     return repo.git.text("log", "-1", "--no-show-signature", "--format=%s", commit)
 
 
+def list_files(repo: Repository, commit: str, max_bytes: int) -> str:
+    """Return the paths of a commit, one per line, cut after `max_bytes` with a note that says so."""
+    output, clipped = repo.git.read_up_to(max_bytes, "ls-tree", "-r", "--name-only", commit)
+    listed = output.decode("utf-8", "replace")
+    return listed.rpartition("\n")[0] + "\n[… and more …]\n" if clipped else listed
+
+
 def fsck_errors(repo: Repository) -> tuple[str, ...]:
     """Return what `git fsck --strict` finds wrong with the repository, a line each."""
     result = repo.git.try_run("fsck", "--strict", "--no-dangling", "--no-progress")

@@ -1,0 +1,152 @@
+"""`plan "goal"`, and the goals that `run` takes in place of a file: a planner agent writes the plan, never twice."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+import msgspec
+
+from holdfast.agents.presets import PRESETS, installed_presets
+from holdfast.cli.asking import confirm
+from holdfast.cli.carrying import say
+from holdfast.cli.plan_file import PLAN_NAMES
+from holdfast.core.news import without_secrets
+from holdfast.core.plan import Plan, plan_hash
+from holdfast.core.wording import did_you_mean, shown
+from holdfast.errors import HoldfastError, NeedsDecisionError
+from holdfast.plans import parse_plan
+from holdfast.plans.schema import schema_text
+from holdfast.repo.files import write_atomically
+from holdfast.repo.repository import Repository
+from holdfast.runner.planning import Assignment, Planned, known_plan, make_plan, plan_record
+from holdfast.views.plan_text import execution_plan
+
+
+class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What `plan --json` prints. `tries` is 0 when the plan was there before."""
+
+    path: str
+    goal: str
+    hash: str
+    tries: int
+    plan: Plan
+
+
+def plan(args: argparse.Namespace) -> int:
+    """Write a plan for a goal to a file, unless there is one already."""
+    repo = Repository.open(Path.cwd())
+    goal, target = _cleaned(args.goal), Path(args.output)
+    planned = known_plan(target, goal, _read)
+    if planned is None:
+        _require_leave_to_replace(target, args)
+        planned = _plan_once(repo, goal, args)
+        _write(target, planned.path.read_bytes())
+    if not planned.tries:
+        say(f"There is a plan for this goal already ({planned.path}); nobody plans it again.", args)
+    _show(target, planned, args)
+    return 0
+
+
+def goal_of(args: argparse.Namespace) -> str | None:
+    """Return the goal that `run` was given instead of a plan file, or None. A goal has spaces; a file exists."""
+    if args.goal is not None:
+        return _cleaned(args.goal)
+    named = args.plan
+    return _cleaned(named) if named and " " in named.strip() and not Path(named).exists() else None
+
+
+def plan_for_goal(goal: str, args: argparse.Namespace) -> Path:
+    """Return a file with a plan for a goal: one of the usual names, the kept one, or a planner's new one."""
+    repo = Repository.open(Path.cwd())
+    usual = (folder / name for folder in (Path.cwd(), repo.checkout) for name in PLAN_NAMES)
+    known = next((found for path in usual if (found := known_plan(path, goal, _read))), None)
+    planned = known or _plan_once(repo, goal, args)
+    if planned.tries:
+        say(execution_plan(planned.plan), args)
+    else:
+        say(f"Using the plan that there is for this goal ({planned.path}).", args)
+    return planned.path
+
+
+def _plan_once(repo: Repository, goal: str, args: argparse.Namespace) -> Planned:
+    """Return the kept plan for a goal, or have one written; a dry run starts no planner."""
+    known = known_plan(plan_record(repo.state, goal), goal, _read)
+    if known is not None:
+        return known
+    agent = _planner(args.agent)
+    if getattr(args, "dry_run", False):
+        raise NeedsDecisionError(
+            f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
+        )
+    work = Assignment(goal=goal, agent=agent, spec=PRESETS[agent], schema=schema_text(), read=_read)
+    return make_plan(repo, work, lambda text: say(text, args))
+
+
+def _cleaned(goal: str) -> str:
+    cleaned = " ".join(goal.split())
+    if not cleaned:
+        raise HoldfastError("the goal is empty", 'say what is to be done: `holdfast plan "Add a login page"`')
+    return cleaned
+
+
+def _read(data: bytes) -> Plan:
+    return parse_plan(data, "plan.yaml", PRESETS.keys())
+
+
+def _planner(named: str) -> str:
+    """Return the preset that plans: the named one, else the first that is installed."""
+    if named and named not in PRESETS:
+        raise HoldfastError(
+            f"there is no agent {shown(named)} to plan with{did_you_mean(named, PRESETS)}",
+            "name one with --agent",
+        )
+    installed = installed_presets()
+    if named and shutil.which(PRESETS[named].command[0]):
+        return named
+    if named or not installed:
+        missing = f"{named} is not on the PATH" if named else "no known agent is on the PATH"
+        raise HoldfastError(
+            f"{missing}, so nobody can plan",
+            f"install one of {', '.join(PRESETS)}; `holdfast init` needs none",
+        )
+    return installed[0]
+
+
+def _require_leave_to_replace(target: Path, args: argparse.Namespace) -> None:
+    """Ask before the planner is paid for, not after."""
+    if target.exists() and not confirm(
+        f"{target} is there and is not a plan for this goal. Replace it?", yes=args.yes
+    ):
+        raise NeedsDecisionError(
+            f"{target} is left as it is; nothing was planned", "name another file with -o, or say --yes"
+        )
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Write the plan whole or not at all. Written again, the file is the same."""
+    try:
+        write_atomically(target, content)
+    except OSError as error:
+        raise HoldfastError(
+            f"{target} cannot be written: {error.strerror}",
+            "the plan is kept: name a file in a folder of yours with -o and ask again",
+        ) from error
+
+
+def _show(target: Path, planned: Planned, args: argparse.Namespace) -> None:
+    if args.json:
+        shown_plan = without_secrets(planned.plan)
+        result = PlanResult(
+            path=str(target),
+            goal=planned.plan.goal,
+            hash=plan_hash(planned.plan),
+            tries=planned.tries,
+            plan=shown_plan,
+        )
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+        return
+    print(execution_plan(planned.plan))
+    print(f"\nIt is in {target}. Read it, change what you like, and start it: `holdfast run {target}`.")

@@ -1,0 +1,93 @@
+"""What a planner agent is told, and how its answer and its goal are recognised. Pure text in, pure text out."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+
+from holdfast.core import ids
+from holdfast.core.brief import clip, quote
+
+PLAN_FILE = "plan.yaml"
+_FEEDBACK_CHARS = 6_000
+_FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*(?:ya?ml)[ \t]*\n(.*?)^\1[ \t]*$", re.M | re.S | re.I)
+
+_EXAMPLE = """\
+holdfast: 1
+goal: Add JWT auth to every protected route
+agent: claude
+limits: {jobs: 4, attempts: 3}
+verify: ["pytest -q"]
+stages:
+  - id: foundation
+    tasks:
+      - id: user-model
+        title: User model
+        prompt: |
+          Create the user model in src/user.py, with a hashed password. Done when tests/test_user.py passes.
+        files: [src/user.py, tests/test_user.py]
+      - id: tokens
+        prompt: Issue and check signed tokens in src/tokens.py, with tests in tests/test_tokens.py.
+        files: [src/tokens.py, tests/test_tokens.py]
+  - id: routes
+    exit: ["pytest -q"]
+    tasks:
+      - id: protect-routes
+        needs: [user-model, tokens]
+        prompt: Require a valid token on every route below /api. Cover it in tests/test_routes.py.
+        acceptance: [A request without a token gets 401]
+"""
+
+
+def same_goal(one: str, other: str) -> bool:
+    """Tell whether two goals are the same, whatever their white space and case."""
+    return _folded(one) == _folded(other)
+
+
+def goal_key(goal: str) -> str:
+    """Return a name for everything that is kept about a goal: readable, and different for different goals."""
+    digest = hashlib.sha256(_folded(goal).encode()).hexdigest()[:12]
+    return f"{ids.slug(goal)}-{digest}"
+
+
+def _folded(goal: str) -> str:
+    return " ".join(goal.split()).casefold()
+
+
+def planning_brief(goal: str, agent: str, files: str, schema_path: str, feedback: Sequence[str]) -> str:
+    """Return what a planner is asked for, as Markdown; `feedback` says what was wrong with its earlier answers."""
+    return "\n\n".join(_sections(goal, agent, files, schema_path, feedback)) + "\n"
+
+
+def _sections(goal: str, agent: str, files: str, schema_path: str, feedback: Sequence[str]) -> Iterator[str]:
+    yield "# Write a plan"
+    yield (
+        f"Break this goal into tasks that coding agents can do in parallel, and write the plan to `{PLAN_FILE}` in "
+        "your current directory. Write no other file and change no code: others do the work later."
+    )
+    yield "## Goal\n\n" + quote(goal)
+    yield (
+        "## Rules\n\n"
+        f"- The file starts with `holdfast: 1`, has `goal:` with exactly the goal above, and `agent: {agent}`.\n"
+        "- A task is one focused change that lands by itself. Each agent sees only its own `prompt`, so say there all it "
+        "needs: which files, which behaviour, how it can tell that it is done.\n"
+        "- Tasks of a stage run at the same time: they must not edit the same files. Order them with `needs`, or put "
+        "them into different stages; a stage begins when the one before it is complete.\n"
+        "- `files` names what the task creates or changes and must exist in the end. `verify` is for commands that "
+        "prove the work; use those that this project really has.\n"
+        "- Ids are letters, digits, `.`, `_`, `-`, at most 64 of them, unique without regard to case.\n"
+        "- Few good tasks are better than many small ones. Unknown keys are errors.\n"
+        f"- The JSON Schema of the format is in `{schema_path}`."
+    )
+    yield "## An example\n\n" + quote(_EXAMPLE, "yaml")
+    yield "## Files of the repository\n\n" + quote(files or "(none yet)")
+    for number, wrong in enumerate(feedback, start=1):
+        yield f"## What was wrong with answer {number}\n\n" + quote(clip(wrong, _FEEDBACK_CHARS))
+    yield f"Write `{PLAN_FILE}` now, then exit. If you cannot write files, print it as one fenced `yaml` block."
+
+
+def fenced_yaml(output: str) -> str:
+    """Return the last fenced YAML block of a text, or an empty string."""
+    blocks = _FENCE.findall(output)
+    return blocks[-1][1] if blocks else ""
