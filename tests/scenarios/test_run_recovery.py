@@ -83,7 +83,8 @@ def kill_everything(trial: Trial, runner: subprocess.Popen[bytes]) -> None:
     state = trial.state()
     tokens = frozenset(task.token for task in state.active.values())
     folder = trial.project.open().state.run(trial.run).attempts
-    supervisors = [holder_pid(path) for path in folder.glob("*/*/*/supervisor.json")]
+    records = folder.glob("*/*/*/supervisor.json")
+    supervisors = [holder_pid(path) for path in records if not path.with_name("exit.json").exists()]
     kill(runner)
     for pid in supervisors:
         os.kill(pid, signal.SIGKILL)

@@ -31,9 +31,10 @@ _T = TypeVar("_T")
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """What a supervisor says about itself before it starts its agent; the fleet needs the token alone."""
+    """What a supervisor says before it starts its agent: the agent's token, and the folder it works in."""
 
     token: str
+    cwd: str = ""
 
 
 class LocalFleet:
@@ -115,6 +116,13 @@ class LocalFleet:
             with suppress(FileNotFoundError):
                 os.unlink(draft_file(exit_file(self._folder(key))))  # noqa: PTH108 - asked once per launch
         return sorted({*found, *ended})
+
+    def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
+        """Return the folders in which launches of this step worked, each with the last one that did."""
+        launches = [key for key in self._launches(run) if key.step == step]
+        launches.sort(key=lambda key: _written_at(record_file(self._folder(key))))
+        records = ((key, _decode(record_file(self._folder(key)), _Record)) for key in launches)
+        return {record.cwd: key for key, record in records if record is not None and record.cwd}
 
     def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
         """Return the output from byte `offset` on, counted from the first byte ever printed.
@@ -217,6 +225,13 @@ def _changed_at(path: str) -> float:
         return os.stat(path).st_mtime  # noqa: PTH116 - a path of the launch's folder, as above
     except FileNotFoundError:
         return 0.0
+
+
+def _written_at(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns  # noqa: PTH116 - as above
+    except FileNotFoundError:
+        return 0
 
 
 async def _end_carriers(tokens: frozenset[str]) -> set[int]:

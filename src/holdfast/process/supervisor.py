@@ -94,7 +94,7 @@ def _take(order: Order, boot: str, link: int) -> bytes:
     held = lock.hold(record_file(order.folder))
     if held is None or os.fstat(held).st_size or is_abandoned(link):
         return TAKEN
-    os.write(held, to_json({"pid": os.getpid(), "boot": boot, "token": order.token}))
+    os.write(held, to_json({"pid": os.getpid(), "boot": boot, "token": order.token, "cwd": order.cwd}))
     return STARTED
 
 

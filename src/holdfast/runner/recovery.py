@@ -9,6 +9,7 @@ import asyncio
 
 from holdfast.core import events as ev
 from holdfast.core.facts import Facts, Presence, Sighting
+from holdfast.core.plan import encode_plan
 from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile
 from holdfast.core.status import TaskStatus
@@ -16,6 +17,7 @@ from holdfast.errors import RepositoryError
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.history import branch_facts
 from holdfast.repo.landing import move_branch
+from holdfast.repo.record import keep_record
 from holdfast.runner.attempt import rescue_wip
 from holdfast.runner.evidence import equivalents
 from holdfast.runner.workshop import Workshop
@@ -31,11 +33,19 @@ async def take_over(shop: Workshop) -> list[ev.AnyEvent]:
     in_use = frozenset(str(task.slot) for task in alive)
     await asyncio.to_thread(clear_debris, shop.repo, shop.workspaces, in_use)
     saved = await asyncio.to_thread(_save_lost_work, shop, running, sightings)
+    await _keep_plan(shop)
     facts = await asyncio.to_thread(_gather, shop, sightings)
     _apply(shop, reported + saved)
     concluded = [*reconcile(shop.state, facts), *_adopted(sightings)]
     _apply(shop, concluded)
     return reported + saved + concluded
+
+
+async def _keep_plan(shop: Workshop) -> None:
+    """Make sure that git knows the plan too: whoever created the run may have been killed before that."""
+    started = next(iter(shop.journal.events(shop.run, upto=1))).event
+    plan = encode_plan(shop.state.plan)
+    await asyncio.to_thread(keep_record, shop.repo, shop.run, plan, ev.encode_event(started))
 
 
 def _apply(shop: Workshop, events: list[ev.AnyEvent]) -> None:

@@ -1,0 +1,89 @@
+"""A run's history, written anew from what git shows of it: the journal was lost, the branch and the refs were not.
+
+Only what git proves counts as done. What was never in git (failures, costs, the user's decisions) is not made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from holdfast.core import events as ev
+from holdfast.core.facts import BranchFacts
+from holdfast.core.plan import Plan, Stage
+from holdfast.core.state import RunState
+from holdfast.core.status import TASK_IS_SETTLED
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is left of a task: how many attempts there were, the newest work, and the commit below that work."""
+
+    attempts: int
+    carry: str = ""
+    base: str = ""
+
+
+def restore(
+    state: RunState, branch: BranchFacts, remains: Mapping[str, Remains], skipped: Collection[str]
+) -> list[ev.AnyEvent]:
+    """Bring a run that has just begun to where git shows it to be; return the events that did it."""
+    done: list[ev.AnyEvent] = []
+    # Each part looks at the state only when the parts before it have been applied.
+    steps = chain(
+        _tasks(state, branch, remains, skipped), _tip(state, branch), _stages(state), [ev.RunRestored()]
+    )
+    for event in steps:
+        state.apply(event)
+        done.append(event)
+    return done
+
+
+def overleapt(plan: Plan, branch: BranchFacts) -> dict[str, str]:
+    """Return the tasks that never landed although something that builds on them did, each with one such task.
+
+    The user skipped them, or took their landing off the branch: git cannot tell which.
+    """
+    landed = {landing.task for landing in branch.landings}
+    found: dict[str, str] = {}
+    for stage, task in plan.tasks():
+        if task.id in landed:
+            below = [t.id for other in plan.stages if other.id in stage.needs for t in other.tasks]
+            found |= {name: task.id for name in (*task.needs, *below) if name not in landed}
+    return found
+
+
+def _tasks(
+    state: RunState, branch: BranchFacts, remains: Mapping[str, Remains], skipped: Collection[str]
+) -> Iterator[ev.AnyEvent]:
+    for name, left in remains.items():
+        yield ev.TaskRestored(task=name, attempts=left.attempts, carry=left.carry, base=left.base)
+    newest = {landing.task: landing for landing in branch.landings if landing.task in state.tasks}
+    for name, landing in newest.items():
+        yield ev.TaskLanded(task=name, attempt=landing.attempt, commit=landing.commit, head=landing.head)
+    yield from (ev.TaskSkipped(task=name) for name in skipped if name not in newest)
+
+
+def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.AnyEvent]:
+    if branch.tip and branch.tip != state.row.tip:
+        yield ev.BranchMoved(commit=branch.tip)
+
+
+def _stages(state: RunState) -> Iterator[ev.AnyEvent]:
+    """A stage with a landing was open; one that has nothing left to do, or that others built on, was closed."""
+    for stage in state.plan.stages:
+        settled = [state.tasks[task.id].status in TASK_IS_SETTLED for task in stage.tasks]
+        built_on = _is_built_on(state, stage)
+        if not (any(settled) or built_on):
+            continue
+        yield ev.StageOpening(stage=stage.id)
+        yield ev.StageOpened(stage=stage.id)
+        if all(settled) and (built_on or not stage.exit):
+            yield ev.StageClosing(stage=stage.id)
+            yield ev.StageClosed(stage=stage.id)
+
+
+def _is_built_on(state: RunState, stage: Stage) -> bool:
+    later = (other for other in state.plan.stages if stage.id in other.needs)
+    return any(state.tasks[task.id].merge_commit for other in later for task in other.tasks)
