@@ -11,7 +11,7 @@ from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.runner.waiving import waive_gates
-from tests.cli.kit import eventually
+from tests.cli.kit import Cli, eventually, writes
 from tests.gitkit import Project
 from tests.runkit import Signal, Trial, sh, stage, start_runner
 
@@ -171,3 +171,44 @@ def test_a_waiver_is_journalled(tmp_path: Path) -> None:
     kinds = [type(record.event) for record in journal.events(trial.run)]
     journal.close()
     assert kinds.index(ev.StageGateFailed) < kinds.index(ev.StageGateWaived)
+
+
+def _blocked_cli(tmp_path: Path) -> Cli:
+    return Cli.of(
+        tmp_path / "p",
+        stages=[
+            {"id": "one", "exit": ["false"], "tasks": [writes("a")]},
+            {"id": "two", "tasks": [writes("b")]},
+        ],
+    )
+
+
+def test_a_run_blocked_by_a_gate_names_the_three_ways_on(tmp_path: Path) -> None:
+    """S4: retry, continue anyway, abort, each as a command to copy."""
+    done = _blocked_cli(tmp_path)("run", "--yes")
+    assert done.code == 3
+    for way in (
+        "`holdfast resume 01-try-it`",
+        "resume 01-try-it --accept one`",
+        "`holdfast abandon 01-try-it`",
+    ):
+        assert way in done.out
+
+
+def test_an_accepted_stage_is_shown_as_waived_in_status_and_recap(tmp_path: Path) -> None:
+    """Nobody later takes a waived check for one that held."""
+    cli = _blocked_cli(tmp_path)
+    cli("run", "--yes")
+    assert cli("resume", "--accept", "one").code == 0
+    assert "exit check waived" in cli("status").out
+    assert cli.json("status")["stages"][0]["waived"] == ["exit"]
+    assert "waived by the user: the exit check of stage one" in cli("recap").out
+
+
+def test_accepting_what_did_not_fail_is_refused_with_2(tmp_path: Path) -> None:
+    """A slip of the pen changes nothing."""
+    cli = _blocked_cli(tmp_path)
+    cli("run", "--yes")
+    done = cli("resume", "--accept", "on")
+    assert (done.code, "did you mean" in done.err) == (2, True)
+    assert cli.run_status() == "blocked"

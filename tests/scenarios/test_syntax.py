@@ -166,3 +166,13 @@ def test_a_large_stored_pointer_and_a_link_are_no_source(tmp_path: Path) -> None
     (made / "link.json").symlink_to("f.json")
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", f"cp -r {made}/. .")))
     assert trial.carry_on() is RunStatus.COMPLETED
+
+
+def test_many_files_cost_one_process_per_language_and_none_for_the_common_ones(tmp_path: Path) -> None:
+    """S10: looking at the syntax does not slow a run down noticeably, however many files were changed."""
+    files = {f"{number}.py": "x = 1\n" * (number + 1) for number in range(50)}
+    files |= {f"{number}.sh": "echo\n" * (number + 1) for number in range(50)}
+    trial = _attempt(tmp_path, files)
+    attempt = trial.project.open().state.run(trial.run).attempts / "A" / "1"
+    assert len(list(attempt.glob("syntax-*"))) == 1
+    assert trial.landed() == ["A"]

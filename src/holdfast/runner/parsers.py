@@ -1,16 +1,15 @@
 """Looking for syntax errors in this process: the parsers of the standard library, and YAML's event level.
 
-Nothing is imported, constructed or executed. Each parser returns line and message of the first error, or None.
+Nothing of the files is imported, constructed or executed. Each parser returns line and message of the first error, or
+None, and is loaded when it is first needed.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-import tomllib
 import warnings
 from collections.abc import Callable
-from xml.parsers import expat
 
 from holdfast.core.syntax import Language
 
@@ -61,6 +60,8 @@ def _json(data: bytes) -> _Found:
 
 
 def _toml(data: bytes) -> _Found:
+    import tomllib
+
     try:
         tomllib.loads(data.decode().replace("\r\n", "\n"))
     except UnicodeDecodeError as error:
@@ -92,6 +93,8 @@ def _yaml(data: bytes) -> _Found:
 
 
 def _xml(data: bytes) -> _Found:
+    from xml.parsers import expat
+
     parser = expat.ParserCreate()
     parser.EntityDeclHandler = _refuse
     try:

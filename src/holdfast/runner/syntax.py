@@ -14,6 +14,7 @@ from holdfast.core import events as ev
 from holdfast.core import syntax
 from holdfast.core.projection import TaskRow
 from holdfast.core.syntax import Fault, Language
+from holdfast.errors import HoldfastError
 from holdfast.repo.blobs import ChangedFile, changed_contents, read_contents
 from holdfast.runner.parsers import is_parsed_here, parse
 from holdfast.runner.tools import ask_tool
@@ -32,7 +33,10 @@ class _Text:
 
 async def judge_work(shop: Workshop, task: TaskRow, done: ev.AttemptDone) -> ev.AnyEvent:
     """Return the attempt as it ended, or as failed if a file that it changed no longer parses."""
-    faults = await find_faults(shop, task.base, done.head, None, task.id, task.attempt)
+    try:
+        faults = await find_faults(shop, task.base, done.head, None, task.id, task.attempt)
+    except (HoldfastError, OSError):
+        return done  # The work is safe; a bad moment of the disk is no reason to have it done again.
     if not faults:
         return done
     return ev.AttemptFailed(
