@@ -50,6 +50,23 @@ def test_output_is_kept_byte_for_byte_and_read_from_any_offset(stand: Stand) -> 
     assert stand.fleet.logs(spec.key, 99) == b""
 
 
+def test_what_a_launch_holds_stays_open_until_it_is_over(stand: Stand) -> None:
+    """A lock handed along lives as long as what it guards, without the process itself getting at it."""
+    stand.fifo("gate")
+    kept, handed = os.pipe()
+    spec = replace(stand.sh("ls -l /proc/self/fd; read _ < gate"), holds=(handed,))
+    asyncio.run(stand.fleet.launch(spec))
+    os.close(handed)
+    os.set_blocking(kept, False)
+    with pytest.raises(BlockingIOError):
+        os.read(kept, 1)
+    (stand.work / "gate").write_text("go\n")
+    asyncio.run(ended(stand.fleet.wait(spec.key)))
+    assert os.read(kept, 1) == b""
+    assert f"pipe:[{os.fstat(kept).st_ino}]" not in stand.fleet.logs(spec.key).decode()
+    os.close(kept)
+
+
 def test_the_input_file_is_delivered(stand: Stand) -> None:
     """An agent that takes its brief on standard input gets it."""
     (stand.work / "brief").write_text("do this")
