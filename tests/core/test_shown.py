@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from holdfast.core import events as ev
 from holdfast.core.plan import Limits
+from holdfast.core.projection import Report, TaskRow
 from holdfast.core.shown import (
     QueuePlace,
     is_resumable,
@@ -78,3 +81,21 @@ def test_an_attempt_that_left_nothing_counts_as_redone() -> None:
         state.apply(start("a", number))
         state.apply(ev.AttemptLost(task="a", attempt=number, carry=carry))
     assert state.tasks["a"].wasted == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "reported", "shown"),
+    [
+        ("running", 10, 10),
+        ("running", 100, 100),
+        ("verifying", 10, 50),
+        ("merging", 100, 99),
+        ("completed", 40, 100),
+    ],
+)
+def test_reported_progress_is_shown_until_the_tasks_own_steps_say_more(
+    status: str, reported: float, shown: int
+) -> None:
+    """C5: an agent's word counts while it works; only a landing is all of it, and nothing goes backwards after."""
+    row = TaskRow(id="a", status=TaskStatus(status), report=Report(progress=reported))
+    assert progress_of(row) == shown
