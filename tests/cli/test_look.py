@@ -91,6 +91,20 @@ def test_looking_needs_no_right_to_write(ended: Cli) -> None:
     assert sorted((path, path.stat().st_mtime_ns) for path in state.iterdir()) == before
 
 
+def test_looking_at_a_run_starts_no_git(ended: Cli) -> None:
+    """A journal beside `.git` is all that `status` needs, also from a folder below."""
+    below = ended.here / "below" / "it"
+    below.mkdir(parents=True, exist_ok=True)
+    for place in (ended, Cli(below)):
+        assert "01-try-it" in place("status", PATH="/nonexistent").out
+
+
+def test_the_run_is_shown_in_every_worktree(ended: Cli, tmp_path: Path) -> None:
+    """A linked worktree has no journal of its own; the main checkout's is found."""
+    ended.project.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    assert Cli(tmp_path / "linked").json("status")["run"]["id"] == "01-try-it"
+
+
 def test_runs_are_found_by_number_and_by_name(ended: Cli) -> None:
     """`1`, `01`, `try` and the whole id mean the same run."""
     for name in ("1", "01", "try", "01-try-it"):

@@ -1,4 +1,7 @@
-"""Finding the repository, its journal, and the run that is meant. Looking changes nothing on disk."""
+"""Finding the repository, its journal, and the run that is meant. Looking changes nothing on disk.
+
+Looking starts no git where it can be helped, and what only git needs is imported when it is: `status` must be quick.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.core.wording import did_you_mean, shown
@@ -14,8 +18,9 @@ from holdfast.journal.lease import Holder, holder
 from holdfast.journal.protocol import JournalReader, RunListing
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.paths import RunDir, StateDir
-from holdfast.repo.discovery import find
-from holdfast.repo.repository import Repository
+
+if TYPE_CHECKING:
+    from holdfast.repo.repository import Repository
 
 _SHOWN = 6
 
@@ -57,10 +62,20 @@ class Opened:
 
 def glimpse() -> Glimpse:
     """Find the repository around the current directory and its journal, read-only."""
-    checkout = find(Path.cwd()).checkout
+    checkout = _checkout(Path.cwd())
     state = StateDir.of_checkout(checkout)
     journal = SqliteJournal.open_read_only(state.journal) if state.journal.exists() else None
     return Glimpse(checkout, state, journal)
+
+
+def _checkout(start: Path) -> Path:
+    """Return the main checkout around a directory. A journal beside `.git` is proof enough; else git is asked."""
+    nearest = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
+    if nearest and (nearest / ".git").is_dir() and StateDir.of_checkout(nearest).journal.is_file():
+        return nearest
+    from holdfast.repo.discovery import find
+
+    return find(start).checkout
 
 
 @contextmanager
@@ -69,6 +84,8 @@ def opened(*, create: bool = False) -> Iterator[Opened]:
 
     Only `create` makes a journal where there is none.
     """
+    from holdfast.repo.repository import Repository
+
     repo = Repository.open(Path.cwd())
     if create:
         repo.hide_state_dir()

@@ -5,7 +5,6 @@ Reading YAML or JSON is not done here (see `plans/`); these types are what readi
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Literal
 
@@ -121,6 +120,9 @@ def decode_plan(data: bytes) -> Plan:
 
 def plan_hash(plan: Plan) -> str:
     """Return the digest that a user confirms and a run records: equal plans, equal digests."""
+    # Imported here because it loads OpenSSL, for which every command would pay.
+    import hashlib
+
     return hashlib.sha256(encode_plan(plan)).hexdigest()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Collection
 
@@ -22,6 +21,9 @@ def nearest(word: str, known: Collection[str]) -> str:
     """Return the known word that was most likely meant, or an empty string."""
     if len(word) > _SUGGEST_MAX:
         return ""
+    # Imported here because only mistakes need it, and every command would pay for it.
+    import difflib
+
     folded = {name.lower(): name for name in known}
     found = difflib.get_close_matches(word.lower(), folded, n=1)
     return folded[found[0]] if found else ""

@@ -51,9 +51,13 @@ def check_identity(path: Path) -> None:
     """
     if (size := path.stat().st_size) < _SMALLEST_DATABASE:
         raise JournalError(f"{path} is not a Holdfast journal: it is only {size} bytes long", REBUILD)
-    if glance(path, lambda db: _pragma(db, "application_id")) != APPLICATION_ID:
+    glance(path, lambda db: _check_program(db, path))
+
+
+def _check_program(db: sqlite3.Connection, path: Path) -> None:
+    if _pragma(db, "application_id") != APPLICATION_ID:
         raise JournalError(f"{path} is a database of another program", REBUILD)
-    glance(path, lambda db: check_version(db, path))
+    check_version(db, path)
 
 
 def check_version(db: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> int:
