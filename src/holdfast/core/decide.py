@@ -161,9 +161,15 @@ def _stopped(state: RunState) -> ev.AnyEvent:
 def _ending(state: RunState) -> ev.AnyEvent:
     if not state.current_stages:
         return ev.RunCompleted()
-    if state.row.pausing or state.only is not None:
+    if state.row.pausing or _did_what_was_chosen(state):
         return ev.RunPaused()
     return ev.RunBlocked(reason=_why_blocked(state))
+
+
+def _did_what_was_chosen(state: RunState) -> bool:
+    """Tell whether only some tasks were to be worked on, and none of them was given up."""
+    chosen = state.only
+    return chosen is not None and not any(state.tasks[name].status is TaskStatus.ABANDONED for name in chosen)
 
 
 def _why_blocked(state: RunState) -> str:

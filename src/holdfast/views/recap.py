@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts
+from holdfast.core.spans import Redone, attempt_spans, redone
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.views.status import MetricsView, RunView, StatusView
@@ -42,6 +43,7 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     lost: int | None
     repeated: int | None
     worked_s: float
+    redone: Redone
     failures: dict[str, int]
     waived: tuple[str, ...]
     tasks: tuple[TaskRecap, ...]
@@ -52,6 +54,7 @@ def recap_view(
 ) -> Recap:
     """Return the recap of a run from its state, its events and what git shows of its branch."""
     assert status.run is not None
+    history = list(recorded)
     landings = Counter(landing.task for landing in branch.landings)
     replaced = {name for name, task in state.tasks.items() if task.replaced}
     completed = [name for name, task in state.tasks.items() if task.status is TaskStatus.COMPLETED]
@@ -60,12 +63,13 @@ def recap_view(
     return Recap(
         run=status.run,
         metrics=status.metrics,
-        runners=sum(isinstance(record.event, ev.RunnerAttached) for record in recorded),
+        runners=sum(isinstance(record.event, ev.RunnerAttached) for record in history),
         adopted=state.row.adopted,
         landed=len(landings.keys() | replaced) if proved else None,
         lost=sum(name not in landings and name not in replaced for name in completed) if proved else None,
         repeated=sum(times - 1 for times in landings.values()) if proved else None,
         worked_s=round(sum(task.worked_s for task in tasks), 3),
+        redone=redone(attempt_spans(history, state.plan.limits.restart_below)),
         failures=dict(
             Counter(f.kind.value for row in state.tasks.values() for f in row.failures).most_common()
         ),
@@ -98,6 +102,13 @@ def _task(state: RunState, name: str) -> TaskRecap:
     )
 
 
+def _redone(work: Redone) -> str:
+    if not work.attempts:
+        return "no attempt was thrown away"
+    money = "" if work.cost_usd is None else f", {work.cost_usd:.2f} USD"
+    return f"{count(work.attempts, 'attempt')} thrown away: {duration(work.seconds)} of work{money}"
+
+
 def _summary(view: Recap) -> Iterator[str]:
     run, metrics = view.run, view.metrics
     yield f"{run.id}  {run.status}"
@@ -110,6 +121,7 @@ def _summary(view: Recap) -> Iterator[str]:
         f"  {count(view.runners, 'runner')}, {count(view.adopted, 'agent')} re-attached or collected, "
         f"{count(metrics.attempts, 'attempt')}, {count(metrics.commits, 'commit')}, {metrics.redone} redone"
     )
+    yield f"  {_redone(view.redone)}"
     if view.failures:
         yield "  failures: " + ", ".join(f"{times} {kind}" for kind, times in view.failures.items())
     if view.waived:
