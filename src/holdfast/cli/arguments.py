@@ -201,7 +201,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "status": ("holdfast.cli.look:status", "show where a run stands", _look),
     "list": ("holdfast.cli.look:list_runs", "show every run", _add_json),
     "logs": ("holdfast.cli.look:logs", "print what an agent printed", _logs),
-    "inspect": ("holdfast.cli.look:inspect", "show a run or a task whole, also as it was", _inspect),
+    "inspect": ("holdfast.cli.inspecting:inspect", "show a run or a task whole, also as it was", _inspect),
     "recap": ("holdfast.cli.look:recap", "tell what happened in a run and what was redone", _look),
     "stop": ("holdfast.cli.steer:stop", "end a run's agents now, resumably; their work is kept", _steer),
     "pause": ("holdfast.cli.steer:pause", "start nothing new; what is under way finishes", _pause),

@@ -55,10 +55,6 @@ def inspect(args: argparse.Namespace) -> int:
     from holdfast.views.history import inspection
     from holdfast.views.history_text import inspection_text
 
-    if args.brief or args.wip or args.restore:
-        from holdfast.cli.salvage import salvage
-
-        return salvage(args)
     place = glimpse()
     journal = place.require_journal()
     run = choose(journal.runs(), args.run).row.run

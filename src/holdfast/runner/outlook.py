@@ -26,9 +26,12 @@ def outlook(repo: Repository, fleet: LocalFleet, journal: JournalReader, run: st
 def _seen(repo: Repository, fleet: LocalFleet, stored: StoredRun) -> dict[str, Seen]:
     workspaces = Workspaces(repo, repo.state.run(stored.row.run).workspaces)
     heard = agent_traces(fleet, stored)
+    # Whenever something was recorded a runner was watching, so the agent was alive then.
+    watched = stored.updated_at
     return {
         task.id: Seen(
-            unsaved_files(repo, workspaces.get(str(task.slot)), task.wip or task.start), heard[task.id]
+            unsaved_files(repo, workspaces.get(str(task.slot)), task.wip or task.start),
+            max(heard[task.id], watched),
         )
         for task in stored.tasks
         if task.status is TaskStatus.RUNNING

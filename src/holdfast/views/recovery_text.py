@@ -126,4 +126,4 @@ def _estimates(report: RecoveryReport) -> Iterator[str]:
         finish = f"about {duration(report.finish_s)} of agents' work{basis if report.finish_s else ''}"
     yield f"  time to finish: {finish}"
     if report.undecided:
-        yield f"  not counted: {count(report.undecided, 'task')} that need a decision"
+        yield f"  not counted, for want of a decision: {count(report.undecided, 'task')}"
