@@ -199,3 +199,12 @@ def test_a_dry_run_of_a_goal_starts_no_planner(tmp_path: Path) -> None:
     done = planner("run", GOAL, "--dry-run")
     assert (done.code, planner.asked) == (3, 0)
     assert "claude would write one" in done.err
+    assert not (planner.cli.here / ".holdfast").exists()
+
+
+def test_the_name_of_a_missing_file_is_no_goal(tmp_path: Path) -> None:
+    """A slip in a file's name does not set an agent to work."""
+    planner = Planner.create(tmp_path)
+    done = planner("run", "my plan.yaml", "--yes")
+    assert (done.code, planner.asked) == (2, 0)
+    assert "there is no plan file" in done.err

@@ -17,8 +17,10 @@ from holdfast.core.news import without_secrets
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.wording import did_you_mean, shown
 from holdfast.errors import HoldfastError, NeedsDecisionError
+from holdfast.paths import StateDir
 from holdfast.plans import parse_plan
 from holdfast.plans.schema import schema_text
+from holdfast.repo.discovery import find
 from holdfast.repo.files import write_atomically
 from holdfast.repo.repository import Repository
 from holdfast.runner.planning import Assignment, Planned, known_plan, make_plan, plan_record
@@ -37,12 +39,12 @@ class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan(args: argparse.Namespace) -> int:
     """Write a plan for a goal to a file, unless there is one already."""
-    repo = Repository.open(Path.cwd())
+    checkout = find(Path.cwd()).checkout
     goal, target = _cleaned(args.goal), Path(args.output)
     planned = known_plan(target, goal, _read)
     if planned is None:
         _require_leave_to_replace(target, args)
-        planned = _plan_once(repo, goal, args)
+        planned = _plan_once(checkout, goal, args)
         _write(target, planned.path.read_bytes())
     if not planned.tries:
         say(f"There is a plan for this goal already ({planned.path}); nobody plans it again.", args)
@@ -51,19 +53,19 @@ def plan(args: argparse.Namespace) -> int:
 
 
 def goal_of(args: argparse.Namespace) -> str | None:
-    """Return the goal that `run` was given instead of a plan file, or None. A goal has spaces; a file exists."""
+    """Return the goal that `run` was given instead of a plan file, or None. A goal has spaces and no file's name."""
     if args.goal is not None:
         return _cleaned(args.goal)
-    named = args.plan
-    return _cleaned(named) if named and " " in named.strip() and not Path(named).exists() else None
+    named = (args.plan or "").strip()
+    is_file = named.endswith((".yaml", ".yml", ".json")) or Path(named).exists()
+    return _cleaned(named) if " " in named and not is_file else None
 
 
-def plan_for_goal(goal: str, args: argparse.Namespace) -> Path:
+def plan_for_goal(goal: str, checkout: Path, args: argparse.Namespace) -> Path:
     """Return a file with a plan for a goal: one of the usual names, the kept one, or a planner's new one."""
-    repo = Repository.open(Path.cwd())
-    usual = (folder / name for folder in (Path.cwd(), repo.checkout) for name in PLAN_NAMES)
+    usual = (folder / name for folder in (Path.cwd(), checkout) for name in PLAN_NAMES)
     known = next((found for path in usual if (found := known_plan(path, goal, _read))), None)
-    planned = known or _plan_once(repo, goal, args)
+    planned = known or _plan_once(checkout, goal, args)
     if planned.tries:
         say(execution_plan(planned.plan), args)
     else:
@@ -71,9 +73,9 @@ def plan_for_goal(goal: str, args: argparse.Namespace) -> Path:
     return planned.path
 
 
-def _plan_once(repo: Repository, goal: str, args: argparse.Namespace) -> Planned:
+def _plan_once(checkout: Path, goal: str, args: argparse.Namespace) -> Planned:
     """Return the kept plan for a goal, or have one written; a dry run starts no planner."""
-    known = known_plan(plan_record(repo.state, goal), goal, _read)
+    known = known_plan(plan_record(StateDir.of_checkout(checkout), goal), goal, _read)
     if known is not None:
         return known
     agent = _planner(args.agent)
@@ -82,7 +84,7 @@ def _plan_once(repo: Repository, goal: str, args: argparse.Namespace) -> Planned
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
         )
     work = Assignment(goal=goal, agent=agent, spec=PRESETS[agent], schema=schema_text(), read=_read)
-    return make_plan(repo, work, lambda text: say(text, args))
+    return make_plan(Repository.open(Path.cwd()), work, lambda text: say(text, args))
 
 
 def _cleaned(goal: str) -> str:

@@ -11,6 +11,7 @@ from holdfast.cli.carrying import background, foreground, say
 from holdfast.cli.look import as_json
 from holdfast.cli.opening import Opened, choose, glimpse, opened
 from holdfast.cli.plan_file import find_plan, load_plan, require_commands, require_consent, source_of
+from holdfast.cli.rewinding import begin_again_at, tell_rewind
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
@@ -57,7 +58,7 @@ def _path_of_plan(args: argparse.Namespace, checkout: Path) -> Path:
     from holdfast.cli.plan import goal_of, plan_for_goal
 
     goal = goal_of(args)
-    return find_plan(args.plan, checkout) if goal is None else plan_for_goal(goal, args)
+    return find_plan(args.plan, checkout) if goal is None else plan_for_goal(goal, checkout, args)
 
 
 def resume(args: argparse.Namespace) -> int:
@@ -69,6 +70,10 @@ def resume(args: argparse.Namespace) -> int:
         name, status = listing.row.run, listing.row.status
         if status is RunStatus.ABANDONED:
             raise HoldfastError(f"run {name} was abandoned", "`holdfast run` starts its plan anew")
+        if at := args.begin_at or args.restart_stage:
+            _refuse_if_held(place, listing)
+            require_consent(place.journal, place.journal.load(name).plan, yes=args.yes)
+            return _carry_on(place, begin_again_at(place, name, at, args), args, Choices(jobs=args.jobs))
         if status is RunStatus.COMPLETED and not args.land:
             tidy_up(place.repo, name)
             say(f"Run {name} is completed; there is nothing to resume.", args)
@@ -168,6 +173,8 @@ def _show_report(args: argparse.Namespace) -> int:
     place = glimpse()
     journal = place.require_journal()
     name = choose(journal.runs(), args.run).row.run
+    if at := args.begin_at or args.restart_stage:
+        return tell_rewind(Repository.open(place.checkout), journal, name, at, args)
     view = report_on(Repository.open(place.checkout), journal, name)
     print(as_json(view) if args.json else recovery_text(view))
     return 0

@@ -11,7 +11,7 @@ from holdfast.core.brief import clip, quote
 
 PLAN_FILE = "plan.yaml"
 _FEEDBACK_CHARS = 6_000
-_FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*(?:ya?ml)[ \t]*\n(.*?)^\1[ \t]*$", re.M | re.S | re.I)
+_FENCE = re.compile(r"(`{3,}|~{3,})\s*ya?ml", re.I)
 
 _EXAMPLE = """\
 holdfast: 1
@@ -88,6 +88,15 @@ def _sections(goal: str, agent: str, files: str, schema_path: str, feedback: Seq
 
 
 def fenced_yaml(output: str) -> str:
-    """Return the last fenced YAML block of a text, or an empty string."""
-    blocks = _FENCE.findall(output)
-    return blocks[-1][1] if blocks else ""
+    """Return the last fenced YAML block of a text, or an empty string. One that is never closed does not count."""
+    found, fence = "", ""
+    block: list[str] = []
+    for line in output.splitlines(keepends=True):
+        word = line.strip()
+        if fence and word == fence:
+            found, fence = "".join(block), ""
+        elif fence:
+            block.append(line)
+        elif opening := _FENCE.fullmatch(word):
+            fence, block = opening[1], []
+    return found
