@@ -268,3 +268,19 @@ def test_only_some_tasks_can_be_carried_on(tmp_path: Path) -> None:
     assert trial.landed() == ["B"]
     assert trial.carry_on() is RunStatus.COMPLETED
     assert trial.of_kind(ev.RunPaused)
+
+
+def test_a_check_whose_supervisor_is_killed_runs_again_and_charges_nothing(tmp_path: Path) -> None:
+    """A kill says nothing about the work that was being checked."""
+    here, never = Signal(tmp_path / "here"), Signal(tmp_path / "never")
+    flag = tmp_path / "flag"
+    check = f"if [ ! -f {flag} ]; then touch {flag}; {here.give}; {never.take}; fi"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")), verify=[check])
+    runner = start_runner(trial)
+    here.wait()
+    folder = trial.project.open().state.run(trial.run).attempts
+    (record,) = folder.glob("A/1/check-*/supervisor.json")
+    os.kill(holder_pid(record), signal.SIGKILL)
+    out, _ = runner.communicate(timeout=DEADLINE_S)
+    assert out == b"completed\n"
+    assert trial.state().tasks["A"].charged == 0

@@ -61,8 +61,7 @@ async def _run_each(
     holds: tuple[int, ...],
 ) -> FailedCheck | None:
     for command in commands:
-        key = shop.check_key(*name)
-        sighting = await _supervise(shop, key, command, where, holds)
+        key, sighting = await _see_through(shop, name, command, where, holds)
         if shop.stopping.is_set() and (sighting.exit is None or sighting.exit.reason is ExitReason.CANCELLED):
             raise ChecksCutShort
         failed = _judge(shop, key, command, sighting)
@@ -95,6 +94,20 @@ async def check_task(shop: Workshop, command: CheckTask) -> list[ev.AnyEvent]:
             task=task.id, attempt=task.attempt, check=failed.command, error=failed.error, detail=failed.output
         )
     ]
+
+
+async def _see_through(
+    shop: Workshop, name: tuple[str, int, str], command: str, where: Path, holds: tuple[int, ...]
+) -> tuple[LaunchKey, Sighting]:
+    """Run one check. If its supervisor is killed that says nothing about the work: what is left is ended, and it
+    runs once more."""
+    key = shop.check_key(*name)
+    sighting = await _supervise(shop, key, command, where, holds)
+    if sighting.exit is None and not shop.stopping.is_set():
+        await shop.fleet.cancel(key)
+        key = shop.check_key(*name)
+        sighting = await _supervise(shop, key, command, where, holds)
+    return key, sighting
 
 
 async def _supervise(
