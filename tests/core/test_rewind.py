@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.core.facts import Landing
 from holdfast.core.plan import Plan, Stage
 from holdfast.core.rewind import Scope, cut, first_redone, rewinding, scope_of
 from holdfast.core.status import StageStatus, TaskStatus
@@ -69,9 +68,9 @@ def test_a_rewound_stage_holds_back_what_builds_on_it() -> None:
 
 def test_the_first_landing_to_be_redone_is_found() -> None:
     """Whatever landed before it stays."""
-    landings = [Landing(name, 1, f"m{name}", f"h{name}", "t") for name in "abc"]
-    assert first_redone(landings, Scope((), ("c", "b"))) == 1
-    assert first_redone(landings, Scope((), ("z",))) == -1
+    places = {"a": 0, "b": 1, "c": 2}
+    assert first_redone(places, Scope((), ("c", "b"))) == 1
+    assert first_redone(places, Scope((), ("z",))) is None
 
 
 def test_a_cut_plan_has_only_what_is_left() -> None:

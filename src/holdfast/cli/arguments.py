@@ -52,7 +52,9 @@ def _run(command: _Parser) -> None:
         nargs="?",
         help="plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml), or a goal in words",
     )
-    command.add_argument("--goal", metavar="TEXT", help="let a planner write the plan for this goal, then run it")
+    command.add_argument(
+        "--goal", metavar="TEXT", help="let a planner write the plan for this goal, then run it"
+    )
     command.add_argument(
         "--agent", metavar="A", default="", help="use this agent instead of the plan's default"
     )
@@ -74,6 +76,10 @@ def _resume(command: _Parser) -> None:
         action="store_true",
         help="give failed tasks all attempts again and work on them only",
     )
+    which.add_argument(
+        "--from", metavar="STAGE|TASK", dest="begin_at", help="begin again there, with all that builds on it"
+    )
+    which.add_argument("--restart-stage", metavar="STAGE", help="begin a whole stage again")
     command.add_argument(
         "--accept", metavar="STAGE,…", help="go on with these stages although a check of theirs failed"
     )
@@ -124,9 +130,7 @@ def _inspect(command: _Parser) -> None:
 
 def _steer(command: _Parser) -> None:
     _add_run(command)
-    command.add_argument(
-        "--wait", metavar="S", type=float, default=60.0, help="how long to wait until the run rests (60)"
-    )
+    _add_wait(command)
 
 
 def _pause(command: _Parser) -> None:
@@ -134,6 +138,31 @@ def _pause(command: _Parser) -> None:
         "--now", action="store_true", help="do not wait for agents: save their work and end them"
     )
     _steer(command)
+
+
+def _abandon(command: _Parser) -> None:
+    _steer(command)
+    _add_yes(command)
+
+
+def _reset(command: _Parser) -> None:
+    command.add_argument("run", metavar="RUN", help="run id, number or beginning of its name")
+    command.add_argument("task", metavar="TASK", nargs="?", help="this task alone (the whole run)")
+    _add_wait(command)
+    _add_yes(command)
+
+
+def _rebuild(command: _Parser) -> None:
+    command.add_argument("--yes", "-y", action="store_true", help="replace the journal even if it is sound")
+    _add_json(command)
+
+
+def _clean(command: _Parser) -> None:
+    command.add_argument("run", metavar="RUN", nargs="?", help="run id, number or beginning of its name")
+    command.add_argument("--all", action="store_true", help="every completed or abandoned run")
+    command.add_argument("--dry-run", action="store_true", help="say what would be freed and remove nothing")
+    _add_yes(command)
+    _add_json(command)
 
 
 def _steer_task(command: _Parser) -> None:
@@ -178,6 +207,12 @@ def _add_run(command: _Parser) -> None:
     )
 
 
+def _add_wait(command: _Parser) -> None:
+    command.add_argument(
+        "--wait", metavar="S", type=float, default=60.0, help="how long to wait until the run rests (60)"
+    )
+
+
 def _add_yes(command: _Parser) -> None:
     command.add_argument("--yes", "-y", action="store_true", help="answer every question with yes")
 
@@ -207,10 +242,18 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "pause": ("holdfast.cli.steer:pause", "start nothing new; what is under way finishes", _pause),
     "retry": ("holdfast.cli.steer:retry", "give a task all its attempts again", _steer_task),
     "skip": ("holdfast.cli.steer:skip", "declare a task unnecessary", _steer_task),
+    "abandon": (
+        "holdfast.cli.giving_up:abandon",
+        "give a run up; its branch and all its work stay",
+        _abandon,
+    ),
+    "reset": ("holdfast.cli.giving_up:reset", "take a task or a run back to nothing, after a backup", _reset),
     "review": ("holdfast.cli.outcome:review", "show what a run produced", _add_run),
     "land": ("holdfast.cli.outcome:land", "bring a run's result into a branch", _land),
     "discard": ("holdfast.cli.outcome:discard", "put a run's branch away, archived", _discard),
     "doctor": ("holdfast.cli.health:doctor", "check the machine, the repository and the runs", _doctor),
+    "rebuild": ("holdfast.cli.upkeep:rebuild", "restore a lost or damaged journal from git", _rebuild),
+    "clean": ("holdfast.cli.upkeep:clean", "remove what finished runs occupy; results stay", _clean),
     "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
     "demo": ("holdfast.cli.demo:demo", "see a run in thirty seconds, without key or network", _demo),
 }

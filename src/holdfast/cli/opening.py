@@ -100,7 +100,10 @@ def opened(*, create: bool = False) -> Iterator[Opened]:
 
 def no_run_yet() -> HoldfastError:
     """Return the error for a repository without runs."""
-    return JournalError("there is no run in this repository yet", "`holdfast run` starts one")
+    return JournalError(
+        "there is no run in this repository yet",
+        "`holdfast run` starts one; if there was one, `holdfast rebuild` restores it from git",
+    )
 
 
 def choose(runs: Sequence[RunListing], wanted: str | None) -> RunListing:

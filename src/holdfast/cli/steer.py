@@ -27,14 +27,20 @@ def stop(args: argparse.Namespace) -> int:
     """End a run's agents, keeping their work, and return when the run rests."""
     with opened() as place:
         run = choose(place.journal.runs(), args.run).row.run
-        if (held := place.holder(run)) is None:
+        if place.holder(run) is None:
             return _stop_without_runner(place, run)
-        if not _ask_and_wait(place, run, Request(action="stop"), args.wait):
-            raise HoldfastError(
-                f"the runner of {run} ({held}) has not stopped within {args.wait:g} s",
-                f"it was asked to; `holdfast status {run}` shows how far it is",
-            )
+        bring_to_rest(place, run, args.wait)
         return _report(place, run)
+
+
+def bring_to_rest(place: Opened, run: str, seconds: float) -> None:
+    """Ask the runner of a run, if one lives, to stop, and return when it has. Raises HoldfastError if it takes longer."""
+    held = place.holder(run)
+    if held is not None and not _ask_and_wait(place, run, Request(action="stop"), seconds):
+        raise HoldfastError(
+            f"the runner of {run} ({held}) has not stopped within {seconds:g} s",
+            f"it was asked to; `holdfast status {run}` shows how far it is",
+        )
 
 
 def pause(args: argparse.Namespace) -> int:

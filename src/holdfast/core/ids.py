@@ -8,6 +8,7 @@ ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _ID = re.compile(ID_PATTERN)
 _SLUG_MAX = 40
 _RUN_REFS = "refs/holdfast"
+ALL_RUN_REFS = f"{_RUN_REFS}/"
 ALL_PLAN_REFS = f"{_RUN_REFS}/*/plan"
 ALL_RUN_BRANCHES = "refs/heads/holdfast/"
 

@@ -5,13 +5,12 @@ Pure. Nothing is undone here: landed work stays landed, and whoever wants it don
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.facts import Landing
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.state import RunState
 from holdfast.core.status import StageStatus, TaskStatus
@@ -57,9 +56,12 @@ def rewinding(state: RunState, scope: Scope) -> list[ev.AnyEvent]:
     return [*moved, *(ev.StageRewound(stage=name) for name in stages)]
 
 
-def first_redone(landings: Sequence[Landing], scope: Scope) -> int:
-    """Return the place of the first landing that is done anew, or -1 if nothing of the scope has landed."""
-    return next((at for at, landing in enumerate(landings) if landing.task in scope.tasks), -1)
+def first_redone(places: Mapping[str, int], scope: Scope) -> int | None:
+    """Return the place of the first landing that is done anew, or None if nothing of the scope has landed.
+
+    `places` says where on the run branch each landed task is.
+    """
+    return min((places[name] for name in scope.tasks if name in places), default=None)
 
 
 def cut(plan: Plan, done: Collection[str], closed: Collection[str]) -> Plan:

@@ -30,6 +30,11 @@ def branch_facts(repo: Repository, branch_ref: str, base: str, run: str) -> Bran
     return BranchFacts(tip, tuple(_landings(records, run)), rooted)
 
 
+def first_parents(repo: Repository, base: str, tip: str) -> list[str]:
+    """Return the commits of the first-parent line after `base`, oldest first."""
+    return repo.git.text("rev-list", "--first-parent", "--reverse", f"{base}..{tip}").split()
+
+
 def _landings(records: list[list[str]], run: str) -> Iterator[Landing]:
     for commit, tree, parents, runs, tasks, attempts in records:
         ids = parents.split()

@@ -67,9 +67,8 @@ def run_refs(repo: Repository, run: str) -> dict[str, str]:
 
 
 def drop_refs(repo: Repository, refs: dict[str, str]) -> None:
-    """Delete refs, all of them or none. One that moved since it was listed is an error; one that is gone is not."""
-    there = {ref: commit for ref, commit in refs.items() if repo.read_ref(ref)}
-    lines = "".join(f"delete {ref} {commit}\n" for ref, commit in there.items())
+    """Delete refs, all of them or none. One that moved since it was listed is an error."""
+    lines = "".join(f"delete {ref} {commit}\n" for ref, commit in refs.items())
     if lines:
         repo.git.run("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
 

@@ -19,8 +19,8 @@ from holdfast.runner.requests import Request, leave_request
 from holdfast.runner.session import Choices, carry_on
 
 
-def decide_by_hand(repo: Repository, journal: Journal, run: str, event: ev.AnyEvent) -> None:
-    """Record a decision of the user. Raises LeaseHeldError if a runner lives, HoldfastError if it cannot be now."""
+def decide_by_hand(repo: Repository, journal: Journal, run: str, *events: ev.AnyEvent) -> None:
+    """Record a decision of the user, whole or not at all. Raises LeaseHeldError if a runner lives, HoldfastError if it cannot be now."""
     lease = Lease.acquire(repo.state.run(run).lease)
     try:
         stored = journal.load(run)
@@ -28,17 +28,18 @@ def decide_by_hand(repo: Repository, journal: Journal, run: str, event: ev.AnyEv
             raise HoldfastError(
                 f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan anew"
             )
-        state = decided(stored, event)
-        journal.append(run, journal.take_epoch(run), [event], state.row, state.take_changed(), time.time())
+        state = decided(stored, *events)
+        journal.append(run, journal.take_epoch(run), events, state.row, state.take_changed(), time.time())
     finally:
         lease.release()
 
 
-def decided(stored: StoredRun, event: ev.AnyEvent) -> RunState:
+def decided(stored: StoredRun, *events: ev.AnyEvent) -> RunState:
     """Return the state after a decision of the user, or raise HoldfastError if it cannot be made now."""
     state = RunState(stored.plan, stored.row, stored.tasks)
     try:
-        state.apply(event)
+        for event in events:
+            state.apply(event)
     except IllegalEventError as error:
         hint = f"`holdfast status {stored.row.run}` shows where it stands"
         raise HoldfastError(f"that cannot be done now: {error}", hint) from error
@@ -58,14 +59,14 @@ def stop_leftovers(repo: Repository, journal: Journal, run: str, observer: Obser
         request.unlink(missing_ok=True)
 
 
-def abandon(repo: Repository, journal: Journal, run: str, observer: Observer) -> None:
+def abandon(repo: Repository, journal: Journal, run: str, observer: Observer, reason: str = "") -> None:
     """Give a run up: nothing of it lives on, its work stays under its refs. One that is over is left as it is."""
     status = journal.load(run).row.status
     if status in RUN_IS_OVER:
         return
     if status is RunStatus.RUNNING:
         stop_leftovers(repo, journal, run, observer)
-    decide_by_hand(repo, journal, run, ev.RunAbandoned())
+    decide_by_hand(repo, journal, run, ev.RunAbandoned(reason=reason))
     repo.state.run(run).note.unlink(missing_ok=True)
 
 

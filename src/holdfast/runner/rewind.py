@@ -1,0 +1,119 @@
+"""Beginning again at a stage or a task. What landed stays: the run branch never goes back.
+
+Where nothing of it has landed, the run itself begins there again. Otherwise a new run does, from the commit before the
+first landing that is to be done anew, and the old run is given up with everything it has.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.core.plan import Plan, plan_hash
+from holdfast.core.rewind import Scope, cut, first_redone, rewinding, scope_of
+from holdfast.core.state import RunState
+from holdfast.core.status import RUN_IS_OVER, RunStatus, StageStatus, TaskStatus
+from holdfast.core.wording import did_you_mean, shown
+from holdfast.errors import HoldfastError
+from holdfast.journal.protocol import Journal, JournalReader, StoredRun
+from holdfast.repo.history import branch_facts, first_parents
+from holdfast.repo.repository import Repository
+from holdfast.runner.evidence import equivalents
+from holdfast.runner.loop import Observer
+from holdfast.runner.session import create_run
+from holdfast.runner.steering import abandon, decide_by_hand, stop_leftovers
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """What beginning again would mean. `plan` is that of a new run, or None if the run itself begins again."""
+
+    run: str
+    at: str
+    scope: Scope
+    landed: tuple[str, ...] = ()
+    plan: Plan | None = None
+
+    @property
+    def redone(self) -> tuple[str, ...]:
+        """The tasks that will be worked on: in a new run, all that is left of the plan."""
+        return self.scope.tasks if self.plan is None else tuple(task.id for _, task in self.plan.tasks())
+
+
+def consider(repo: Repository, journal: JournalReader, run: str, at: str) -> Rewind:
+    """Work out what beginning again at a stage or a task means. Changes nothing."""
+    stored = journal.load(run)
+    scope = scope_of(stored.plan, at)
+    if scope is None:
+        names = [stage.id for stage in stored.plan.stages] + [task.id for _, task in stored.plan.tasks()]
+        raise HoldfastError(
+            f"run {run} has no stage or task {shown(at)}{did_you_mean(at, names)}",
+            f"`holdfast status {run}` lists them",
+        )
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    line, places = _places(repo, state)
+    first = first_redone(places, scope)
+    if first is None and stored.row.status not in RUN_IS_OVER:
+        return Rewind(run, at, scope)
+    first = len(line) if first is None else first
+    stands = {name for name, place in places.items() if place < first}
+    landed = tuple(name for name in state.names if name in places and name not in stands)
+    start = line[first - 1] if first else stored.row.base
+    return Rewind(run, at, scope, landed, _what_is_left(stored, scope, stands, start))
+
+
+def begin_again(repo: Repository, journal: Journal, rewind: Rewind, observer: Observer) -> str:
+    """Begin again as considered, and return the run to carry on: the same one, or a new one.
+
+    Killed and repeated, it finds the run it made before. Raises LeaseHeldError if a runner lives.
+    """
+    if journal.load(rewind.run).row.status is RunStatus.RUNNING:
+        stop_leftovers(repo, journal, rewind.run, observer)
+        rewind = consider(repo, journal, rewind.run, rewind.at)  # What was in the air may have landed.
+    if rewind.plan is None:
+        stored = journal.load(rewind.run)
+        events = rewinding(RunState(stored.plan, stored.row, stored.tasks), rewind.scope)
+        if events:
+            decide_by_hand(repo, journal, rewind.run, *events)
+        return rewind.run
+    new = _made_before(journal, rewind.plan) or _create(repo, journal, rewind.run, rewind.plan)
+    abandon(repo, journal, rewind.run, observer, f"begun again at {rewind.at} as {new}")
+    return new
+
+
+def _places(repo: Repository, state: RunState) -> tuple[list[str], dict[str, int]]:
+    """Return the first-parent line of the run branch, and where on it each landed task is."""
+    row = state.row
+    where = row.branch if repo.read_ref(row.branch) else row.tip
+    branch = branch_facts(repo, where, row.base, row.run)
+    line = first_parents(repo, row.base, branch.tip)
+    at = {commit: place for place, commit in enumerate(line)}
+    places = {landing.task: at[landing.commit] for landing in branch.landings}
+    places |= {name: at[same.commit] for name, same in equivalents(repo, state, branch).items()}
+    return line, places
+
+
+def _what_is_left(stored: StoredRun, scope: Scope, stands: set[str], start: str) -> Plan:
+    skipped = {
+        task.id for task in stored.tasks if task.status is TaskStatus.SKIPPED and task.id not in scope.tasks
+    }
+    closed = {name for name, row in stored.row.stages.items() if row.status is StageStatus.COMPLETED}
+    plan = cut(stored.plan, stands | skipped, closed - set(scope.stages))
+    return msgspec.structs.replace(plan, base=start)
+
+
+def _made_before(journal: JournalReader, plan: Plan) -> str:
+    """Return the unfinished run of exactly this plan, base included: a kill came before the old one was given up."""
+    digest = plan_hash(plan)
+    rows = (listing.row for listing in journal.runs())
+    return next((row.run for row in rows if row.plan_hash == digest and row.status not in RUN_IS_OVER), "")
+
+
+def _create(repo: Repository, journal: Journal, old: str, plan: Plan) -> str:
+    """Make the new run. Its plan is a part of one that was agreed to, if that one was."""
+    row = journal.load(old).row
+    if journal.is_confirmed(row.plan_hash):
+        journal.confirm_plan(plan_hash(plan), time.time())
+    return create_run(repo, journal, plan, row.plan_source, row.target)
