@@ -152,3 +152,30 @@ def test_the_recap_tells_what_was_redone(blocked: Cli) -> None:
     assert (redone["attempts"], redone["cost_usd"]) == (1, None)
     assert redone["seconds"] >= 0
     assert "thrown away" in blocked("recap").out
+
+
+def test_a_pause_at_once_says_where_its_note_is(tmp_path: Path) -> None:
+    """S7: agents end with their work saved, and the run is paused, not stopped."""
+    at_work = Signal(tmp_path / "at-work")
+    script = f"echo half > half.txt; {at_work.give}; sleep 60"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    runner = cli.start("run", "--yes")
+    agent = int(at_work.wait())
+    done = cli("pause", "--now")
+    assert (done.code, "01-try-it is paused" in done.out) == (0, True), done.err
+    assert "continue-here.md" in done.out
+    assert (runner.wait(), is_alive(agent)) == (0, False)
+
+
+def test_snapshots_are_listed_and_restored(tmp_path: Path) -> None:
+    """C3: unfinished work can be had back without resuming, never over existing files."""
+    cli, _ = _killed(tmp_path)
+    cli("stop")
+    (saved,) = cli.json("inspect", "1", "a", "--wip")
+    assert (saved["number"], saved["files"]) == (1, 1)
+    assert "WIP a: checkpoint 1, 1 file changed" in saved["message"]
+    target = tmp_path / "restored"
+    assert cli("inspect", "1", "a", "--restore", str(target)).code == 0
+    assert (target / "half.txt").read_text() == "half\n"
+    assert cli("inspect", "1", "a", "--restore", str(target)).code == 2
+    assert cli("inspect", "1", "a", "--restore", str(tmp_path / "x"), "--snapshot", "9").code == 2

@@ -10,9 +10,15 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.interruption import Ending, how_it_ended
+from holdfast.core.facts import Presence
+from holdfast.core.interruption import Ending, how_it_ended, rest_of
+from holdfast.fleet.local import LocalFleet
+from holdfast.fleet.protocol import LaunchKey
 from holdfast.journal.lease import Holder, boot_id, holder
+from holdfast.runner.traces import agent_traces
+from holdfast.runner.workshop import AGENT_STEP
 from holdfast.views.status import status_view
+from tests.cli.kit import eventually
 from tests.gitkit import Project
 from tests.runkit import DEADLINE_S, Signal, Trial, sh, stage, start_runner
 
@@ -103,4 +109,19 @@ def test_a_reboot_is_told_from_a_crash(tmp_path: Path) -> None:
     assert stored.row.boot_id == boot_id()
     assert how_it_ended(stored.row, held=False, boot_id="the next one") is Ending.REBOOT
     go.release()
+    trial.carry_on()
+
+
+def test_an_agent_that_works_on_after_the_crash_is_the_last_sign_of_life(tmp_path: Path) -> None:
+    """Nobody was left to record its end, but its record on disk tells when it was."""
+    trial, here, go = _trial(tmp_path)
+    runner = start_runner(trial)
+    here.wait()
+    _kill(runner)
+    stored, fleet = trial.stored(), LocalFleet(trial.project.open().state)
+    go.release()
+    key = LaunchKey(trial.run, "A", 1, AGENT_STEP)
+    eventually(lambda: fleet.inspect(key).presence is Presence.ENDED, "the agent ends")
+    seen = agent_traces(fleet, stored)["A"]
+    assert rest_of(Ending.CRASH, stored.updated_at, seen).last_sign == seen > stored.updated_at
     trial.carry_on()

@@ -166,7 +166,7 @@ def _why_lost(row: TaskRow, report: Report, seen: Seen, *, early: bool) -> str:
     if early:
         return f"{cut} at {report.progress:g} %, too early to go on from; a fresh agent starts clean"
     if seen.unsaved:
-        return f"{cut}; its workspace is saved first, and a fresh agent goes on from there"
+        return f"{cut}; its workspace is saved first, a fresh agent goes on from it"
     if row.wip:
         return f"{cut}; a fresh agent goes on from {row.wip[:12]}"
     return f"{cut} before it wrote anything; a fresh agent starts"
