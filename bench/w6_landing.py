@@ -2,59 +2,67 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from bench.clock import Span, scratch, timed
 from bench.figures import Figure
+from holdfast.core import events as ev
+from holdfast.core.commands import LandTasks
+from holdfast.core.decide import LANDING_BATCH_MAX
+from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.state import RunState
 from holdfast.repo.landing import Merged, commit_merge, merge, move_branch, trailers
 from holdfast.repo.repository import Repository
+from holdfast.runner.landing import land_tasks
+from holdfast.runner.workshop import Workshop
 
-_BRANCH = "refs/heads/holdfast/bench"
+_RUN = "01-bench"
+_QUEUE = "refs/heads/holdfast/queue"
+_ALONE = "refs/heads/holdfast/alone"
 _MAIN = "refs/heads/main"
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Land the same branches both ways and compare; both must end with the same tree."""
+    """Land the same branches all ways and compare; all must end with the same tree."""
     files, branches = (500, 20) if quick else (5_000, 200)
     with scratch() as folder:
         checkout = folder / "repo"
         generate(checkout, files, branches)
-        ours, theirs = _race(checkout, folder / "tree", branches)
-        trees = {_git(checkout, "rev-parse", f"{ref}^{{tree}}") for ref in (_BRANCH, "refs/heads/merged")}
-    assert len(trees) == 1, "both ways must give the same tree"
+        queue, alone, theirs = asyncio.run(_race(checkout, folder / "tree", branches))
+        trees = {
+            _git(checkout, "rev-parse", f"{ref}^{{tree}}") for ref in (_QUEUE, _ALONE, "refs/heads/merged")
+        }
+    assert len(trees) == 1, "all ways must give the same tree"
     return [
-        Figure(
-            workload="W6",
-            name=f"landing on {files:,} files, {branches} branches",
-            value=ours.wall_s / branches * 1000,
-            unit="ms/landing",
+        *_cost(
+            f"landing on {files:,} files, {branches} branches", queue, branches, "merge queue, 16 to a move"
         ),
-        Figure(workload="W6", name="landing, CPU", value=ours.cpu_s / branches * 1000, unit="ms/landing"),
-        Figure(
-            workload="W6",
-            name="git merge --no-ff",
-            value=theirs.wall_s / branches * 1000,
-            unit="ms/merge",
-            note="no sync",
-        ),
-        Figure(
-            workload="W6",
-            name="git merge --no-ff, CPU",
-            value=theirs.cpu_s / branches * 1000,
-            unit="ms/merge",
-        ),
-        Figure(
-            workload="W6",
-            name="git merge / landing, wall",
-            value=theirs.wall_s / ours.wall_s,
-            unit="x",
-            bound=3,
-        ),
-        Figure(workload="W6", name="git merge / landing, CPU", value=theirs.cpu_s / ours.cpu_s, unit="x"),
+        *_cost("landing one at a time", alone, branches, "a move of the branch for each"),
+        *_cost("git merge --no-ff", theirs, branches, "no sync"),
+        _ratio("git merge / landing, wall", theirs.wall_s / queue.wall_s, 3),
+        _ratio("git merge / landing, CPU", theirs.cpu_s / queue.cpu_s),
+        _ratio("git merge / landing one at a time, wall", theirs.wall_s / alone.wall_s),
+        _ratio("git merge / landing one at a time, CPU", theirs.cpu_s / alone.cpu_s),
     ]
+
+
+def _cost(name: str, span: Span, branches: int, note: str) -> list[Figure]:
+    wall, cpu = (seconds / branches * 1000 for seconds in (span.wall_s, span.cpu_s))
+    return [
+        Figure(workload="W6", name=name, value=wall, unit="ms/branch", note=note),
+        Figure(workload="W6", name=f"{name}, CPU", value=cpu, unit="ms/branch"),
+    ]
+
+
+def _ratio(name: str, value: float, bound: float | None = None) -> Figure:
+    return Figure(workload="W6", name=name, value=value, unit="x", bound=bound)
 
 
 def generate(checkout: Path, files: int, branches: int) -> None:
@@ -82,31 +90,60 @@ def _commit(ref: str, parent: str, paths: Iterator[str] | list[str], content: st
     return f"commit {ref}\n{who}\ndata 2\nx\n{start}{changes}\n"
 
 
-def _race(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span]:
-    """Do each merge both ways in turn, so that what else the machine does burdens both."""
-    ours, theirs = Span(), Span()
+async def _race(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span, Span]:
+    """Do each batch all ways in turn, so that what else the machine does burdens all."""
+    queue, alone, theirs = Span(), Span(), Span()
     repo = Repository.open(checkout)
-    heads = [repo.resolve(f"t{number}") for number in range(branches)]
-    tip = repo.resolve("main")
-    move_branch(repo, _BRANCH, tip, "")
+    shop, tip = _workshop(repo, branches), repo.resolve("main")
+    for branch in (_QUEUE, _ALONE):
+        move_branch(repo, branch, tip, "")
     _git(checkout, "worktree", "add", "-q", "-b", "merged", str(tree), "main")
-    for number, head in enumerate(heads):
+    names = list(shop.state.tasks)
+    for batch in (names[i : i + LANDING_BATCH_MAX] for i in range(0, branches, LANDING_BATCH_MAX)):
         with timed() as span:
-            tip = _land(repo, tip, head, f"t{number}")
-        ours += span
+            await _land_together(shop, batch)
+        queue += span
         with timed() as span:
-            _git(tree, "merge", "-q", "--no-ff", "-m", f"Land t{number}", head)
+            for name in batch:
+                tip = _land(repo, tip, shop.state.tasks[name].head, name)
+        alone += span
+        with timed() as span:
+            for name in batch:
+                _git(tree, "merge", "-q", "--no-ff", "-m", f"Land {name}", name)
         theirs += span
-    return ours, theirs
+    return queue, alone, theirs
+
+
+def _workshop(repo: Repository, branches: int) -> Workshop:
+    """Return what the merge queue needs, with a head to land for every task and a journal that costs nothing."""
+    names = [f"t{number}" for number in range(branches)]
+    tasks = tuple(Task(id=name, run=("true",)) for name in names)
+    tip = repo.resolve("main")
+    row = RunRow(run=_RUN, goal="bench", plan_hash="", base=tip, branch=_QUEUE, tip=tip)
+    rows = [TaskRow(id=name, attempt=1, head=repo.resolve(name)) for name in names]
+    state = RunState(Plan(goal="bench", stages=(Stage(id="only", tasks=tasks),)), row, rows)
+    lease = SimpleNamespace(is_ours=lambda: True)
+    return cast("Workshop", SimpleNamespace(repo=repo, state=state, lease=lease, record=_record, run=_RUN))
+
+
+async def _record(_events: Sequence[ev.AnyEvent]) -> None:
+    """Keep nothing: W1 measures the journal."""
+
+
+async def _land_together(shop: Workshop, batch: list[str]) -> None:
+    """Land a batch by the runner's own hands, synced to disk."""
+    landed = await land_tasks(shop, LandTasks(tuple((name, 1) for name in batch)))
+    tips = [event.commit for event in landed if isinstance(event, ev.TaskLanded)]
+    assert len(tips) == len(batch)
+    shop.state.row.tip = tips[-1]
 
 
 def _land(repo: Repository, tip: str, head: str, task: str) -> str:
-    """Land one branch as the runner does, synced to disk; return the new tip."""
+    """Land one branch with a move of its own, as the runner does with a task that has checks; return the new tip."""
     outcome = merge(repo, tip, head)
     assert isinstance(outcome, Merged)
-    message = f"Land {task}\n\n{trailers('01-bench', task, 1)}"
-    commit = commit_merge(repo, outcome.tree, tip, head, message)
-    assert move_branch(repo, _BRANCH, commit, tip)
+    commit = commit_merge(repo, outcome.tree, tip, head, f"Land {task}\n\n{trailers(_RUN, task, 1)}")
+    assert move_branch(repo, _ALONE, commit, tip)
     return commit
 
 
