@@ -28,7 +28,8 @@ check: $(READY)               ## format, lint, types
 bench: $(READY)               ## figures, as a table and as JSON
 	$(BIN)/python -m bench
 
-crash: $(READY)               ## the long sweep: every crash point
+crash: $(READY)               ## the long sweep: random kills, then every crash point
+	$(BIN)/python -m tests.crash.chaos
 	$(BIN)/python -m tests.crash.sweep --all
 
 clean:

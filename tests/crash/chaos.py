@@ -1,0 +1,182 @@
+"""Chaos: a wide run whose runner, supervisors and agents are killed at random, again and again, until it is done.
+
+`python -m tests.crash.chaos` is the long form; `test_chaos.py` runs a short one. The seed decides who is killed and
+after how many more events; the machine's own timing does the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.status import RunStatus
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.process import procfs
+from tests.gitkit import Project
+from tests.runkit import Trial, sh, stage
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 900.0
+_VICTIMS = ("runner", "supervisor", "agent")
+_POLL_S = 0.01
+
+
+def plan(tasks: int, jobs: int, work: str) -> dict[str, Any]:
+    """Return stages with dependencies and checks, enough attempts for bad luck, and a conflict in each stage."""
+    half = tasks // 2
+    shared = (
+        "if grep -q '<<<<' a.txt; then sed -i '/^[<=>]\\{7\\}/d' a.txt; else echo $HOLDFAST_TASK >> a.txt; fi"
+    )
+    first = [sh(f"A{n}", f"{work}; echo {n} > A{n}.txt; {shared if n < 3 else ':'}") for n in range(half)]
+    second = [sh(f"B{n}", f"{work}; cat A{n % half}.txt > B{n}.txt") for n in range(tasks - half)]
+    limits = {"jobs": jobs, "attempts": 50, "retry_delay": 0, "stall": "5m"}
+    return {
+        "stages": [stage("one", *first), stage("two", *second)],
+        "limits": limits,
+        "verify": ["test -f a.txt"],
+    }
+
+
+@dataclass(slots=True)
+class Chaos:
+    """One run under fire."""
+
+    folder: Path
+    seed: int
+    tasks: int
+    jobs: int
+    kills: int
+    fired: Counter[str] = field(default_factory=Counter)
+
+    def run(self) -> Trial:
+        """Kill until the kills are used up, then let the run finish; return it."""
+        dice = random.Random(self.seed)
+        made = plan(self.tasks, self.jobs, "sleep 0.3; echo working")
+        stages = made.pop("stages")
+        trial = Trial.of(Project.create(self.folder), *stages, **made)
+        runner = self._start(trial)
+        deadline = time.monotonic() + DEADLINE_S
+        seen = 0
+        while runner.poll() is None or not self._is_over(trial):
+            assert time.monotonic() < deadline, f"seed {self.seed}: the run did not end"
+            if runner.poll() is not None:
+                runner = self._start(trial)
+            progress = self._events(trial)
+            if self.fired.total() < self.kills and progress >= seen:
+                self._kill(trial, runner, dice)
+                seen = self._events(trial) + dice.randrange(4)
+            time.sleep(_POLL_S)
+        return trial
+
+    def _start(self, trial: Trial) -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-m", "holdfast", "resume", trial.run, "--yes"]
+        return subprocess.Popen(
+            argv,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _is_over(self, trial: Trial) -> bool:
+        return trial.stored().row.status in (RunStatus.COMPLETED, RunStatus.BLOCKED)
+
+    def _events(self, trial: Trial) -> int:
+        return SqliteJournal.open_read_only(self.folder / ".holdfast" / "journal.db").load(trial.run).last_seq
+
+    def _kill(self, trial: Trial, runner: subprocess.Popen[bytes], dice: random.Random) -> None:
+        """Kill somebody of the run that lives right now; every kill is counted only if it hit."""
+        kind = dice.choice(_VICTIMS)
+        pids = [runner.pid] if kind == "runner" else self._pids(trial, kind)
+        if not pids:
+            return
+        try:
+            os.kill(dice.choice(pids), signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self.fired[kind] += 1
+
+    def _pids(self, trial: Trial, kind: str) -> list[int]:
+        if kind == "agent":
+            tokens = {task.token for task in trial.state().active.values() if task.token}
+            found = procfs.open_carriers(tokens)
+            for fd in found.values():
+                os.close(fd)
+            return list(found)
+        records = (self.folder / ".holdfast" / "runs" / trial.run / "attempts").glob("*/*/*/supervisor.json")
+        pids = [msgspec.json.decode(path.read_bytes())["pid"] for path in records if path.stat().st_size]
+        return [pid for pid in pids if self._is_supervisor(pid)]
+
+    @staticmethod
+    def _is_supervisor(pid: int) -> bool:
+        """A recorded pid may have ended, or be somebody else by now: only a living supervisor may be hit."""
+        try:
+            return Path(f"/proc/{pid}/comm").read_text().strip() == "hf-supervisor"
+        except OSError:
+            return False
+
+
+def redone(events: list[ev.AnyEvent]) -> list[str]:
+    """Return the tasks that were started again after they had landed."""
+    landed: set[str] = set()
+    again = []
+    for event in events:
+        if isinstance(event, ev.TaskLanded):
+            landed.add(event.task)
+        elif isinstance(event, ev.AttemptStarted) and event.task in landed:
+            again.append(event.task)
+    return again
+
+
+def judge(trial: Trial, tasks: int) -> list[str]:
+    """Return what is wrong with the run after all is over; empty when nothing was lost, doubled or redone."""
+    with_events = SqliteJournal.open_read_only(trial.project.path / ".holdfast" / "journal.db")
+    events = [record.event for record in with_events.events(trial.run)]
+    landed = trial.landed()
+    wrong = [f"invariant {found.number}: {found.sentence}" for found in trial.violations()]
+    if trial.stored().row.status is not RunStatus.COMPLETED:
+        wrong.append(f"the run is {trial.stored().row.status}: {trial.stored().row.reason}")
+    if len(landed) != tasks or len(set(landed)) != tasks:
+        wrong.append(f"{len(landed)} landings of {len(set(landed))} tasks, expected {tasks}")
+    return wrong + [f"{name} had landed and was started again" for name in redone(events)]
+
+
+def main() -> int:
+    """Run the long chaos and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--tasks", type=int, default=50)
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="chaos-"))
+    chaos = Chaos(folder / "repo", args.seed, args.tasks, args.jobs, args.kills)
+    try:
+        trial = chaos.run()
+        wrong = judge(trial, args.tasks)
+        attempts = sum(task.attempt for task in trial.state().tasks.values())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    sys.stdout.write(
+        f"seed {args.seed}: {chaos.fired.total()} kills {dict(chaos.fired)}, {attempts} attempts\n"
+    )
+    sys.stdout.write("\n".join(wrong) + "\n" if wrong else "0 lost, 0 landed twice, 0 redone after landing\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

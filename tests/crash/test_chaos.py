@@ -1,0 +1,23 @@
+"""C11: crashes at random points, short enough for every change; the long form is `python -m tests.crash.chaos`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.crash.chaos import Chaos, judge
+
+pytestmark = pytest.mark.crash
+
+TASKS, JOBS, KILLS = 12, 4, 20
+
+
+def test_random_kills_lose_nothing_and_redo_nothing_that_landed(tmp_path: Path) -> None:
+    """Runner, supervisors and agents die twenty times over; every task lands once and stays landed."""
+    seed = int(os.environ.get("HOLDFAST_CRASH_SEED", "7"))
+    chaos = Chaos(tmp_path / "repo", seed, TASKS, JOBS, KILLS)
+    trial = chaos.run()
+    assert judge(trial, TASKS) == [], f"seed {seed}"
+    assert chaos.fired.total() >= KILLS // 2, chaos.fired
