@@ -87,9 +87,10 @@ def test_another_tree_is_progress() -> None:
     assert not makes_no_progress(_failed_twice(FailureKind.CHECK, "tree", "other"))
 
 
-def test_trouble_of_the_machine_is_never_taken_for_lack_of_progress() -> None:
+@pytest.mark.parametrize("kind", [FailureKind.ENVIRONMENT, FailureKind.KILLED])
+def test_trouble_of_the_machine_is_never_taken_for_lack_of_progress(kind: FailureKind) -> None:
     """A command that cannot start says nothing about the work."""
-    assert not makes_no_progress(_failed_twice(FailureKind.ENVIRONMENT, "tree", "tree"))
+    assert not makes_no_progress(_failed_twice(kind, "tree", "tree"))
 
 
 def test_what_the_user_forgave_is_forgotten() -> None:

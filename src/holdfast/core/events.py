@@ -18,6 +18,7 @@ class FailureKind(StrEnum):
     """Why an attempt did not lead to a landing. The retry policy and the next brief depend on it."""
 
     AGENT = "agent"
+    KILLED = "killed"
     NO_CHANGE = "no_change"
     MISSING_FILES = "missing_files"
     CHECK = "check"

@@ -24,12 +24,14 @@ class FailureClass(StrEnum):
 
 
 _CLASSES = {
+    FailureKind.KILLED: FailureClass.TRANSIENT,
     FailureKind.TIMEOUT: FailureClass.TRANSIENT,
     FailureKind.STALLED: FailureClass.TRANSIENT,
     FailureKind.ENVIRONMENT: FailureClass.ENVIRONMENT,
     FailureKind.CONFLICT: FailureClass.CONFLICT,
     FailureKind.SIDE_LOST: FailureClass.CONFLICT,
 }
+_SAYS_NOTHING_OF_THE_WORK = (FailureKind.ENVIRONMENT, FailureKind.KILLED)
 _WAITED_OUT = (FailureClass.TRANSIENT, FailureClass.ENVIRONMENT)
 
 
@@ -85,7 +87,7 @@ def makes_no_progress(task: TaskRow) -> bool:
         last.check,
         last.tree,
     )
-    return alike and class_of(last.kind) is not FailureClass.ENVIRONMENT
+    return alike and last.kind not in _SAYS_NOTHING_OF_THE_WORK
 
 
 def kind_of_next_attempt(task: TaskRow) -> AttemptKind:

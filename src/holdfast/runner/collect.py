@@ -79,7 +79,8 @@ def _objections(shop: Workshop, task: TaskRow, exit_: Exit, captured: Captured) 
             _PROCESS_FAILURES[exit_.reason], exit_.error or f"the agent was stopped: {exit_.reason}"
         )
     elif exit_.code != 0:
-        yield _Verdict(FailureKind.AGENT, _describe_exit(exit_.code))
+        kind = FailureKind.AGENT if exit_.code > 0 else FailureKind.KILLED
+        yield _Verdict(kind, _describe_exit(exit_.code))
     for problem in captured.problems:
         yield _Verdict(FailureKind.REJECTED, problem)
     if task.conflict:
