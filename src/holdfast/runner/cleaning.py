@@ -15,6 +15,7 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
+from holdfast.repo.debris import clear_debris
 from holdfast.repo.files import remove, write_atomically
 from holdfast.repo.record import drop_refs, run_refs
 from holdfast.repo.repository import Repository
@@ -46,8 +47,10 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
     try:
         if (status := journal.load(run).row.status) not in RUN_IS_OVER:
             raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` gives it up first")
+        workspaces = Workspaces(repo, directory.workspaces)
+        clear_debris(repo, workspaces)
         _write(repo.state.outputs(run), outputs)
-        Workspaces(repo, directory.workspaces).remove_all()
+        workspaces.remove_all()
         for path in directory.root.iterdir():
             if path != directory.lease:
                 remove(path)

@@ -11,6 +11,7 @@ from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, StoredRun
+from holdfast.repo.debris import clear_debris
 from holdfast.repo.delivery import discard_run
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
@@ -78,8 +79,10 @@ def discard(repo: Repository, journal: Journal, run: str, observer: Observer) ->
     abandon(repo, journal, run, observer)
     lease = Lease.acquire(repo.state.run(run).lease)
     try:
+        workspaces = Workspaces(repo, repo.state.run(run).workspaces)
+        clear_debris(repo, workspaces)
         kept = discard_run(repo, run)
-        Workspaces(repo, repo.state.run(run).workspaces).remove_all()
+        workspaces.remove_all()
     finally:
         lease.release()
     return kept
