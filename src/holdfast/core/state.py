@@ -81,7 +81,8 @@ class RunState:
         for name, task in self.tasks.items():
             self.unsettled[self.stage_of[name]] += 1
             self._enter(task)
-            self._note_interface(task)
+            if name in self.interface_dependents:
+                self._note_interface(task)
 
     # -- what may be asked ----------------------------------------------------------------------------------
 
@@ -138,7 +139,8 @@ class RunState:
         task.status = allowed[task.status]
         TASK_FOLDS[kind](self.row, self.plan.limits, task, event)
         self._enter(task)
-        self._note_interface(task)
+        if task.id in self.interface_dependents:
+            self._note_interface(task)
         self.changed[task.id] = task
 
     def _leave(self, task: TaskRow) -> None:
@@ -196,14 +198,11 @@ class RunState:
 
     def _note_interface(self, task: TaskRow) -> None:
         """Release, or hold back again, the tasks that wait for this one's interface rather than its landing."""
-        waiting = self.interface_dependents.get(task.id)
-        if waiting is None:
-            return
         known = bool(task.interfaces) or task.status in TASK_IS_SETTLED
         if known == (task.id in self.released):
             return
         (self.released.add if known else self.released.discard)(task.id)
-        for dependent in waiting:
+        for dependent in self.interface_dependents[task.id]:
             self.waits[dependent] += -1 if known else 1
             if self.waits[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
                 self._push_ready(dependent)

@@ -57,7 +57,7 @@ class RunLoop:
         self._watchman = Watchman(shop)
         self._inbox: list[_Delivery] = []
         self._woken = asyncio.Event()
-        self._effects: set[asyncio.Task[None]] = set()
+        self._effects: set[asyncio.Task[None] | None] = set()
         self._spool: list[Path] = []
         self._failure: BaseException | None = None
         shop.record = self._record
@@ -154,9 +154,7 @@ class RunLoop:
     # -- effects --------------------------------------------------------------------------------------------
 
     def _start(self, command: Command, effect: Effect) -> None:
-        task = asyncio.ensure_future(self._see_through(command, effect))
-        self._effects.add(task)
-        task.add_done_callback(self._effects.discard)
+        self._effects.add(asyncio.create_task(self._see_through(command, effect)))
 
     async def _see_through(self, command: Command, effect: Effect) -> None:
         """Run an effect and deliver what came of it. An error nobody foresaw ends the runner, not the agents."""
@@ -168,6 +166,8 @@ class RunLoop:
         except Exception as error:  # noqa: BLE001 - handed to the loop, which raises it
             self._failure = error
             self._woken.set()
+        finally:
+            self._effects.discard(asyncio.current_task())
 
     def _deliver(self, events: Sequence[ev.AnyEvent], waiter: asyncio.Future[None] | None = None) -> None:
         if not events and waiter is None:
