@@ -73,7 +73,9 @@ class FunctionFleet:
         """Return the launches that have not returned."""
         return [key for key, launch in self.launches.items() if key.run == run and not launch.done()]
 
-    async def sweep(self, run: str, keep: frozenset[LaunchKey]) -> list[int]:
+    async def sweep(
+        self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()
+    ) -> list[int]:
         """Find nothing: there are no processes."""
         return []
 

@@ -22,6 +22,7 @@ from holdfast.views.lines import json_lines, plain_lines
 from holdfast.views.status import status_view
 from holdfast.views.status_text import next_steps
 from holdfast.views.streams import is_lively, tell
+from holdfast.views.text import block
 
 _ATTACH_S = 30.0
 _POLL_S = 0.05
@@ -136,6 +137,6 @@ def _summarise(stored: StoredRun) -> None:
         f"{view.run.id} {view.run.status}: {metrics.completed} of {metrics.tasks} landed, {metrics.failed} failed"
     )
     if view.run.detail:
-        print(f"  {view.run.detail}")
+        print("\n".join(block(view.run.detail, "  ")))
     for line in next_steps(view):
         print(f"  {line}")

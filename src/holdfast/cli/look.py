@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
 import msgspec
@@ -92,11 +93,15 @@ def recap(args: argparse.Namespace) -> int:
 
 
 def logs(args: argparse.Namespace) -> int:
-    """Print what the agent of an attempt printed, byte for byte; `-f` goes on until it ends."""
+    """Print what the agent of an attempt printed; `-f` goes on until it ends.
+
+    Byte for byte, except on a terminal, which does not get to see what would steer it.
+    """
     from holdfast.core.facts import Presence
     from holdfast.fleet.local import LocalFleet
     from holdfast.fleet.protocol import LaunchKey
     from holdfast.runner.workshop import AGENT_STEP
+    from holdfast.views.text import harmless
 
     place = glimpse()
     journal = place.require_journal()
@@ -116,8 +121,9 @@ def logs(args: argparse.Namespace) -> int:
                 return
             time.sleep(_FOLLOW_POLL_S)
 
+    decode = getincrementaldecoder("utf-8")(errors="replace").decode
     for chunk in chunks():
-        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.write(harmless(decode(chunk)).encode() if sys.stdout.isatty() else chunk)
         sys.stdout.buffer.flush()
     return 0
 

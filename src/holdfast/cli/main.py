@@ -6,6 +6,7 @@ call `holdfast report` all the time: it goes without the parser of the others.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -17,6 +18,7 @@ from holdfast.errors import ExitCode, HoldfastError
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _fill_closed_streams()
     _tolerate_any_text()
     try:
         return _dispatch(words)
@@ -36,6 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             HoldfastError(f"{where}{error.strerror or error}", "Put that right, then give the command again.")
         )
         return ExitCode.NEEDS_DECISION
+
+
+def _fill_closed_streams() -> None:
+    """Put nothing where a standard stream is closed: a print must not fail, nor a file of ours become the output."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            setattr(sys, name, os.fdopen(number, mode))
 
 
 def _tolerate_any_text() -> None:
@@ -90,6 +100,7 @@ def _refuse_unknown_command(words: list[str]) -> None:
 
 
 def _complain(error: HoldfastError) -> None:
-    print(f"holdfast: {error.message}", file=sys.stderr)
-    if error.hint:
-        print(f"  {error.hint}", file=sys.stderr)
+    from holdfast.views.text import block
+
+    hint = block(error.hint, "  ")
+    print("\n".join([*block(f"holdfast: {error.message}", ""), *hint]), file=sys.stderr)

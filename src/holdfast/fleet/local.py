@@ -98,13 +98,16 @@ class LocalFleet:
         """Return the launches of the run whose supervisor lives."""
         return [key for key in self._launches(run) if self.inspect(key).presence is Presence.ALIVE]
 
-    async def sweep(self, run: str, keep: frozenset[LaunchKey]) -> list[int]:
+    async def sweep(
+        self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()
+    ) -> list[int]:
         """End whatever carries a token of this run and belongs to no launch in `keep`; return their pids.
 
-        The unfinished files of killed supervisors go too. Called twice, the second finds nothing.
+        `tokens` count too, though somebody deleted the folders of their launches. The unfinished files of killed
+        supervisors go as well. Called twice, the second finds nothing.
         """
         doomed = [key for key in self._launches(run) if key not in keep]
-        tokens = self._tokens(doomed)
+        tokens |= self._tokens(doomed)
         found = procfs.open_carriers(tokens)
         for fd in found.values():
             os.close(fd)

@@ -74,8 +74,13 @@ class Fleet(Protocol):
     def adopt(self, run: str) -> list[LaunchKey]:
         """Return every launch of the run that may still have a live process."""
 
-    async def sweep(self, run: str, keep: frozenset[LaunchKey]) -> list[int]:
-        """Kill whatever carries a token of this run and belongs to no launch in `keep`; return their pids."""
+    async def sweep(
+        self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()
+    ) -> list[int]:
+        """Kill whatever carries a token of this run and belongs to no launch in `keep`; return their pids.
+
+        `tokens` are those of launches that the caller knows of and the fleet may have lost every record of.
+        """
 
     def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
         """Return the output of a launch from `offset` on; empty when there is none."""

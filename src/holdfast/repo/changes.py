@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.paths import STATE_DIR
 from holdfast.repo.files import link_atomically
-from holdfast.repo.git import Git
+from holdfast.repo.git import Git, GitError
+
+_PASSED_OVER = "could not open directory"  # git's words; it goes on without what is in there
 
 
-def changed_paths(sealed: Git, work_tree: Path, index: Path) -> tuple[str, ...]:
+def changed_paths(
+    sealed: Git, work_tree: Path, index: Path, unlock: Callable[[Path], None] | None = None
+) -> tuple[str, ...]:
     """Return the modified, deleted and untracked paths, without ignored ones.
 
-    A nested repository appears as one path that ends in a slash. Holdfast's own folder never appears.
+    A nested repository appears as one path that ends in a slash. Holdfast's own folder never appears. Directories
+    that may not be read are passed over, unless there is a way to `unlock` them.
     """
     _expose_shared_index(sealed.git_dir, index.parent)
     env = {"GIT_INDEX_FILE": str(index)}
-    output = sealed.run("ls-files", "-z", "-o", "-m", "--exclude-standard", work_tree=work_tree, env=env)
+    question = ("ls-files", "-z", "-o", "-m", "--exclude-standard")
+    result = sealed.try_run(*question, work_tree=work_tree, env=env)
+    if unlock and _PASSED_OVER in result.stderr:
+        unlock(work_tree)
+        result = sealed.try_run(*question, work_tree=work_tree, env=env)
+    if result.rc != 0:
+        raise GitError(question, result.rc, result.stderr)
     # A deleted file can be listed twice; a dictionary keeps the order.
-    paths = dict.fromkeys(output.decode("utf-8", "surrogateescape").split("\0"))
+    paths = dict.fromkeys(result.stdout.decode("utf-8", "surrogateescape").split("\0"))
     return tuple(path for path in paths if path and not path.startswith(f"{STATE_DIR}/"))
 
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 _DRAFT = ".holdfast-"
@@ -14,7 +13,7 @@ _DRAFT = ".holdfast-"
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file as a whole. Leaves it alone when it already holds `content`."""
-    if not path.is_symlink() and path.is_file() and path.read_bytes() == content:
+    if holds(path, content):
         return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=draft_prefix())
     with os.fdopen(handle, "wb") as file:
@@ -23,6 +22,13 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
     Path(name).chmod(0o644)
     Path(name).replace(path)
+
+
+def holds(path: Path, content: bytes) -> bool:
+    """Tell whether `path` is a plain file that we may read and that has exactly this content."""
+    return (
+        not path.is_symlink() and path.is_file() and os.access(path, os.R_OK) and path.read_bytes() == content
+    )
 
 
 def copy_atomically(source: Path, target: Path) -> None:
@@ -76,24 +82,35 @@ def is_there(root: Path, path: Path) -> bool:
 def remove(path: Path) -> None:
     """Delete a file, link or directory tree; links are never followed. Nothing happens if it is gone already."""
     if is_plain_directory(path):
-        shutil.rmtree(path, onerror=_unlock_and_retry)
+        try:
+            shutil.rmtree(path, onerror=_unless_gone)
+        except PermissionError:
+            open_up(path)
+            shutil.rmtree(path, onerror=_unless_gone)
     else:
         path.unlink(missing_ok=True)
 
 
-def make_writable(root: Path) -> None:
-    """Give the owner write access to every directory below `root`, as some package caches take it away."""
-    for folder, _, _ in os.walk(root):
-        Path(folder).chmod(0o755)
+def open_up(root: Path) -> None:
+    """Give the owner full access to `root` and every directory below it, which agents and package caches take away.
+
+    Links are not followed; files keep their modes.
+    """
+    pending = [str(root)]
+    while pending:
+        folder = pending.pop()
+        mode = stat.S_IMODE(os.lstat(folder).st_mode)
+        os.chmod(folder, mode | stat.S_IRWXU)  # noqa: PTH101 - plain strings, for there may be very many
+        with os.scandir(folder) as entries:
+            pending += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
-def _unlock_and_retry(call: Callable[..., object], name: str, _problem: object) -> None:
-    path = Path(name)
-    if not os.path.lexists(path):
-        return
-    path.parent.chmod(0o755)
-    if is_plain_directory(path):
-        path.chmod(0o755)
-        shutil.rmtree(path)
-    else:
-        call(name)
+def _unless_gone(_call: object, name: str, problem: tuple[object, BaseException, object]) -> None:
+    """Let a removal go on past what somebody else removed first."""
+    if os.path.lexists(name):
+        raise problem[1]
+
+
+def is_closed(folder: Path) -> bool:
+    """Tell whether we may not read, write or enter a directory that is there."""
+    return is_plain_directory(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK)

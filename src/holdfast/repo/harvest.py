@@ -15,7 +15,7 @@ from pathlib import Path
 from holdfast.channel import REPORT_FILE
 from holdfast.paths import STATE_DIR
 from holdfast.repo.changes import changed_paths
-from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, remove
+from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, remove
 from holdfast.repo.git import GitError
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspace
@@ -59,6 +59,8 @@ def harvest(repo: Repository, workspace: Workspace, base: str) -> Harvest:
 
 
 def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
+    workspace.unlock()
+    workspace.index.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=workspace.index.parent, prefix=f"{workspace.index.name}.capture-"))
     try:
         index = folder / "index"
@@ -78,7 +80,7 @@ def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
 
 def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth: int) -> Harvest:
     env = {"GIT_INDEX_FILE": str(index)}
-    found = _sort_out(root, [*changed_paths(repo.sealed, root, index), *forced])
+    found = _sort_out(root, [*changed_paths(repo.sealed, root, index, open_up), *forced])
     for paths, options in (
         (found.gone, ["--force-remove"]),
         (found.present, ["--add", "--remove", "--replace"]),
@@ -137,7 +139,7 @@ def _unfit(path: Path) -> str:
 def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path) -> list[str]:
     """Return the files which the agent added by force although they are ignored: it wanted them kept."""
     source = workspace.git_dir / "index"
-    if source.is_symlink() or not source.is_file():
+    if source.is_symlink() or not source.is_file() or not os.access(source, os.R_OK):
         return []
     content = source.read_bytes()
     if workspace.index.is_file() and content == workspace.index.read_bytes():

@@ -19,9 +19,11 @@ from holdfast.errors import RepositoryError
 from holdfast.repo.changes import gitlinks
 from holdfast.repo.files import (
     copy_atomically,
+    holds,
+    is_closed,
     is_plain_directory,
     is_there,
-    make_writable,
+    open_up,
     remove,
     write_atomically,
 )
@@ -56,6 +58,12 @@ class Workspace:
             return self.start_file.read_text().strip()
         except FileNotFoundError:
             return ""
+
+    def unlock(self) -> None:
+        """Take back our access to the directory and to git's files about it. An agent may have closed them."""
+        for folder in (self.path, self.git_dir):
+            if is_closed(folder):
+                open_up(folder)
 
     def require_present(self) -> None:
         """Raise WorkspaceGoneError unless the directory is there and is no link to another place."""
@@ -103,10 +111,11 @@ class Workspaces:
     def is_intact(self, name: str) -> bool:
         """Tell whether an agent's git would work in this workspace as it was prepared."""
         workspace = self.get(name)
-        if not is_plain_directory(workspace.path) or not workspace.index.is_file():
+        closed = is_closed(workspace.path) or is_closed(workspace.git_dir)
+        if closed or not is_plain_directory(workspace.path) or not workspace.index.is_file():
             return False
         files = {workspace.path / ".git": _pointer(workspace), **_admin_files(workspace)}
-        return all(_holds(path, content) for path, content in files.items()) and _has_head(workspace)
+        return all(holds(path, content) for path, content in files.items()) and _has_head(workspace)
 
     def prepare(self, name: str, commit: str) -> Path:
         """Make the workspace hold exactly `commit`, on no branch, and return its directory.
@@ -116,6 +125,7 @@ class Workspaces:
         """
         workspace = self.get(name)
         self._require_real_parent()
+        workspace.unlock()
         self._indexes.mkdir(parents=True, exist_ok=True)
         remove(workspace.index.with_name(workspace.index.name + ".lock"))
         remove(workspace.start_file)
@@ -126,7 +136,7 @@ class Workspaces:
         except GitError:
             # The index may be damaged, or directories be write-protected. Start from nothing, once.
             remove(workspace.index)
-            make_writable(workspace.path)
+            open_up(workspace.path)
             self._fill(workspace, commit)
         write_atomically(workspace.start_file, commit.encode())
         copy_atomically(workspace.index, workspace.git_dir / "index")
@@ -141,6 +151,7 @@ class Workspaces:
         if not is_plain_directory(workspace.path):
             self.remove(name)
             return [name]
+        workspace.unlock()
         done = [
             path for path in _listing(workspace.git_dir) if path.suffix == ".lock" or path.name == "locked"
         ]
@@ -206,7 +217,7 @@ def _rewrite(workspace: Workspace) -> list[Path]:
     files = {workspace.path / ".git": _pointer(workspace), **_admin_files(workspace)}
     if not _has_head(workspace) and (start := workspace.start()):
         files[workspace.git_dir / "HEAD"] = start.encode() + b"\n"
-    broken = [path for path, content in files.items() if not _holds(path, content)]
+    broken = [path for path, content in files.items() if not holds(path, content)]
     for path in broken:
         if is_plain_directory(path):
             remove(path)
@@ -265,12 +276,9 @@ def _has_head(workspace: Workspace) -> bool:
     head = workspace.git_dir / "HEAD"
     return (
         head.is_file()
+        and os.access(head, os.R_OK)
         and re.fullmatch(rb"ref: .+\n?|(?!0+\n?$)[0-9a-f]{40,64}\n?", head.read_bytes()) is not None
     )
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    return not path.is_symlink() and path.is_file() and path.read_bytes() == content
 
 
 def _listing(folder: Path) -> list[Path]:

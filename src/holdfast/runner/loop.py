@@ -28,6 +28,7 @@ from holdfast.core.commands import (
 )
 from holdfast.core.decide import decide, next_wake
 from holdfast.core.errors import IllegalEventError
+from holdfast.core.legible import legible
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.journal.lease import Holder, holder
@@ -102,7 +103,7 @@ class RunLoop:
     def _accept(self, arrived: Sequence[ev.AnyEvent], events: list[ev.AnyEvent]) -> IllegalEventError | None:
         """Apply results, leaving out what may no longer happen: an old attempt's word changes nothing."""
         refused = None
-        for event in arrived:
+        for event in map(legible, arrived):
             try:
                 self._shop.state.apply(event)
             except IllegalEventError as error:

@@ -28,7 +28,8 @@ async def take_over(shop: Workshop) -> list[ev.AnyEvent]:
     running = [task for task in shop.state.active.values() if task.status is TaskStatus.RUNNING]
     sightings = {task.id: shop.fleet.inspect(shop.agent_key(task)) for task in running}
     alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
-    await shop.fleet.sweep(shop.run, frozenset(shop.agent_key(task) for task in alive))
+    ended = frozenset(task.token for task in running if task not in alive)
+    await shop.fleet.sweep(shop.run, frozenset(shop.agent_key(task) for task in alive), ended)
     reported = _reports(shop, running, sightings)
     in_use = frozenset(str(task.slot) for task in alive)
     await asyncio.to_thread(clear_debris, shop.repo, shop.workspaces, in_use)

@@ -21,6 +21,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.views.sentences import sentence
 from holdfast.views.status import agent_of
+from holdfast.views.text import one_line
 from holdfast.views.times import duration, time_of_day
 
 _FRAMES_PER_SECOND = 4
@@ -92,7 +93,7 @@ class LiveTable:
 
 def _picture(state: RunState, since: dict[str, float], now: float) -> _Picture:
     return _Picture(
-        goal=state.plan.goal,
+        goal=one_line(state.plan.goal),
         settled=state.settled_count,
         total=len(state.tasks),
         failed=len(state.failed) + sum(state.abandoned.values()),

@@ -19,9 +19,9 @@ def silence(out: TextIO) -> None:
 
 
 def tell(text: str, out: TextIO) -> None:
-    """Write a line and make sure that it is out. A reader that went away does not disturb the teller."""
+    """Write a line and make sure that it is out. A reader that went away, or a full disk, does not stop the teller."""
     try:
         out.write(text + "\n")
         out.flush()
-    except BrokenPipeError:
+    except OSError:
         silence(out)

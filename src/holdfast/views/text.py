@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 _GAP = "  "
+# Colours are welcome. Everything else that a terminal obeys could move the cursor, rename the window or hide a line.
+_STEERING = re.compile(r"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
@@ -27,6 +30,11 @@ def block(text: str, indent: str) -> list[str]:
     """Return a text of several lines, indented, without characters that could steer a terminal."""
     lines = text.rstrip().splitlines()
     return [indent + "".join(c if c.isprintable() or c == "\t" else "�" for c in line) for line in lines]
+
+
+def harmless(text: str) -> str:
+    """Return what an agent printed without the characters that would steer a terminal; colours stay."""
+    return _STEERING.sub("�", text)
 
 
 def count(number: int, noun: str) -> str:

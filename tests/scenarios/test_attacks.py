@@ -1,0 +1,143 @@
+"""What a hostile agent, user or environment did to a real run, and what the run made of it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import subprocess
+from pathlib import Path
+
+from holdfast.core.status import RunStatus
+from tests.cli.kit import COMMAND, Cli, is_alive, writes
+from tests.gitkit import Project
+from tests.runkit import DEADLINE_S, Signal, Trial, sh, stage, start_runner
+
+NO_UNICODE = r"n=$(printf 'bad\377name')"
+
+
+def test_file_names_that_are_no_unicode_do_not_end_the_run(tmp_path: Path) -> None:
+    """A failed attempt, a rejected file, a nested repository and an intrusion may all have such a name."""
+    project = Project.create(tmp_path / "p")
+    trial = Trial.of(
+        project,
+        stage(
+            "one",
+            sh("A", f"{NO_UNICODE}; echo x > $n; test $HOLDFAST_ATTEMPT_NUMBER = 2"),
+            sh("B", f"{NO_UNICODE}; mkdir $n.d; cd $n.d; git init -q .; echo x > x"),
+            sh("C", f"{NO_UNICODE}; echo x > {project.path}/$n; echo c > C.txt"),
+        ),
+        limits={"attempts": 2},
+    )
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.violations() == []
+
+
+def test_a_conflict_in_a_file_whose_name_is_no_unicode_is_resolved(tmp_path: Path) -> None:
+    """The conflict is recorded, and a fresh agent gets its turn."""
+    script = f"{NO_UNICODE}; echo $HOLDFAST_TASK $HOLDFAST_ATTEMPT_NUMBER > $n"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script), sh("B", script)))
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert sorted(trial.landed()) == ["A", "B"]
+
+
+def test_directories_that_an_agent_closed_are_opened_and_taken(tmp_path: Path) -> None:
+    """Neither the workspace's root nor a folder in it hides work by its mode, and the next task is not disturbed."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage(
+            "one",
+            sh("A", "mkdir -p d/e; echo a > d/e/a; chmod 000 d/e d"),
+            sh("B", "echo b > b; chmod 000 ."),
+        ),
+        stage("two", sh("C", "echo c > c")),
+        limits={"jobs": 1},
+    )
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert [trial.show(path) for path in ("d/e/a", "b", "c")] == ["a", "b", "c"]
+
+
+def test_a_closed_workspace_does_not_stop_the_next_runner(tmp_path: Path) -> None:
+    """A runner that died before it collected the work leaves it to the next one, however it is protected."""
+    there = Signal(tmp_path / "there")
+    trial = Trial.of(
+        Project.create(tmp_path / "p"), stage("one", sh("A", f"echo a > a; chmod 000 .; {there.give}"))
+    )
+    runner = start_runner(trial)
+    there.wait()
+    runner.kill()
+    runner.communicate(timeout=DEADLINE_S)
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.show("a") == "a"
+
+
+def test_an_agent_whose_records_were_deleted_is_ended_before_the_task_goes_on(tmp_path: Path) -> None:
+    """The journal knows its token, so no second agent joins it in its workspace."""
+    there, go = Signal(tmp_path / "there"), Signal(tmp_path / "go")
+    script = (
+        f"test -f {tmp_path}/again || {{ touch {tmp_path}/again; {there.give}; {go.take}; }}; echo a >> a"
+    )
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    runner = start_runner(trial)
+    agent = int(there.wait())
+    runner.kill()
+    runner.communicate(timeout=DEADLINE_S)
+    shutil.rmtree(trial.project.open().state.run(trial.run).attempts)
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert (is_alive(agent), trial.show("a")) == (False, "a")
+
+
+def test_work_is_collected_although_holdfasts_own_folder_in_git_was_deleted(tmp_path: Path) -> None:
+    """What is in there can be made anew; the agent's work cannot."""
+    there = Signal(tmp_path / "there")
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", f"echo a > a; {there.give}")))
+    runner = start_runner(trial)
+    there.wait()
+    runner.kill()
+    runner.communicate(timeout=DEADLINE_S)
+    shutil.rmtree(trial.project.path / ".git" / "holdfast-private")
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.show("a") == "a"
+
+
+def test_a_command_without_standard_streams_does_its_work(tmp_path: Path) -> None:
+    """A daemon may have closed them; neither a print fails nor does a file of ours take their place."""
+    cli = Cli.of(tmp_path / "p", writes("A"))
+    script = 'exec "$@" <&- >&- 2>&-'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *COMMAND, "run", "plan.json", "--yes"], cwd=cli.here, check=False
+    )
+    assert (done.returncode, cli.run_status()) == (0, "completed")
+
+
+def test_output_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path) -> None:
+    """What a run says about itself goes to a full disk; what it does is recorded all the same."""
+    cli = Cli.of(tmp_path / "p", writes("A"))
+    with Path("/dev/full").open("wb") as full:
+        subprocess.run([*COMMAND, "run", "plan.json", "--yes"], cwd=cli.here, stdout=full, check=False)
+    assert cli.run_status() == "completed"
+
+
+def test_a_terminal_is_never_steered_by_a_goal_or_a_log(tmp_path: Path) -> None:
+    """An agent's output and a plan's words may hold escapes; what reaches a terminal does not obey them."""
+    noisy = {"id": "A", "run": ["sh", "-c", r"printf '\033]0;owned\007\033[31mred\033[0m\n'; echo a > A.txt"]}
+    cli = Cli.of(tmp_path / "p", noisy, goal="Try \x1b]0;owned\x07 it")
+    seen = _on_terminal(cli, "run", "plan.json", "--yes") + _on_terminal(cli, "logs", "1", "A")
+    assert b"\x1b]" not in seen
+    assert b"\x1b[31mred" in seen
+
+
+def _on_terminal(cli: Cli, *args: str) -> bytes:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*COMMAND, *args], cwd=cli.here, stdin=theirs, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        return b"".join(iter(lambda: _read(ours), b""))
+
+
+def _read(fd: int) -> bytes:
+    """Read from a terminal; that its other side was closed is an error of its own kind."""
+    try:
+        return os.read(fd, 65536)
+    except OSError:
+        os.close(fd)
+        return b""
