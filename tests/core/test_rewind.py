@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core import events as ev
+from holdfast.core.brief import BriefFacts, build_brief
 from holdfast.core.plan import Plan, Stage
 from holdfast.core.rewind import Scope, cut, first_redone, rewinding, scope_of
 from holdfast.core.status import StageStatus, TaskStatus
-from tests.core.build import begin, plan, settle, task, walk
+from tests.core.build import begin, plan, settle, start, task, walk
 
 THREE = plan((task("a"), task("b", "a"), task("c")), (task("d"),), (task("e"),))
 
@@ -61,8 +62,8 @@ def test_a_rewound_stage_holds_back_what_builds_on_it() -> None:
     state.apply(ev.TaskSkipped(task="a"))
     for event in (ev.StageClosing(stage="s1"), ev.StageClosed(stage="s1")):
         state.apply(event)
-    for event in rewinding(state, Scope(("s1", "s2"), ("a", "b"))):
-        state.apply(event)
+    for rewound in rewinding(state, Scope(("s1", "s2"), ("a", "b"))):
+        state.apply(rewound)
     assert list(state.current_stages) == ["s1"]
 
 
@@ -92,3 +93,13 @@ def test_a_stage_whose_exit_checks_never_held_is_kept_without_tasks() -> None:
         ("s2", (), ()),
     ]
     assert [stage.id for stage in cut(Plan(goal="g", stages=(one, two)), {"a"}, {"s1"}).stages] == ["s2"]
+
+
+def test_the_brief_of_a_rewound_task_promises_no_earlier_work() -> None:
+    """A clean start is told as one."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "verified")
+    state.apply(ev.TaskRewound(task="a"))
+    state.apply(start("a", 2))
+    said = build_brief(state, state.tasks["a"], BriefFacts())
+    assert "nothing of earlier attempts" in said

@@ -45,13 +45,13 @@ def read_record(repo: Repository, run: str) -> RunRecord | None:
 
 def recorded_runs(repo: Repository) -> list[str]:
     """Return every run that git has a plan of, in the order of their ids."""
-    return sorted(filter(None, map(ids.run_of_plan_ref, list_refs(repo, ids.ALL_PLAN_REFS))))
+    return sorted(ids.run_of_plan_ref(ref) for ref in list_refs(repo, ids.ALL_PLAN_REFS))
 
 
 def known_runs(repo: Repository) -> set[str]:
     """Return every run whose name is taken in git: by its plan, or by its branch alone."""
-    branches = list_refs(repo, ids.ALL_RUN_BRANCHES)
-    return {*recorded_runs(repo), *(name.removeprefix(ids.ALL_RUN_BRANCHES) for name in branches)}
+    refs = list_refs(repo, ids.ALL_PLAN_REFS, ids.ALL_RUN_BRANCHES)
+    return {ids.run_of_plan_ref(ref) or ref.removeprefix(ids.ALL_RUN_BRANCHES) for ref in refs}
 
 
 def list_refs(repo: Repository, *patterns: str) -> dict[str, str]:
