@@ -118,6 +118,24 @@ def test_output_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path) -> 
     assert cli.run_status() == "completed"
 
 
+def test_an_ignored_file_of_the_users_is_not_landed_over(tmp_path: Path) -> None:
+    """Git holds ignored files to be expendable; the user's only `.env` is not."""
+    cli = Cli.of(tmp_path / "p", {"id": "A", "run": ["sh", "-c", "echo agent > .env; git add -f .env"]})
+    cli.project.write(".gitignore", ".env\n")
+    cli.project.commit("ignore it")
+    (cli.here / ".env").write_text("mine\n")
+    assert cli("run", "plan.json", "--yes").code == 0
+    refused = cli("land", "--yes")
+    assert (refused.code, (cli.here / ".env").read_text()) == (2, "mine\n")
+    assert "would be overwritten" in refused.err
+
+
+def test_a_path_with_a_line_break_is_refused_in_words(tmp_path: Path) -> None:
+    """Git tells paths line by line; one that breaks the line cannot be told."""
+    done = Cli.of(tmp_path / "two\nlines", writes("A"))("run", "plan.json", "--yes")
+    assert (done.code, "line break" in done.err, "Traceback" in done.err) == (2, True, False)
+
+
 def test_a_terminal_is_never_steered_by_a_goal_or_a_log(tmp_path: Path) -> None:
     """An agent's output and a plan's words may hold escapes; what reaches a terminal does not obey them."""
     noisy = {"id": "A", "run": ["sh", "-c", r"printf '\033]0;owned\007\033[31mred\033[0m\n'; echo a > A.txt"]}

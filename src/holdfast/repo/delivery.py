@@ -8,6 +8,7 @@ from typing import Literal
 
 from holdfast.core.ids import archive_ref, run_branch
 from holdfast.errors import RepositoryError
+from holdfast.repo.git import GitError
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch
 from holdfast.repo.repository import Repository
 
@@ -23,7 +24,8 @@ class Delivered:
 def deliver(repo: Repository, commit: str, target_branch: str, message: str) -> Delivered:
     """Bring `commit` into a branch of the user, by fast-forward if possible, else by a merge commit.
 
-    Where the branch is checked out, git itself updates the files, and refuses if that would overwrite local changes.
+    Where the branch is checked out, git itself updates the files, and refuses if that would overwrite local changes
+    or files of the user's, ignored ones too.
     Done again, it says "already there".
     """
     ref = f"refs/heads/{target_branch}"
@@ -86,11 +88,12 @@ def _move(repo: Repository, ref: str, new: str, tip: str) -> None:
             raise RepositoryError(f"{ref} moved in the meantime.", "Run the command again.")
         return
     git_dir = _git_dir_of(repo, place)
-    result = repo.git.try_run(
-        "merge", "--ff-only", "--no-autostash", "--quiet", new, work_tree=place, git_dir=git_dir
-    )
+    # Git counts ignored files as expendable and would overwrite them, but a `.env` is there once.
+    args = ("merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--quiet", new)
+    result = repo.git.try_run(*args, work_tree=place, git_dir=git_dir)
     if result.rc != 0:
-        hint = f"Commit or stash the changes in {place}, then run the command again."
+        known = GitError(args, result.rc, result.stderr).hint
+        hint = known or f"Commit, stash or move what is in the way in {place}, then run the command again."
         raise RepositoryError(f"git did not update the checkout in {place}: {result.stderr.strip()}", hint)
 
 

@@ -9,6 +9,8 @@ from holdfast.errors import RepositoryError
 from holdfast.repo.git import Git, discover
 from holdfast.repo.settings import Settings, read_settings
 
+_PATHS_ASKED = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -27,9 +29,11 @@ def find(start: Path) -> Found:
     result = discover(start, "--git-common-dir", "--absolute-git-dir")
     if result.rc != 0:
         raise _not_found(start, result.stderr)
-    common, git_dir = (
-        Path(line).resolve() for line in result.stdout.decode("utf-8", "surrogateescape").splitlines()
-    )
+    lines = result.stdout.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
+    if len(lines) != _PATHS_ASKED:
+        hint = "Move the repository: git itself cannot say where it is without breaking the line."
+        raise RepositoryError(f"The path of the repository at {start} contains a line break.", hint)
+    common, git_dir = (Path(line).resolve() for line in lines)
     settings = read_settings(common)
     _refuse_unsupported(settings, start)
     if Git(common).try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", git_dir=git_dir).rc != 0:

@@ -46,6 +46,8 @@ _OVERRIDES = {
     "core.quotePath": "false",
     "checkout.workers": "4",
     "gc.auto": "0",
+    # Git warns about grafts whenever it is told which file has them, even if that is none.
+    "advice.graftFileDeprecated": "false",
     "maintenance.auto": "false",
     "i18n.commitEncoding": "UTF-8",
     "log.showSignature": "false",
