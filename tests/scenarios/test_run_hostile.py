@@ -27,7 +27,7 @@ def test_a_task_that_writes_into_the_users_checkout_is_noticed(tmp_path: Path) -
 
 
 def test_a_task_that_writes_into_an_idle_workspace_is_noticed(tmp_path: Path) -> None:
-    """A workspace between two tasks belongs to nobody; a change in it is reported."""
+    """A workspace between two tasks belongs to nobody; a change in it is reported, kept, and holds up the stage."""
     trial = Trial.of(
         Project.create(tmp_path / "p"),
         stage("one", sh("A", "echo a > A.txt"), sh("B", "echo b > B.txt")),
@@ -35,9 +35,11 @@ def test_a_task_that_writes_into_an_idle_workspace_is_noticed(tmp_path: Path) ->
         stage("three", sh("D", "echo stray > ../1/stray.txt; echo d > D.txt")),
         limits={"jobs": 2},
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.carry_on() is RunStatus.BLOCKED
     (notice,) = trial.of_kind(ev.IntrusionNoticed)
     assert (notice.tasks, notice.place, notice.paths) == (("D",), "workspace 1", ("stray.txt",))
+    assert "stray.txt" in trial.stored().row.reason
+    assert trial.carry_on() is RunStatus.COMPLETED
 
 
 def test_an_agent_that_deletes_its_workspace_fails_with_a_clear_error(tmp_path: Path) -> None:
