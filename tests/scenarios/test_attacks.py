@@ -100,6 +100,14 @@ def test_work_is_collected_although_holdfasts_own_folder_in_git_was_deleted(tmp_
     assert trial.show("a") == "a"
 
 
+def test_a_pipe_in_place_of_head_does_not_keep_the_runner_waiting(tmp_path: Path) -> None:
+    """Nobody will ever write to it; the files are taken without it."""
+    script = "echo a > a; head=$(git rev-parse --git-dir)/HEAD; rm $head; mkfifo $head"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.show("a") == "a"
+
+
 def test_a_command_without_standard_streams_does_its_work(tmp_path: Path) -> None:
     """A daemon may have closed them; neither a print fails nor does a file of ours take their place."""
     cli = Cli.of(tmp_path / "p", writes("A"))

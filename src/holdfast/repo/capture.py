@@ -94,8 +94,10 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
 
     Read by hand: asking git would make it read configuration that the agent controls.
     """
+    head = workspace.git_dir / "HEAD"
     try:
-        content = (workspace.git_dir / "HEAD").read_text()
+        # A pipe or a device that an agent put in its place would keep us reading for ever.
+        content = "" if head.is_symlink() or not head.is_file() else head.read_text()
     except (OSError, UnicodeDecodeError):
         return ""
     named = re.fullmatch(r"(?:ref: (refs/heads/\S+)|([0-9a-f]{40,64}))\n?", content)
