@@ -1,4 +1,4 @@
-"""`python -m bench [W1 … W6 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
+"""`python -m bench [W1 … W7 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import limits, w1_journal, w2_processes, w4_resume, w5_start, w6_landing
+from bench import limits, w1_journal, w2_processes, w4_resume, w5_start, w6_landing, w7_checkpoint
 from bench.clock import RESULTS
 from bench.figures import Figure, Machine, Report, table
 
@@ -25,6 +25,7 @@ _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
     "W4": w4_resume.measure,
     "W5": w5_start.measure,
     "W6": w6_landing.measure,
+    "W7": w7_checkpoint.measure,
 }
 
 

@@ -1,0 +1,102 @@
+"""W7: one checkpoint at a time, beside a bare append with fdatasync, in turn: how long until it is safe, how large."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from bench.clock import scratch
+from bench.figures import Figure
+from holdfast.core import events as ev
+from holdfast.core.events import encode_event
+from holdfast.core.folds import first_row
+from holdfast.core.plan import Limits, Plan, Stage, Task, plan_hash
+from holdfast.core.state import RunState
+from holdfast.journal.sqlite import SqliteJournal
+
+_ROW = b"x" * 256
+_COMMIT = "c" * 40
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Return the 99th percentile of a checkpoint and of the machine's own floor, and the size of an event."""
+    times = 200 if quick else 2000
+    with scratch() as folder:
+        checkpoints, floors = _alternately(folder, times)
+    size = len(encode_event(_saved(1)))
+    ours, bare = _p99_ms(checkpoints), _p99_ms(floors)
+    return [
+        Figure(workload="W7", name="checkpoint, 99th percentile", value=ours, unit="ms"),
+        Figure(workload="W7", name="append 256 B + fdatasync, 99th percentile", value=bare, unit="ms"),
+        Figure(
+            workload="W7",
+            name="checkpoint above that floor",
+            value=max(0.0, ours - bare),
+            unit="ms",
+            bound=10,
+            sense="<=",
+        ),
+        Figure(workload="W7", name="one event", value=size, unit="bytes", bound=1024, sense="<="),
+    ]
+
+
+def _alternately(folder: Path, times: int) -> tuple[list[float], list[float]]:
+    """Take both measures in turn, so that other work on the machine hits both alike."""
+    journal, state = _running(folder)
+    floor = os.open(folder / "floor", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    checkpoints, floors = [], []
+    for number in range(times):
+        event = _saved(number)
+        state.apply(event)
+        began = time.perf_counter()
+        journal.append(state.row.run, 1, [event], state.row, state.take_changed(), time.time())
+        between = time.perf_counter()
+        os.write(floor, _ROW)
+        os.fdatasync(floor)
+        checkpoints.append(between - began)
+        floors.append(time.perf_counter() - between)
+    os.close(floor)
+    journal.close()
+    return checkpoints, floors
+
+
+def _running(folder: Path) -> tuple[SqliteJournal, RunState]:
+    """Return a journal and a run whose only task is being worked on."""
+    plan = Plan(
+        goal="Checkpoint", limits=Limits(), stages=(Stage(id="s", tasks=(Task(id="t", prompt="p"),)),)
+    )
+    started = ev.RunStarted(
+        run="01-checkpoint", goal=plan.goal, plan_hash=plan_hash(plan), base="b", branch="r"
+    )
+    state = RunState(plan, first_row(started))
+    journal = SqliteJournal.open(folder / "journal.db")
+    journal.create_run(plan, state.row, started, time.time())
+    epoch = journal.take_epoch(state.row.run)
+    begun: list[ev.AnyEvent] = [
+        ev.RunnerAttached(epoch=epoch, pid=1, host="h", boot_id="b"),
+        ev.StageOpening(stage="s"),
+        ev.StageOpened(stage="s"),
+        ev.AttemptStarted(task="t", attempt=1, token="k", slot=0, start="b"),
+    ]
+    for event in begun:
+        state.apply(event)
+    journal.append(state.row.run, epoch, begun, state.row, state.take_changed(), time.time())
+    return journal, state
+
+
+def _saved(number: int) -> ev.AnyEvent:
+    return ev.ProgressReported(
+        task="t",
+        attempt=1,
+        progress=float(number % 100),
+        file="src/auth/tokens.py",
+        line=number,
+        section_done="validateToken",
+        section_next="refreshToken",
+        confidence=0.9,
+    )
+
+
+def _p99_ms(spans: list[float]) -> float:
+    return sorted(spans)[int(len(spans) * 0.99)] * 1000
