@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# Tests start the program thousands of times; compiling it each time would double what they take.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check bench crash clean
 
 $(READY): pyproject.toml
