@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 
 from holdfast import __version__
+from holdfast.errors import ExitCode
 
 _Parser = argparse.ArgumentParser
 _EPILOG = "exit codes: 0 done, 1 tasks failed, 2 bad input, 3 waits for a decision, 4 held by another runner, 130 interrupted"
@@ -19,13 +21,16 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         epilog=_EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands", required=True)
     # A known command needs its own parser alone: to build all of them takes longer than many a command.
     wanted = {words[0]: COMMANDS[words[0]]} if words and words[0] in COMMANDS else COMMANDS
     for name, (handler, summary, add_arguments) in wanted.items():
         command = commands.add_parser(name, help=summary, description=summary)
         command.set_defaults(handler=handler)
         add_arguments(command)
+    if not words:
+        parser.print_help(sys.stderr)
+        parser.exit(ExitCode.BAD_INPUT)
     return parser.parse_args(words)
 
 
@@ -102,6 +107,11 @@ def _look(command: _Parser) -> None:
     _add_json(command)
 
 
+def _recap(command: _Parser) -> None:
+    _add_any_run(command)
+    _add_json(command)
+
+
 def _logs(command: _Parser) -> None:
     command.add_argument("run", metavar="RUN", help="run id, number or beginning of its name")
     command.add_argument("task", metavar="TASK")
@@ -147,7 +157,7 @@ def _abandon(command: _Parser) -> None:
 
 def _reset(command: _Parser) -> None:
     command.add_argument("run", metavar="RUN", help="run id, number or beginning of its name")
-    command.add_argument("task", metavar="TASK", nargs="?", help="this task alone (the whole run)")
+    command.add_argument("task", metavar="TASK", nargs="?", help="this task alone; left out, the whole run")
     _add_wait(command)
     _add_yes(command)
 
@@ -171,7 +181,7 @@ def _steer_task(command: _Parser) -> None:
 
 
 def _land(command: _Parser) -> None:
-    _add_run(command)
+    _add_any_run(command)
     command.add_argument(
         "--into", metavar="BRANCH", help="the branch to bring the result into (where the run began)"
     )
@@ -179,7 +189,7 @@ def _land(command: _Parser) -> None:
 
 
 def _discard(command: _Parser) -> None:
-    _add_run(command)
+    _add_any_run(command)
     _add_yes(command)
 
 
@@ -198,13 +208,14 @@ def _report(command: _Parser) -> None:
     command.add_argument("words", nargs=argparse.REMAINDER)
 
 
-def _add_run(command: _Parser) -> None:
+def _add_run(command: _Parser, default: str = "the latest unfinished") -> None:
     command.add_argument(
-        "run",
-        metavar="RUN",
-        nargs="?",
-        help="run id, number or beginning of its name (the latest unfinished)",
+        "run", metavar="RUN", nargs="?", help=f"run id, number or beginning of its name ({default})"
     )
+
+
+def _add_any_run(command: _Parser) -> None:
+    _add_run(command, "the latest")
 
 
 def _add_wait(command: _Parser) -> None:
@@ -222,10 +233,9 @@ def _add_json(command: _Parser) -> None:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
+    return int(text)
 
 
 COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
@@ -237,7 +247,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "list": ("holdfast.cli.look:list_runs", "show every run", _add_json),
     "logs": ("holdfast.cli.look:logs", "print what an agent printed", _logs),
     "inspect": ("holdfast.cli.inspecting:inspect", "show a run or a task whole, also as it was", _inspect),
-    "recap": ("holdfast.cli.look:recap", "tell what happened in a run and what was redone", _look),
+    "recap": ("holdfast.cli.look:recap", "tell what happened in a run and what was redone", _recap),
     "stop": ("holdfast.cli.steer:stop", "end a run's agents now, resumably; their work is kept", _steer),
     "pause": ("holdfast.cli.steer:pause", "start nothing new; what is under way finishes", _pause),
     "retry": ("holdfast.cli.steer:retry", "give a task all its attempts again", _steer_task),
@@ -248,7 +258,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
         _abandon,
     ),
     "reset": ("holdfast.cli.giving_up:reset", "take a task or a run back to nothing, after a backup", _reset),
-    "review": ("holdfast.cli.outcome:review", "show what a run produced", _add_run),
+    "review": ("holdfast.cli.outcome:review", "show what a run produced", _add_any_run),
     "land": ("holdfast.cli.outcome:land", "bring a run's result into a branch", _land),
     "discard": ("holdfast.cli.outcome:discard", "put a run's branch away, archived", _discard),
     "doctor": ("holdfast.cli.health:doctor", "check the machine, the repository and the runs", _doctor),

@@ -25,6 +25,10 @@ def confirm(question: str, *, yes: bool) -> bool:
     except EOFError:
         print()
         return False
+    except KeyboardInterrupt:
+        # The shell's prompt must not stand behind the question.
+        print()
+        raise
     return answer.strip().lower() in _YES
 
 

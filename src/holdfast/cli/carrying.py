@@ -124,7 +124,7 @@ def _await_attachment(place: Opened, run: str, before: int, pid: int, output: Pa
         if any(isinstance(event, RunnerAttached) and event.pid == pid for event in events):
             return
         if over:
-            said = output.read_text(errors="replace")[-_TAIL_CHARS:].strip()
+            said = output.read_text(errors="replace")[-_TAIL_CHARS:].strip() or "it ended without a word"
             raise HoldfastError(f"the runner did not start: {said}", f"its output is in {output}")
         time.sleep(_POLL_S)
 
@@ -133,8 +133,10 @@ def _summarise(stored: StoredRun) -> None:
     view = status_view(stored, None, time.time())
     assert view.run is not None
     metrics = view.metrics
+    skipped = sum(task.status is TaskStatus.SKIPPED for task in view.tasks)
     print(
         f"{view.run.id} {view.run.status}: {metrics.completed} of {metrics.tasks} landed, {metrics.failed} failed"
+        + (f", {skipped} skipped" if skipped else "")
     )
     if view.run.detail:
         print("\n".join(block(view.run.detail, "  ")))

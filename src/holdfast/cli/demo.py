@@ -36,11 +36,18 @@ def demo(args: argparse.Namespace) -> int:
         _say(f"A small repository in {folder}: 8 tasks in 3 stages, scripted agents, no key, no network.")
         code = _run_and_kill(folder) if args.crash else main(["run", PLAN_FILE, "--yes"])
         _say("What git and the journal say about it:")
-        return main(["recap"]) or code
+        told = main(["recap"])
+        _say(_next_step(args.keep))
+        return told or code
     finally:
         os.chdir(home)
         if args.keep is None:
             shutil.rmtree(folder)
+
+
+def _next_step(keep: str | None) -> str:
+    look = f"It is all in {keep}" if keep else "`holdfast demo --keep DIR` leaves the repository for a look"
+    return f"{look}. In a repository of your own, `holdfast init` comes first."
 
 
 def _folder(keep: str | None) -> Path:

@@ -48,7 +48,7 @@ def _reset_task(place: Opened, run: str, args: argparse.Namespace) -> int:
     _require(f"Let {args.task} begin again from nothing? What it did stays at its refs.", args)
     copy = back_up_state(place.repo)
     reset_task(place.repo, place.journal, run, args.task, plain_lines(sys.stderr))
-    print(f"{args.task} begins again with the next `holdfast resume {run}`. Backup: {copy}")
+    print(f"{args.task} begins again with the next `holdfast resume {run}`.\n  Backup: {copy}")
     return ExitCode.DONE
 
 
@@ -57,8 +57,10 @@ def _reset_run(place: Opened, run: str, args: argparse.Namespace) -> int:
     bring_to_rest(place, run, args.wait)
     copy = back_up_state(place.repo)
     kept = discard(place.repo, place.journal, run, plain_lines(sys.stderr))
-    where = f"`git log {kept}` still shows its branch. " if kept else ""
-    print(f"Reset {run}. {where}Nothing was started: `holdfast run` does. Backup: {copy}")
+    print(f"Reset {run}. Nothing was started: `holdfast run` begins its plan anew.")
+    if kept:
+        print(f"  `git log {kept}` still shows its branch")
+    print(f"  Backup: {copy}")
     return ExitCode.DONE
 
 

@@ -74,7 +74,7 @@ def doctor(args: argparse.Namespace) -> int:
         judged.append(_judged("repository", examine_repository(repo)))
         judged += [_judged(f"run {run}", examine_run(repo, place.require_journal(), run)) for run in runs]
     except HoldfastError as error:
-        environment.append(Finding(what="repository", ok=False, detail=f"{error.message}: {error.hint}"))
+        environment.append(Finding(what="repository", ok=False, detail=f"{error.message} {error.hint}"))
     healthy = all(found.ok for found in environment) and not any(one.broken for one in judged)
     health = Health(
         healthy=healthy, environment=tuple(environment), judged=tuple(judged), mended=tuple(mended)
@@ -108,7 +108,8 @@ def _place(place: Glimpse) -> Iterator[Finding]:
         detail=f"{network}: locks cannot be trusted" if network else "local",
     )
     free = shutil.disk_usage(place.checkout).free
-    yield Finding(what="free disk", ok=free >= _FREE_BYTES_MIN, detail=f"{free / 2**30:.1f} GiB")
+    need = f"at least {_FREE_BYTES_MIN / 2**30:.1f} is wanted"
+    yield Finding(what="free disk", ok=free >= _FREE_BYTES_MIN, detail=f"{free / 2**30:.1f} GiB ({need})")
     if place.journal is None:
         yield Finding(what="journal", ok=True, detail="none yet")
         return
@@ -133,8 +134,10 @@ def _text(health: Health) -> Iterator[str]:
         yield f"{'BAD' if one.broken else 'ok '}  {one.what}"
         yield from (f"       invariant {promise.number}: {promise.sentence}" for promise in one.broken)
     yield from (f"mended  {sentence}" for sentence in health.mended)
-    yield (
-        "healthy"
-        if health.healthy
-        else "something is wrong; `holdfast doctor --fix` clears stale locks and half-made worktrees"
-    )
+    yield "healthy" if health.healthy else "; ".join(["something is wrong", *_ways_out(health)])
+
+
+def _ways_out(health: Health) -> Iterator[str]:
+    if any(one.broken for one in health.judged):
+        yield "`holdfast doctor --fix` clears stale locks and half-made worktrees"
+        yield "`holdfast resume` compares an unfinished run with git and goes on by what git shows"

@@ -18,6 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.views.status import StatusView, status_view
+from holdfast.views.text import count
 
 _FOLLOW_POLL_S = 0.1
 
@@ -122,9 +123,13 @@ def logs(args: argparse.Namespace) -> int:
             time.sleep(_FOLLOW_POLL_S)
 
     decode = getincrementaldecoder("utf-8")(errors="replace").decode
+    printed = 0
     for chunk in chunks():
+        printed += len(chunk)
         sys.stdout.buffer.write(harmless(decode(chunk)).encode() if sys.stdout.isatty() else chunk)
         sys.stdout.buffer.flush()
+    if not printed:
+        print(f"{args.task} printed nothing in attempt {attempt}.", file=sys.stderr)
     return 0
 
 
@@ -183,7 +188,8 @@ def _attempt_number(stored: StoredRun, task: str, wanted: int | None) -> int:
     newest = state.tasks[task].attempt
     if wanted is not None and wanted > newest:
         raise HoldfastError(
-            f"task {task} has had {newest} attempts, not {wanted}", "leave out --attempt for the newest"
+            f"task {task} has had {count(newest, 'attempt')}, not {wanted}",
+            "leave out --attempt for the newest",
         )
     if newest == 0:
         raise HoldfastError(

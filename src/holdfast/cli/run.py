@@ -69,7 +69,7 @@ def resume(args: argparse.Namespace) -> int:
         listing = choose(place.journal.runs(), args.run)
         name, status = listing.row.run, listing.row.status
         if status is RunStatus.ABANDONED:
-            raise HoldfastError(f"run {name} was abandoned", "`holdfast run` starts its plan anew")
+            raise _was_abandoned(name)
         if at := args.begin_at or args.restart_stage:
             _refuse_if_held(place, listing)
             require_consent(place.journal, place.journal.load(name).plan, yes=args.yes)
@@ -126,6 +126,10 @@ def _unfinished(place: Opened, plan: Plan, source: str) -> RunListing | None:
     return found[-1] if found else None
 
 
+def _was_abandoned(name: str) -> HoldfastError:
+    return HoldfastError(f"run {name} was abandoned", "`holdfast run` starts its plan anew")
+
+
 def _refuse_if_held(place: Opened, listing: RunListing) -> None:
     name = listing.row.run
     if (held := place.holder(name)) is not None:
@@ -172,7 +176,10 @@ def _show_report(args: argparse.Namespace) -> int:
 
     place = glimpse()
     journal = place.require_journal()
-    name = choose(journal.runs(), args.run).row.run
+    row = choose(journal.runs(), args.run).row
+    name = row.run
+    if row.status is RunStatus.ABANDONED:
+        raise _was_abandoned(name)
     if at := args.begin_at or args.restart_stage:
         return tell_rewind(Repository.open(place.checkout), journal, name, at, args)
     view = report_on(Repository.open(place.checkout), journal, name)

@@ -32,14 +32,16 @@ class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
 def salvage(args: argparse.Namespace) -> int:
     """Print a task's brief or snapshots, or write the files of one into a new directory."""
     if args.task is None:
-        raise HoldfastError("which task?", "name the run and the task: `holdfast inspect RUN TASK --wip`")
+        what = "--brief" if args.brief else f"--restore {args.restore}" if args.restore else "--wip"
+        raise HoldfastError("which task?", f"name the run and the task: `holdfast inspect RUN TASK {what}`")
     place = glimpse()
     journal = place.require_journal()
     stored = journal.load(choose(journal.runs(), args.run).row.run)
     state = RunState(stored.plan, stored.row, stored.tasks)
     require_task(state, args.task)
     if args.brief:
-        print(_brief(place, state, args.task, args.attempt), end="")
+        brief = _brief(place, state, args.task, args.attempt)
+        print(as_json(brief) + "\n" if args.json else brief, end="")
         return 0
     repo = Repository.open(place.checkout)
     found = list_snapshots(repo, ids.wip_ref(state.row.run, args.task))

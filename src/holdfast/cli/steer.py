@@ -77,7 +77,8 @@ def _decide(args: argparse.Namespace, action: Literal["retry", "skip"], event: e
             decided(stored, event)
             return _ask_runner(place, run, held, Request(action=action, task=args.task))
         decide_by_hand(place.repo, place.journal, run, event)
-        print(f"{args.task}: recorded. `holdfast resume {run}` carries on.")
+        done = "has all its attempts again" if action == "retry" else "is skipped"
+        print(f"{args.task} {done}. `holdfast resume {run}` carries on.")
         return ExitCode.DONE
 
 

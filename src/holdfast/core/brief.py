@@ -46,7 +46,7 @@ def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
 
 def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:
     spec = state.specs[task.id]
-    yield f"# Task {task.id}: {spec.title or 'untitled'}"
+    yield f"# Task {task.id}" + (f": {spec.title}" if spec.title else "")
     yield f"Part of: {state.plan.goal}"
     yield spec.prompt or "Run this command:\n\n" + quote(" ".join(spec.run))
     if spec.acceptance:

@@ -30,7 +30,7 @@ def build_validation_brief(
 
 def _question(state: RunState, task: TaskRow, validator: Validator) -> Iterator[str]:
     spec = state.specs[task.id]
-    yield f"# Validate task {task.id}: {spec.title or 'untitled'}"
+    yield f"# Validate task {task.id}" + (f": {spec.title}" if spec.title else "")
     yield f"Part of: {state.plan.goal}"
     if validator.prompt:
         yield validator.prompt

@@ -43,7 +43,8 @@ def decided(stored: StoredRun, *events: ev.AnyEvent) -> RunState:
             state.apply(event)
     except IllegalEventError as error:
         hint = f"`holdfast status {stored.row.run}` shows where it stands"
-        raise HoldfastError(f"that cannot be done now: {error}", hint) from error
+        # The core names the event before what stands in its way; only the latter means something to the user.
+        raise HoldfastError(f"that cannot be done now: {str(error).rpartition(': ')[2]}", hint) from error
     return state
 
 

@@ -41,7 +41,8 @@ def task_lines(task: TaskHistory) -> Iterator[str]:
 def _attempt(attempt: AttemptView) -> Iterator[str]:
     commit = f", commit {attempt.commit[:12]}" if attempt.commit else ""
     ended = f" to {attempt.ended_at}" if attempt.ended_at else ""
-    yield f"  attempt {attempt.attempt} ({attempt.kind}): {attempt.outcome}{commit}, {attempt.started_at}{ended}"
+    outcome = "cut short" if attempt.outcome == "lost" else attempt.outcome
+    yield f"  attempt {attempt.attempt} ({attempt.kind}): {outcome}{commit}, {attempt.started_at}{ended}"
     if attempt.kept:
         yield f"    its work is kept as {attempt.kept[:12]}, where the next attempt goes on"
     for error in attempt.errors:

@@ -12,7 +12,10 @@ from holdfast.views.status import RunView, StageView, StatusView, TaskView
 from holdfast.views.text import count, one_line, table
 from holdfast.views.times import duration
 
-NO_RUN = "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it."
+NO_RUN = (
+    "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it.\n"
+    "If there was one, `holdfast rebuild` restores it from git."
+)
 
 
 def status_text(view: StatusView) -> str:
@@ -112,6 +115,8 @@ def next_steps(view: StatusView) -> Iterator[str]:
         yield f"`holdfast review {run.id}` shows the result; `holdfast land {run.id}` brings it into {run.target or 'a branch'}."
     elif run.resumable:
         yield from _ways_on(run, view)
+    elif run.status is RunStatus.ABANDONED:
+        yield f"Given up. `git for-each-ref refs/holdfast/{run.id}` shows what is kept; `holdfast run` starts its plan anew."
 
 
 def _ways_on(run: RunView, view: StatusView) -> Iterator[str]:
@@ -121,5 +126,7 @@ def _ways_on(run: RunView, view: StatusView) -> Iterator[str]:
         return
     stuck = [task.id for task in view.tasks if task.status is TaskStatus.ABANDONED]
     if stuck:
-        yield f"`holdfast inspect {run.id} {stuck[0]}` tells why; `holdfast retry {stuck[0]}` or `holdfast skip {stuck[0]}` decides."
+        yield f"`holdfast inspect {run.id} {stuck[0]}` tells why; `holdfast retry {stuck[0]}` or `holdfast skip {stuck[0]}` decides;"
+        yield f"then `holdfast resume {run.id}` carries on."
+        return
     yield f"`holdfast resume {run.id}` carries on."
