@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import Cli, writes
+from tests.cli.kit import Cli, fails, writes
 from tests.gitkit import Project, git
 
 
@@ -94,6 +94,19 @@ def test_a_task_that_does_not_exist_is_refused(words: str, blocked: Cli) -> None
 def test_wrong_usage_ends_with_2(words: list[str], tmp_path: Path) -> None:
     """Argument mistakes have the same code as any bad input."""
     assert Cli(tmp_path)(*words).code == 2
+
+
+def test_a_number_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
+    """The user hears what a number is, not the name of a function of ours."""
+    assert "x is not a whole number above 0" in Cli(tmp_path)("run", "--jobs", "x").err
+
+
+def test_a_dry_run_promises_nothing_for_an_abandoned_run(tmp_path: Path) -> None:
+    """`resume` refuses such a run, so its dry run does too."""
+    cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
+    cli("run", "--yes")
+    cli("abandon", "--yes")
+    assert [cli("resume", *more).code for more in ([], ["--dry-run"])] == [2, 2]
 
 
 def test_a_damaged_journal_is_refused_and_kept(completed: Cli) -> None:

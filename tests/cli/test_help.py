@@ -39,9 +39,10 @@ def test_a_mistyped_command_gets_the_nearest_one(capsys: pytest.CaptureFixture[s
     assert 'did you mean "status"?' in capsys.readouterr().err
 
 
-def test_no_command_at_all_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    """Scripts must not take silence for success."""
+def test_no_command_at_all_is_a_usage_error_that_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Scripts must not take silence for success, and people see what there is."""
     with pytest.raises(SystemExit) as ended:
         main([])
     assert ended.value.code == 2
-    assert "COMMAND" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert all(f"    {command} " in said for command in COMMANDS)

@@ -231,3 +231,14 @@ def test_a_terminal_without_unicode_still_gets_its_answer(tmp_path: Path) -> Non
     cli = Cli.of(tmp_path / "p", writes("a"), goal="Füge 認証 hinzu")
     done = cli("run", "--dry-run", PYTHONIOENCODING="ascii")
     assert (done.code, "F\\xfcge \\u8a8d\\u8a3c hinzu" in done.out) == (0, True), done.err
+
+
+def test_a_silent_agent_is_said_to_have_been_silent(ended: Cli) -> None:
+    """An empty log is no puzzle; what a program reads stays empty."""
+    done = ended("logs", "1", "a")
+    assert (done.out, done.err) == ("", "a printed nothing in attempt 1.\n")
+
+
+def test_a_brief_is_json_for_programs_too(ended: Cli) -> None:
+    """`--json` holds wherever it is offered."""
+    assert ended.json("inspect", "1", "c", "--brief").startswith("# Task c\n")

@@ -122,3 +122,12 @@ def test_a_stop_that_comes_too_late_does_not_stop_the_next_runner(tmp_path: Path
     cli("stop")
     runner.wait()
     assert not list((cli.here / ".holdfast" / "runs" / "01-try-it" / "requests").glob("*.json"))
+
+
+def test_what_cannot_be_done_now_is_said_in_words(tmp_path: Path) -> None:
+    """The reason is the task's state; the name of an event means nothing to a user."""
+    cli, runner, _ = _at_work(tmp_path)
+    done = cli("retry", "a")
+    assert (done.code, "that cannot be done now: task a is running" in done.err) == (2, True)
+    cli("stop")
+    runner.wait()
