@@ -280,3 +280,15 @@ def test_on_a_small_disk(scene: str, tmp_path: Path) -> None:
 def test_network_file_systems_are_told_from_local_ones(where: str, kind: str) -> None:
     """The deepest mount decides, names may hold spaces, and of two mounts on one spot the later counts."""
     assert network_filesystem(Path(where), MOUNTS) == kind
+
+
+def test_a_journal_that_is_taken_away_promises_nothing_more(tmp_path: Path) -> None:
+    """Writing to a deleted file would succeed and be lost: the writer is told instead, and pointed at rebuild."""
+    path = tmp_path / "journal.db"
+    journal = SqliteJournal.open(path)
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    with pytest.raises(JournalError, match="deleted or replaced") as caught:
+        journal.confirm_plan("hash", 0.0)
+    journal.close()
+    assert "rebuild" in caught.value.hint

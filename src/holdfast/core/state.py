@@ -267,19 +267,26 @@ class RunState:
         }
 
 
+_OF_AN_ATTEMPT = frozenset(
+    kind for kind in TRANSITIONS if "attempt" in kind.__struct_fields__ and kind is not ev.TaskLanded
+)
+_WITH_A_TOKEN = frozenset(
+    kind for kind in _OF_AN_ATTEMPT if "token" in kind.__struct_fields__ and kind is not ev.AttemptStarted
+)
+
+
 def _refuse_stale(task: TaskRow, event: Any) -> None:
     """Refuse what an earlier attempt says: only the newest attempt, with its token, may change its task."""
-    attempt = getattr(event, "attempt", None)
-    if attempt is None or type(event) is ev.TaskLanded:
+    kind = type(event)
+    if kind not in _OF_AN_ATTEMPT:
         return
-    expected = task.attempt + 1 if type(event) is ev.AttemptStarted else task.attempt
-    if attempt != expected:
+    is_next = kind is ev.AttemptStarted
+    if event.attempt != task.attempt + is_next:
         raise IllegalEventError(
-            f"{type(event).__name__}: task {task.id} is at attempt {task.attempt}, not {attempt}"
+            f"{kind.__name__}: task {task.id} is at attempt {task.attempt}, not {event.attempt}"
         )
-    token = getattr(event, "token", task.token)
-    if token != task.token and type(event) is not ev.AttemptStarted:
-        raise IllegalEventError(f"{type(event).__name__}: the token is not that of task {task.id}'s attempt")
+    if kind in _WITH_A_TOKEN and event.token != task.token:
+        raise IllegalEventError(f"{kind.__name__}: the token is not that of task {task.id}'s attempt")
 
 
 def replay(plan: Plan, events: Iterable[ev.AnyEvent]) -> RunState:

@@ -6,6 +6,7 @@ Every append is one transaction and one sync. Views use `SqliteReader`, which ca
 from __future__ import annotations
 
 import gc
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -105,6 +106,7 @@ class SqliteJournal(SqliteReader):
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
         super().__init__(path)
         self._db = db
+        self._file = path.stat()
         self._places: dict[str, dict[str, int]] = {}
 
     @classmethod
@@ -220,6 +222,7 @@ class SqliteJournal(SqliteReader):
     def _transaction(self) -> Iterator[sqlite3.Cursor]:
         """Everything inside becomes durable together, or none of it."""
         with explained(self._path):
+            self._require_same_file()
             cursor = self._db.cursor()
             cursor.execute("BEGIN IMMEDIATE")
             try:
@@ -228,6 +231,12 @@ class SqliteJournal(SqliteReader):
             finally:
                 if self._db.in_transaction:
                     cursor.execute("ROLLBACK")
+
+    def _require_same_file(self) -> None:
+        """Raise JournalError if the file was taken away: what is written to it then is lost, and must not be promised."""
+        if self._path.exists() and os.path.samestat(self._file, self._path.stat()):
+            return
+        raise JournalError(f"{self._path} was deleted or replaced while it was in use", REBUILD)
 
 
 def _refuse_stray_log(path: Path) -> None:
