@@ -8,7 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from holdfast.core.status import RunStatus
+from holdfast.repo.git import Git, GitError
 from tests.cli.kit import COMMAND, Cli, is_alive, writes
 from tests.gitkit import Project
 from tests.runkit import DEADLINE_S, Signal, Trial, sh, stage, start_runner
@@ -108,6 +111,51 @@ def test_a_pipe_in_place_of_head_does_not_keep_the_runner_waiting(tmp_path: Path
     assert trial.show("a") == "a"
 
 
+def test_pipes_in_place_of_files_that_git_opens_do_not_keep_the_runner_waiting(tmp_path: Path) -> None:
+    """Rule files, also in a closed directory, and the files of a nested repository: the work is taken without them."""
+    script = (
+        "echo a > a; rm -f .gitignore; mkfifo .gitignore .gitattributes .gitmodules; mkdir d; mkfifo d/.gitignore;"
+        "chmod 000 d; git init -q n; echo x > n/x; rm n/.git/HEAD; mkfifo n/.git/HEAD"
+    )
+    trial = Trial.of(
+        Project.create(tmp_path / "p"), stage("one", sh("A", script)), stage("two", sh("B", "echo b > b"))
+    )
+    assert _carried_on(trial) == "completed"
+    assert (trial.show("a"), trial.landed()) == ("a", ["A", "B"])
+
+
+def test_a_pipe_in_an_idle_workspace_does_not_keep_the_next_task_waiting(tmp_path: Path) -> None:
+    """A later task can reach the workspace of an earlier one; it is prepared all the same."""
+    plant = "for w in ../*/; do mkfifo $w.gitattributes $w/src/.gitignore; done; echo p > p"
+    pairs = [[sh(f"{name}{side}", f"echo x > {name}{side}") for side in "lr"] for name in "ac"]
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", *pairs[0]),
+        stage("two", sh("b", plant)),
+        stage("three", *pairs[1]),
+    )
+    assert _carried_on(trial) == "completed"
+
+
+def test_a_tracked_file_that_became_a_pipe_is_told_to_the_agent(tmp_path: Path) -> None:
+    """Git cannot store it; the attempt is refused in words, and the next one may do better."""
+    script = "echo a > a; test $HOLDFAST_ATTEMPT_NUMBER = 2 || { rm a.txt; mkfifo a.txt; }"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)), limits={"attempts": 2})
+    assert _carried_on(trial) == "completed"
+    assert "a.txt is a pipe" in trial.brief("A", 2)
+
+
+def test_a_git_that_waits_for_ever_is_ended(tmp_path: Path) -> None:
+    """Whatever it waits for, in the end there is an error that says so, and no process is left."""
+    project = Project.create(tmp_path / "p")
+    (project.path / ".gitignore").unlink()
+    os.mkfifo(project.path / ".gitignore")
+    git = Git(project.path / ".git", patience_s=0.2)
+    with pytest.raises(GitError, match="did not end within") as caught:
+        git.run("ls-files", "-o", "--exclude-standard", work_tree=project.path)
+    assert "pipe" in caught.value.hint
+
+
 def test_a_command_without_standard_streams_does_its_work(tmp_path: Path) -> None:
     """A daemon may have closed them; neither a print fails nor does a file of ours take their place."""
     cli = Cli.of(tmp_path / "p", writes("A"))
@@ -151,6 +199,15 @@ def test_a_terminal_is_never_steered_by_a_goal_or_a_log(tmp_path: Path) -> None:
     seen = _on_terminal(cli, "run", "plan.json", "--yes") + _on_terminal(cli, "logs", "1", "A")
     assert b"\x1b]" not in seen
     assert b"\x1b[31mred" in seen
+
+
+def _carried_on(trial: Trial) -> str:
+    """Carry a run on in a process that is ended if it hangs, and return how the run rests."""
+    runner = start_runner(trial)
+    try:
+        return runner.communicate(timeout=DEADLINE_S)[0].decode().strip()
+    finally:
+        runner.kill()
 
 
 def _on_terminal(cli: Cli, *args: str) -> bytes:

@@ -1,6 +1,6 @@
-"""Watching the user's checkout, or an idle workspace, without touching it: was something changed in there?
+"""Watching the user's checkout, or an idle workspace: was something changed in there?
 
-Read-only: no index is ever written, not even to refresh its time stamps.
+The checkout is only read, and no index is ever written, not even to refresh its time stamps.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.repo.changes import changed_paths
 from holdfast.repo.repository import Repository
+from holdfast.repo.traps import remove_traps
 from holdfast.repo.workspaces import Workspace
 
 _HEAD = "HEAD"
@@ -48,7 +49,11 @@ class CheckoutWatch:
 
 
 def workspace_changes(repo: Repository, workspace: Workspace, tree: str) -> tuple[str, ...]:
-    """Return what differs in an idle workspace from the commit or tree that was put into it."""
+    """Return what differs in an idle workspace from the commit or tree that was put into it.
+
+    What would keep git waiting for ever is removed from it first.
+    """
+    remove_traps(workspace.path)
     env = {"GIT_INDEX_FILE": str(workspace.index)}
     against_tree = repo.sealed.run("diff-index", "--cached", "--name-only", "-z", tree, env=env)
     moved = against_tree.decode("utf-8", "surrogateescape").split("\0")

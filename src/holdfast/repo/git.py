@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from holdfast.errors import RepositoryError
 
 MINIMUM_VERSION = (2, 38)
 _STDERR_MAX = 2000
+# No checkout takes this long; a pipe in the place of a file does.
+_PATIENCE_S = 600.0
 _INSTALL_HINT = "Install git 2.38 or newer and make sure that `git --version` works."
 
 # These say which files are the user's own configuration. Every other GIT_* variable is dropped: it may point
@@ -75,6 +78,10 @@ _HINTS = (
         r"'refs/\S+' exists; cannot create",
         "A branch has the name that git needs for a folder of branches; rename it with `git branch -m`.",
     ),
+    (
+        r"did not end within",
+        "Look for a pipe or a dead network drive in its work tree, remove it, then run `holdfast resume`.",
+    ),
     (r"unrelated histories", "The two commits have no common ancestor, so git cannot merge them."),
 )
 
@@ -112,11 +119,14 @@ class Git:
 
     The directory is always passed explicitly and git never starts inside a workspace, so that nothing an agent wrote
     there decides which repository or configuration is used. Git gets a session of its own: Ctrl-C in the
-    terminal does not stop it half-way.
+    terminal does not stop it half-way. Where it opens files that an agent may have made, it has `patience_s`.
     """
 
-    def __init__(self, git_dir: Path, identity: Identity | None = None) -> None:
+    def __init__(
+        self, git_dir: Path, identity: Identity | None = None, patience_s: float = _PATIENCE_S
+    ) -> None:
         self.git_dir = git_dir
+        self._patience_s = patience_s
         self._env = _environment(identity or Identity())
 
     def run(
@@ -145,9 +155,14 @@ class Git:
         git_dir: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Result:
-        """Run git and return how it ended, whatever its exit status."""
+        """Run git and return how it ended, whatever its exit status; raise GitError if it never ends."""
+        patience = self._patience_s if work_tree else None
         with self._start(args, work_tree, git_dir, env) as process:
-            stdout, stderr = process.communicate(stdin)
+            try:
+                stdout, stderr = process.communicate(stdin, timeout=patience)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise GitError(args, -signal.SIGKILL, f"it did not end within {patience:g} s") from None
         return Result(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
     def read_up_to(self, max_bytes: int, *args: str) -> tuple[bytes, bool]:

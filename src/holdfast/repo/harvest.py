@@ -1,4 +1,4 @@
-"""Turning the files of a workspace into a tree, without a trace in the workspace.
+"""Turning the files of a workspace into a tree. Nothing in the workspace changes but what would keep git waiting.
 
 Only paths that changed are looked at. Nothing is run inside nested repositories: their files are stored as plain
 files, because a commit that points into a repository nobody else has would be useless.
@@ -18,6 +18,7 @@ from holdfast.repo.changes import changed_paths
 from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, remove
 from holdfast.repo.git import GitError
 from holdfast.repo.repository import Repository
+from holdfast.repo.traps import remove_traps
 from holdfast.repo.workspaces import Workspace
 
 FILE_BYTES_MAX = 50 * 1024 * 1024
@@ -60,6 +61,7 @@ def harvest(repo: Repository, workspace: Workspace, base: str) -> Harvest:
 
 def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
     workspace.unlock()
+    disarmed = remove_traps(workspace.path)
     workspace.index.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=workspace.index.parent, prefix=f"{workspace.index.name}.capture-"))
     try:
@@ -73,14 +75,15 @@ def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
             # An agent that commits by itself may have forced its own reports in.
             repo.sealed.run("update-index", "--force-remove", _REPORTS, work_tree=workspace.path, env=env)
         forced = _staged_though_ignored(repo, workspace, folder)
-        return _add_all(repo, workspace.path, index, forced, 0)
+        found = _add_all(repo, workspace.path, index, forced, 0)
+        return Harvest(found.tree, found.problems, (*disarmed, *found.remarks))
     finally:
         remove(folder)
 
 
 def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth: int) -> Harvest:
     env = {"GIT_INDEX_FILE": str(index)}
-    found = _sort_out(root, [*changed_paths(repo.sealed, root, index, open_up), *forced])
+    found = _sort_out(root, [*changed_paths(repo.sealed, root, index, _open_up_safely), *forced])
     for paths, options in (
         (found.gone, ["--force-remove"]),
         (found.present, ["--add", "--remove", "--replace"]),
@@ -93,6 +96,12 @@ def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth
     problems = (problem for inner in absorbed for problem in inner.problems)
     remarks = (remark for inner in absorbed for remark in inner.remarks)
     return Harvest(tree, (*found.problems, *problems), tuple(remarks))
+
+
+def _open_up_safely(root: Path) -> None:
+    """Open closed directories, and leave nothing in them for git to wait for."""
+    open_up(root)
+    remove_traps(root)
 
 
 def _absorb(repo: Repository, root: Path, path: str, index: Path, depth: int) -> Harvest:
@@ -129,8 +138,10 @@ def _sort_out(root: Path, paths: list[str]) -> _Sorted:
 def _unfit(path: Path) -> str:
     """Say why a file cannot be stored; an empty string if it can."""
     found = path.lstat()
-    if not stat.S_ISREG(found.st_mode):
+    if stat.S_ISLNK(found.st_mode):
         return ""
+    if not stat.S_ISREG(found.st_mode):
+        return "is a pipe, a socket or a device now and was left out."
     if found.st_size > FILE_BYTES_MAX:
         return f"has {found.st_size >> 20} MB and was left out: over {FILE_BYTES_MAX >> 20} MB."
     return "" if os.access(path, os.R_OK) else "cannot be read and was left out."

@@ -13,6 +13,7 @@ from holdfast.errors import RepositoryError
 from holdfast.repo.changes import changed_paths
 from holdfast.repo.files import copy_atomically
 from holdfast.repo.repository import Repository
+from holdfast.repo.traps import traps
 from holdfast.repo.workspaces import Workspace
 
 _SHOWN_MAX = 200
@@ -75,11 +76,13 @@ def restore_snapshot(repo: Repository, commit: str, directory: Path) -> int:
 
 
 def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | None:
-    """Return how many files of a workspace differ from the commit `saved`; None if there is no workspace.
+    """Return how many files of a workspace differ from the commit `saved`; None if git cannot tell.
 
     Reads only: the comparison uses an index of its own, outside the repository.
     """
     if not workspace.path.is_dir() or not workspace.index.is_file():
+        return None
+    if any(traps(workspace.path)):
         return None
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder, "index")

@@ -30,6 +30,7 @@ from holdfast.repo.files import (
 from holdfast.repo.git import GitError
 from holdfast.repo.repository import Repository
 from holdfast.repo.sealed import private_dir
+from holdfast.repo.traps import remove_traps
 
 ADMIN_PREFIX = "holdfast-"
 _TRASH_PREFIX = ".removed-"
@@ -202,6 +203,7 @@ class Workspaces:
 
     def _fill(self, workspace: Workspace, commit: str) -> None:
         workspace.require_present()
+        remove_traps(workspace.path)
         env = {"GIT_INDEX_FILE": str(workspace.index)}
         git = self._repo.sealed
         # Git leaves alone what is inside a submodule, but an agent may have checked one out there.
