@@ -81,7 +81,9 @@ def test_naming_a_run_that_does_not_exist_is_refused(completed: Cli) -> None:
     assert (done.code, "holdfast list" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("words", ["retry bb", "skip bb", "inspect 1 bb", "logs 1 bb"])
+@pytest.mark.parametrize(
+    "words", ["retry bb", "skip bb", "inspect 1 bb", "logs 1 bb", "resume --only bb --dry-run"]
+)
 def test_a_task_that_does_not_exist_is_refused(words: str, blocked: Cli) -> None:
     """Wherever a task is named, by the same words."""
     done = blocked(*words.split())

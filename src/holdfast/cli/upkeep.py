@@ -94,7 +94,8 @@ def _cleanable(place: Opened, listing: RunListing) -> Cleanable:
 def _clean(place: Opened, found: Cleaned, args: argparse.Namespace) -> Cleaned:
     names = ", ".join(one.run for one in found.runs)
     if not confirm(
-        f"Remove logs, refs and journal entries of {names}? Branches and results stay.", yes=args.yes
+        f"Remove logs, refs, unlanded work and journal entries of {names}? Branches and summaries stay.",
+        yes=args.yes,
     ):
         raise NeedsDecisionError("nothing was removed", "say --yes to clean without being asked")
     for one in found.runs:
