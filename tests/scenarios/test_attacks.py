@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -156,6 +158,21 @@ def test_a_git_that_waits_for_ever_is_ended(tmp_path: Path) -> None:
     assert "pipe" in caught.value.hint
 
 
+def test_stop_names_a_suspended_runner_and_how_to_wake_it(tmp_path: Path) -> None:
+    """Nobody waits in silence for a process that cannot answer; woken up, it does what it was asked to."""
+    there = Signal(tmp_path / "there")
+    cli = Cli.of(tmp_path / "p", {"id": "A", "run": ["sh", "-c", f"{there.give}; sleep 60"]})
+    runner = cli.start("run", "--yes")
+    there.wait()
+    runner.send_signal(signal.SIGSTOP)
+    with subprocess.Popen([*COMMAND, "stop"], cwd=cli.here, stderr=subprocess.PIPE, text=True) as stop:
+        said = _line_of(stop)
+        runner.send_signal(signal.SIGCONT)
+        assert stop.wait(DEADLINE_S) == 0
+    assert f"kill -CONT {runner.pid}" in said
+    assert runner.wait(DEADLINE_S) == 130
+
+
 def test_a_command_without_standard_streams_does_its_work(tmp_path: Path) -> None:
     """A daemon may have closed them; neither a print fails nor does a file of ours take their place."""
     cli = Cli.of(tmp_path / "p", writes("A"))
@@ -208,6 +225,14 @@ def _carried_on(trial: Trial) -> str:
         return runner.communicate(timeout=DEADLINE_S)[0].decode().strip()
     finally:
         runner.kill()
+
+
+def _line_of(process: subprocess.Popen[str]) -> str:
+    """Return the first line that a process complains with; it is ended if it stays silent."""
+    assert process.stderr
+    if not select.select([process.stderr], [], [], DEADLINE_S)[0]:
+        process.kill()
+    return process.stderr.readline()
 
 
 def _on_terminal(cli: Cli, *args: str) -> bytes:

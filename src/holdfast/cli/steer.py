@@ -21,6 +21,7 @@ from holdfast.runner.steering import decide_by_hand, decided, stop_leftovers
 from holdfast.views.lines import plain_lines
 
 _POLL_S = 0.05
+_SILENCE_S = 5.0
 
 
 def stop(args: argparse.Namespace) -> int:
@@ -102,13 +103,27 @@ def _stop_without_runner(place: Opened, run: str) -> int:
 def _ask_and_wait(place: Opened, run: str, asked: Request, seconds: float) -> bool:
     """Leave the request and wait until nobody holds the run; False when the time is over first."""
     request = leave_request(place.directory(run), asked)
-    deadline = time.monotonic() + seconds
-    while place.holder(run) is not None:
-        if time.monotonic() > deadline:
+    began, told = time.monotonic(), False
+    while (held := place.holder(run)) is not None:
+        waited = time.monotonic() - began
+        if waited > seconds:
             return False
+        if waited > _SILENCE_S and not told and held.pid and request.exists():
+            _tell_silence(run, held)
+            told = True
         time.sleep(_POLL_S)
     _withdraw(request)
     return True
+
+
+def _tell_silence(run: str, held: Holder) -> None:
+    """Say that a runner did not take a request that a live one takes at once, and how to get past it."""
+    print(
+        f"The runner of {run} ({held}) holds it but does not answer. If it was suspended, `kill -CONT {held.pid}` "
+        f"wakes it; `kill -9 {held.pid}`, then `holdfast resume {run}`, goes on without it.",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _withdraw(request: Path) -> None:
