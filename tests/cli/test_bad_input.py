@@ -98,6 +98,12 @@ def test_wrong_usage_ends_with_2(words: list[str], tmp_path: Path) -> None:
     assert Cli(tmp_path)(*words).code == 2
 
 
+def test_an_unknown_option_gets_the_usage_of_its_command(tmp_path: Path) -> None:
+    """What the command does take stands right above the complaint."""
+    done = Cli(tmp_path)("status", "--jsn")
+    assert (done.code, "usage: holdfast status [-h] [--json] [RUN]" in done.err) == (2, True)
+
+
 def test_a_number_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
     """The user hears what a number is, not the name of a function of ours."""
     assert "x is not a whole number above 0" in Cli(tmp_path)("run", "--jobs", "x").err

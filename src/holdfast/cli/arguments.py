@@ -31,7 +31,11 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if not words:
         parser.print_help(sys.stderr)
         parser.exit(ExitCode.BAD_INPUT)
-    return parser.parse_args(words)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        # The command's own usage names the arguments that it has.
+        commands.choices.get(words[0], parser).error(f"unrecognized arguments: {' '.join(unknown)}")
+    return args
 
 
 def _init(command: _Parser) -> None:
