@@ -209,6 +209,19 @@ def test_a_path_with_a_line_break_is_refused_in_words(tmp_path: Path) -> None:
     assert (done.code, "line break" in done.err, "Traceback" in done.err) == (2, True, False)
 
 
+@pytest.mark.parametrize("command", ["run", "resume"])
+def test_a_state_folder_that_is_a_link_is_refused_in_words(tmp_path: Path, command: str) -> None:
+    """Holdfast deletes in there, so it never works through a link, neither at first nor later."""
+    cli = Cli.of(tmp_path / "p", {"id": "A", "run": ["false"]}, limits={"attempts": 1})
+    if command == "resume":
+        cli("run", "--yes")
+        (cli.here / ".holdfast").rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").mkdir(exist_ok=True)
+    (cli.here / ".holdfast").symlink_to(tmp_path / "elsewhere")
+    done = cli(command, "--yes")
+    assert (done.code, "symbolic link" in done.err) == (2, True)
+
+
 def test_a_terminal_is_never_steered_by_a_goal_or_a_log(tmp_path: Path) -> None:
     """An agent's output and a plan's words may hold escapes; what reaches a terminal does not obey them."""
     noisy = {"id": "A", "run": ["sh", "-c", r"printf '\033]0;owned\007\033[31mred\033[0m\n'; echo a > A.txt"]}

@@ -88,6 +88,7 @@ def opened(*, create: bool = False) -> Iterator[Opened]:
 
     repo = Repository.open(Path.cwd())
     if create:
+        repo.require_own_state_dir()
         repo.hide_state_dir()
     elif not repo.state.journal.exists():
         raise no_run_yet()

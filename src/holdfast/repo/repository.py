@@ -128,6 +128,12 @@ class Repository:
         """Return what the user should know before a run, one sentence each."""
         return list(_notices(self))
 
+    def require_own_state_dir(self) -> None:
+        """Raise RepositoryError if `.holdfast` leads elsewhere: what is deleted in there would be deleted there."""
+        if self.state.root.is_symlink():
+            hint = f"Put the real folder in its place: `rm {STATE_DIR}`, then move what it pointed to here."
+            raise RepositoryError(f"{self.state.root} is a symbolic link; Holdfast does not follow it.", hint)
+
     def hide_state_dir(self) -> None:
         """Keep `.holdfast/` out of `git status` through the private exclude file. Adds its line only once."""
         line = f"/{STATE_DIR}/".encode()

@@ -47,6 +47,7 @@ def create_run(
 
     `target` is the branch its result is meant for: the one the user is on, unless told otherwise.
     """
+    repo.require_own_state_dir()
     repo.hide_state_dir()
     base = repo.resolve(plan.base)
     taken = number_after(_names_taken(repo))
@@ -90,6 +91,7 @@ def carry_on(
 
     `fleet` says where the agents run, given the repository's state folder.
     """
+    repo.require_own_state_dir()
     directory = repo.state.run(run)
     directory.root.mkdir(parents=True, exist_ok=True)
     lease = Lease.acquire(directory.lease)
