@@ -199,3 +199,11 @@ def test_everything_that_would_run_is_shown_before_consent(tmp_path: Path) -> No
     cli = Cli.of(tmp_path / "p", task, notify={"command": ["echo", "news"]})
     said = cli("run").err
     assert all(command in said for command in ("echo check", "echo judge", "echo news"))
+
+
+def test_an_edited_plan_does_not_change_an_unfinished_run_unsaid(tmp_path: Path) -> None:
+    """Whoever edited the file hears that the run goes on with what it began with."""
+    cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
+    cli("run", "--yes")
+    cli.plan(writes("b"))
+    assert "the run keeps the plan it began with" in cli("run", "--yes").out

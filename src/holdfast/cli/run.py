@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     with opened(create=True) as place:
         unfinished = _unfinished(place, plan, source)
         if unfinished is not None and not args.fresh and _wants_to_resume(place, unfinished, args):
-            say(f"Resuming {unfinished.row.run}.", args)
+            say(f"Resuming {unfinished.row.run}.{_plan_kept(unfinished, plan)}", args)
             return _carry_on(place, unfinished.row.run, args, Choices(jobs=args.jobs))
         for notice in place.repo.notices():
             print(f"Note: {notice}", file=sys.stderr)
@@ -129,6 +129,13 @@ def _unfinished(place: Opened, plan: Plan, source: str) -> RunListing | None:
 
 def _was_abandoned(name: str) -> HoldfastError:
     return HoldfastError(f"run {name} was abandoned", "`holdfast run` starts its plan anew")
+
+
+def _plan_kept(unfinished: RunListing, plan: Plan) -> str:
+    """Return what must be said when the file was edited since: a run never changes its plan on the way."""
+    if unfinished.row.plan_hash == plan_hash(plan):
+        return ""
+    return " The plan file has changed since; the run keeps the plan it began with. `--fresh` starts the new one."
 
 
 def _refuse_if_held(place: Opened, listing: RunListing) -> None:
