@@ -209,6 +209,44 @@ def test_a_path_with_a_line_break_is_refused_in_words(tmp_path: Path) -> None:
     assert (done.code, "line break" in done.err, "Traceback" in done.err) == (2, True, False)
 
 
+@pytest.mark.parametrize("kind", ["pipe", "directory"])
+def test_a_plan_that_is_no_file_is_refused_in_words(tmp_path: Path, kind: str) -> None:
+    """Nothing waits for a writer that never comes."""
+    cli = Cli.of(tmp_path / "p")
+    path = cli.here / "odd.json"
+    os.mkfifo(path) if kind == "pipe" else path.mkdir()
+    done = cli("run", "odd.json", "--yes")
+    assert (done.code, "odd.json" in done.err, kind in done.err) == (2, True, True)
+
+
+def test_a_dry_run_refuses_a_base_that_does_not_exist(tmp_path: Path) -> None:
+    """What could not run is not shown as if it could."""
+    done = Cli.of(tmp_path / "p", writes("A"), base="nowhere")("run", "--dry-run")
+    assert (done.code, "'nowhere' names no commit" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["skip", "retry"])
+def test_a_decision_about_a_running_task_is_refused_in_words(tmp_path: Path, command: str) -> None:
+    """The user learns what stands in the way, not what our events are called."""
+    there = Signal(tmp_path / "there")
+    cli = Cli.of(tmp_path / "p", {"id": "A", "run": ["sh", "-c", f"{there.give}; sleep 60"]})
+    runner = cli.start("run", "--yes")
+    there.wait()
+    done = cli(command, "A")
+    cli("stop")
+    assert runner.wait(DEADLINE_S) == 130
+    assert (done.code, "task A is running" in done.err, "Task" in done.err) == (2, True, False)
+
+
+def test_words_beyond_ascii_reach_the_agent_whatever_the_locale(tmp_path: Path) -> None:
+    """A brief is UTF-8, also where the machine's own encoding is another."""
+    cli = Cli.of(tmp_path / "p", writes("A"), goal="Grüße")
+    done = cli("run", "--yes", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert done.code == 0, done.err
+    (brief,) = cli.here.glob(".holdfast/runs/*/attempts/A/1/brief.md")
+    assert "Grüße" in brief.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("command", ["run", "resume"])
 def test_a_state_folder_that_is_a_link_is_refused_in_words(tmp_path: Path, command: str) -> None:
     """Holdfast deletes in there, so it never works through a link, neither at first nor later."""

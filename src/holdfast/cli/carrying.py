@@ -124,7 +124,10 @@ def _await_attachment(place: Opened, run: str, before: int, pid: int, output: Pa
         if any(isinstance(event, RunnerAttached) and event.pid == pid for event in events):
             return
         if over:
-            said = output.read_text(errors="replace")[-_TAIL_CHARS:].strip() or "it ended without a word"
+            said = (
+                output.read_text(encoding="utf-8", errors="replace")[-_TAIL_CHARS:].strip()
+                or "it ended without a word"
+            )
             raise HoldfastError(f"the runner did not start: {said}", f"its output is in {output}")
         time.sleep(_POLL_S)
 

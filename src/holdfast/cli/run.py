@@ -18,6 +18,7 @@ from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import RunListing
+from holdfast.repo.discovery import require_commit
 from holdfast.repo.repository import Repository
 from holdfast.runner.session import Choices, create_run, tidy_up
 from holdfast.runner.steering import abandon
@@ -33,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     path = _path_of_plan(args, checkout)
     plan = load_plan(path, args.agent)
     if args.dry_run:
+        require_commit(Path.cwd(), plan.base)
         return _show_plan(plan, args)
     require_commands(plan)
     source = source_of(path, checkout)

@@ -63,7 +63,7 @@ def _brief(place: Glimpse, state: RunState, task: str, attempt: int | None) -> s
             f"there is no brief of attempt {attempt or row.attempt} of task {task}",
             f"it has had {count(row.attempt, 'attempt')}; without --attempt the next brief is shown",
         )
-    return path.read_text()
+    return path.read_text(encoding="utf-8")
 
 
 def _chosen(found: list[Snapshot], args: argparse.Namespace) -> Snapshot:

@@ -52,7 +52,7 @@ _SECONDS = {
 
 def main() -> int:
     """Do what the brief asks and say so, as agents do."""
-    brief = Path(sys.argv[1]).read_text()
+    brief = Path(sys.argv[1]).read_text(encoding="utf-8")
     task = os.environ["HOLDFAST_TASK"]
     print(f"reading the brief of {task} ({len(brief)} characters)", flush=True)
     if "## Resolve a merge conflict" in brief:

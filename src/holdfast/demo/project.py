@@ -55,7 +55,7 @@ def write_project(folder: Path) -> None:
     for name, content in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+        path.write_text(content, encoding="utf-8")
     (folder / PLAN_FILE).write_bytes(msgspec.json.format(msgspec.json.encode(_plan()), indent=2))
 
 

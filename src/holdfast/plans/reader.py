@@ -24,8 +24,7 @@ def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Pla
     `agent`, if given, takes the place of the plan's own default agent.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_SIZE + 1)
+        data = _content(path)
     except FileNotFoundError:
         raise PlanError(
             f"there is no plan file {path}", "write one with `holdfast init`, or name another"
@@ -35,6 +34,14 @@ def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Pla
             f"{path} cannot be read: {error.strerror}", "name a plan file that you may read"
         ) from None
     return parse_plan(data, str(path), known_agents, agent)
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a file, a little more than a plan may have at most. A pipe would keep us waiting."""
+    if path.is_fifo():
+        raise PlanError(f"{path} is a pipe, not a file", "write the plan to a file and name that")
+    with path.open("rb") as file:
+        return file.read(MAX_SIZE + 1)
 
 
 def parse_plan(text: bytes, name: str, known_agents: Collection[str], agent: str = "") -> Plan:

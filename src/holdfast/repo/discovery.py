@@ -42,6 +42,19 @@ def find(start: Path) -> Found:
     return Found(common, _main_checkout(common, start, git_dir), git_dir, settings)
 
 
+def require_commit(start: Path, rev: str) -> None:
+    """Raise RepositoryError unless `rev` names a commit, seen from `start`. Nothing is written."""
+    if discover(start, "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}").rc != 0:
+        raise no_such_commit(rev)
+
+
+def no_such_commit(rev: str) -> RepositoryError:
+    """Return the error for a name that leads to no commit."""
+    return RepositoryError(
+        f"{rev!r} names no commit.", "`git log --oneline --all` shows the commits there are."
+    )
+
+
 def _not_found(start: Path, stderr: str) -> RepositoryError:
     if "dubious ownership" in stderr:
         hint = f"If you trust it: `git config --global --add safe.directory {start}`."

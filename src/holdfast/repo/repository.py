@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir
 from holdfast.repo.changes import changed_paths
-from holdfast.repo.discovery import Found, find
+from holdfast.repo.discovery import Found, find, no_such_commit
 from holdfast.repo.files import write_atomically
 from holdfast.repo.git import Git, require_git
 from holdfast.repo.sealed import PRIVATE_DIR, seal, unaccepted_filters
@@ -48,9 +48,7 @@ class Repository:
         question = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
         result = self.git.try_run(*question, git_dir=self.here)
         if result.rc != 0:
-            raise RepositoryError(
-                f"{rev!r} names no commit.", "`git log --oneline --all` shows the commits there are."
-            )
+            raise no_such_commit(rev)
         return result.stdout.decode().strip()
 
     def head_branch(self) -> str:

@@ -82,7 +82,7 @@ def _spec(shop: Workshop, task: TaskRow, workspace: Path, brief: Path) -> Launch
     plan, spec = shop.state.plan, shop.state.specs[task.id]
     values = Placeholders(
         brief_path=str(brief),
-        brief_text=brief.read_text(),
+        brief_text=brief.read_text(encoding="utf-8"),
         workspace=str(workspace),
         task=task.id,
         attempt=task.attempt,

@@ -20,7 +20,7 @@ def write_brief(shop: Workshop, task: TaskRow) -> Path:
     """Write the brief of a task's present attempt and return its file. Written again, it says the same."""
     path = shop.directory.brief(task.id, task.attempt)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(build_brief(shop.state, task, _earlier_work(shop.repo, task)))
+    path.write_text(build_brief(shop.state, task, _earlier_work(shop.repo, task)), encoding="utf-8")
     return path
 
 

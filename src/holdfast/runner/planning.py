@@ -170,7 +170,7 @@ async def _ask_until_valid(desk: _Desk, record: Path, tell: Callable[[str], None
             planned = await asyncio.to_thread(_judge, desk, attempt, sighting.exit, record)
             if planned is not None:
                 return Planned(record, planned, len(feedback) + 1)
-        feedback.append(desk.verdict(attempt).read_text())
+        feedback.append(desk.verdict(attempt).read_text(encoding="utf-8"))
         tell(f"The planner's answer {len(feedback)} was not accepted: {feedback[-1].splitlines()[0]}")
         if len(feedback) >= TRIES:
             break
@@ -203,7 +203,7 @@ async def _launch(desk: _Desk, attempt: int, feedback: list[str]) -> None:
     brief = await asyncio.to_thread(_write_brief, desk, attempt, head, feedback)
     values = Placeholders(
         brief_path=str(brief),
-        brief_text=brief.read_text(),
+        brief_text=brief.read_text(encoding="utf-8"),
         workspace=str(workspace),
         task=_PLANNER,
         attempt=attempt,
@@ -227,10 +227,12 @@ def _write_brief(desk: _Desk, attempt: int, head: str, feedback: list[str]) -> P
     folder = desk.folder(attempt)
     folder.mkdir(parents=True, exist_ok=True)
     schema = folder / "plan.schema.json"
-    schema.write_text(desk.work.schema)
+    schema.write_text(desk.work.schema, encoding="utf-8")
     path = folder / "brief.md"
     files = list_files(desk.repo, head, _FILES_BYTES)
-    path.write_text(planning_brief(desk.work.goal, desk.work.agent, files, str(schema), feedback))
+    path.write_text(
+        planning_brief(desk.work.goal, desk.work.agent, files, str(schema), feedback), encoding="utf-8"
+    )
     return path
 
 

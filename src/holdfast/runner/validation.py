@@ -107,7 +107,7 @@ def _spec(
     limits = shop.state.plan.limits
     brief = shop.directory.attempts / key.owner / str(key.attempt) / f"validator-{validator.id}.md"
     brief.parent.mkdir(parents=True, exist_ok=True)
-    brief.write_text(text)
+    brief.write_text(text, encoding="utf-8")
     how = _invocation(shop, validator, key, where, brief, text)
     env = attempt_environment(where, key.run, key.owner, key.attempt, brief)
     return LaunchSpec(
