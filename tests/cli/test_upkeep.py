@@ -175,3 +175,11 @@ def test_what_a_dead_runner_left_is_ended_before_a_run_begins_again(tmp_path: Pa
     (tmp_path / "done").touch()
     assert cli("resume", "--from", "a", "--yes").code == 0
     assert not is_alive(agent)
+
+
+def test_a_run_beside_a_forgotten_one_says_that_git_still_knows_it(blocked: Cli) -> None:
+    """A journal that was lost and begun anew must not hide what git proves; `doctor` calls it a problem."""
+    _lose_journal(blocked)
+    said = blocked("run", "--yes", "--fresh").err
+    assert f"git knows {RUN}" in said
+    assert blocked("doctor").code == 1

@@ -284,3 +284,21 @@ def test_a_check_whose_supervisor_is_killed_runs_again_and_charges_nothing(tmp_p
     out, _ = runner.communicate(timeout=DEADLINE_S)
     assert out == b"completed\n"
     assert trial.state().tasks["A"].charged == 0
+
+
+def test_a_stop_after_a_crash_keeps_what_had_finished_meanwhile(tmp_path: Path) -> None:
+    """Work that ended while nobody watched is collected even by a runner that is only there to stop."""
+    here, go = Signal(tmp_path / "here"), Signal(tmp_path / "go")
+    trial = Trial.of(
+        Project.create(tmp_path / "p"), stage("one", sh("A", f"{here.give}; {go.take}; echo a > A.txt"))
+    )
+    runner = start_runner(trial)
+    agent = os.pidfd_open(int(here.wait()))
+    kill(runner)
+    go.release()
+    select.select([agent], [], [], DEADLINE_S)
+    os.close(agent)
+    leave_request(trial.project.open().state.run(trial.run), Request(action="stop"))
+    assert trial.carry_on() is RunStatus.STOPPED
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.state().tasks["A"].attempt == 1

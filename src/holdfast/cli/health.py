@@ -19,7 +19,7 @@ from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.place import network_filesystem
 from holdfast.repo.git import MINIMUM_VERSION, git_version
 from holdfast.repo.repository import Repository
-from holdfast.runner.examine import examine_repository, examine_run, mend
+from holdfast.runner.examine import examine_repository, examine_run, forgotten_runs, mend
 from holdfast.views.text import count
 
 _FREE_BYTES_MIN = 512 * 1024 * 1024
@@ -71,6 +71,7 @@ def doctor(args: argparse.Namespace) -> int:
                 if not place.holder(run)
                 for said in mend(repo, place.require_journal(), run)
             ]
+        environment += _forgotten(repo, place)
         judged.append(_judged("repository", examine_repository(repo)))
         judged += [_judged(f"run {run}", examine_run(repo, place.require_journal(), run)) for run in runs]
     except HoldfastError as error:
@@ -81,6 +82,15 @@ def doctor(args: argparse.Namespace) -> int:
     )
     print(as_json(health) if args.json else "\n".join(_text(health)))
     return ExitCode.DONE if healthy else ExitCode.TASKS_FAILED
+
+
+def _forgotten(repo: Repository, place: Glimpse) -> Iterator[Finding]:
+    """A journal that was lost and begun anew knows nothing of the runs before; git does."""
+    if names := forgotten_runs(repo, place.journal):
+        detail = (
+            f"git knows {', '.join(names)}, which the journal does not. `holdfast rebuild` brings it back."
+        )
+        yield Finding(what="journal", ok=False, detail=detail)
 
 
 def _machine() -> Iterator[Finding]:

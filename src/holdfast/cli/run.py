@@ -20,6 +20,7 @@ from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import RunListing
 from holdfast.repo.discovery import require_commit
 from holdfast.repo.repository import Repository
+from holdfast.runner.examine import forgotten_runs
 from holdfast.runner.session import Choices, create_run, tidy_up
 from holdfast.runner.steering import abandon
 from holdfast.runner.waiving import waive_gates
@@ -45,6 +46,12 @@ def run(args: argparse.Namespace) -> int:
             return _carry_on(place, unfinished.row.run, args, Choices(jobs=args.jobs))
         for notice in place.repo.notices():
             print(f"Note: {notice}", file=sys.stderr)
+        if forgotten := forgotten_runs(place.repo, place.journal):
+            names = ", ".join(forgotten)
+            print(
+                f"Note: git knows {names}, the journal does not: `holdfast rebuild` brings it back.",
+                file=sys.stderr,
+            )
         place.repo.resolve(plan.base)
         require_consent(place.journal, plan, yes=args.yes)
         if unfinished is not None:

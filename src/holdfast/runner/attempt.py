@@ -52,7 +52,7 @@ async def carry_out(shop: Workshop, name: str) -> list[ev.AnyEvent]:
         sighting = await _watch(shop, task)
     if last_words := shop.reports.of(task, shop.slot_path(task)):
         await shop.record(last_words)
-    if shop.stopping.is_set() or _was_cancelled(sighting):
+    if _was_cancelled(sighting) or (sighting.exit is None and shop.stopping.is_set()):
         return [await asyncio.to_thread(_set_aside, shop, task, "stop")]
     if sighting.exit is None:
         await shop.fleet.sweep(shop.run, _alive_agents(shop, besides=task))

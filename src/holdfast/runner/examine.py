@@ -24,6 +24,7 @@ from holdfast.journal.protocol import JournalReader
 from holdfast.repo.debris import clear_debris, stale_locks
 from holdfast.repo.history import branch_facts
 from holdfast.repo.overview import fsck_errors
+from holdfast.repo.record import recorded_runs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.evidence import off_branch
@@ -33,6 +34,12 @@ from holdfast.runner.workshop import AGENT_STEP
 def examine_repository(repo: Repository) -> list[Violation]:
     """Judge what belongs to no run: git's objects and refs as a whole, and locks that nobody holds."""
     return list(seen_broken(Evidence(fsck_errors=fsck_errors(repo), stale_locks=stale_locks(repo))))
+
+
+def forgotten_runs(repo: Repository, journal: JournalReader | None) -> list[str]:
+    """Return the runs that git knows and the journal does not: it was lost, and something wrote a new one."""
+    known = {listing.row.run for listing in journal.runs()} if journal is not None else set()
+    return [run for run in recorded_runs(repo) if run not in known]
 
 
 def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Violation]:
