@@ -70,12 +70,11 @@ def test_a_branch_moved_without_comparing_is_noticed(arena: Arena) -> None:
     assert stranger_was_lost(arena)
 
 
-def convicted(arena: Arena, blows: Sequence[Blow]) -> set[int]:
-    """Break the program at each point until the judge objects; return the invariants that it names."""
-    for blow in blows:
-        if found := arena.cycle([blow]).violations:
-            return {violation.number for violation in found}
-    return set()
+def convicted(arena: Arena, blows: Sequence[Blow], invariant: int) -> bool:
+    """Break the program at one point after the other until the judge says that this invariant is broken."""
+    return any(
+        invariant in {violation.number for violation in arena.cycle([blow]).violations} for blow in blows
+    )
 
 
 def landings(points: Sequence[Point]) -> list[int]:
@@ -83,18 +82,23 @@ def landings(points: Sequence[Point]) -> list[int]:
     return [p.number for p in points if p.syscall == "rename" and p.path.startswith(f".git/{BRANCH}")]
 
 
+def around(moves: Sequence[int], kind: str, later: int) -> list[Blow]:
+    """Return faults so many points after each move, then ever further off: agents run side by side, so what was point
+    433 in one run may be 431 in the next."""
+    offsets = [0, *(offset for step in range(1, 6) for offset in (step, -step))]
+    return [Blow(kind, number + later + offset) for offset in offsets for number in moves]
+
+
 @bug("forget-landings")
 def test_a_recovery_that_does_not_look_for_landings_is_noticed(arena: Arena) -> None:
     """Killed right after the branch moved, a task lands a second time."""
-    moves = landings(arena.points())
-    assert 2 in convicted(arena, [Blow("after", number) for number in moves])
+    assert convicted(arena, around(landings(arena.points()), "after", 0), invariant=2)
 
 
 @bug("write-afterwards")
 def test_events_that_are_written_after_their_effects_are_noticed(arena: Arena) -> None:
     """What the program said is not in its journal when it is killed."""
-    moves = landings(arena.points())
-    assert 7 in convicted(arena, [Blow("kill", number + 5) for number in moves])
+    assert convicted(arena, around(landings(arena.points()), "kill", 5), invariant=7)
 
 
 def judged(arena: Arena) -> list[Violation]:
