@@ -14,24 +14,25 @@ from holdfast.core import events as ev
 from tests.crash.cycle import Arena, Blow
 from tests.crash.evidence import look, said
 from tests.crash.faults import Point, list_points, run_with_fault
-from tests.crash.scenario import CARRY_ON, HOLDFAST, ROOT, START, STATUS, environment
+from tests.crash.scenario import CARRY_ON, HOLDFAST, START, STATUS, environment
 from tests.crash.sweep import Sweep, sample_jobs
 
 pytestmark = pytest.mark.crash
 
 CHUNKS = 12
-CHUNK = 26
+CHUNK = 27
+FIRED = 25
+"""A point near the end of a run may not be reached in the next one, so a few faults of a chunk may miss."""
 DEADLINE_S = 60
 
 
 @pytest.fixture(scope="session")
 def seed() -> int:
-    """Another sample for each commit; `HOLDFAST_CRASH_SEED` brings one back."""
-    chosen = os.environ.get("HOLDFAST_CRASH_SEED")
-    if chosen:
-        return int(chosen)
-    head = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], capture_output=True, text=True).stdout
-    return int(head[:8] or "0", 16)
+    """The same sample for every change, so that a change is judged by what it did; `make crash` goes everywhere.
+
+    `HOLDFAST_CRASH_SEED` draws another one.
+    """
+    return int(os.environ.get("HOLDFAST_CRASH_SEED", "710528645"))
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +57,7 @@ def test_nothing_is_lost_and_nothing_done_twice_wherever_it_breaks(
     jobs = sample_jobs(points, CHUNKS * CHUNK, seed)[chunk::CHUNKS]
     tally = Sweep(tmp_path, 1, seed + chunk, quiet=True).run(jobs)
     assert not tally.sentences, "\n".join([f"HOLDFAST_CRASH_SEED={seed}", *tally.sentences])
-    assert tally.fired.total() >= CHUNK, tally.table()
+    assert tally.fired.total() >= FIRED, tally.table()
 
 
 def at(points: list[Point], syscall: str, path: str) -> list[int]:

@@ -83,7 +83,8 @@ class LocalFleet:
         return self.inspect(key)
 
     async def cancel(self, key: LaunchKey) -> Sighting:
-        """Stop the launch's whole tree. If it ended before, nothing happens; if it is lost, its orphans are ended."""
+        """Stop the launch's whole tree. If it ended before, nothing happens; if it is lost, its orphans are ended, and
+        the unfinished file of its supervisor goes."""
         if (before := self.inspect(key)).presence in (Presence.ENDED, Presence.UNKNOWN):
             return before
         supervisor = lock.open_holder(record_file(self._folder(key)))
@@ -92,6 +93,7 @@ class LocalFleet:
             _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must hear it too
             await _ended(supervisor)
         await _end_carriers(self._tokens([key]))
+        self._remove_draft(key)
         return self.inspect(key)
 
     def adopt(self, run: str) -> list[LaunchKey]:
@@ -116,9 +118,13 @@ class LocalFleet:
         )
         ended = await _end_carriers(tokens)
         for key in doomed:
-            with suppress(FileNotFoundError):
-                os.unlink(draft_file(exit_file(self._folder(key))))  # noqa: PTH108 - asked once per launch
+            self._remove_draft(key)
         return sorted({*found, *ended})
+
+    def _remove_draft(self, key: LaunchKey) -> None:
+        """Remove the exit record that a supervisor began and could not finish. Usually there is none."""
+        with suppress(FileNotFoundError):
+            os.unlink(draft_file(exit_file(self._folder(key))))  # noqa: PTH108 - asked once per launch
 
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
         """Return the folders in which launches of this step worked, each with the last one that did."""

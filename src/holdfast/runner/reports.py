@@ -19,7 +19,7 @@ import msgspec
 from holdfast.channel import CONTRACT_BYTES_MAX, FILE_BYTES_MAX, LINE_BYTES_MAX, REPORT_FILE
 from holdfast.core import events as ev
 from holdfast.core.ids import is_valid_id
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import Report, TaskRow
 from holdfast.paths import STATE_DIR
 
 INTERFACES_MAX = 32
@@ -29,17 +29,9 @@ _COST_MAX = 1e6
 _LINE_NUMBER_MAX = 10**9
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(Report, frozen=True, kw_only=True):
     """One report as an agent wrote it. Every part is optional; `contract` belongs to `interface`."""
 
-    progress: float | None = None
-    file: str = ""
-    line: int | None = None
-    section_done: str = ""
-    section_next: str = ""
-    confidence: float | None = None
-    blocked: str = ""
-    summary: str = ""
     cost_usd: float = 0.0
     interface: str = ""
     contract: str = ""
