@@ -20,8 +20,7 @@ from typing import Any, cast
 import msgspec
 
 from bench.clock import Span, peak_rss_mb, timed
-from holdfast.core import events as ev
-from holdfast.core import ids
+from holdfast.core import events as ev, ids
 from holdfast.core.commands import CloseStage, Command, LandTasks, OpenStage, StartAttempt
 from holdfast.core.facts import BranchFacts, Exit, ExitReason, Facts, Landing
 from holdfast.core.folds import first_row

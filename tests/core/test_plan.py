@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from holdfast.core.plan import AgentSpec, Plan, Stage, Task, decode_plan, encode_plan, find_cycle, plan_hash
 from holdfast.core.plan_rules import Broken, broken_rules

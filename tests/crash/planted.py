@@ -12,8 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from holdfast.core import events as ev
-from holdfast.core import state
+from holdfast.core import events as ev, state
 from holdfast.core.facts import BranchFacts
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.repo.history import branch_facts

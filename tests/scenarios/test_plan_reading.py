@@ -12,8 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from holdfast.core.plan import Limits, Plan, plan_hash
 from holdfast.errors import PlanError

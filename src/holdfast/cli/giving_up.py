@@ -14,8 +14,7 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, LeaseHeldError, NeedsDecisionError
 from holdfast.runner.backup import back_up_state
 from holdfast.runner.resetting import reset_task
-from holdfast.runner.steering import abandon as abandon_run
-from holdfast.runner.steering import discard
+from holdfast.runner.steering import abandon as abandon_run, discard
 from holdfast.views.lines import plain_lines
 
 

@@ -20,8 +20,7 @@ from holdfast.journal.protocol import RunListing
 from holdfast.repo.history import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.runner.cleaning import clean_run, sweep_folders, weigh
-from holdfast.runner.rebuild import Rebuilt
-from holdfast.runner.rebuild import rebuild as rebuild_journal
+from holdfast.runner.rebuild import Rebuilt, rebuild as rebuild_journal
 from holdfast.views.recap import recap_text, recap_view
 from holdfast.views.status import status_view
 from holdfast.views.text import count

@@ -10,8 +10,7 @@ from typing import Literal
 
 from holdfast.agents.command import Placeholders, invoke_task
 from holdfast.agents.presets import find_agent
-from holdfast.core import events as ev
-from holdfast.core import ids
+from holdfast.core import events as ev, ids
 from holdfast.core.facts import ExitReason, Presence, Sighting
 from holdfast.core.projection import TaskRow
 from holdfast.core.wip_message import wip_message

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.core import events as ev
-from holdfast.core import ids
+from holdfast.core import events as ev, ids
 from holdfast.core.brief import clip
 from holdfast.core.conflicts import ConflictedFile, judge_resolution
 from holdfast.core.events import FailureKind

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from holdfast.core import events as ev
-from holdfast.core import ids
+from holdfast.core import events as ev, ids
 from holdfast.core.commands import LandTasks
 from holdfast.core.projection import TaskRow
 from holdfast.errors import LeaseLostError

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.core import events as ev
-from holdfast.core import ids
+from holdfast.core import events as ev, ids
 from holdfast.core.events import RunStarted
 from holdfast.core.folds import first_row
 from holdfast.core.plan import Plan, encode_plan, plan_hash

@@ -10,8 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from holdfast.core import events as ev
-from holdfast.core import syntax
+from holdfast.core import events as ev, syntax
 from holdfast.core.projection import TaskRow
 from holdfast.core.syntax import Fault, Language
 from holdfast.errors import HoldfastError

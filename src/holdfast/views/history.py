@@ -7,8 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.core import events as ev
-from holdfast.core import ids
+from holdfast.core import events as ev, ids
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
