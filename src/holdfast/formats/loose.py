@@ -1,0 +1,135 @@
+"""Reading what models and people wrote by hand: JSON with every alias and odd type, never trusted, never fatal.
+
+A document that is no JSON at all is a `BrokenFileError` that says what is wrong with it and what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+
+_APPLE_DOUBLE = b"\x00\x05\x16\x07"
+_NUMBER_MAX = 10**9
+
+Node = dict[str, Any]
+"""An object of a foreign document. It never leaves `formats/`: readers turn it into a `ForeignRun`."""
+
+
+class BrokenFileError(HoldfastError):
+    """A file of another system cannot be read. It is left exactly as it is."""
+
+
+def parse_object(path: str, data: bytes) -> Node:
+    """Return the JSON object that a file holds. Raises BrokenFileError with the reason and the way out."""
+    if reason := _unreadable(data):
+        raise BrokenFileError(f"{path}: {reason}", _way_out(reason))
+    try:
+        found = msgspec.json.decode(_text(data))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        reason = _why_no_json(data, str(error))
+        raise BrokenFileError(f"{path}: {reason}", _way_out(reason)) from None
+    if not isinstance(found, dict):
+        kind = type(found).__name__
+        raise BrokenFileError(
+            f"{path}: an object was expected, not a {kind}", "Point adopt at the state file."
+        )
+    return found
+
+
+def _text(data: bytes) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16")
+    return data.decode("utf-8-sig")
+
+
+def _unreadable(data: bytes) -> str:
+    if not data.strip():
+        return "the file is empty"
+    if data.startswith(_APPLE_DOUBLE):
+        return "this is an AppleDouble companion (._…), not the file itself"
+    if re.search(rb"^(<{7}|>{7}) ", data, re.MULTILINE):
+        return "it holds an unresolved merge conflict (<<<<<<<)"
+    return ""
+
+
+def _why_no_json(data: bytes, error: str) -> str:
+    ending = data.rstrip()[-1:]
+    if "truncated" in error or ending not in b"}]":
+        return f"the JSON breaks off in the middle ({error})"
+    return f"this is no valid JSON ({error})"
+
+
+def _way_out(reason: str) -> str:
+    if "AppleDouble" in reason:
+        return "Point adopt at the file of the same name without `._`."
+    if "conflict" in reason:
+        return "Choose a side in a copy of the file and adopt that copy; the original is left as it is."
+    return (
+        "Restore it from a backup or from git history, or adopt the folder: what else is there may be enough."
+    )
+
+
+def first(node: Node, *keys: str) -> Any:
+    """Return the first value that is there and says something, whichever of its names it goes by."""
+    return next((node[key] for key in keys if node.get(key) not in (None, "", [], {})), None)
+
+
+def text(value: Any) -> str:
+    """Return a name or a sentence as text: numbers too, anything else as nothing."""
+    if isinstance(value, bool) or value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _NUMBER_MAX:
+        value = int(value)
+    return str(value).strip() if isinstance(value, str | int | float) else ""
+
+
+def count(value: Any) -> int:
+    """Return a number of things, however it is written; nonsense is none, and nothing is negative."""
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,9}\s*", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return 0
+    return int(min(max(value, 0), _NUMBER_MAX))
+
+
+def node(value: Any) -> Node:
+    """Return an object, or an empty one if it is something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """Return a list: of a single thing, a list of that one; of nothing, none."""
+    if isinstance(value, list):
+        return value
+    return [] if value in (None, "", {}) else [value]
+
+
+def nodes(value: Any) -> list[Node]:
+    """Return the objects of a list; of an object that maps names to objects, those, with their `id` filled in."""
+    if isinstance(value, dict):
+        return [{"id": key, **child} for key, child in value.items() if isinstance(child, dict)]
+    return [child for child in items(value) if isinstance(child, dict)]
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """Return the texts of a list, or of a single text."""
+    return tuple(found for child in items(value) if (found := text(child)))
+
+
+def walk(value: Any) -> Iterator[Any]:
+    """Yield every value of a document, without recursion: depth is the writer's choice, not ours."""
+    waiting = [value]
+    while waiting:
+        at = waiting.pop()
+        yield at
+        waiting.extend(at.values() if isinstance(at, dict) else at if isinstance(at, list) else ())
+
+
+def to_json(document: Node) -> bytes:
+    """Return a document as people read it: two spaces, one newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

@@ -1,0 +1,162 @@
+"""What any of the five systems' files amounts to, in one vocabulary: what readers yield and what writers are given.
+
+Nothing in a `ForeignRun` is believed: git decides what of it is done. No file is read or written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.plan import Plan
+from holdfast.core.projection import Report, RunRow, TaskRow
+
+
+class System(StrEnum):
+    """The systems whose files we speak, by the names that commands take."""
+
+    APEX = "apex"
+    EXECUTE = "execute"
+    CFN = "cfn"
+    AUTO_CLAUDE = "auto-claude"
+    SPECFLOW = "specflow"
+
+
+class Standing(StrEnum):
+    """What a file claims of a task, in our words; `words.py` maps theirs."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    DONE = "done"
+    SKIPPED = "skipped"
+    ABANDONED = "abandoned"
+
+
+class PastFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt that failed over there: what went wrong, and the feedback meant for the next one."""
+
+    attempt: int
+    error: str
+    feedback: str = ""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the files say of one task. `native` is its name over there, `said` the very word of its status.
+
+    `commits` are the hashes it recorded, oldest first; `files` what it says it created; `summary` what it says it
+    did. `branch` and `worktree` are where its unfinished work may lie. `attempts` counts all attempts, the present
+    one too; `spent` those that count against the budget.
+    """
+
+    task: str
+    native: str = ""
+    standing: Standing = Standing.PENDING
+    said: str = ""
+    attempts: int = 0
+    spent: int = 0
+    failures: tuple[PastFailure, ...] = ()
+    commits: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    branch: str = ""
+    worktree: str = ""
+    summary: str = ""
+    report: Report | None = None
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something the user should know about the files: a contradiction, a guess, or what could not be read.
+
+    `kind` is a short fixed word for scripts (`done-with-unfinished-parts`, `unknown-status`, `copies-differ`,
+    `unknown-task`, `unreadable` …); the sentence is for people. `task` is ours, or empty for the run as a whole.
+    """
+
+    kind: str
+    sentence: str
+    task: str = ""
+
+
+class ForeignRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One run of another system. `claims` has one entry per task of the plan, in its order.
+
+    `name` is what that system calls the run (a slug, a spec folder, an epic's id). `branches` are those that hold
+    what it finished, the best first: the run goes on from the first that exists. `commits` are those it recorded
+    without saying for which task. `main` is the state file among the `documents`, which are the originals by their
+    path below the project (or by their bare name), kept so that keys nobody here knows can be written back.
+    `finished` says that the files call the whole run done.
+    """
+
+    system: System
+    name: str
+    plan: Plan
+    claims: tuple[Claim, ...]
+    finished: bool = False
+    branches: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    main: str = ""
+    documents: dict[str, bytes] = {}
+
+
+class NativeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One file of a native layout, by its path below the project. A `link` is a symbolic link; `gone` is removed.
+
+    Writers return these in the order in which they must appear on disk: state before output.
+    """
+
+    path: str
+    content: bytes = b""
+    link: str = ""
+    gone: bool = False
+
+
+class Times(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When something began and ended, as seconds since 1970; None where it did not yet, or nobody knows."""
+
+    started: float | None = None
+    ended: float | None = None
+
+
+class RunView(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of ours as writers see it: rows, wall-clock times, and what git knows of each landing.
+
+    `project` is the absolute path of the repository. `files` are the files that each landed task changed. `name` is
+    what the run is called over there: what it was adopted as, else its own id. `written_at` is the time of writing.
+    """
+
+    plan: Plan
+    row: RunRow
+    tasks: Mapping[str, TaskRow]
+    name: str
+    project: str
+    started: float
+    updated: float
+    written_at: float
+    live: bool = False
+    task_times: Mapping[str, Times] = {}
+    stage_times: Mapping[str, Times] = {}
+    files: Mapping[str, tuple[str, ...]] = {}
+
+
+class Format(Protocol):
+    """One system's files, both ways. Each of the five packages offers these as module-level functions.
+
+    All are pure. `read` raises `BrokenFileError` if nothing can be made of the documents; anything odd that it could
+    make something of is a `Finding`.
+    """
+
+    def recognises(self, path: str, data: bytes) -> bool:
+        """Tell whether a file is a state or plan file of this system, by its content first and its path second."""
+
+    def companions(self, main: str) -> tuple[str, ...]:
+        """Return glob patterns, relative to the project, of the files that belong to the state file `main`."""
+
+    def read(self, main: str, documents: Mapping[str, bytes]) -> ForeignRun:
+        """Return the run that the documents tell of."""
+
+    def write(self, view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
+        """Return the native files of a run. Keys of `originals` that we do not know are kept as they were."""

@@ -1,0 +1,48 @@
+"""Status words, theirs and ours: one table for all five systems, and a rule for words nobody has seen before."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.formats.model import Standing
+
+_S = Standing
+_WORDS: dict[str, Standing] = {
+    **dict.fromkeys(
+        ("pending", "notstarted", "todo", "queued", "queue", "backlog", "planned", "planning", "ready", "new",
+         "open", "waiting", "initializing", "approved", "creating", "draft"), _S.PENDING),
+    **dict.fromkeys(
+        ("inprogress", "running", "active", "started", "implementing", "coding", "executing", "testing",
+         "validating", "verifying", "verified", "merging", "review", "aireview", "humanreview", "partial",
+         "paused", "recovering", "stopped", "interrupted"), _S.RUNNING),
+    **dict.fromkeys(
+        ("failed", "fail", "error", "failure", "stuck", "rejected", "belowthreshold"), _S.FAILED),
+    **dict.fromkeys(("blocked", "onhold", "deferred"), _S.BLOCKED),
+    **dict.fromkeys(
+        ("completed", "complete", "done", "pass", "passed", "warn", "merged", "success", "succeeded", "finished",
+         "qaapproved", "readyformerge", "prcreated", "closed", "cleaned", "ok"), _S.DONE),
+    **dict.fromkeys(("skipped", "skip", "notneeded", "na"), _S.SKIPPED),
+    **dict.fromkeys(("abandoned", "cancelled", "canceled", "aborted", "wontdo"), _S.ABANDONED),
+}  # fmt: skip
+_BEGINNINGS = (
+    ("complet", _S.DONE),
+    ("finish", _S.DONE),
+    ("fail", _S.FAILED),
+    ("error", _S.FAILED),
+    ("block", _S.BLOCKED),
+    ("skip", _S.SKIPPED),
+    ("abandon", _S.ABANDONED),
+    ("cancel", _S.ABANDONED),
+)
+
+
+def standing_of(word: str) -> tuple[Standing, bool]:
+    """Return what a status word means, and whether it was known. What nobody knows counts as not begun.
+
+    Case, spaces, dashes and signs such as a tick make no difference.
+    """
+    bare = re.sub(r"[^a-z]", "", word.casefold())
+    if bare in _WORDS or not bare:
+        return _WORDS.get(bare, Standing.PENDING), True
+    guess = next((to for beginning, to in _BEGINNINGS if bare.startswith(beginning)), Standing.PENDING)
+    return guess, False
