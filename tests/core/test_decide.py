@@ -10,7 +10,7 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.commands import CheckTask, CloseStage, LandTasks, OpenStage, Record, StartAttempt
 from holdfast.core.decide import LANDING_BATCH_MAX, decide, next_wake
-from holdfast.core.plan import Limits
+from holdfast.core.plan import Limits, Task
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import RunStatus, TaskStatus
 from tests.core.build import ATTACHED, STARTED, begin, done, failed, plan, settle, start, task, walk
@@ -213,6 +213,17 @@ def test_an_abandoned_task_stops_its_stage_and_what_runs_still_lands() -> None:
     state.apply(done("t001", 1))
     settle(state)
     assert state.tasks["t001"].status is TaskStatus.MERGING
+
+
+def test_a_task_has_its_own_number_of_attempts() -> None:
+    """`attempts` of a task goes before the run's: an iteration cap of one phase is not everybody's."""
+    capped = Task(id="a", prompt="do it", attempts=2)
+    state = begin(plan((capped, task("b")), limits=Limits(jobs=1, keep_going=True)))
+    for number in (1, 2):
+        assert settle(state) == ["a"]
+        state.apply(failed("a", number))
+    assert settle(state) == ["b"]
+    assert state.tasks["a"].status is TaskStatus.ABANDONED
 
 
 def test_keep_going_works_on_beside_an_abandoned_task() -> None:

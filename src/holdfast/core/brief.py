@@ -19,6 +19,10 @@ _DETAIL_CHARS = 6_000
 _CONTRACT_CHARS = 16_000
 _DIFF_CHARS = 24_000
 _LANDED_SHOWN = 30
+_LINE_CHARS = 200
+_SUMMARY_CHARS = 4_000
+_SUMMARIES_CHARS = 24_000
+"""All summaries together: a dozen phases whole, and still room for what the task itself is about."""
 _GO_ON = "The workspace already holds what earlier attempts achieved; go on from there."
 _CLEAN_START = "The workspace holds nothing of earlier attempts; begin from what landed."
 
@@ -125,11 +129,27 @@ def _landed(state: RunState, task: TaskRow) -> Iterator[str]:
     ]
     if names:
         yield "## Already landed\n\n" + bullets(_landed_line(state, name) for name in names)
+        yield from _summaries(state, names)
 
 
 def _landed_line(state: RunState, name: str) -> str:
     row = state.tasks[name]
-    return f"{name} {state.specs[name].title} ({row.merge_commit[:10]}) {clip(row.summary, 200)}".rstrip()
+    said = row.summary if _fits_a_line(row.summary) else ""
+    return f"{name} {state.specs[name].title} ({row.merge_commit[:10]}) {said}".rstrip()
+
+
+def _summaries(state: RunState, names: Sequence[str]) -> Iterator[str]:
+    """Give the summaries that take more than a line whole, as long as there is room for them."""
+    room = _SUMMARIES_CHARS
+    for name in names:
+        summary = clip(state.tasks[name].summary, _SUMMARY_CHARS)
+        if not _fits_a_line(summary) and len(summary) <= room:
+            room -= len(summary)
+            yield f"### What {name} reported\n\n" + quote(summary)
+
+
+def _fits_a_line(summary: str) -> bool:
+    return len(summary) <= _LINE_CHARS and "\n" not in summary
 
 
 def _rules(state: RunState, task: TaskRow) -> Iterator[str]:

@@ -89,7 +89,7 @@ def _abandonments(state: RunState) -> Iterator[Command]:
         task for task in state.worn.values() if _is_wanted(state, task) and state.has_all_it_needs(task)
     )
     for task in (*state.failed.values(), *waiting):
-        decision = decide_retry(task, state.plan.limits)
+        decision = decide_retry(task, state.limits_of(task.id))
         if decision.give_up:
             yield Record(ev.TaskAbandoned(task=task.id, error=decision.give_up))
 
@@ -135,7 +135,7 @@ def _may_start(state: RunState, task: TaskRow) -> bool:
         _is_wanted(state, task)
         and state.has_all_it_needs(task)
         and _takes_work(state, state.stage_of[task.id])
-        and not decide_retry(task, state.plan.limits).give_up
+        and not decide_retry(task, state.limits_of(task.id)).give_up
     )
 
 

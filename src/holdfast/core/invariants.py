@@ -183,8 +183,8 @@ def _commits(state: RunState, evidence: Evidence) -> Iterator[Violation]:
 
 def _attempts(state: RunState, evidence: Evidence) -> Iterator[Violation]:
     """Invariant 9: attempts are bounded, and only the newest of a running task lives."""
-    limits = state.plan.limits
     for name, task in state.tasks.items():
+        limits = state.limits_of(name)
         if task.charged > limits.attempts:
             yield Violation(9, f"task {name} failed {task.charged} times; the limit is {limits.attempts}")
         if task.lost > losses_allowed(limits):

@@ -72,6 +72,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gate: float = 0.8
     acceptance: tuple[str, ...] = ()
     allow_empty: bool = False
+    attempts: int | None = None
     timeout_s: float | None = None
     stall_s: float | None = None
 

@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
 
+import msgspec
+
 from holdfast.core import events as ev
 from holdfast.core.errors import IllegalEventError
 from holdfast.core.folds import RUN_FOLDS, TASK_FOLDS, first_row
-from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.plan import Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
 from holdfast.core.status import (
     TASK_IS_SETTLED,
@@ -93,6 +95,12 @@ class RunState:
     def checks_of(self, task: str) -> tuple[str, ...]:
         """Return the commands that verify a task, the plan's own first."""
         return self.plan.verify + self.specs[task].verify
+
+    def limits_of(self, task: str) -> Limits:
+        """Return the bounds of a task: the run's, with the task's own number of attempts if it has one."""
+        attempts = self.specs[task].attempts
+        limits = self.plan.limits
+        return limits if attempts is None else msgspec.structs.replace(limits, attempts=attempts)
 
     def is_startable(self, task: TaskRow) -> bool:
         """Tell whether an attempt at the task may begin: its stage is open and its needs are met."""

@@ -143,6 +143,7 @@ TASK = Record(
             Texts(single=True), "What must be true when the task is done, in words for the agent."
         ),
         "allow_empty": Field(Flag(), "Whether the task may end without a change. Default: true for `run`."),
+        "attempts": Field(Count(), "How many fresh agents this task may use up. Default: as `limits:` says."),
         "timeout": Field(Duration(), "Longest time of one attempt of this task.", into="timeout_s"),
         "stall": Field(Duration(), "Longest silence of one attempt of this task.", into="stall_s"),
     },

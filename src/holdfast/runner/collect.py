@@ -139,7 +139,7 @@ def _describe_exit(code: int) -> str:
 
 
 def _summary(task: TaskRow, output: str) -> str:
-    """Return the agent's own summary, if it reported one, else the last line that it printed."""
-    reported = " ".join(task.report.summary.split()) if task.report is not None else ""
+    """Return the agent's own summary, whole, if it reported one, else the last line that it printed."""
+    reported = task.report.summary if task.report is not None else ""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return (reported or (lines[-1] if lines else ""))[:_SUMMARY_CHARS]
+    return reported or (lines[-1] if lines else "")[:_SUMMARY_CHARS]

@@ -65,6 +65,8 @@ def _task(plan: Plan, task: Task) -> Iterator[str]:
         yield f"  needs the interface of {', '.join(task.needs_interface)}"
     if task.verify:
         yield f"  checked by: {_commands(task.verify)}"
+    if task.attempts is not None:
+        yield f"  at most {count(task.attempts, 'attempt')}"
     if task.validators:
         yield f"  judged by: {', '.join(judge.id for judge in task.validators)} (mean score {task.gate:g} or more)"
 
