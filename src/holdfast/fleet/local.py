@@ -24,6 +24,7 @@ from holdfast.paths import StateDir
 from holdfast.process import lock, log, procfs
 from holdfast.process.nursery import Nursery
 from holdfast.process.order import STARTED, TAKEN, Order, draft_file, exit_file, log_file, record_file
+from holdfast.redaction import secret_values
 
 _ORPHAN_GRACE_S = 2.0
 _ANSWER_BYTES = 4096
@@ -202,6 +203,7 @@ def _order(spec: LaunchSpec, folder: str) -> Order:
         stall_s=spec.stall_s,
         grace_s=spec.grace_s,
         log_bytes_max=spec.log_bytes_max,
+        secrets=secret_values(dict(spec.env)),
     )
 
 

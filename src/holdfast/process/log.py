@@ -10,14 +10,17 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from holdfast.redaction import Redactor
+
 _CHUNK = 65536
 
 
 class BoundedLog:
-    """Writes output to the segments. A full disk loses output, never the agent."""
+    """Writes output to the segments, without the secrets in it. A full disk loses output, never the agent."""
 
-    def __init__(self, path: str, bytes_max: int) -> None:
+    def __init__(self, path: str, bytes_max: int, secrets: list[bytes]) -> None:
         self.total = 0
+        self._redactor = Redactor(secrets)
         self._path = path
         self._half = max(1, bytes_max // 2)
         self._start = -self._half  # as if a full segment came before: the first byte opens the first segment
@@ -30,11 +33,16 @@ class BoundedLog:
             data = os.read(pipe, min(_CHUNK, self._half))
         except BlockingIOError:
             return False
-        if data:
-            self._append(data)
+        self._append(self._redactor.feed(data))
         return bool(data)
 
+    def finish(self) -> None:
+        """Write what was held back because it might have become a secret: the output is over."""
+        self._append(self._redactor.finish())
+
     def _append(self, data: bytes) -> None:
+        if not data:
+            return
         # When the disk is full or gone, output is lost. Each byte has its place in the file, so the loss is a hole and
         # what comes later is still found at its offset.
         with suppress(OSError):

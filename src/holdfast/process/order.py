@@ -13,7 +13,7 @@ TAKEN = b"taken"
 
 
 class Order:
-    """One launch, as its supervisor needs it. `stdin` is a path, or empty for none.
+    """One launch, as its supervisor needs it. `stdin` is a path, or empty for none; `secrets` must not appear in the log.
 
     A plain class: what dataclasses and named tuples import would be copied into every supervisor.
     """
@@ -30,6 +30,7 @@ class Order:
         stall_s: float,
         grace_s: float,
         log_bytes_max: int,
+        secrets: list[bytes],
     ) -> None:
         self.folder = folder
         self.token = token
@@ -41,6 +42,7 @@ class Order:
         self.stall_s = stall_s
         self.grace_s = grace_s
         self.log_bytes_max = log_bytes_max
+        self.secrets = secrets
 
     def encode(self) -> bytes:
         """Return the order for the socket. Both ends are one interpreter, so its own fast format will do."""

@@ -110,7 +110,7 @@ class Supervision:
 
     def __init__(self, order: Order) -> None:
         self.order = order
-        self.log = BoundedLog(log_file(order.folder), order.log_bytes_max)
+        self.log = BoundedLog(log_file(order.folder), order.log_bytes_max, order.secrets)
         self.began = self.heard = time.monotonic()
         self.agent = 0
         self.code = 0
@@ -200,6 +200,7 @@ class Supervision:
         end = self.log.total + _PIPE_BYTES_MAX
         while self.log.total < end and self.log.pump(self.pipe):
             continue
+        self.log.finish()
 
     def _leave(self, reason: str, code: int, error: str = "") -> None:
         exit_record: dict[str, str | float] = {

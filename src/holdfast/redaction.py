@@ -1,0 +1,156 @@
+"""Secrets are blotted out before anything is written: the values we know, and the shapes that keys are known by.
+
+What replaces a secret has its length, so an offset into a log means the same byte for ever and a line of JSON stays
+one. A leaf module without any import: every supervisor has it in its memory.
+"""
+
+from __future__ import annotations
+
+_WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+_TOKEN = _WORD + b".+/="
+_DIGITS = frozenset(b"0123456789")
+_BLOT = b"[redacted]"
+_HELD_MAX = 512
+_VALUE_CHARS_MIN = 8
+
+_SHAPES: tuple[tuple[bytes, int], ...] = (
+    (b"sk-", 20), (b"sk_live_", 16), (b"rk_live_", 16),
+    (b"ghp_", 30), (b"gho_", 30), (b"ghu_", 30), (b"ghs_", 30), (b"ghr_", 30), (b"github_pat_", 30), (b"glpat-", 18),
+    (b"AKIA", 16), (b"ASIA", 16), (b"AIza", 30), (b"ya29.", 30),
+    (b"xoxb-", 16), (b"xoxp-", 16), (b"xoxa-", 16), (b"xoxs-", 16), (b"xapp-", 16),
+    (b"npm_", 30), (b"pypi-", 40), (b"hf_", 30), (b"dop_v1_", 40), (b"SG.", 40), (b"eyJ", 60),
+    (b"AGE-SECRET-KEY-", 40),
+)  # fmt: skip
+"""How the keys of widely used services begin, and how many characters follow at least."""
+
+_KEY_BEGINS, _KEY_ENDS = b"-----BEGIN ", b"-----END "
+_KEY_MARK = b"PRIVATE KEY-----"
+_KEY_LINE_MAX = 64
+
+_SECRET_PARTS = frozenset((
+    "KEY", "KEYS", "APIKEY", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE",
+    "CREDENTIAL", "CREDENTIALS",
+))  # fmt: skip
+_NO_SECRETS = ("GIT_CONFIG_", "HOLDFAST_")
+
+
+def names_a_secret(name: str) -> bool:
+    """Tell whether a variable is one that holds a secret, going by the words of its name."""
+    return not name.startswith(_NO_SECRETS) and not _SECRET_PARTS.isdisjoint(name.upper().split("_"))
+
+
+def secret_values(env: dict[str, str]) -> list[bytes]:
+    """Return what must never be written of an environment: the values of its secrets, the longest first.
+
+    A value of a few characters would blot out half of what is printed, and is no secret worth the name.
+    """
+    values = (value for name, value in env.items() if names_a_secret(name))
+    long_enough = {
+        value.encode("utf-8", "surrogateescape") for value in values if len(value) >= _VALUE_CHARS_MIN
+    }
+    return sorted(long_enough, key=len, reverse=True)
+
+
+def redact(text: str) -> str:
+    """Return a text without anything in it that has the shape of a secret."""
+    redactor = Redactor([])
+    data = text.encode("utf-8", "surrogateescape")
+    return (redactor.feed(data) + redactor.finish()).decode("utf-8", "surrogateescape")
+
+
+class Redactor:
+    """Blots secrets out of a stream, wherever its chunks are cut.
+
+    The last word of a chunk is held back until it is known how it goes on; `finish` gives it out.
+    """
+
+    def __init__(self, values: list[bytes]) -> None:
+        self._values = values
+        self._held = b""
+        self._before = b""
+        self._in_key = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Take in a chunk and return what may be written by now."""
+        data = self._held + data
+        for value in self._values:
+            data = data.replace(value, blot(len(value)))
+        cut = len(data) - self._unsure(data)
+        self._held = data[cut:]
+        return self._clean(data[:cut])
+
+    def finish(self) -> bytes:
+        """Return what was held back; the stream is over."""
+        rest, self._held = self._held, b""
+        return self._clean(rest)
+
+    def _unsure(self, data: bytes) -> int:
+        """Return how many bytes at the end may be the beginning of a secret."""
+        unsure = min(len(data) - len(data.rstrip(_TOKEN)), _HELD_MAX)
+        for value in self._values:
+            most = min(len(value) - 1, len(data))
+            unsure = max(unsure, next((n for n in range(most, 0, -1) if data.endswith(value[:n])), 0))
+        return max(unsure, _unfinished_mark(data, len(data) - unsure))
+
+    def _clean(self, data: bytes) -> bytes:
+        if not data:
+            return data
+        data = self._without_keys(data)
+        spans = [span for prefix, least in _SHAPES for span in _tokens(data, prefix, least, self._before)]
+        self._before = data[-1:]
+        return _blotted(data, spans) if spans else data
+
+    def _without_keys(self, data: bytes) -> bytes:
+        """Blot out the lines between the marks of a private key. They may come in many chunks."""
+        if not self._in_key and _KEY_MARK not in data:
+            return data
+        out, at = b"", 0
+        while at < len(data):
+            if self._in_key:
+                end = data.find(_KEY_ENDS, at)
+                stop = len(data) if end < 0 else end
+                out += bytes(byte if byte in b"\r\n" else ord("*") for byte in data[at:stop])
+                self._in_key = end < 0
+            else:
+                begin = data.find(_KEY_BEGINS, at)
+                mark = data.find(_KEY_MARK, begin) if begin >= 0 else -1
+                within = 0 <= begin < mark <= begin + _KEY_LINE_MAX
+                stop = mark + len(_KEY_MARK) if within else len(data)
+                out += data[at:stop]
+                self._in_key = within
+            at = stop
+        return out
+
+
+def _unfinished_mark(data: bytes, cut: int) -> int:
+    """Return how many bytes to hold back so that the first line of a private key is not torn at `cut`."""
+    at = data.rfind(_KEY_BEGINS, max(0, len(data) - _KEY_LINE_MAX), cut + len(_KEY_BEGINS))
+    torn = 0 <= at < cut and data.find(_KEY_MARK, at, cut) < 0
+    return len(data) - at if torn else 0
+
+
+def blot(length: int) -> bytes:
+    """Return what stands in the place of a secret of that length."""
+    return _BLOT.ljust(length, b"*") if length >= len(_BLOT) else b"*" * length
+
+
+def _tokens(data: bytes, prefix: bytes, least: int, before: bytes) -> list[tuple[int, int]]:
+    """Return where whole words begin with `prefix` and go on like a key: long enough, with digits among the letters."""
+    found: list[tuple[int, int]] = []
+    at = data.find(prefix)
+    while at >= 0:
+        ahead = data[at - 1 : at] if at else before
+        rest = data[at + len(prefix) : at + len(prefix) + 4096]
+        tail = rest[: len(rest) - len(rest.lstrip(_TOKEN))].rstrip(b".=/+-")
+        end = at + len(prefix) + len(tail)
+        if (not ahead or ahead not in _WORD) and len(tail) >= least and not _DIGITS.isdisjoint(tail):
+            found.append((at, end))
+        at = data.find(prefix, max(end, at + 1))
+    return found
+
+
+def _blotted(data: bytes, spans: list[tuple[int, int]]) -> bytes:
+    out = bytearray(data)
+    for begin, end in spans:
+        out[begin:end] = blot(end - begin)
+    return bytes(out)

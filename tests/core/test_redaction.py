@@ -1,0 +1,103 @@
+"""Secrets never reach a disk: known values and known shapes are blotted out, wherever a stream is cut."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, strategies as st
+
+from holdfast.redaction import Redactor, blot, names_a_secret, redact, secret_values
+
+KEYS = [
+    "sk-ant-api03-Zx8Qw3Er5Ty7Ui9Op1As3Df5",
+    "sk-proj-4fGh6Jk8Lz0Xc2Vb4Nm6Qw8Er0Ty",
+    "ghp_1234567890abcdefghijABCDEFGHIJ123456",
+    "github_pat_11ABCDEFG0abcdefghijkl_mnopqrstuvwxyz012345",
+    "AKIA1234567890ABCDEF",
+    "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+    "xoxb-123456789012-abcdefABCDEF123",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
+]
+"""Made up, in the shapes that real ones have."""
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_a_known_shape_is_blotted_out(key: str) -> None:
+    """Whoever prints a key, and however it is quoted, it is not written."""
+    line = f'export KEY="{key}" and more'
+    cleaned = redact(line)
+    assert key[8:] not in cleaned
+    assert len(cleaned) == len(line)
+    assert cleaned.startswith('export KEY="[redacted]')
+    assert cleaned.endswith('" and more')
+
+
+@pytest.mark.parametrize("text", ["task-001-make-the-user-model-and-more", "disk-usage-1234567890-abcdefghij",
+                                  "a sk- alone", "risk-assessment-2024-version-10-final"])  # fmt: skip
+def test_ordinary_words_stay_as_they_are(text: str) -> None:
+    """A blot where no secret was would hide what a person needs to read."""
+    assert redact(text) == text
+
+
+@given(
+    st.sampled_from(KEYS),
+    st.lists(st.integers(0, 400), max_size=12),
+    st.binary(max_size=60),
+    st.binary(max_size=60),
+)
+def test_no_cut_of_the_stream_lets_a_key_through(
+    key: str, cuts: list[int], before: bytes, after: bytes
+) -> None:
+    """Output arrives in chunks of any size; a key that is split between two is still one."""
+    data = before + b" " + key.encode() + b" " + after
+    places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    redactor = Redactor([])
+    out = b"".join(redactor.feed(data[a:b]) for a, b in pairwise(places)) + redactor.finish()
+    assert len(out) == len(data)
+    assert key.encode() not in out
+
+
+@given(st.lists(st.integers(0, 80), max_size=8))
+def test_no_cut_of_the_stream_lets_a_known_value_through(cuts: list[int]) -> None:
+    """The value of a secret variable needs no shape to be recognised."""
+    data, value = b"before correct horse battery staple after", b"correct horse battery staple"
+    places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    redactor = Redactor([value])
+    out = b"".join(redactor.feed(data[a:b]) for a, b in pairwise(places)) + redactor.finish()
+    assert out == b"before " + blot(len(value)) + b" after"
+
+
+@given(st.integers(1, 50))
+def test_a_private_key_is_blotted_out_line_by_line(step: int) -> None:
+    """What stands between the marks of a private key is never written; the marks say that there was one."""
+    body = b"MIIEpAIBAAKCAQEA7bq1\nqwertyuiop+/=\n"
+    data = b"x\n-----BEGIN RSA PRIVATE KEY-----\n" + body + b"-----END RSA PRIVATE KEY-----\ny\n"
+    redactor = Redactor([])
+    out = (
+        b"".join(redactor.feed(data[at : at + step]) for at in range(0, len(data), step)) + redactor.finish()
+    )
+    assert b"MIIE" not in out
+    assert b"qwerty" not in out
+    assert (out[:2], out[-2:], len(out)) == (b"x\n", b"y\n", len(data))
+
+
+def test_variables_are_known_as_secret_by_their_names() -> None:
+    """Names are made of words: a keyboard is no key."""
+    assert names_a_secret("OPENAI_API_KEY")
+    assert names_a_secret("github_token")
+    assert not names_a_secret("KEYBOARD")
+    assert not names_a_secret("GIT_CONFIG_KEY_0")
+    assert secret_values({"DB_PASSWORD": "hunter2hunter2", "PATH": "/usr/bin:/bin", "PIN_KEY": "1234"}) == [
+        b"hunter2hunter2"
+    ]
+
+
+@given(st.binary(max_size=300), st.integers(1, 40))
+def test_a_redactor_never_changes_the_length_of_anything(data: bytes, step: int) -> None:
+    """Offsets into a log stay what they are."""
+    redactor = Redactor([b"some secret"])
+    out = (
+        b"".join(redactor.feed(data[at : at + step]) for at in range(0, len(data), step)) + redactor.finish()
+    )
+    assert len(out) == len(data)
