@@ -147,7 +147,6 @@ def test_every_module_of_the_product_is_imported_by_another_or_started() -> None
     started = {
         "holdfast.__main__",
         "holdfast.cli.main",
-        "holdfast.testing",
         "holdfast.demo.agent",
         "holdfast.plans.schema",
     }

@@ -1,8 +1,4 @@
-"""The stand-ins that Holdfast's own tests use, for yours: a journal in memory, and agents that are Python functions.
-
-With `FunctionFleet` the real loop, the real journal and real git run at full speed without any process, so a plan or
-a workflow can be tested in milliseconds.
-"""
+"""Agents that are Python functions: the real loop, the real journal and real git run at full speed without a process."""
 
 from __future__ import annotations
 
@@ -12,10 +8,7 @@ from dataclasses import dataclass, field
 
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
-from holdfast.journal.memory import MemoryJournal
 from holdfast.paths import StateDir
-
-__all__ = ["FunctionFleet", "MemoryJournal", "Work"]
 
 Work = Callable[[LaunchSpec], int]
 """What an agent does: it may read and write below `spec.cwd`, and returns an exit status."""

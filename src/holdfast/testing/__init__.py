@@ -1,0 +1,25 @@
+"""The stand-ins that Holdfast's own tests use, for yours.
+
+With `FunctionFleet` and `MemoryJournal` a plan or a workflow is tested in milliseconds, without any process. With
+`ScriptedModel` a real coding agent works for real, and only its model is played: it calls the tools that a `Script`
+names, or fails in the way that a `Fault` names.
+"""
+
+from __future__ import annotations
+
+from holdfast.journal.memory import MemoryJournal
+from holdfast.testing.functions import FunctionFleet, Work
+from holdfast.testing.model import ScriptedModel, ServedRequest
+from holdfast.testing.script import Fault, Script, Shell, Write
+
+__all__ = [
+    "Fault",
+    "FunctionFleet",
+    "MemoryJournal",
+    "Script",
+    "ScriptedModel",
+    "ServedRequest",
+    "Shell",
+    "Work",
+    "Write",
+]

@@ -1,0 +1,1 @@
+"""Real coding agents at work for the real runner; only their model is played."""

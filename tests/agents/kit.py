@@ -1,0 +1,138 @@
+"""Real agents, each pointed at a scripted model: where they are installed and how they are started.
+
+`make test` installs Codex and Qwen Code, `make test-agents` the rest. Nothing here reaches beyond loopback: keys are
+dummies, telemetry and updates are off, and each agent has a home of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core.plan import AgentSpec
+
+HERE = Path(__file__).parent
+MORE = HERE / "more"
+KEY = "dummy-key"
+_MODEL = "fake-1"
+
+
+@dataclass(frozen=True, slots=True)
+class RealAgent:
+    """A coding agent that may be installed. `start` takes a model's address and a home folder."""
+
+    name: str
+    program: Path
+    start: Callable[[Path, str, Path], AgentSpec]
+
+    @property
+    def missing(self) -> str:
+        """Why the agent cannot be used, or an empty string."""
+        return "" if self.program.exists() else f"{self.name} is not installed: {self.program} is missing"
+
+    def spec(self, url: str, home: Path) -> AgentSpec:
+        """Return how a plan starts the agent, with `{brief}` for the prompt."""
+        for folder in (home, home / "tmp"):
+            folder.mkdir(parents=True, exist_ok=True)
+        return self.start(self.program, url, home)
+
+
+def _env(home: Path, **more: str) -> dict[str, str]:
+    """Return what every agent gets. Codex wants its home outside of $TMPDIR, which is why that lies inside of it."""
+    return {"HOME": str(home), "TMPDIR": str(home / "tmp"), "TERM": "dumb", **more}
+
+
+def _codex(program: Path, url: str, home: Path) -> AgentSpec:
+    provider = {"name": "fake", "base_url": f"{url}/v1", "env_key": "FAKE_KEY", "wire_api": "responses"}
+    fields = [*(f"{key}={json.dumps(value)}" for key, value in provider.items())]
+    fields += ["request_max_retries=2", "stream_max_retries=2"]
+    settings = [
+        "model_provider=fake",
+        f"model_providers.fake={{{','.join(fields)}}}",
+        "check_for_update_on_startup=false",
+        "analytics.enabled=false",
+    ]
+    options = [word for setting in settings for word in ("-c", setting)]
+    fixed = ("exec", "--json", "--disable", "plugins", "-s", "danger-full-access", "-m", _MODEL)
+    command = (str(program), *fixed, "-C", "{workspace}", *options, "{brief}")
+    env = _env(home, CODEX_HOME=str(home / "codex"), FAKE_KEY=KEY)
+    (home / "codex").mkdir(exist_ok=True)
+    return AgentSpec(command=command, prompt="arg", env=env)
+
+
+def _qwen(program: Path, url: str, home: Path) -> AgentSpec:
+    fixed = ("--auth-type", "openai", "-m", _MODEL, "-y", "--output-format", "stream-json")
+    env = _env(home, OPENAI_BASE_URL=f"{url}/v1", OPENAI_API_KEY=KEY)
+    env |= {"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1", "QWEN_TELEMETRY_ENABLED": "false"}
+    settings = {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
+    _settings(home / ".qwen", settings)
+    return AgentSpec(command=(str(program), *fixed, "{brief}"), prompt="arg", env=env)
+
+
+def _gemini(program: Path, url: str, home: Path) -> AgentSpec:
+    fixed = ("--approval-mode", "yolo", "--skip-trust", "-m", "gemini-2.5-pro", "-o", "stream-json", "-p")
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "general": {"enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False},
+    }
+    _settings(home / ".gemini", settings)
+    env = _env(home, GOOGLE_GEMINI_BASE_URL=url, GEMINI_API_KEY=KEY)
+    return AgentSpec(command=(str(program), *fixed, "{brief}"), prompt="arg", env=env)
+
+
+def _opencode(program: Path, url: str, home: Path) -> AgentSpec:
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{url}/v1", "apiKey": KEY},
+        "models": {_MODEL: {"limit": {"context": 100_000, "output": 8_000}}},
+    }
+    names = {"model": f"fake/{_MODEL}", "small_model": f"fake/{_MODEL}"}
+    config = {"provider": {"fake": provider}, "autoupdate": False, "share": "disabled", **names}
+    env = _env(home, OPENCODE_CONFIG_CONTENT=json.dumps(config), OPENCODE_DISABLE_MODELS_FETCH="1")
+    command = (str(program), "run", "--format", "json", "--auto", "--dir", "{workspace}", "{brief}")
+    return AgentSpec(command=command, prompt="arg", env=env)
+
+
+def _aider(program: Path, url: str, home: Path) -> AgentSpec:
+    switches = (
+        "yes-always",
+        "no-stream",
+        "no-pretty",
+        "no-check-update",
+        "analytics-disable",
+        "no-gitignore",
+    )
+    fixed = (f"--{switch}" for switch in (*switches, "no-show-model-warnings", "no-auto-lint"))
+    values = ("--model", f"openai/{_MODEL}", "--edit-format", "whole", "--map-tokens", "0")
+    env = _env(home, OPENAI_API_BASE=f"{url}/v1", OPENAI_API_KEY=KEY, LITELLM_LOCAL_MODEL_COST_MAP="True")
+    return AgentSpec(
+        command=(str(program), *fixed, *values, "--message-file", "{brief}"), prompt="file", env=env
+    )
+
+
+def _settings(folder: Path, settings: Mapping[str, object]) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps(settings))
+
+
+def _native(packages: Path, package: str, binary: str) -> Path:
+    """Return the program itself rather than its Node launcher, which outlives nothing and passes no signal on."""
+    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    return packages / "node_modules" / f"{package}-linux-{machine}" / binary
+
+
+CODEX = RealAgent(
+    "codex",
+    _native(HERE, "@openai/codex", f"vendor/{platform.machine()}-unknown-linux-musl/bin/codex"),
+    _codex,
+)
+QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen)
+GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini)
+OPENCODE = RealAgent("opencode", _native(MORE, "opencode", "bin/opencode"), _opencode)
+AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider)
+AGENTS = {agent.name: agent for agent in (CODEX, QWEN, GEMINI, OPENCODE, AIDER)}

@@ -1,0 +1,129 @@
+"""Records what real agents print: `python -m tests.agents.record AGENT…`, after an agent's version has changed.
+
+Each case is one run against the scripted model. Standard output and standard error go to one file, as in an
+attempt's log. Machine paths and ports are replaced. `streams/index.json` says how each run ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.agents.command import Placeholders, invoke_agent
+from holdfast.testing import Script, ScriptedModel, Shell, Write
+from tests.agents.kit import AGENTS, HERE, RealAgent
+
+STREAMS = HERE / "streams"
+PATIENCE_S = 60.0
+BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
+_PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"
+_WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), say="Wrote greeting.txt.")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One recording: what the model does, and the mode of the server."""
+
+    served: str
+    mode: str = "ok"
+    script: Script = _WORK
+
+
+CASES: Mapping[str, Case] = {
+    "ok": Case("a file, a shell command, a text"),
+    "failing-tool": Case(
+        "a command that fails, then a text", script=Script((Shell("exit 3"),), say="It failed.")
+    ),
+    "no-tool": Case("a text and no tool call", script=Script(say="Nothing to do.")),
+    "rate-limit": Case("429 to every request", "rate-limit"),
+    "rate-limit-once": Case("429 to the first request, then as ok", "rate-limit-once"),
+    "usage-limit": Case("429 that names a reset an hour ahead", "usage-limit"),
+    "overflow": Case("the context is exceeded", "overflow"),
+    "bad-key": Case("401", "bad-key"),
+    "cut": Case("the connection is reset in the middle of every answer", "cut"),
+    "eof": Case("every answer ends early and cleanly", "eof"),
+}
+_CODEX_ONLY: Mapping[str, Case] = {
+    "patch": Case(
+        "a patch, as Codex applies it itself, then a text",
+        script=Script((Shell(f"apply_patch <<'EOF'\n{_PATCH}\nEOF"),), say="Patched."),
+    )
+}
+
+
+def main(names: list[str]) -> None:
+    """Record every case of the named agents."""
+    for agent in (AGENTS[name] for name in names):
+        cases = {**CASES, **_CODEX_ONLY} if agent.name == "codex" else CASES
+        for name, case in cases.items():
+            print(agent.name, name, _record(agent, name, case))
+
+
+def _record(agent: RealAgent, name: str, case: Case) -> dict[str, object]:
+    # Not the folder for temporary files, which agents treat in ways of their own.
+    root = Path(tempfile.mkdtemp(prefix="record-", dir=Path.home()))
+    workspace, home = root / "workspace", root / "home"
+    workspace.mkdir()
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    (root / "brief.md").write_text(BRIEF)
+    started = time.time()
+    with ScriptedModel(lambda _prompt: case.script) as model:
+        code, output = _run(agent, model.url(case.mode), workspace, home)
+        port = model.url().split(":")[2].split("/")[0]
+        requests = len(model.requests)
+    places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", port: "8000"}
+    file = f"{agent.name}-{name}.jsonl"
+    (STREAMS / file).write_text(_scrubbed(output, {**places, str(root): "/"}))
+    shutil.rmtree(root, ignore_errors=True)
+    entry: dict[str, object] = {"exit": code, "seconds": round(time.time() - started), "served": case.served}
+    entry |= {"requests": requests, "started_at": int(started)}
+    _index(file, entry)
+    return entry
+
+
+def _run(agent: RealAgent, url: str, workspace: Path, home: Path) -> tuple[int | None, str]:
+    """Return the exit code, None when it had to be killed, and all that was printed."""
+    spec = agent.spec(url, home)
+    values = Placeholders(str(workspace.parent / "brief.md"), BRIEF, str(workspace), "T1", 1, "01-record")
+    argv = invoke_agent(spec, values).argv
+    env = {"PATH": os.environ["PATH"], "TZ": "UTC", **spec.env}
+    process = subprocess.Popen(
+        argv,
+        cwd=workspace,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        output, _ = process.communicate(timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
+        return None, output.decode(errors="replace")
+    return process.returncode, output.decode(errors="replace")
+
+
+def _scrubbed(text: str, places: Mapping[str, str]) -> str:
+    for place, neutral in places.items():
+        text = re.sub(rf"(?<=127\.0\.0\.1:){place}" if place.isdigit() else re.escape(place), neutral, text)
+    return text
+
+
+def _index(file: str, entry: Mapping[str, object]) -> None:
+    path = STREAMS / "index.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(dict(sorted({**known, file: entry}.items())), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

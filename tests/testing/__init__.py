@@ -1,0 +1,1 @@
+"""The stand-ins of `holdfast.testing`, tested as what they are."""
