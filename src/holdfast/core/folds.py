@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.core import events as ev
+from holdfast.core.claims import PastFailure
 from holdfast.core.errors import IllegalEventError
 from holdfast.core.plan import Limits
-from holdfast.core.projection import AttemptCommit, Failure, Report, RunRow, Score, TaskRow
+from holdfast.core.projection import AttemptCommit, Failure, Origin, Report, RunRow, Score, TaskRow
 from holdfast.core.retry import delay_after
 from holdfast.core.status import RunStatus, StageStatus
 
@@ -28,6 +29,7 @@ def first_row(event: ev.RunStarted) -> RunRow:
         plan_source=event.plan_source,
         tip=event.base,
         epoch=event.epoch,
+        adopting=event.adopting,
     )
 
 
@@ -237,6 +239,25 @@ def _task_restored(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRes
     task.carry, task.base = event.carry, event.base
 
 
+def _task_inherited(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskInherited) -> None:
+    task.attempt, task.charged = event.attempts, event.spent
+    task.carry, task.base = event.carry, event.base
+    task.summary, task.last_report = event.summary, event.report
+    task.failures = [_elsewhere(failure) for failure in event.failures]
+    task.error = task.failures[-1].error if task.failures else ""
+    task.commits = [
+        AttemptCommit(attempt=event.attempts, commit=commit, kind=ev.AttemptKind.IMPLEMENTATION)
+        for commit in event.commits
+    ]
+
+
+def _elsewhere(failure: PastFailure) -> Failure:
+    """Return a failure of another system's attempt: what kind it was, nobody knows."""
+    return Failure(
+        attempt=failure.attempt, kind=ev.FailureKind.AGENT, error=failure.error, detail=failure.feedback
+    )
+
+
 def _wip_saved(row: RunRow, limits: Limits, task: TaskRow, event: ev.WipSaved) -> None:
     task.wip = event.commit
 
@@ -269,6 +290,7 @@ TASK_FOLDS: dict[type[ev.Event], Callable[[RunRow, Limits, TaskRow, Any], None]]
     ev.TaskReset: _task_reset,
     ev.TaskRewound: _task_rewound,
     ev.TaskRestored: _task_restored,
+    ev.TaskInherited: _task_inherited,
     ev.WipSaved: _wip_saved,
 }
 
@@ -282,6 +304,19 @@ def _runner_attached(row: RunRow, event: ev.RunnerAttached) -> None:
 
 def _agents_adopted(row: RunRow, event: ev.AgentsAdopted) -> None:
     row.adopted += len(event.working) + len(event.finished)
+
+
+def _run_adopted(row: RunRow, event: ev.RunAdopted) -> None:
+    row.adopting = ""
+    row.origin = Origin(system=event.system, name=event.name, main=event.main, digest=event.digest)
+
+
+def _mirror_kept(row: RunRow, event: ev.MirrorKept) -> None:
+    row.mirrors = {**row.mirrors, event.system: event.folder}
+
+
+def _mirror_ended(row: RunRow, event: ev.MirrorEnded) -> None:
+    row.mirrors = {system: folder for system, folder in row.mirrors.items() if system != event.system}
 
 
 def _set_run(row: RunRow, status: RunStatus, reason: str = "") -> None:
@@ -371,5 +406,9 @@ RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
     ev.RunStopped: lambda row, e: _set_run(row, RunStatus.STOPPED),
     ev.RunBlocked: lambda row, e: _set_run(row, RunStatus.BLOCKED, e.reason),
     ev.RunCompleted: lambda row, e: _set_run(row, RunStatus.COMPLETED),
+    ev.RunAdopted: _run_adopted,
+    ev.MirrorKept: _mirror_kept,
+    ev.MirrorEnded: _mirror_ended,
+    ev.MirrorFailed: lambda row, e: None,
     ev.RunAbandoned: lambda row, e: _set_run(row, RunStatus.ABANDONED, e.reason),
 }

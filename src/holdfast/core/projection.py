@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core.events import AttemptKind, FailureKind, Gate
+from holdfast.core.report import Report as Report
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
 
 
@@ -36,19 +37,6 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     score: float
     feedback: str = ""
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last that an agent said about its own progress, each part as last reported."""
-
-    progress: float | None = None
-    file: str = ""
-    line: int | None = None
-    section_done: str = ""
-    section_next: str = ""
-    confidence: float | None = None
-    blocked: str = ""
-    summary: str = ""
 
 
 class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -103,8 +91,22 @@ class StageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     waived: tuple[Gate, ...] = ()
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where an adopted run comes from: the system, what it is called there, and its state file."""
+
+    system: str
+    name: str
+    main: str
+    digest: str
+
+
 class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything the core knows about the run as a whole."""
+    """Everything the core knows about the run as a whole.
+
+    `adopted` counts agents that a runner took over; `adopting` is the digest of another system's files from the
+    moment the run exists until all that they tell is taken in, and `origin` is where they came from. `mirrors` are
+    the systems whose native files are kept up to date, each with the folder below the project ("" is their own place).
+    """
 
     run: str
     goal: str
@@ -125,6 +127,9 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     intrusions: int = 0
     cost_usd: float = 0.0
     adopted: int = 0
+    adopting: str = ""
+    origin: Origin | None = None
+    mirrors: dict[str, str] = {}
     stages: dict[str, StageRow] = {}
 
 

@@ -92,5 +92,6 @@ TRANSITIONS: MappingProxyType[type[ev.Event], dict[TaskStatus, TaskStatus]] = Ma
         (_S.PENDING, _S.VERIFYING, _S.VERIFIED, _S.FAILED, _S.ABANDONED, _S.BLOCKED, _S.SKIPPED), _S.PENDING
     ),
     ev.TaskRestored: {_S.PENDING: _S.PENDING},
+    ev.TaskInherited: {_S.PENDING: _S.PENDING},
     ev.WipSaved: {_S.RUNNING: _S.RUNNING},
 })  # fmt: skip

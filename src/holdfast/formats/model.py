@@ -11,8 +11,14 @@ from typing import Protocol
 
 import msgspec
 
+from holdfast.core.claims import (
+    Claim as Claim,
+    Finding as Finding,
+    PastFailure as PastFailure,
+    Standing as Standing,
+)
 from holdfast.core.plan import Plan
-from holdfast.core.projection import Report, RunRow, TaskRow
+from holdfast.core.projection import RunRow, TaskRow
 
 
 class System(StrEnum):
@@ -23,61 +29,6 @@ class System(StrEnum):
     CFN = "cfn"
     AUTO_CLAUDE = "auto-claude"
     SPECFLOW = "specflow"
-
-
-class Standing(StrEnum):
-    """What a file claims of a task, in our words; `words.py` maps theirs."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    FAILED = "failed"
-    BLOCKED = "blocked"
-    DONE = "done"
-    SKIPPED = "skipped"
-    ABANDONED = "abandoned"
-
-
-class PastFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt that failed over there: what went wrong, and the feedback meant for the next one."""
-
-    attempt: int
-    error: str
-    feedback: str = ""
-
-
-class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the files say of one task. `native` is its name over there, `said` the very word of its status.
-
-    `commits` are the hashes it recorded, oldest first; `files` what it says it created; `summary` what it says it
-    did. `branch` and `worktree` are where its unfinished work may lie. `attempts` counts all attempts, the present
-    one too; `spent` those that count against the budget.
-    """
-
-    task: str
-    native: str = ""
-    standing: Standing = Standing.PENDING
-    said: str = ""
-    attempts: int = 0
-    spent: int = 0
-    failures: tuple[PastFailure, ...] = ()
-    commits: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    branch: str = ""
-    worktree: str = ""
-    summary: str = ""
-    report: Report | None = None
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something the user should know about the files: a contradiction, a guess, or what could not be read.
-
-    `kind` is a short fixed word for scripts (`done-with-unfinished-parts`, `unknown-status`, `copies-differ`,
-    `unknown-task`, `unreadable` …); the sentence is for people. `task` is ours, or empty for the run as a whole.
-    """
-
-    kind: str
-    sentence: str
-    task: str = ""
 
 
 class ForeignRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

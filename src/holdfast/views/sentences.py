@@ -60,6 +60,11 @@ _WORDS = {
     "RunStopped": "run stopped",
     "RunBlocked": "run blocked: {reason}",
     "RunCompleted": "run completed",
+    "RunAdopted": "adopted from {system} {name} ({main})",
+    "TaskInherited": "{task}: {attempts} attempts were made before the run was adopted",
+    "MirrorKept": "its {system} files are kept up to date",
+    "MirrorEnded": "its {system} files are no longer kept up to date",
+    "MirrorFailed": "the {system} files could not be written: {error}",
     "RunAbandoned": "run abandoned; its branch and refs stay {reason}",
 }
 

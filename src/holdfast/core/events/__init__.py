@@ -8,6 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.core.events.adoption import (
+    MirrorEnded as MirrorEnded,
+    MirrorFailed as MirrorFailed,
+    MirrorKept as MirrorKept,
+    RunAdopted as RunAdopted,
+    TaskInherited as TaskInherited,
+)
 from holdfast.core.events.attempts import (
     AttemptDone as AttemptDone,
     AttemptFailed as AttemptFailed,
@@ -87,6 +94,7 @@ AnyEvent = (
     | TaskRestored
     | WipSaved | IntrusionNoticed | NotificationFailed | BranchMoved
     | PauseRequested | StopRequested | RunPaused | RunStopped | RunBlocked | RunCompleted | RunAbandoned
+    | RunAdopted | TaskInherited | MirrorKept | MirrorEnded | MirrorFailed
 )  # fmt: skip
 
 TaskEvent = (
@@ -95,7 +103,7 @@ TaskEvent = (
     | TestsPassed | ValidationStarted | ValidatorScored | ValidationFailed | InterfacePublished | ProgressReported
     | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
     | TaskLanded | LandingVanished | LandingReplaced | TaskAbandoned | TaskSkipped | TaskReset | TaskRewound
-    | TaskRestored | WipSaved
+    | TaskRestored | TaskInherited | WipSaved
 )  # fmt: skip
 
 

@@ -6,7 +6,10 @@ from holdfast.core.events.base import Event
 
 
 class RunStarted(Event, frozen=True, tag=True):
-    """A run exists: its plan, the commit it starts from and the branch it lands on are fixed for ever."""
+    """A run exists: its plan, the commit it starts from and the branch it lands on are fixed for ever.
+
+    `adopting` is the digest of another system's files: until `RunAdopted` they are still to be taken in.
+    """
 
     run: str
     goal: str
@@ -16,6 +19,7 @@ class RunStarted(Event, frozen=True, tag=True):
     target: str = ""
     plan_source: str = ""
     epoch: int = 0
+    adopting: str = ""
 
 
 class RunRestored(Event, frozen=True, tag=True):
