@@ -1,0 +1,253 @@
+"""From tasks as another system names them to a plan that the core accepts, and one claim for each task.
+
+Readers fill in drafts with native names; here they become valid ids, needs that can be met, and an order of stages.
+Nothing is lost in silence: each need that is dropped and each task that moves is a finding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from holdfast.core.plan import Limits, Plan, Stage, Task
+from holdfast.formats.model import Claim, Finding
+from holdfast.formats.naming import task_ids
+from holdfast.formats.order import acyclic, in_order
+
+
+class StageDraft(msgspec.Struct, kw_only=True):
+    """A layer, phase or wave by its native name. `needs` names others; None stands for the one before."""
+
+    native: str
+    title: str = ""
+    needs: tuple[str, ...] | None = None
+
+
+class TaskDraft(msgspec.Struct, kw_only=True):
+    """A task by its native name, and what is claimed of it. `task.needs` holds native names; ids are empty.
+
+    `names` are other names that needs may call it by.
+    """
+
+    native: str
+    stage: str
+    task: Task
+    claim: Claim
+    names: tuple[str, ...] = ()
+
+
+class Assembly(msgspec.Struct, frozen=True, kw_only=True):
+    """What the drafts amount to. `ids` are the tasks' ids in the order of the drafts; `stages` maps native names."""
+
+    plan: Plan
+    claims: tuple[Claim, ...]
+    findings: tuple[Finding, ...]
+    ids: tuple[str, ...]
+    stages: dict[str, str]
+
+
+def blank(native: str, stage: str) -> TaskDraft:
+    """Return the draft of a task of which only the name is known."""
+    return TaskDraft(native=native, stage=stage, task=Task(id=""), claim=Claim(task="", native=native))
+
+
+def plain_name(name: str) -> str:
+    """Return a name without what people write differently each time: case, signs, a leading `sprint` or `task`."""
+    bare = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
+    return re.sub(r"^(sprint|task|phase|layer)[-_ ]?(?=\w)", "", bare)
+
+
+def assemble(
+    goal: str,
+    stages: Sequence[StageDraft],
+    drafts: Sequence[TaskDraft],
+    *,
+    limits: Limits | None = None,
+    slots: dict[str, int] | None = None,
+) -> Assembly:
+    """Return the plan and the claims. Stages that hold no task are left out."""
+    findings: list[Finding] = []
+    ids = task_ids([draft.native for draft in drafts])
+    order, stage_needs = _stages_in_order(stages, findings)
+    needs = _needs(drafts, ids, findings)
+    homes = _homes(drafts, ids, needs, order, findings)
+    names = _stage_ids(order, set(homes.values()))
+    plan = Plan(
+        goal=goal.strip() or "Carry on",
+        limits=limits or Limits(),
+        slots=slots or {},
+        stages=tuple(
+            Stage(
+                id=names[stage.native],
+                title=stage.title,
+                needs=tuple(names[need] for need in stage_needs[stage.native] if need in names),
+                tasks=tuple(
+                    _task(draft, name, needs)
+                    for draft, name in zip(drafts, ids, strict=True)
+                    if homes[name] == stage.native
+                ),
+            )
+            for stage in order
+            if stage.native in names
+        ),
+    )
+    return Assembly(
+        plan=plan,
+        claims=_claims(plan, drafts, ids),
+        findings=tuple(findings),
+        ids=tuple(ids),
+        stages=names,
+    )
+
+
+def _stages_in_order(
+    stages: Sequence[StageDraft], findings: list[Finding]
+) -> tuple[list[StageDraft], dict[str, tuple[str, ...]]]:
+    """Return the stages so that each comes after those it needs, and what each needs."""
+    known: dict[str, StageDraft] = {}
+    for stage in stages:
+        known.setdefault(stage.native, stage)
+    wanted: dict[str, tuple[str, ...]] = {}
+    before: tuple[str, ...] = ()
+    for name, stage in known.items():
+        wanted[name] = before if stage.needs is None else _known_stages(stage, known, findings)
+        before = (name,)
+    kept, dropped = acyclic(wanted)
+    for who, what in dropped:
+        findings.append(
+            Finding(kind="cycle", sentence=f"{who} and {what} wait for each other; {who} no longer waits")
+        )
+    return [known[name] for name in in_order(kept)], kept
+
+
+def _known_stages(
+    stage: StageDraft, known: dict[str, StageDraft], findings: list[Finding]
+) -> tuple[str, ...]:
+    plain = {plain_name(name): name for name in known}
+    found: list[str] = []
+    for need in stage.needs or ():
+        name = need if need in known else plain.get(plain_name(need), "")
+        if name and name != stage.native:
+            found.append(name)
+        elif not name:
+            findings.append(
+                Finding(
+                    kind="unknown-stage",
+                    sentence=f"{stage.native} waits for {need}, which is nowhere described",
+                )
+            )
+    return tuple(found)
+
+
+class _Needs(msgspec.Struct, kw_only=True):
+    """What each task waits for, by ids: landings, and interfaces."""
+
+    landed: dict[str, tuple[str, ...]]
+    interface: dict[str, tuple[str, ...]]
+
+
+def _needs(drafts: Sequence[TaskDraft], ids: Sequence[str], findings: list[Finding]) -> _Needs:
+    lookup = _lookup(drafts, ids)
+    landed: dict[str, tuple[str, ...]] = {}
+    interface: dict[str, tuple[str, ...]] = {}
+    for draft, name in zip(drafts, ids, strict=True):
+        landed[name] = _resolved(draft.task.needs, name, lookup, findings)
+        waits = _resolved(draft.task.needs_interface, name, lookup, findings)
+        interface[name] = tuple(need for need in waits if need not in landed[name])
+    kept, dropped = acyclic({name: landed[name] + interface[name] for name in ids})
+    for who, what in dropped:
+        sentence = (
+            f"{who} and {what} need each other, directly or through others; {who} no longer waits for {what}"
+        )
+        findings.append(Finding(kind="cycle", sentence=sentence, task=who))
+    return _Needs(
+        landed={name: tuple(need for need in landed[name] if need in kept[name]) for name in ids},
+        interface={name: tuple(need for need in interface[name] if need in kept[name]) for name in ids},
+    )
+
+
+def _lookup(drafts: Sequence[TaskDraft], ids: Sequence[str]) -> dict[str, str]:
+    """Map every name to the id it means: exact names first, then other names, then names written differently."""
+    lookup: dict[str, str] = {}
+    for names in (
+        [(draft.native,) for draft in drafts],
+        [draft.names for draft in drafts],
+        [(plain_name(draft.native), *map(plain_name, draft.names)) for draft in drafts],
+    ):
+        for given, name in zip(names, ids, strict=True):
+            for each in given:
+                if each:
+                    lookup.setdefault(each, name)
+    return lookup
+
+
+def _resolved(
+    wanted: Iterable[str], who: str, lookup: dict[str, str], findings: list[Finding]
+) -> tuple[str, ...]:
+    found: list[str] = []
+    for need in dict.fromkeys(wanted):
+        name = lookup.get(need) or lookup.get(plain_name(need))
+        if name is None:
+            sentence = f"{who} waits for {need}, which is nowhere described; it no longer waits for that"
+            findings.append(Finding(kind="unknown-need", sentence=sentence, task=who))
+        elif name == who:
+            findings.append(
+                Finding(kind="cycle", sentence=f"{who} waits for itself; that is left out", task=who)
+            )
+        elif name not in found:
+            found.append(name)
+    return tuple(found)
+
+
+def _homes(
+    drafts: Sequence[TaskDraft],
+    ids: Sequence[str],
+    needs: _Needs,
+    order: Sequence[StageDraft],
+    findings: list[Finding],
+) -> dict[str, str]:
+    """Return each task's stage: its own, or a later one if something it needs is only there."""
+    place = {stage.native: number for number, stage in enumerate(order)}
+    own = {name: place[draft.stage] for draft, name in zip(drafts, ids, strict=True)}
+    edges = {name: needs.landed[name] + needs.interface[name] for name in ids}
+    homes: dict[str, str] = {}
+    for name in in_order(edges):
+        later = max((own[need] for need in edges[name]), default=0)
+        if later > own[name]:
+            said, to = order[own[name]].native, order[later].native
+            sentence = f"{name} is listed in {said} but needs work of {to}; it runs with {to}"
+            findings.append(Finding(kind="moved", sentence=sentence, task=name))
+            own[name] = later
+        homes[name] = order[own[name]].native
+    return homes
+
+
+def _stage_ids(order: Sequence[StageDraft], used: set[str]) -> dict[str, str]:
+    natives = [stage.native for stage in order if stage.native in used]
+    return dict(zip(natives, task_ids(natives, "stage"), strict=True))
+
+
+def _task(draft: TaskDraft, name: str, needs: _Needs) -> Task:
+    """Return the task under its id. Nobody can work on an empty prompt: its names are the least there is to say."""
+    spec = draft.task
+    title = spec.title or (draft.native if draft.native != name else "")
+    prompt = spec.prompt.strip() or ("" if spec.run else title or name)
+    return msgspec.structs.replace(
+        spec,
+        id=name,
+        title=title,
+        prompt=prompt,
+        needs=needs.landed[name],
+        needs_interface=needs.interface[name],
+    )
+
+
+def _claims(plan: Plan, drafts: Sequence[TaskDraft], ids: Sequence[str]) -> tuple[Claim, ...]:
+    """Return one claim per task, in the order of the plan."""
+    by_id = dict(zip(ids, drafts, strict=True))
+    return tuple(
+        msgspec.structs.replace(by_id[task.id].claim, task=task.id, native=by_id[task.id].native)
+        for _, task in plan.tasks()
+    )
