@@ -1,0 +1,7 @@
+"""Auto-Claude: `.auto-claude/specs/NNN-slug/` with its plan, its memory and its copies in worktrees, both ways."""
+
+from holdfast.formats.auto_claude.layout import companions
+from holdfast.formats.auto_claude.read import read
+from holdfast.formats.auto_claude.recognise import recognises
+
+__all__ = ["companions", "read", "recognises"]

@@ -1,0 +1,148 @@
+"""Where Auto-Claude keeps things, and what each of its files is. Every path of it is spelled here and nowhere else."""
+
+from __future__ import annotations
+
+import glob
+import re
+from enum import StrEnum
+from posixpath import basename, dirname
+
+from holdfast.core.ids import slug
+from holdfast.formats.loose import Node, node, nodes
+
+SPECS = ".auto-claude/specs"
+PLAN = "implementation_plan.json"
+ATTEMPTS = "memory/attempt_history.json"
+COMMITS = "memory/build_commits.json"
+PROGRESS = "build-progress.txt"
+SPEC = "spec.md"
+STATUS = ".auto-claude-status"
+ITEM_KEYS = ("subtasks", "chunks", "tasks", "items")
+"""What the parts of a phase are called, the present name first."""
+_IN_FOLDER = (
+    PLAN, ATTEMPTS, COMMITS, PROGRESS, SPEC,
+    "requirements.json", "task_metadata.json", "review_state.json", "qa_report.md",
+)  # fmt: skip
+_MARKS = {
+    "feature", "workflow_type", "workflow_rationale", "planStatus", "final_acceptance", "qa_signoff", "spec_file",
+    "qa_acceptance", "executionPhase", "xstateState", "recoveryNote", "spec_id", "spec_name",
+}  # fmt: skip
+_NUMBERED = re.compile(r"(\d+)-(.+)", re.DOTALL)
+
+
+class Kind(StrEnum):
+    """What a file of a spec folder is for."""
+
+    PLAN = "plan"
+    ATTEMPTS = "attempts"
+    COMMITS = "commits"
+    STATUS = "status"
+    REVIEW = "review"
+    METADATA = "metadata"
+    REQUIREMENTS = "requirements"
+    SPEC = "spec"
+    PROGRESS = "progress"
+    QA = "qa"
+
+
+_BY_NAME = {
+    PLAN: Kind.PLAN,
+    basename(ATTEMPTS): Kind.ATTEMPTS,
+    basename(COMMITS): Kind.COMMITS,
+    STATUS: Kind.STATUS,
+    "review_state.json": Kind.REVIEW,
+    "task_metadata.json": Kind.METADATA,
+    "requirements.json": Kind.REQUIREMENTS,
+    SPEC: Kind.SPEC,
+    PROGRESS: Kind.PROGRESS,
+    "qa_report.md": Kind.QA,
+}
+
+
+def kind_by_name(path: str) -> Kind | None:
+    """Return what a file is if its name alone says so."""
+    return _BY_NAME.get(basename(path))
+
+
+def kind_by_content(found: Node) -> Kind | None:
+    """Return what a JSON object is, whatever its file is called."""
+    if _is_history(found):
+        return Kind.ATTEMPTS
+    if isinstance(found.get("commits"), list) and "last_good_commit" in found:
+        return Kind.COMMITS
+    if {"spec", "state", "session"} <= found.keys():
+        return Kind.STATUS
+    if _is_plan(found):
+        return Kind.PLAN
+    if "approved" in found and found.keys() & {"spec_hash", "review_count"}:
+        return Kind.REVIEW
+    return Kind.METADATA if "sourceType" in found else None
+
+
+def _is_history(found: Node) -> bool:
+    if found.keys() & {"stuck_subtasks", "stuck_chunks"}:
+        return True
+    kept = [node(found.get(key)) for key in ITEM_KEYS]
+    return any(isinstance(node(one).get("attempts"), list) for entries in kept for one in entries.values())
+
+
+def _is_plan(found: Node) -> bool:
+    """Tell a plan by what only Auto-Claude calls by these names; other systems have phases and tasks as well."""
+    if found.keys() & {"phases", "subtasks", "chunks"} and found.keys() & _MARKS:
+        return True
+    return any(phase.keys() & {"subtasks", "chunks"} for phase in nodes(found.get("phases")))
+
+
+def in_specs(path: str) -> bool:
+    """Tell whether a path lies in a spec folder, of the project or of a worktree of it."""
+    return f"/{SPECS}/" in f"/{path}"
+
+
+def folder_of(path: str) -> str:
+    """Return the folder of the spec that a file belongs to, or nothing for a loose file or the status file."""
+    folder = dirname(path)
+    return dirname(folder) if basename(folder) == "memory" else folder
+
+
+def spec_name(path: str) -> str:
+    """Return the name of the spec that a file's path tells, or nothing."""
+    found = re.search(rf"(?:^|/){re.escape(SPECS)}/([^/]+)/", path)
+    if found:
+        return found[1]
+    return basename(folder_of(path)) if kind_by_name(path) not in (None, Kind.STATUS) else ""
+
+
+def companions(main: str) -> tuple[str, ...]:
+    """Return glob patterns of the files that belong to a spec, in the project and in its worktrees."""
+    name = spec_name(main)
+    folders = [folder_of(main)]
+    if name:
+        own = f"{SPECS}/{name}"
+        folders += [own, *(f"{worktree}/{own}" for worktree in worktrees(name))]
+    patterns = [f"{glob.escape(folder)}/{file}".lstrip("/") for folder in folders for file in _IN_FOLDER]
+    return tuple(dict.fromkeys((*patterns, STATUS)))
+
+
+def worktrees(name: str) -> tuple[str, ...]:
+    """Return where the worktree of a spec may be, the newest layout first."""
+    return (f".auto-claude/worktrees/tasks/{name}", f".worktrees/{name}", ".worktrees/auto-claude")
+
+
+def worktree_of(path: str) -> str:
+    """Return the worktree that a copy of a spec folder lies in, or nothing if it is the project itself."""
+    before, found, _ = f"/{path}".rpartition(f"/{SPECS}/")
+    return before.lstrip("/") if found else ""
+
+
+def branch_of(name: str) -> str:
+    """Return the branch that a spec's work is committed to."""
+    return f"auto-claude/{name}"
+
+
+def native_name(name: str) -> str:
+    """Return a spec folder's name: three digits and a slug, as Auto-Claude counts its specs."""
+    found = _NUMBERED.fullmatch(name)
+    if found is None:
+        return f"001-{slug(name)}"
+    number, words = found.groups()
+    return name if len(number) >= 3 and "/" not in words else f"{int(number[:9]):03d}-{slug(words)}"

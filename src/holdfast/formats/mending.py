@@ -1,0 +1,32 @@
+"""What is left of a JSON file that breaks off in the middle: everything that was written to its end."""
+
+from __future__ import annotations
+
+_CLOSERS = {"{": "}", "[": "]"}
+_TRIES = 50
+"""The end of the file is where it broke; what does not parse when fifty values less are taken never will."""
+
+
+def endings(text: str) -> list[str]:
+    """Return beginnings of a broken text, each closed where a value ended, the longest first."""
+    ends = _value_ends(text)[-_TRIES:]
+    return [text[:at] + closers for at, closers in reversed(ends)]
+
+
+def _value_ends(text: str) -> list[tuple[int, str]]:
+    """Return each place after which an object or a list has just ended, with what would close the rest."""
+    found: list[tuple[int, str]] = []
+    open_at: list[str] = []
+    in_string = escaped = False
+    for at, sign in enumerate(text, 1):
+        if in_string:
+            in_string = escaped or sign != '"'
+            escaped = sign == "\\" and not escaped
+        elif sign == '"':
+            in_string = True
+        elif sign in _CLOSERS:
+            open_at.append(_CLOSERS[sign])
+        elif open_at and sign == open_at[-1]:
+            open_at.pop()
+            found.append((at, "".join(reversed(open_at))))
+    return found
