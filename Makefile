@@ -3,11 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+AGENTS := tests/agents/node_modules/.ready
+MORE   := tests/agents/more/.ready
+NPM    := npm ci --no-progress --loglevel=error
 
 # Tests start the program thousands of times; compiling it each time would double what they take.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check bench crash clean
+.PHONY: demo test test-agents check bench crash clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -17,11 +20,27 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(READY)
 
+# Real agents for the tests. Where they cannot be had, their tests are skipped and say so.
+$(AGENTS): tests/agents/package-lock.json
+	@command -v npm >/dev/null || apt-get install --yes --quiet nodejs npm || true
+	@cd tests/agents && $(NPM) && touch $(notdir $(@D))/.ready || echo "no real agents: npm could not install them"
+
+# Aider needs a Python below 3.13, in an environment of its own.
+$(MORE): tests/agents/more/package-lock.json
+	@command -v npm >/dev/null || apt-get install --yes --quiet nodejs npm || true
+	cd tests/agents/more && $(NPM)
+	$(PYTHON) -m venv tests/agents/more/venv
+	tests/agents/more/venv/bin/python -m pip install --quiet aider-chat==0.86.2 || echo "no aider here"
+	touch $@
+
 demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
 	$(BIN)/holdfast demo --crash
 
-test: check                   ## what CI runs
-	$(BIN)/python -m pytest -n auto --dist worksteal
+test: check $(AGENTS)         ## what CI runs
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not more_agents'
+
+test-agents: $(READY) $(AGENTS) $(MORE)  ## every real agent we can install
+	$(BIN)/python -m pytest -n 2 tests/agents
 
 check: $(READY)               ## format, lint, types
 	$(BIN)/ruff format --check .
@@ -36,4 +55,5 @@ crash: $(READY)               ## the long sweep: random kills, then every crash 
 	$(BIN)/python -m tests.crash.sweep --all
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache tests/crash/build
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache tests/crash/build \
+	  tests/agents/node_modules tests/agents/more/node_modules tests/agents/more/venv $(MORE)

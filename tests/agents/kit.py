@@ -66,7 +66,7 @@ def _codex(program: Path, url: str, home: Path) -> AgentSpec:
 def _qwen(program: Path, url: str, home: Path) -> AgentSpec:
     fixed = ("--auth-type", "openai", "-m", _MODEL, "-y", "--output-format", "stream-json")
     env = _env(home, OPENAI_BASE_URL=f"{url}/v1", OPENAI_API_KEY=KEY)
-    env |= {"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1", "QWEN_TELEMETRY_ENABLED": "false"}
+    env |= {"QWEN_CODE_NO_RELAUNCH": "true", "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"}
     settings = {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
     _settings(home / ".qwen", settings)
     return AgentSpec(command=(str(program), *fixed, "{brief}"), prompt="arg", env=env)
@@ -81,7 +81,7 @@ def _gemini(program: Path, url: str, home: Path) -> AgentSpec:
         "telemetry": {"enabled": False},
     }
     _settings(home / ".gemini", settings)
-    env = _env(home, GOOGLE_GEMINI_BASE_URL=url, GEMINI_API_KEY=KEY)
+    env = _env(home, GOOGLE_GEMINI_BASE_URL=url, GEMINI_API_KEY=KEY, GEMINI_CLI_NO_RELAUNCH="true")
     return AgentSpec(command=(str(program), *fixed, "{brief}"), prompt="arg", env=env)
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.agents.command import Placeholders, invoke_agent
 from holdfast.testing import Script, ScriptedModel, Shell, Write
 from tests.agents.kit import AGENTS, HERE, RealAgent
 
@@ -93,8 +93,8 @@ def _record(agent: RealAgent, name: str, case: Case) -> dict[str, object]:
 def _run(agent: RealAgent, url: str, workspace: Path, home: Path) -> tuple[int | None, str]:
     """Return the exit code, None when it had to be killed, and all that was printed."""
     spec = agent.spec(url, home)
-    values = Placeholders(str(workspace.parent / "brief.md"), BRIEF, str(workspace), "T1", 1, "01-record")
-    argv = invoke_agent(spec, values).argv
+    brief = BRIEF if spec.prompt == "arg" else str(workspace.parent / "brief.md")
+    argv = [word.replace("{brief}", brief).replace("{workspace}", str(workspace)) for word in spec.command]
     env = {"PATH": os.environ["PATH"], "TZ": "UTC", **spec.env}
     process = subprocess.Popen(
         argv,
@@ -103,11 +103,12 @@ def _run(agent: RealAgent, url: str, workspace: Path, home: Path) -> tuple[int |
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        start_new_session=True,
     )
     try:
         output, _ = process.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         output, _ = process.communicate()
         return None, output.decode(errors="replace")
     return process.returncode, output.decode(errors="replace")

@@ -9,7 +9,10 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """The model has the agent write a file, by the path inside its workspace."""
+    """The model has the agent write a file, by the path inside its workspace.
+
+    Some agents refuse to overwrite a file that they have not read; a `Shell` command gets around that.
+    """
 
     path: str
     content: str

@@ -1,0 +1,60 @@
+"""Real agents for the tests; one that is not installed is a skip that says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing import Script, ScriptedModel
+from tests.agents.kit import AGENTS, CODEX, QWEN, RealAgent
+from tests.agents.stage import Stage
+from tests.runkit import Signal
+
+
+@pytest.fixture(params=[CODEX.name, QWEN.name])
+def agent(request: pytest.FixtureRequest) -> RealAgent:
+    """Each of the agents that `make test` installs."""
+    return installed(request.param)
+
+
+@pytest.fixture
+def codex() -> RealAgent:
+    """Codex: the agent that starts fastest."""
+    return installed(CODEX.name)
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> Signal:
+    """What an agent's tool reports to once it runs."""
+    return Signal(tmp_path / "tool")
+
+
+def installed(name: str) -> RealAgent:
+    """Return an agent, or skip the test with the reason why there is none."""
+    if reason := AGENTS[name].missing:
+        pytest.skip(reason)
+    return AGENTS[name]
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Callable[[dict[str, Script]], Stage]]:
+    """Set a stage: a model with these scripts, and a project. Whatever a failed test leaves is ended."""
+    stages: list[Stage] = []
+
+    def build(scripts: dict[str, Script]) -> Stage:
+        stages.append(Stage(tmp_path, ScriptedModel(scripts).__enter__()))
+        return stages[-1]
+
+    yield build
+    for one in stages:
+        for runner in one.runners:
+            if runner.poll() is None:
+                os.killpg(runner.pid, signal.SIGKILL)
+                runner.wait()
+        for pid in one.survivors():
+            os.kill(pid, signal.SIGKILL)
+        one.model.close()

@@ -1,0 +1,115 @@
+"""Whole plans by real agents: work lands, streams are kept, nothing is done twice, nobody is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+from holdfast.core.facts import ExitReason
+from holdfast.process import lock
+from holdfast.testing import Script, Shell, Write
+from tests.agents.kit import RealAgent
+from tests.agents.stage import Stage, task
+from tests.runkit import Signal
+
+Build = Callable[[dict[str, Script]], Stage]
+STREAMS = {"codex": '"type":"turn.completed"', "qwen": '"subtype":"success"'}
+
+
+def three_parts(hold: threading.Event | None = None) -> dict[str, Script]:
+    """Return scripts for `a` and `b`, which wait for `hold`, and `c`, which builds on both."""
+    return {
+        "a": Script((Write("new/a.txt", "from a\n"),), hold=hold),
+        "b": Script((Write("new/b.txt", "from b\n"),), hold=hold),
+        "c": Script((Shell("cat new/a.txt new/b.txt > c.txt"),)),
+    }
+
+
+def at_work(build: Build, agent: RealAgent, tool: Signal, **more: object) -> Stage:
+    """Start a run whose agent has a tool running, with a child in a session of its own, and wait until it does."""
+    stray = f"echo begun > begun.txt; setsid sh -c '{tool.give}; exec sleep 600' & sleep 600"
+    stage = build({"a": Script((Shell(stray),))})
+    stage.plan(agent, task("a", **more), limits={"attempts": 1})
+    stage.start()
+    tool.wait()
+    return stage
+
+
+def test_a_plan_is_carried_out_by_real_agents_in_parallel(agent: RealAgent, stage: Build) -> None:
+    """Two agents work at the same time, a third builds on what they landed, and each one's stream is kept."""
+    gate = threading.Event()
+    here = stage(three_parts(hold=gate))
+    here.plan(agent, task("a"), task("b"), task("c", "a", "b"), limits={"jobs": 2})
+    runner = here.start()
+    for name in ("a", "b"):
+        here.model.wait_for(name)
+    gate.set()
+    assert runner.wait(240) == 0
+    assert here.show("c.txt") == "from a\nfrom b"
+    assert all(STREAMS[agent.name] in here.log(name) for name in "abc")
+    here.nothing_lives()
+
+
+def test_a_killed_runner_is_resumed_without_asking_the_model_again(codex: RealAgent, stage: Build) -> None:
+    """The agent works on without a runner; the next runner takes what it did, and what had landed stays."""
+    gate = threading.Event()
+    scripts = three_parts() | {"b": Script((Write("new/b.txt", "from b\n"),), hold=gate)}
+    here = stage(scripts)
+    here.plan(codex, task("a"), task("b", "a"), task("c", "b"))
+    runner = here.start()
+    here.model.wait_for("b")
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    gate.set()
+    assert here.carry_on("resume") == 0
+    assert {name: here.model.count(name) for name in "abc"} == {"a": 2, "b": 2, "c": 2}
+    assert [here.cli.task(name)["attempts"] for name in "abc"] == [1, 1, 1]
+    assert here.show("c.txt") == "from a\nfrom b"
+
+
+def test_a_stop_leaves_no_process_of_a_real_agent(codex: RealAgent, stage: Build, tool: Signal) -> None:
+    """Not the agent, not its tool's shell, not what that shell detached; what it wrote is kept."""
+    here = at_work(stage, codex, tool)
+    assert here.cli("stop").code == 0
+    assert here.survivors() == []
+    assert here.cli.project.git("show", "refs/holdfast/01-try-it/wip/a:begun.txt") == "begun"
+
+
+def test_a_killed_real_agent_leaves_no_process(codex: RealAgent, stage: Build, tool: Signal) -> None:
+    """Its shells have sessions of their own and would live on; the supervisor ends them."""
+    here = at_work(stage, codex, tool)
+    agent = next(pid for pid in here.survivors() if _program(pid) == codex.program.name)
+    os.kill(agent, signal.SIGKILL)
+    assert here.runners[0].wait(60) == 1
+    assert here.exit_of("a").code == -signal.SIGKILL
+    here.nothing_lives()
+
+
+def test_a_kill_of_runner_and_supervisor_is_swept_up_by_the_next_runner(
+    codex: RealAgent, stage: Build, tool: Signal
+) -> None:
+    """Nobody is left to end the agent but the resume, which finds it by the token in its environment."""
+    here = at_work(stage, codex, tool)
+    os.killpg(here.runners[0].pid, signal.SIGKILL)
+    supervisor = lock.holder(str(here.supervisors()[0]))
+    assert supervisor is not None
+    os.kill(supervisor, signal.SIGKILL)
+    assert here.survivors() != []
+    assert here.cli("stop").code == 0
+    assert here.survivors() == []
+
+
+def test_a_real_agent_that_takes_too_long_leaves_no_process(
+    codex: RealAgent, stage: Build, tool: Signal
+) -> None:
+    """The attempt ends at its limit with everything below it."""
+    here = at_work(stage, codex, tool, timeout="6s")
+    assert here.runners[0].wait(60) == 1
+    assert here.exit_of("a").reason is ExitReason.TIMEOUT
+    assert here.survivors() == []
+
+
+def _program(pid: int) -> str:
+    return os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115, PTH119
