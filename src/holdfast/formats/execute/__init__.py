@@ -1,0 +1,6 @@
+"""Execute: layers of tasks, worktrees and a merge queue, in `execute-state.json`."""
+
+from holdfast.formats.execute.layout import companions
+from holdfast.formats.execute.read import read, recognises
+
+__all__ = ["companions", "read", "recognises"]

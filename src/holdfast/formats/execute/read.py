@@ -1,0 +1,70 @@
+"""An Execute run as a plan and claims: versions 1 to 3 of its state, and the plan files it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.core.plan import Limits
+from holdfast.formats.drafts import Assembly, assemble
+from holdfast.formats.execute.doubts import doubts
+from holdfast.formats.execute.layout import kind_of
+from holdfast.formats.execute.papers import Papers, sort_papers
+from holdfast.formats.execute.roster import Roster, call_roll
+from holdfast.formats.loose import BrokenFileError, count, first, node, text
+from holdfast.formats.model import Finding, ForeignRun, Standing, System
+from holdfast.formats.words import standing_of
+
+_JOBS_MAX = 64
+
+
+def recognises(path: str, data: bytes) -> bool:
+    """Tell whether a file is a state, plan or ledger of Execute. Task files alone say too little."""
+    kind = kind_of(path, data)
+    return kind is not None and kind.value != "task"
+
+
+def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
+    """Return the run that the documents tell of. Raises BrokenFileError if none of them names a task."""
+    papers = sort_papers(main, documents)
+    roster = call_roll(papers)
+    if not roster.drafts:
+        raise BrokenFileError(
+            f"{main}: no task is named here", "Adopt the folder, so that the plan of the run is found too."
+        )
+    made = put_together(papers, roster)
+    return ForeignRun(
+        system=System.EXECUTE,
+        name=papers.slug or "execute",
+        plan=made.plan,
+        claims=made.claims,
+        finished=standing_of(text(papers.state.get("status")))[0] is Standing.DONE,
+        branches=tuple(
+            filter(None, [text(first(papers.state, "base_branch", "target_branch", "main_branch"))])
+        ),
+        findings=_findings(papers, roster, made),
+        main=papers.state_at or main,
+        documents=dict(documents),
+    )
+
+
+def put_together(papers: Papers, roster: Roster) -> Assembly:
+    """Return the plan and the claims. The writer asks for the same, to find its tasks again."""
+    options = node(papers.state.get("options"))
+    jobs = count(first(options, "max_parallel", "parallel")) or Limits().jobs
+    return assemble(_goal(papers), roster.stages, roster.drafts, limits=Limits(jobs=min(jobs, _JOBS_MAX)))
+
+
+def _goal(papers: Papers) -> str:
+    prd = node(papers.manifest.get("prd"))
+    said = text(first(prd, "title", "name", "description")) or text(
+        first(papers.manifest, "title", "project_name", "goal")
+    )
+    return said or text(first(papers.layer_plan, "goal", "title", "project_name")) or papers.slug or "Execute"
+
+
+def _findings(papers: Papers, roster: Roster, made: Assembly) -> tuple[Finding, ...]:
+    by_native = {claim.native: claim for claim in made.claims}
+    layers: dict[str, list[str]] = {}
+    for draft in roster.drafts:
+        layers.setdefault(draft.stage, []).append(draft.native)
+    return (*papers.findings, *roster.findings, *made.findings, *doubts(papers, by_native, layers))
