@@ -52,13 +52,19 @@ def parse_plan(text: bytes, name: str, known_agents: Collection[str], agent: str
         raise source.error(
             1, f"a plan is a mapping that starts with `holdfast: {VERSION}`, not {kind_of(value)}"
         )
-    problems = Problems()
-    plan = _shaped(value | {"agent": agent} if agent else value, problems)
-    if plan is not None:
-        _check_rules(plan, known_agents, problems, is_short="tasks" in value)
+    plan, problems = judge_plan(value | {"agent": agent} if agent else value, known_agents)
     if plan is None or problems.found or has_duplicates:
         raise report(source, problems.found, locate(source))
     return plan
+
+
+def judge_plan(value: dict[str, Any], known_agents: Collection[str]) -> tuple[Plan | None, Problems]:
+    """Return the plan that plain values make, as far as they make one, and everything that is wrong with them."""
+    problems = Problems()
+    plan = _shaped(value, problems)
+    if plan is not None:
+        _check_rules(plan, known_agents, problems, is_short="tasks" in value)
+    return plan, problems
 
 
 def _shaped(value: dict[str, Any], problems: Problems) -> Plan | None:
@@ -115,4 +121,4 @@ def _task(values: dict[str, Any]) -> Task:
 
 
 def _agent(values: dict[str, Any]) -> AgentSpec:
-    return AgentSpec(**{"command": (), **values})
+    return AgentSpec(**values)

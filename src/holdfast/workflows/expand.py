@@ -1,0 +1,194 @@
+"""From a workflow and its inputs to an ordinary plan: conditions decided, placeholders filled in, documents gone through.
+
+What is wrong with the plan that comes out is told at the line of the workflow file that it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.plan_rules import Where
+from holdfast.plans.document import locate
+from holdfast.plans.fields import VERSION
+from holdfast.plans.problems import Problem, report
+from holdfast.plans.reader import judge_plan
+from holdfast.workflows.conditions import holds
+from holdfast.workflows.fields import LITERAL_KEYS
+from holdfast.workflows.model import Inputs, Workflow, WorkflowError, workflow_error
+from holdfast.workflows.placeholders import (
+    Filling,
+    fill,
+    only_list,
+    says_nothing,
+    stage_fillings,
+    task_fillings,
+)
+
+_PARAGRAPHS = ("goal", "title", "prompt")
+"""Keys whose text may be written as a list of paragraphs, each with its own condition."""
+_NO_PART = ("when", "each")
+
+Fillings = Mapping[str, Filling]
+
+
+def expand(workflow: Workflow, inputs: Inputs, known_agents: Collection[str], agent: str = "") -> Plan:
+    """Return the plan of a workflow for these inputs; raise PlanError, with the lines, if that is no valid plan."""
+    made = _Expansion(workflow, inputs)
+    value = made.plan()
+    if not value["stages"]:
+        raise WorkflowError(
+            f"{workflow.name}: nothing is left to do", "turn a flag on, or look at the document"
+        )
+    plan, problems = judge_plan(value | ({"agent": agent} if agent else {}), known_agents)
+    if plan is None or problems.found:
+        found = [made.traced(problem) for problem in problems.found]
+        raise workflow_error(report(workflow.source, found, locate(workflow.source)), workflow.source.name)
+    return plan
+
+
+class _Expansion:
+    """One expansion under way. `origins` leads from each part of the plan back to the part of the file behind it."""
+
+    def __init__(self, workflow: Workflow, inputs: Inputs) -> None:
+        self._body = workflow.body
+        self._inputs = inputs
+        self._stages_left_out: set[str] = set()
+        self._tasks_left_out: set[str] = set()
+        self._origins: dict[Where, Where] = {}
+        self._names: dict[Where, str] = {}
+
+    def plan(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        base = self._base()
+        value: dict[str, Any] = {"holdfast": VERSION}
+        for key, part in self._body.items():
+            if key != "stages":
+                value |= {key: part} if key in LITERAL_KEYS else self._keys({key: part}, base)
+        value["stages"] = self._without_left_out(list(self._stages(base)))
+        return value
+
+    def traced(self, problem: Problem) -> Problem:
+        """Return a problem of the plan as one of the workflow file."""
+        at, named = problem.at, ""
+        while at and at not in self._origins:
+            at = at[:-1]
+        named = self._names.get(at, "")
+        what = f"{problem.what} (made for {named})" if named else problem.what
+        return Problem((*self._origins.get(at, ()), *problem.at[len(at) :]), what)
+
+    def _base(self) -> dict[str, Filling]:
+        given = self._inputs
+        fillings: dict[str, Filling] = {**given.values, "description": given.given}
+        if given.document is not None:
+            stages = tuple(stage.id for stage in given.document.plan.stages if stage.tasks)
+            fillings |= {"goal": given.document.plan.goal, "name": given.document.name, "stages": stages}
+            fillings["path"] = given.given
+        return fillings
+
+    def _stages(self, base: Fillings) -> Iterator[dict[str, Any]]:
+        count = 0
+        for index, template in enumerate(self._body["stages"]):
+            origin: Where = ("stages", index)
+            for stage, scope in self._stage_scopes(template, base):
+                place: Where = ("stages", count)
+                tasks = list(self._tasks(template["tasks"], stage, scope, place, origin))
+                row = self._keys({key: part for key, part in template.items() if key != "tasks"}, scope)
+                if not tasks or not self._is_wanted(template):
+                    self._stages_left_out.add(str(row.get("id", "")))
+                    continue
+                self._note(place, origin, stage)
+                yield row | {"tasks": tasks}
+                count += 1
+
+    def _stage_scopes(
+        self, template: dict[str, Any], base: Fillings
+    ) -> Iterator[tuple[Stage | None, Fillings]]:
+        document = self._inputs.document
+        if template.get("each") is None or document is None:
+            yield None, base
+            return
+        for number, stage in enumerate(document.plan.stages, 1):
+            yield stage, {**base, **stage_fillings(stage, number)}
+
+    def _tasks(
+        self, templates: list[Any], stage: Stage | None, scope: Fillings, place: Where, origin: Where
+    ) -> Iterator[dict[str, Any]]:
+        count = 0
+        for index, template in enumerate(templates):
+            for task, inner in self._task_scopes(template, stage, scope):
+                row = self._keys(template, inner)
+                if not self._is_wanted(template):
+                    self._tasks_left_out.add(str(row.get("id", "")))
+                    continue
+                self._note((*place, "tasks", count), (*origin, "tasks", index), task)
+                yield row
+                count += 1
+
+    def _task_scopes(
+        self, template: dict[str, Any], stage: Stage | None, scope: Fillings
+    ) -> Iterator[tuple[Task | None, Fillings]]:
+        """Go through the tasks of the stage that is being made, or of the whole document."""
+        document = self._inputs.document
+        if template.get("each") is None or document is None:
+            yield None, scope
+            return
+        stages = [stage] if stage is not None else document.plan.stages
+        tasks = [(number, part, task) for number, part in enumerate(stages, 1) for task in part.tasks]
+        for place, (number, part, task) in enumerate(tasks, 1):
+            yield task, {**stage_fillings(part, number), **scope, **task_fillings(task, place)}
+
+    def _note(self, place: Where, origin: Where, item: Stage | Task | None) -> None:
+        self._origins[place] = origin
+        self._names[place] = item.id if item is not None else ""
+
+    def _is_wanted(self, part: Mapping[str, Any]) -> bool:
+        return "when" not in part or holds(part["when"], self._inputs.flags)
+
+    def _keys(self, part: Mapping[str, Any], scope: Fillings) -> dict[str, Any]:
+        """Fill in a mapping; a key whose text comes out empty is left out, as if it had not been written."""
+        filled = {key: self._filled(key, value, scope) for key, value in part.items() if key not in _NO_PART}
+        return {key: value for key, value in filled.items() if value != ""}
+
+    def _filled(self, key: str, value: Any, scope: Fillings) -> Any:
+        if isinstance(value, str):
+            spliced = only_list(value, scope)
+            return fill(value, scope) if spliced is None else list(spliced)
+        if isinstance(value, dict):
+            return self._keys(value, scope)
+        if isinstance(value, list):
+            entries = list(self._entries(key, value, scope))
+            return "\n\n".join(map(str, entries)) if key in _PARAGRAPHS else entries
+        return value
+
+    def _entries(self, key: str, values: list[Any], scope: Fillings) -> Iterator[Any]:
+        """Fill in a list: what does not apply is left out, and a placeholder for a list gives its entries."""
+        for value in values:
+            if isinstance(value, dict) and not self._is_wanted(value):
+                continue
+            text = value["text"] if isinstance(value, dict) and set(value) == {"when", "text"} else value
+            if isinstance(text, str) and says_nothing(text, scope):
+                continue
+            filled = self._filled(key, text, scope)
+            if isinstance(filled, list) and isinstance(text, str):
+                yield from filled
+            else:
+                yield filled
+
+    def _without_left_out(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the stages without needs of parts that were left out: nobody waits for what does not happen.
+
+        An id may be there all the same: a part can be written twice, for two conditions.
+        """
+        stages = self._stages_left_out - {str(row.get("id")) for row in rows}
+        tasks = self._tasks_left_out - {str(task.get("id")) for row in rows for task in row["tasks"]}
+        return [
+            _trimmed(row, stages) | {"tasks": [_trimmed(task, tasks) for task in row["tasks"]]}
+            for row in rows
+        ]
+
+
+def _trimmed(part: dict[str, Any], left_out: Collection[str]) -> dict[str, Any]:
+    keys = [key for key in ("needs", "needs_interface") if isinstance(part.get(key), list)]
+    return part | {key: [need for need in part[key] if need not in left_out] for key in keys}

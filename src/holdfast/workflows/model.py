@@ -1,0 +1,106 @@
+"""What a workflow file says, and what a user gives to start it. No reading and no expanding here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from holdfast.core.plan import Plan
+from holdfast.core.wording import did_you_mean, shown
+from holdfast.errors import HoldfastError, PlanError
+from holdfast.plans.source import Source
+
+InputKind = Literal["description", "document", "none"]
+"""A sentence that says what is wanted, a document with the tasks to do, or nothing at all."""
+
+
+class WorkflowError(PlanError):
+    """The workflow file is wrong; the message names file, line, field and fix."""
+
+
+def workflow_error(error: PlanError, name: str) -> WorkflowError:
+    """Return what is wrong with the file of a workflow, with the way to try it again."""
+    return WorkflowError(
+        error.message, f"correct {name}, then look at it with `holdfast plan workflows {name}`"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the one input of a workflow is. `readers` are the formats a document may have; `planned` says that a
+    planner agent stands in where the document's folder has a specification but no plan."""
+
+    kind: InputKind
+    help: str = ""
+    readers: tuple[str, ...] = ()
+    planned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A switch that parts of a workflow depend on."""
+
+    default: bool
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A text of the user's that placeholders stand for."""
+
+    default: str
+    help: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """One workflow. `body` is the plan with its conditions and placeholders still in it."""
+
+    name: str
+    about: str
+    source: Source
+    wanted: Wanted
+    flags: Mapping[str, Flag]
+    values: Mapping[str, Value]
+    body: dict[str, Any]
+
+    def flags_chosen(self, on: Iterable[str], off: Iterable[str]) -> dict[str, bool]:
+        """Return every flag with its state, or raise HoldfastError for one that this workflow has not."""
+        chosen = {name: flag.default for name, flag in self.flags.items()}
+        for names, state in ((on, True), (off, False)):
+            for name in names:
+                self._require("flag", name, self.flags)
+                chosen[name] = state
+        return chosen
+
+    def values_given(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return every value, the default where none is given; raise HoldfastError for one that is not declared."""
+        for name in given:
+            self._require("value", name, self.values)
+        return {name: given.get(name, value.default) for name, value in self.values.items()}
+
+    def _require(self, kind: str, name: str, known: Mapping[str, object]) -> None:
+        if name not in known:
+            raise HoldfastError(
+                f"workflow {self.name} has no {kind} {shown(name)}{did_you_mean(name, known)}",
+                f"its {kind}s are: {', '.join(known) or 'none'}",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document with the work to do, as a reader understood it. `name` is what its owner calls it."""
+
+    name: str
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything that a user gives. `given` is the description, or the path of the document."""
+
+    given: str
+    document: Document | None = None
+    flags: Mapping[str, bool] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,92 @@
+"""`{placeholders}` in the texts of a workflow: which there are, where, and what they stand for.
+
+Only a name in braces counts, and not after a `$`, so JSON and shell in a prompt stay as they are. `{{name}}` is `{name}` itself. What is
+filled in is never looked at again: a description with braces in it stays what its author wrote.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+
+from holdfast.core.plan import Stage, Task
+
+Filling = str | tuple[str, ...]
+"""A text, or a list of texts."""
+
+_ESCAPED_OR_NAME = re.compile(r"\{\{([A-Za-z][\w.-]*)\}\}|(?<!\$)\{([A-Za-z][\w.-]*)\}")
+
+STAGE_NAMES = ("stage.id", "stage.title", "stage.number", "stage.needs", "stage.entry", "stage.exit")
+TASK_NAMES = (
+    "task.id",
+    "task.title",
+    "task.prompt",
+    "task.number",
+    "task.needs",
+    "task.files",
+    "task.verify",
+    "task.acceptance",
+    "task.agent",
+)
+
+
+def names_in(text: str) -> list[str]:
+    """Return the placeholders of a text, in order."""
+    return [found[2] for found in _ESCAPED_OR_NAME.finditer(text) if found[2]]
+
+
+def fill(text: str, fillings: Mapping[str, Filling]) -> str:
+    """Return a text with its placeholders filled in; a list is written with commas."""
+
+    def one(found: re.Match[str]) -> str:
+        if found[1]:
+            return "{" + found[1] + "}"
+        value = fillings[found[2]]
+        return value if isinstance(value, str) else ", ".join(value)
+
+    return _ESCAPED_OR_NAME.sub(one, text)
+
+
+def only_list(text: str, fillings: Mapping[str, Filling]) -> tuple[str, ...] | None:
+    """Return the list that a text consists of, if it is one placeholder for a list and nothing else."""
+    found = _ESCAPED_OR_NAME.fullmatch(text.strip())
+    value = fillings.get(found[2]) if found and found[2] else None
+    return value if isinstance(value, tuple) else None
+
+
+def says_nothing(text: str, fillings: Mapping[str, Filling]) -> bool:
+    """Tell whether a text has placeholders and every one of them is empty: then there is nothing to be said."""
+    names = names_in(text)
+    return bool(names) and not any(fillings[name] for name in names)
+
+
+def stage_fillings(stage: Stage, number: int) -> dict[str, Filling]:
+    """Return what the placeholders of a document's stage stand for."""
+    return {
+        "stage.id": stage.id,
+        "stage.title": stage.title or stage.id,
+        "stage.number": str(number),
+        "stage.needs": stage.needs,
+        "stage.entry": stage.entry,
+        "stage.exit": stage.exit,
+    }
+
+
+def task_fillings(task: Task, number: int) -> dict[str, Filling]:
+    """Return what the placeholders of a document's task stand for."""
+    return {
+        "task.id": task.id,
+        "task.title": task.title or task.id,
+        "task.prompt": task.prompt or _command(task) or task.title,
+        "task.number": str(number),
+        "task.needs": task.needs + task.needs_interface,
+        "task.files": task.files,
+        "task.verify": task.verify,
+        "task.acceptance": task.acceptance,
+        "task.agent": task.agent,
+    }
+
+
+def _command(task: Task) -> str:
+    return f"Run this command: {shlex.join(task.run)}" if task.run else ""

@@ -1,0 +1,1 @@
+"""Workflows: what expands into which plan."""
