@@ -222,6 +222,18 @@ def _add_any_run(command: _Parser) -> None:
     _add_run(command, "the latest")
 
 
+def _acp(command: _Parser) -> None:
+    command.add_argument("--brief", metavar="FILE", default="", help="what is to be done (standard input)")
+    command.add_argument("--session", metavar="ID", default="", help="go on with this session of the agent's")
+    command.add_argument(
+        "--permissions",
+        choices=("allow", "workspace", "refuse"),
+        default="allow",
+        help="how to answer an agent that asks (allow); workspace: yes, but for files outside it",
+    )
+    command.add_argument("agent_command", metavar="-- COMMAND", nargs="*", help="how the agent is started")
+
+
 def _add_wait(command: _Parser) -> None:
     command.add_argument(
         "--wait", metavar="S", type=float, default=60.0, help="how long to wait until the run rests (60)"
@@ -269,5 +281,6 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "rebuild": ("holdfast.cli.upkeep:rebuild", "restore a lost or damaged journal from git", _rebuild),
     "clean": ("holdfast.cli.upkeep:clean", "remove what finished runs occupy; their branches stay", _clean),
     "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
+    "acp": ("holdfast.cli.acp:acp", "for plans: run an agent that speaks the Agent Client Protocol", _acp),
     "demo": ("holdfast.cli.demo:demo", "see a run in thirty seconds, without key or network", _demo),
 }

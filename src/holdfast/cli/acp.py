@@ -1,0 +1,42 @@
+"""`holdfast acp`: the agent of an attempt that speaks the Agent Client Protocol with the agent behind it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+
+
+def acp(args: Namespace) -> int:
+    """Give the brief to an ACP agent and print its progress as lines of JSON. Exit 0 if it says that it is done."""
+    if not args.agent_command:
+        raise HoldfastError(
+            "no agent was named", "`holdfast acp -- gemini --acp`: its command comes after `--`"
+        )
+    try:
+        # The protocol's library takes most of a second to load: nobody else pays for it.
+        import asyncio
+
+        from holdfast.acp.conversation import Assignment, converse
+        from holdfast.acp.policy import Policy
+    except ModuleNotFoundError as error:
+        raise HoldfastError(
+            f"the ACP library is missing ({error.name})", "install it with `pip install 'holdfast[acp]'`"
+        ) from None
+    assignment = Assignment(
+        argv=tuple(args.agent_command),
+        brief=_brief(args.brief),
+        workspace=str(Path.cwd()),
+        policy=Policy(args.permissions),
+        session=args.session,
+    )
+    return asyncio.run(converse(assignment))
+
+
+def _brief(path: str) -> str:
+    """Read the brief from its file, or from standard input where there is none."""
+    if path:
+        return Path(path).read_text(encoding="utf-8")
+    return sys.stdin.read()

@@ -1,0 +1,94 @@
+"""A small agent that speaks the Agent Client Protocol through its own library: what the adapter's tests talk to.
+
+Its only argument says how it behaves: `work`, `ask` (for permission to write outside), `limit`, `auth`, `hang`, `die`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import acp
+from acp import schema
+
+
+class Agent:
+    """One session; what it does when prompted is the behaviour's."""
+
+    def __init__(self, behaviour: str) -> None:
+        self._behaviour = behaviour
+        self._cwd = Path()
+        self._cancelled = asyncio.Event()
+
+    def on_connect(self, conn: Any) -> None:
+        """Keep the connection for updates."""
+        self._client = conn
+
+    async def initialize(self, protocol_version: int, **_: Any) -> acp.InitializeResponse:
+        """Say what this agent can do."""
+        return acp.InitializeResponse(
+            protocol_version=protocol_version,
+            agent_capabilities=schema.AgentCapabilities(load_session=True),
+        )
+
+    async def new_session(self, cwd: str, **_: Any) -> acp.NewSessionResponse:
+        """Open the one session."""
+        self._cwd = Path(cwd)
+        return acp.NewSessionResponse(session_id="session-1")
+
+    async def load_session(self, cwd: str, session_id: str, **_: Any) -> acp.LoadSessionResponse:
+        """Go on with a session: its name is written into the work, for the test to see."""
+        self._cwd = Path(cwd)
+        (self._cwd / "loaded.txt").write_text(session_id)
+        return acp.LoadSessionResponse()
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """End the turn that hangs."""
+        (self._cwd / "cancelled.txt").write_text(session_id)
+        self._cancelled.set()
+
+    async def prompt(self, prompt: list[Any], session_id: str, **_: Any) -> acp.PromptResponse:
+        """Behave as told."""
+        await self._client.session_update(
+            session_id, acp.start_tool_call("t1", "Write answer.txt", kind="edit")
+        )
+        match self._behaviour:
+            case "limit":
+                raise acp.RequestError(
+                    -32603, "Internal error", {"kind": "usageLimitExceeded", "status": 429}
+                )
+            case "auth":
+                raise acp.RequestError.auth_required()
+            case "die":
+                os._exit(9)
+            case "hang":
+                (self._cwd / "hanging.txt").write_text("")
+                await self._cancelled.wait()
+                return acp.PromptResponse(stop_reason="cancelled")
+            case "ask":
+                return await self._ask(session_id)
+        (self._cwd / "answer.txt").write_text(prompt[0].text)
+        await self._client.session_update(session_id, acp.update_tool_call("t1", status="completed"))
+        await self._client.session_update(session_id, acp.update_agent_message_text("All done."))
+        cost = schema.Cost(amount=0.25, currency="USD")
+        usage = schema.UsageUpdate(session_update="usage_update", used=1200, size=200000, cost=cost)
+        await self._client.session_update(session_id, usage)
+        return acp.PromptResponse(stop_reason="end_turn")
+
+    async def _ask(self, session_id: str) -> acp.PromptResponse:
+        where = schema.ToolCallLocation(path="/etc/hosts")
+        call = schema.ToolCallUpdate(tool_call_id="t2", title="Edit /etc/hosts", locations=[where])
+        options = [
+            schema.PermissionOption(option_id="yes", name="Yes", kind="allow_once"),
+            schema.PermissionOption(option_id="no", name="No", kind="reject_once"),
+        ]
+        answer = await self._client.request_permission(session_id=session_id, tool_call=call, options=options)
+        (self._cwd / "answer.txt").write_text(getattr(answer.outcome, "option_id", "cancelled"))
+        return acp.PromptResponse(stop_reason="end_turn")
+
+
+if __name__ == "__main__":
+    asyncio.run(acp.run_agent(Agent(sys.argv[1])))  # type: ignore[arg-type]

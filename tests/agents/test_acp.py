@@ -1,0 +1,139 @@
+"""Agents that speak the Agent Client Protocol: progress, permissions, cancel, usage and errors, through `holdfast acp`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.acp.policy import Choice, Policy, answer, is_allowed
+from holdfast.agents.streams.reader import StreamReader
+from holdfast.agents.streams.signals import Signals
+from holdfast.core.observations import Heard, Trouble
+from holdfast.core.status import RunStatus
+from tests.cli.kit import eventually
+from tests.gitkit import Project
+from tests.runkit import Trial, stage
+
+AGENT = [sys.executable, str(Path(__file__).with_name("acp_agent.py"))]
+ADAPTER = [sys.executable, "-m", "holdfast", "acp"]
+
+
+def adapter(folder: Path, behaviour: str, *options: str) -> subprocess.Popen[bytes]:
+    """Start the adapter with the test's agent behind it."""
+    words = [*ADAPTER, *options, "--", *AGENT, behaviour]
+    process = subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b"Write the answer")
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def told(folder: Path, behaviour: str, *options: str) -> tuple[int, list[dict[str, Any]]]:
+    """Return how a conversation ended and the lines it printed."""
+    process = adapter(folder, behaviour, *options)
+    out = process.communicate(timeout=60)[0]
+    return process.returncode, [json.loads(line) for line in out.splitlines()]
+
+
+def heard(lines: list[dict[str, Any]], **patterns: list[str]) -> Heard:
+    """Return what the lines add up to, with these signals of a preset's."""
+    reader = StreamReader("acp", Signals.of({Trouble(name): some for name, some in patterns.items()}, {}, {}))
+    found = Heard()
+    for line in lines:
+        for seen in reader.feed(json.dumps(line).encode() + b"\n"):
+            found.take(seen)
+    return found
+
+
+def test_progress_usage_and_the_end_are_told(tmp_path: Path) -> None:
+    """The session's name, tools, tokens, money and the last word reach whoever reads the stream."""
+    code, lines = told(tmp_path, "work")
+    found = heard(lines)
+    assert (code, found.finished, found.session, found.text) == (0, True, "session-1", "All done.")
+    assert (found.tokens, found.cost_usd) == (1200, 0.25)
+    assert (tmp_path / "answer.txt").read_text() == "Write the answer"
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("workspace", "no"), ("allow", "yes"), ("refuse", "no")])
+def test_permission_is_answered_by_the_policy(tmp_path: Path, policy: str, expected: str) -> None:
+    """Nobody is there to ask: the policy answers at once, and what was refused is told."""
+    _, lines = told(tmp_path, "ask", "--permissions", policy)
+    assert (tmp_path / "answer.txt").read_text() == expected
+    assert heard(lines).denied == (() if expected == "yes" else ("Edit /etc/hosts",))
+
+
+def test_a_usage_limit_is_known_by_its_type(tmp_path: Path) -> None:
+    """The typed error of the protocol is enough; nobody greps what an agent says."""
+    code, lines = told(tmp_path, "limit")
+    assert code == 1
+    assert heard(lines, limit=["usageLimitExceeded"]).trouble is Trouble.LIMIT
+
+
+def test_a_missing_login_is_known_by_its_code(tmp_path: Path) -> None:
+    """The protocol has a code for it."""
+    assert heard(told(tmp_path, "auth")[1]).trouble is Trouble.AUTH
+
+
+def test_an_agent_that_dies_in_its_turn_is_a_failure(tmp_path: Path) -> None:
+    """Nothing hangs, and the error says what happened."""
+    code, lines = told(tmp_path, "die")
+    assert (code, heard(lines).trouble) == (1, Trouble.ERROR)
+
+
+def test_a_stop_cancels_the_turn(tmp_path: Path) -> None:
+    """The agent is told to end its turn, so that it can end its own tools first."""
+    process = adapter(tmp_path, "hang")
+    eventually((tmp_path / "hanging.txt").exists, "the agent is in its turn")
+    process.send_signal(signal.SIGTERM)
+    out = process.communicate(timeout=60)[0]
+    assert (tmp_path / "cancelled.txt").read_text() == "session-1"
+    assert json.loads(out.splitlines()[-1]) == {"type": "acp.done", "stop_reason": "cancelled"}
+
+
+def test_a_session_is_loaded_where_the_agent_can(tmp_path: Path) -> None:
+    """Native resume: the agent goes on with its own conversation."""
+    told(tmp_path, "work", "--session", "session-0")
+    assert (tmp_path / "loaded.txt").read_text() == "session-0"
+
+
+def test_without_a_command_the_error_says_where_it_goes(tmp_path: Path) -> None:
+    """Bad usage is answered with the way out."""
+    done = subprocess.run(ADAPTER, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"after `--`" in done.stderr
+
+
+def test_a_link_out_of_the_workspace_is_outside(tmp_path: Path) -> None:
+    """A path counts for where it leads."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "link").symlink_to("/etc")
+    where = str(tmp_path / "work")
+    assert is_allowed(Policy.WORKSPACE, ["a/b.txt", f"{where}/c"], where)
+    assert not is_allowed(Policy.WORKSPACE, ["link/hosts"], where)
+    assert not is_allowed(Policy.WORKSPACE, ["../x"], where)
+
+
+def test_an_answer_for_once_is_preferred_to_one_for_ever() -> None:
+    """A rule for ever would outlive its reason; where no option fits, the request is called off."""
+    choices = [Choice("a", "allow_always"), Choice("b", "allow_once"), Choice("c", "reject_always")]
+    assert answer(choices, allowed=True) == "b"
+    assert answer(choices, allowed=False) == "c"
+    assert answer(choices[:2], allowed=False) == ""
+
+
+def test_a_plan_is_run_by_agents_that_speak_the_protocol(tmp_path: Path) -> None:
+    """X5: any ACP agent works a task like every other agent; its usage is counted, its work lands."""
+    command = [*ADAPTER, "--brief", "{brief}", "--", *AGENT, "work"]
+    agents = {"spoken": {"command": command, "stream": "acp"}}
+    task = {"id": "A", "prompt": "Write the answer"}
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", task), agent="spoken", agents=agents)
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert "Write the answer" in trial.show("answer.txt")
+    assert trial.state().row.cost_usd == 0.25
