@@ -119,7 +119,7 @@ async def _supervise(
         token=secrets.token_hex(16),
         argv=("/bin/sh", "-c", command),
         cwd=where,
-        env=attempt_environment(where, key.run, key.owner, key.attempt, None),
+        env=attempt_environment(where, key.run, key.owner, key.attempt, None, shop.state.plan.pass_env),
         timeout_s=shop.state.plan.limits.check_timeout_s,
         holds=holds,
     )
@@ -127,19 +127,25 @@ async def _supervise(
     return await wait_or_stop(shop, key)
 
 
-async def wait_or_stop(shop: Workshop, key: LaunchKey, timeout_s: float | None = None) -> Sighting:
-    """Wait until the launch is over, cancelling it when a stop is asked for. TimeoutError after `timeout_s`."""
+async def wait_or_stop(
+    shop: Workshop, key: LaunchKey, timeout_s: float | None = None, wanted: asyncio.Event | None = None
+) -> Sighting:
+    """Wait until the launch is over, cancelling it when a stop is asked for.
+
+    Raises TimeoutError after `timeout_s`, or as soon as `wanted` happens.
+    """
     ended = asyncio.ensure_future(shop.fleet.wait(key))
     stop = asyncio.ensure_future(shop.stopping.wait())
+    waiters = [ended, stop] if wanted is None else [ended, stop, asyncio.ensure_future(wanted.wait())]
     try:
-        done, _ = await asyncio.wait({ended, stop}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(waiters, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if ended in done:
             return ended.result()
         if stop in done:
             return await shop.fleet.cancel(key)
         raise TimeoutError
     finally:
-        for waiter in (ended, stop):
+        for waiter in waiters:
             waiter.cancel()
 
 

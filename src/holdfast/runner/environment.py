@@ -1,14 +1,36 @@
-"""The environment that agents and checks get: the user's, without what would point git elsewhere, plus ours."""
+"""The environment that agents and checks get: what of the user's is ordinary or was named for them, plus ours.
+
+An agent does what strangers' text tells it, and a check runs what an agent wrote: neither gets a secret that nobody
+gave it. Whatever else a plan needs it names in `pass_env`.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sysconfig
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
 from holdfast.channel import BELL_VARIABLE, REPORT_VARIABLE
+from holdfast.redaction import names_a_secret
+
+_ORDINARY = frozenset((
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR",
+    "FORCE_COLOR", "TZ", "TMPDIR", "TEMP", "TMP", "CI", "EDITOR", "PAGER", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY",
+    "SOURCE_DATE_EPOCH", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CC", "CXX", "CPP", "CFLAGS", "CXXFLAGS", "CPPFLAGS",
+    "LDFLAGS", "MAKEFLAGS", "DOCKER_HOST", "VIRTUAL_ENV", "JAVA_HOME", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+))  # fmt: skip
+_ORDINARY_FAMILIES = (
+    "LC_", "XDG_", "SSL_CERT_", "PYTHON", "PYENV_", "CONDA_", "PIP_", "UV_", "POETRY_", "PYTEST_", "COVERAGE_",
+    "NODE_", "NPM_", "npm_", "NVM_", "FNM_", "VOLTA_", "PNPM_", "YARN_", "BUN_", "DENO_", "GO", "CGO_", "CARGO_",
+    "RUST", "CMAKE_", "MAVEN_", "GRADLE_", "SDKMAN_", "ANDROID_", "DOTNET_", "RUBY", "GEM_", "BUNDLE_", "RBENV_",
+    "PHP", "COMPOSER_", "ASDF_", "MISE_", "NIX_", "HOMEBREW_", "PLAYWRIGHT_", "CHROME_",
+)  # fmt: skip
+"""What programs and tool chains need to run at all. A name that speaks of a secret is not ordinary, whatever it begins with."""
 
 _AGENT_GIT_CONFIG = {
     # Auto-gc starts a session of its own and would outlive the attempt that caused it.
@@ -20,10 +42,11 @@ _AGENT_GIT_CONFIG = {
 
 
 def attempt_environment(
-    workspace: Path, run: str, task: str, attempt: int, brief: Path | None
+    workspace: Path, run: str, task: str, attempt: int, brief: Path | None, pass_env: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return the environment of one attempt's processes."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "HOLDFAST_"))}
+    """Return the environment of one attempt's processes. `pass_env` names variables, or families as `NAME_*`."""
+    wanted = tuple(pass_env)
+    env = {name: value for name, value in os.environ.items() if _is_passed(name, wanted)}
     env |= _git_settings() | _search_path()
     # Git must never walk up from a damaged workspace into the user's own repository.
     env["GIT_CEILING_DIRECTORIES"] = str(workspace.parent)
@@ -36,6 +59,20 @@ def attempt_environment(
     if brief is not None:
         env["HOLDFAST_BRIEF"] = str(brief)
     return env
+
+
+def withheld_secrets(pass_env: Iterable[str]) -> list[str]:
+    """Return the names of the user's secrets that agents do not get."""
+    wanted = tuple(pass_env)
+    return sorted(name for name in os.environ if names_a_secret(name) and not _is_passed(name, wanted))
+
+
+def _is_passed(name: str, wanted: tuple[str, ...]) -> bool:
+    if name.startswith(("GIT_", "HOLDFAST_")):
+        return False  # these would point git, or a holdfast that the agent calls, somewhere else
+    if any(fnmatchcase(name, pattern) for pattern in wanted):
+        return True
+    return (name in _ORDINARY or name.startswith(_ORDINARY_FAMILIES)) and not names_a_secret(name)
 
 
 def report_variables(report: Path, bell: Path) -> dict[str, str]:

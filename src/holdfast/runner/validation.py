@@ -109,7 +109,8 @@ def _spec(
     brief.parent.mkdir(parents=True, exist_ok=True)
     brief.write_text(text, encoding="utf-8")
     how = _invocation(shop, validator, key, where, brief, text)
-    env = attempt_environment(where, key.run, key.owner, key.attempt, brief)
+    passed = shop.state.plan.pass_env + how.pass_env
+    env = attempt_environment(where, key.run, key.owner, key.attempt, brief, passed)
     return LaunchSpec(
         key=key,
         token=secrets.token_hex(16),
@@ -128,7 +129,7 @@ def _invocation(
     if validator.run:
         return Invocation(validator.run, stdin_brief=False, env={})
     plan = shop.state.plan
-    agent = find_agent(validator.agent or plan.agent, plan.agents)
+    agent = find_agent(validator.agent or plan.agent, plan.agents, shop.presets)
     if agent is None:
         raise HoldfastError(f"there is no agent for validator {validator.id}", "Name one in the plan.")
     return invoke_agent(agent, Placeholders(str(brief), text, str(where), key.owner, key.attempt, key.run))
