@@ -137,3 +137,13 @@ def test_reporting_imports_nothing_heavy() -> None:
     assert not {"msgspec", "argparse", "asyncio", "sqlite3", "typing", "pathlib", "dataclasses"} & set(
         out.split()
     )
+
+
+def test_a_workspace_that_was_moved_is_not_made_up_anew(tmp_path: Path) -> None:
+    """A report that nobody would ever read is refused, and nothing appears where the workspace was."""
+    gone = tmp_path / "gone" / ".holdfast" / "report.jsonl"
+    done = Cli(tmp_path)("report", "progress", "40", HOLDFAST_REPORT=str(gone))
+    assert done.code == 2
+    assert "is not there" in done.err
+    assert "moved" in done.err
+    assert not gone.parent.parent.exists()

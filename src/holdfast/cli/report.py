@@ -6,7 +6,6 @@ longer than all the rest.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,9 +13,12 @@ from collections.abc import Iterator, Sequence
 from holdfast.channel import (
     BELL_VARIABLE,
     CONTRACT_BYTES_MAX,
-    FILE_BYTES_MAX,
-    LINE_BYTES_MAX,
+    HINT,
+    NUMBERS,
     REPORT_VARIABLE,
+    checked_contract,
+    checked_number,
+    send_report,
 )
 from holdfast.core.ids import ID_PATTERN, is_valid_id
 from holdfast.errors import HoldfastError
@@ -37,8 +39,6 @@ for agents: tell how far you are; should you be cut off, the next agent is told
 
 Each of these is also an option (--progress 40 --file PATH …), so one call can say several.
 """
-_HINT = "`holdfast report --help` shows how."
-_NUMBERS = {"progress": 100.0, "confidence": 1.0, "cost": 1e6, "line": 1e9}
 _KEYS = {"cost": "cost_usd", "done": "section_done", "next": "section_next"}
 _VALUED = ("progress", "file", "confidence", "blocked", "summary", "cost")
 _OPTIONS = (*_VALUED, "line", "done", "next")
@@ -56,8 +56,7 @@ def report(words: Sequence[str]) -> int:
             f"there is no attempt to report on: {REPORT_VARIABLE} is not set",
             "Only an agent that Holdfast started can report.",
         )
-    _append(path, json.dumps(_said(*_parse(words))).encode() + b"\n")
-    _ring(os.environ.get(BELL_VARIABLE, ""))
+    send_report(path, os.environ.get(BELL_VARIABLE, ""), _said(*_parse(words)))
     return 0
 
 
@@ -72,7 +71,7 @@ def _parse(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         elif word.startswith("--"):
             name, given, value = word[2:].partition("=")
             if name not in _OPTIONS:
-                raise HoldfastError(f"`report` has no option --{name}", _HINT)
+                raise HoldfastError(f"`report` has no option --{name}", HINT)
             options[name] = value if given else _next(rest, word)
         else:
             values.append(word)
@@ -82,7 +81,7 @@ def _parse(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 def _next(rest: Iterator[str], option: str) -> str:
     value = next(rest, None)
     if value is None:
-        raise HoldfastError(f"{option} needs a value", _HINT)
+        raise HoldfastError(f"{option} needs a value", HINT)
     return value
 
 
@@ -94,22 +93,22 @@ def _said(values: list[str], options: dict[str, str]) -> _Said:
     if what in _VALUED and len(values) == 1:
         options = {**options, what: values[0]}
     elif what != "section" or values:
-        raise HoldfastError(f"`report {' '.join([what, *values])}` cannot be understood", _HINT)
+        raise HoldfastError(f"`report {' '.join([what, *values])}` cannot be understood", HINT)
     if not options:
-        raise HoldfastError("the report says nothing", _HINT)
+        raise HoldfastError("the report says nothing", HINT)
     return {_KEYS.get(name, name): _value(name, text) for name, text in options.items()}
 
 
 def _value(name: str, text: str) -> str | float:
-    if name not in _NUMBERS:
+    if name not in NUMBERS:
         return _stored(text)
     try:
         number = float(text.removesuffix("%"))
     except ValueError:
-        number = -1.0
-    if not 0 <= number <= _NUMBERS[name]:
-        raise HoldfastError(f"{name} takes a number from 0 to {_NUMBERS[name]:g}, not {text!r}", _HINT)
-    return int(number) if name == "line" else number
+        raise HoldfastError(
+            f"{name} takes a number from 0 to {NUMBERS[name]:g}, not {text!r}", HINT
+        ) from None
+    return int(checked_number(name, number)) if name == "line" else checked_number(name, number)
 
 
 def _stored(text: str) -> str:
@@ -122,12 +121,7 @@ def _interface(values: list[str], options: dict[str, str]) -> _Said:
     name = values[0] if values else ""
     if not is_valid_id(name):
         raise HoldfastError(f"{name!r} cannot name an interface", f"Use a name like {ID_PATTERN}.")
-    contract = _stored(_contract(values[1:], options))
-    if not 0 < len(contract.encode()) <= CONTRACT_BYTES_MAX:
-        raise HoldfastError(
-            f"the contract of {name} is {'too long' if contract else 'empty'}",
-            f"At most {CONTRACT_BYTES_MAX} bytes are taken: signatures, not the code behind them.",
-        )
+    contract = checked_contract(name, _stored(_contract(values[1:], options)))
     return {"interface": name, "contract": contract}
 
 
@@ -140,34 +134,5 @@ def _contract(words: list[str], options: dict[str, str]) -> str:
     if len(words) == 1 and not options:
         return words[0]
     raise HoldfastError(
-        "the contract is given once: as a text in quotes, as --file F, or as - for standard input", _HINT
+        "the contract is given once: as a text in quotes, as --file F, or as - for standard input", HINT
     )
-
-
-def _append(path: str, line: bytes) -> None:
-    """Add a line in one write, so that reports made at the same time do not mix."""
-    if len(line) > LINE_BYTES_MAX:
-        raise HoldfastError(f"the report has {len(line)} bytes; at most {LINE_BYTES_MAX} are read", _HINT)
-    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - pathlib takes long to start
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    try:
-        if os.fstat(fd).st_size + len(line) > FILE_BYTES_MAX:
-            raise HoldfastError(f"{path} is full", "What it holds is known; later reports would not be read.")
-        if os.write(fd, line) < len(line):
-            raise HoldfastError(f"{path} could not be written whole", "Free space on the disk.")
-    finally:
-        os.close(fd)
-
-
-def _ring(bell: str) -> None:
-    """Wake the runner. If none lives, or the sandbox hides its bell, the report is found later all the same."""
-    try:
-        fd = os.open(bell, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return
-    try:
-        os.write(fd, b"!")
-    except BlockingIOError:
-        return  # it rings already
-    finally:
-        os.close(fd)
