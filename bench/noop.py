@@ -183,6 +183,7 @@ def carry_on(folder: Path, observer: Observer, *, processes: bool = False) -> Ru
         epoch=epoch,
         record=cast("Any", None),
         clock=time.monotonic,
+        presets={},
     )
     asyncio.run(_run(shop, observer, folder if processes else None))
     fleet.close()

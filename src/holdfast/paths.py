@@ -27,6 +27,11 @@ class StateDir:
         """The journal: the one file whose loss matters."""
         return self.root / "journal.db"
 
+    @property
+    def agents(self) -> Path:
+        """What this repository changes or adds to the known agents."""
+        return self.root / "agents.toml"
+
     def slot(self, name: str, index: int) -> Path:
         """The file whose lock is one of the places of a slot, shared by all runs."""
         return self.root / "slots" / f"{name}.{index}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.presets import PRESETS
+from holdfast.agents.presets import agent_names, builtin_presets
 from holdfast.cli.init import starter
 from holdfast.plans import parse_plan
 from tests.cli.kit import Cli, fails, writes
@@ -16,7 +16,7 @@ from tests.gitkit import Project
 @pytest.mark.parametrize("agents", [[], ["claude"], ["codex", "aider"]])
 def test_a_starter_plan_is_valid_whatever_is_installed(agents: list[str]) -> None:
     """What `init` writes can be run as it is."""
-    plan = parse_plan(starter(agents).encode(), "plan.yaml", PRESETS)
+    plan = parse_plan(starter(agents).encode(), "plan.yaml", agent_names(builtin_presets()))
     assert len(list(plan.tasks())) == 2
     assert plan.agent == (agents[0] if agents else "")
 

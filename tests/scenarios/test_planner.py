@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.presets import PRESETS
-from holdfast.core.plan import AgentSpec, Plan
+from holdfast.agents.preset import Preset
+from holdfast.agents.presets import agent_names, builtin_presets
+from holdfast.core.plan import Plan
 from holdfast.errors import LeaseHeldError
 from holdfast.journal.lease import Lease
 from holdfast.plans import parse_plan
@@ -32,7 +33,7 @@ class Desk:
 
     def plan(self, goal: str = "") -> Planned:
         """Ask for the plan."""
-        spec = AgentSpec(command=("sh", "-c", self.script))
+        spec = Preset(command=("sh", "-c", self.script))
         work = Assignment(goal=goal or self.goal, agent="claude", spec=spec, schema=schema_text(), read=_read)
         return make_plan(self.project.open(), work, self.said.append)
 
@@ -43,7 +44,7 @@ class Desk:
 
 
 def _read(data: bytes) -> Plan:
-    return parse_plan(data, "plan.yaml", PRESETS.keys())
+    return parse_plan(data, "plan.yaml", agent_names(builtin_presets()))
 
 
 def _writes(text: str) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from holdfast.core.plan import AgentSpec, Task
+from holdfast.agents.preset import Preset
+from holdfast.core.plan import Task
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """The values that an agent's argv may name."""
+    """The values that an agent's argv may name. With a `session` the agent goes on with that one."""
 
     brief_path: str
     brief_text: str
@@ -17,18 +19,24 @@ class Placeholders:
     task: str
     attempt: int
     run: str
+    session: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What to execute for one attempt. `stdin_brief` asks for the brief file on standard input."""
+    """What to execute for one attempt. `stdin_brief` asks for the brief file on standard input.
+
+    `env` is added to the environment; `pass_env` names what of the user's own it may have besides the ordinary.
+    """
 
     argv: tuple[str, ...]
     stdin_brief: bool
     env: dict[str, str]
+    stop_signal: str = "TERM"
+    pass_env: tuple[str, ...] = ()
 
 
-def invoke_task(task: Task, agent: AgentSpec | None, values: Placeholders) -> Invocation:
+def invoke_task(task: Task, agent: Preset | None, values: Placeholders) -> Invocation:
     """Return what an attempt at `task` executes: its own command, or its agent's."""
     if task.run:
         return Invocation(task.run, stdin_brief=False, env={})
@@ -37,7 +45,7 @@ def invoke_task(task: Task, agent: AgentSpec | None, values: Placeholders) -> In
     return invoke_agent(agent, values)
 
 
-def invoke_agent(agent: AgentSpec, values: Placeholders) -> Invocation:
+def invoke_agent(agent: Preset, values: Placeholders) -> Invocation:
     """Fill in an agent's template. Only the known names are replaced; any other brace is left as it is."""
     replacements = {
         "{brief}": values.brief_text if agent.prompt == "arg" else values.brief_path,
@@ -45,9 +53,24 @@ def invoke_agent(agent: AgentSpec, values: Placeholders) -> Invocation:
         "{task}": values.task,
         "{attempt}": str(values.attempt),
         "{run}": values.run,
+        "{session}": values.session,
     }
-    argv = tuple(_replace(word, replacements) for word in agent.command)
-    return Invocation(argv, stdin_brief=agent.prompt == "stdin", env=dict(agent.env))
+    template = agent.resume if values.session and agent.resume else agent.command
+    argv = tuple(_replace(word, replacements) for word in _spread(agent, template))
+    return Invocation(argv, agent.prompt == "stdin", dict(agent.env), agent.stop_signal, agent.pass_env)
+
+
+def _spread(agent: Preset, template: tuple[str, ...]) -> Iterator[str]:
+    """Put the words of a key where the template has its place; extra arguments without a place come last."""
+    places = {
+        "{permissions}": agent.permissions,
+        "{model}": (*agent.model_flag, agent.model) if agent.model else (),
+        "{args}": agent.args,
+    }
+    for word in template:
+        yield from places.get(word, (word,))
+    if "{args}" not in template:
+        yield from agent.args
 
 
 def _replace(word: str, replacements: dict[str, str]) -> str:

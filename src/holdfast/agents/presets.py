@@ -1,50 +1,95 @@
-"""Agents that Holdfast knows by name: how each is told to work unattended on one brief.
-
-Data only. A plan's own `agents:` entry of the same name takes precedence.
-"""
+"""The agents that are known by name: those of `presets.toml`, and what the user's own files change or add."""
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
+from holdfast.agents.preset import BASE, Preset, changed, of_plan
 from holdfast.core.plan import AgentSpec
+from holdfast.core.wording import did_you_mean, shown
+from holdfast.errors import HoldfastError
+from holdfast.paths import StateDir
 
-PRESETS: dict[str, AgentSpec] = {
-    "claude": AgentSpec(
-        command=("claude", "-p", "--permission-mode", "bypassPermissions", "--output-format", "text"),
-        prompt="stdin",
-    ),
-    "codex": AgentSpec(
-        command=(
-            "codex",
-            "exec",
-            "--skip-git-repo-check",
-            "-s",
-            "danger-full-access",
-            "-C",
-            "{workspace}",
-            "-",
-        ),
-        prompt="stdin",
-    ),
-    "gemini": AgentSpec(
-        command=("gemini", "--approval-mode", "yolo", "--skip-trust", "-p", "{brief}"), prompt="arg"
-    ),
-    "qwen": AgentSpec(command=("qwen", "-y", "-p", "{brief}"), prompt="arg"),
-    "opencode": AgentSpec(
-        command=("opencode", "run", "--auto", "--dir", "{workspace}", "{brief}"), prompt="arg"
-    ),
-    "aider": AgentSpec(
-        command=("aider", "--yes-always", "--no-check-update", "--message-file", "{brief}"), prompt="file"
-    ),
-}
+Presets = Mapping[str, Preset]
 
 
-def find_agent(name: str, agents: dict[str, AgentSpec]) -> AgentSpec | None:
+@lru_cache(maxsize=1)
+def builtin_presets() -> Presets:
+    """Return the presets that come with Holdfast, `command` among them. Read once, when first asked for."""
+    # Loaded here because only commands that start or look for agents need it.
+    import tomllib
+
+    tables = tomllib.loads(files("holdfast.agents").joinpath("presets.toml").read_text(encoding="utf-8"))
+    empty = Preset(command=())
+    return {name: changed(name, empty, table, "presets.toml") for name, table in tables.items()}
+
+
+def presets_of(checkout: Path | None = None) -> Presets:
+    """Return every preset: the built-in ones, under the user's own file, under the repository's."""
+    presets = dict(builtin_presets())
+    for path in _user_files(checkout):
+        for name, table in _tables(path):
+            presets[name] = _overlaid(name, table, presets, str(path))
+    return presets
+
+
+def agent_names(presets: Presets) -> list[str]:
+    """Return what a plan may name as an agent without describing it."""
+    return [name for name in presets if name != BASE]
+
+
+def find_agent(name: str, agents: Mapping[str, AgentSpec], presets: Presets) -> Preset | None:
     """Return the agent that a plan means by `name`: its own entry, else the preset."""
-    return agents.get(name) or PRESETS.get(name)
+    spec = agents.get(name)
+    if spec is not None:
+        return of_plan(name, spec, presets)
+    return presets.get(name) if name != BASE else None
 
 
-def installed_presets() -> list[str]:
+def installed_presets(presets: Presets) -> list[str]:
     """Return the presets whose program is on the PATH, without running any of them."""
-    return [name for name, spec in PRESETS.items() if shutil.which(spec.command[0])]
+    return [name for name in agent_names(presets) if shutil.which(presets[name].command[0])]
+
+
+def _user_files(checkout: Path | None) -> Iterator[Path]:
+    config = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    yield Path(config).expanduser() / "holdfast" / "agents.toml"
+    if checkout is not None:
+        yield StateDir.of_checkout(checkout).agents
+
+
+def _tables(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    import tomllib
+
+    try:
+        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise HoldfastError(f"{path} cannot be read: {error}", "mend it, or move it away") from None
+    for name, table in parsed.items():
+        if not isinstance(table, dict):
+            raise HoldfastError(
+                f"{path}: {shown(name)} is not a table", f"write `[{name}]` and its keys below"
+            )
+        yield name, table
+
+
+def _overlaid(name: str, table: Mapping[str, Any], presets: Presets, where: str) -> Preset:
+    """Return one table of a user's file as a preset: on the one it names, else on its namesake, else on `command`."""
+    on = table.get("preset", name if name in presets else BASE)
+    if on not in presets:
+        raise HoldfastError(
+            f"{where}: there is no preset {shown(str(on))}{did_you_mean(str(on), presets)}",
+            f"use one of {', '.join(agent_names(presets))}",
+        )
+    made = changed(name, presets[on], {key: value for key, value in table.items() if key != "preset"}, where)
+    if not made.command:
+        raise HoldfastError(f"{where}: agent {shown(name)} has no command", "add `command` or `preset`")
+    return made

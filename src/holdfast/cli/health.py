@@ -10,7 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agents.presets import installed_presets
+from holdfast.agents.presets import presets_of
+from holdfast.cli.agents import survey
 from holdfast.cli.look import as_json
 from holdfast.cli.opening import Glimpse, glimpse
 from holdfast.core.invariants import Violation
@@ -62,7 +63,7 @@ def doctor(args: argparse.Namespace) -> int:
     environment, judged, mended = [*_machine()], list[Judged](), list[str]()
     try:
         place = glimpse()
-        environment += _place(place)
+        environment += [*_place(place), *_agents(place.checkout)]
         repo, runs = Repository.open(place.checkout), _worth_a_look(place)
         if args.fix:
             mended = [
@@ -105,8 +106,14 @@ def _machine() -> Iterator[Finding]:
         yield Finding(
             what="git", ok=found >= MINIMUM_VERSION, detail=f"{'.'.join(map(str, found))} ({need} or newer)"
         )
-    # Nobody needs an agent for tasks that are commands, so finding none is no fault.
-    yield Finding(what="agents", ok=True, detail=", ".join(installed_presets()) or "none of the known ones")
+
+
+def _agents(checkout: Path) -> Iterator[Finding]:
+    """Nobody needs an agent for tasks that are commands, so finding none, or one without a key, is no fault."""
+    found = survey(presets_of(checkout))
+    yield from (Finding(what=f"agent {agent.name}", ok=True, detail=agent.words()) for agent in found)
+    if not found:
+        yield Finding(what="agents", ok=True, detail="none of the known ones")
 
 
 def _place(place: Glimpse) -> Iterator[Finding]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from holdfast.agents.presets import installed_presets
+from holdfast.agents.presets import presets_of
+from holdfast.cli.agents import survey
 from holdfast.errors import HoldfastError
 from holdfast.repo.repository import Repository
 
@@ -54,10 +55,10 @@ _COMMAND_TASKS = """\
 def init(args: argparse.Namespace) -> int:
     """Write a starter plan and hide `.holdfast/` from git. A file that exists is never overwritten."""
     repo = Repository.open(Path.cwd())
-    path, agents = Path(args.plan), installed_presets()
+    path, found = Path(args.plan), survey(presets_of(repo.checkout))
     try:
         with path.open("x") as file:
-            file.write(starter(agents))
+            file.write(starter([agent.name for agent in found]))
     except FileExistsError:
         raise HoldfastError(f"{path} exists already", "it is left as it is; name another file") from None
     except OSError as error:
@@ -65,8 +66,8 @@ def init(args: argparse.Namespace) -> int:
             f"{path} cannot be written: {error.strerror}", "name a file in a folder of yours"
         ) from error
     repo.hide_state_dir()
-    found = ", ".join(agents) or "none, so its tasks are commands"
-    print(f"Wrote {path} (agents found: {found}).")
+    agents = ", ".join(agent.words() for agent in found) or "none, so its tasks are commands"
+    print(f"Wrote {path} (agents found: {agents}).")
     print(f"Edit it, look at it with `holdfast run {path} --dry-run`, start it with `holdfast run {path}`.")
     return 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agents.presets import PRESETS, installed_presets
+from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
 from holdfast.cli.asking import confirm
 from holdfast.cli.carrying import say
 from holdfast.cli.plan_file import PLAN_NAMES
@@ -78,12 +78,13 @@ def _plan_once(checkout: Path, goal: str, args: argparse.Namespace) -> Planned:
     known = known_plan(plan_record(StateDir.of_checkout(checkout), goal), goal, _read)
     if known is not None:
         return known
-    agent = _planner(args.agent)
+    presets = presets_of(checkout)
+    agent = _planner(args.agent, presets)
     if getattr(args, "dry_run", False):
         raise NeedsDecisionError(
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
         )
-    work = Assignment(goal=goal, agent=agent, spec=PRESETS[agent], schema=schema_text(), read=_read)
+    work = Assignment(goal=goal, agent=agent, spec=presets[agent], schema=schema_text(), read=_read)
     return make_plan(Repository.open(Path.cwd()), work, lambda text: say(text, args))
 
 
@@ -95,24 +96,25 @@ def _cleaned(goal: str) -> str:
 
 
 def _read(data: bytes) -> Plan:
-    return parse_plan(data, "plan.yaml", PRESETS.keys())
+    return parse_plan(data, "plan.yaml", agent_names(presets_of(find(Path.cwd()).checkout)))
 
 
-def _planner(named: str) -> str:
+def _planner(named: str, presets: Presets) -> str:
     """Return the preset that plans: the named one, else the first that is installed."""
-    if named and named not in PRESETS:
+    known = agent_names(presets)
+    if named and named not in known:
         raise HoldfastError(
-            f"there is no agent {shown(named)} to plan with{did_you_mean(named, PRESETS)}",
+            f"there is no agent {shown(named)} to plan with{did_you_mean(named, known)}",
             "name one with --agent",
         )
-    installed = installed_presets()
-    if named and shutil.which(PRESETS[named].command[0]):
+    installed = installed_presets(presets)
+    if named and shutil.which(presets[named].command[0]):
         return named
     if named or not installed:
         missing = f"{named} is not on the PATH" if named else "no known agent is on the PATH"
         raise HoldfastError(
             f"{missing}, so nobody can plan",
-            f"install one of {', '.join(PRESETS)}; `holdfast init` needs none",
+            f"install one of {', '.join(known)}; `holdfast init` needs none",
         )
     return installed[0]
 

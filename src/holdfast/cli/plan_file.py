@@ -8,10 +8,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.agents.presets import PRESETS, find_agent
+from holdfast.agents.preset import Preset
+from holdfast.agents.presets import agent_names, find_agent, presets_of
 from holdfast.cli.asking import confirm, is_interactive
 from holdfast.core.news import shown_webhook
-from holdfast.core.plan import AgentSpec, Plan, Task, Validator, plan_hash
+from holdfast.core.plan import Plan, Task, Validator, plan_hash
 from holdfast.core.wording import shown
 from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError
 from holdfast.journal.protocol import Journal
@@ -36,9 +37,9 @@ def find_plan(named: str | None, checkout: Path) -> Path:
     )
 
 
-def load_plan(path: Path, agent: str) -> Plan:
+def load_plan(path: Path, agent: str, checkout: Path) -> Plan:
     """Read and check a plan; `agent` takes the place of its default agent."""
-    return read_plan(path, PRESETS.keys(), agent)
+    return read_plan(path, agent_names(presets_of(checkout)), agent)
 
 
 def source_of(path: Path, checkout: Path) -> str:
@@ -47,9 +48,9 @@ def source_of(path: Path, checkout: Path) -> str:
     return str(full.relative_to(checkout)) if full.is_relative_to(checkout) else str(full)
 
 
-def require_commands(plan: Plan) -> None:
+def require_commands(plan: Plan, checkout: Path) -> None:
     """Raise HoldfastError if an agent of the plan, or a task's own command, cannot be started on this machine."""
-    for who, program in _programs(plan):
+    for who, program in _programs(plan, checkout):
         if "/" not in program and shutil.which(program) is None:
             raise HoldfastError(
                 f"{who} starts {shown(program)}, which is not on the PATH",
@@ -57,13 +58,13 @@ def require_commands(plan: Plan) -> None:
             )
 
 
-def require_consent(journal: Journal, plan: Plan, *, yes: bool) -> None:
+def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) -> None:
     """Make sure that the user agreed to this very plan once. Agreed before, nothing is asked."""
     digest = plan_hash(plan)
     if journal.is_confirmed(digest):
         return
     if not yes:
-        for line in _consent_lines(plan):
+        for line in _consent_lines(plan, checkout):
             print(line, file=sys.stderr)
     if not yes and not is_interactive():
         raise NeedsDecisionError(
@@ -77,30 +78,38 @@ def require_consent(journal: Journal, plan: Plan, *, yes: bool) -> None:
     journal.confirm_plan(digest, time.time())
 
 
-def _programs(plan: Plan) -> Iterator[tuple[str, str]]:
+def _programs(plan: Plan, checkout: Path) -> Iterator[tuple[str, str]]:
     """Yield who starts which program."""
     for _, task in plan.tasks():
         if task.run:
             yield f"task {task.id}", task.run[0]
         yield from ((f"validator {who.id}", who.run[0]) for who in task.validators if who.run)
-    yield from ((f"agent {name}", spec.command[0]) for name, spec in _agents(plan).items())
+    yield from ((f"agent {name}", spec.command[0]) for name, spec in _agents(plan, checkout).items())
 
 
-def _agents(plan: Plan) -> dict[str, AgentSpec]:
-    """Return every agent that the plan puts to work, on tasks or as a validator."""
+def _agents(plan: Plan, checkout: Path) -> dict[str, Preset]:
+    """Return every agent that the plan puts to work: on tasks, as a validator, or where another is at a limit."""
+    presets = presets_of(checkout)
     workers: list[Task | Validator] = []
     for _, task in plan.tasks():
         workers += [task, *task.validators]
     names = dict.fromkeys(who.agent or plan.agent for who in workers if not who.run)
-    found = {name: find_agent(name, plan.agents) for name in names}
-    return {name: spec for name, spec in found.items() if spec is not None}
+    found: dict[str, Preset] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop(0)
+        spec = find_agent(name, plan.agents, presets)
+        if spec is not None and name not in found:
+            found[name] = spec
+            waiting += [spec.fallback] if spec.fallback else []
+    return found
 
 
-def _consent_lines(plan: Plan) -> Iterator[str]:
+def _consent_lines(plan: Plan, checkout: Path) -> Iterator[str]:
     tasks = sum(len(stage.tasks) for stage in plan.stages)
     yield f"Goal: {one_line(plan.goal)}"
     yield f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
-    for name, spec in _agents(plan).items():
+    for name, spec in _agents(plan, checkout).items():
         yield f"  agent {name}: {one_line(' '.join(spec.command))}"
     if plan.notify.webhook:
         yield f"  posts to: {one_line(shown_webhook(plan.notify.webhook), 160)}"

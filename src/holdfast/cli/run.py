@@ -33,11 +33,11 @@ def run(args: argparse.Namespace) -> int:
     """Start a plan, or carry on an unfinished run of it."""
     checkout = glimpse().checkout
     path = _path_of_plan(args, checkout)
-    plan = load_plan(path, args.agent)
+    plan = load_plan(path, args.agent, checkout)
     if args.dry_run:
         require_commit(Path.cwd(), plan.base)
         return _show_plan(plan, args)
-    require_commands(plan)
+    require_commands(plan, checkout)
     source = source_of(path, checkout)
     with opened(create=True) as place:
         unfinished = _unfinished(place, plan, source)
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
         place.repo.resolve(plan.base)
-        require_consent(place.journal, plan, yes=args.yes)
+        require_consent(place.journal, plan, checkout, yes=args.yes)
         if unfinished is not None:
             _give_up(place, unfinished.row.run, args)
         name = create_run(place.repo, place.journal, plan, source)
@@ -82,7 +82,7 @@ def resume(args: argparse.Namespace) -> int:
             raise _was_abandoned(name)
         if at := args.begin_at or args.restart_stage:
             _refuse_if_held(place, listing)
-            require_consent(place.journal, place.journal.load(name).plan, yes=args.yes)
+            _require_consent(place, name, args)
             return _carry_on(place, begin_again_at(place, name, at, args), args, Choices(jobs=args.jobs))
         if status is RunStatus.COMPLETED and not args.land:
             tidy_up(place.repo, name)
@@ -92,8 +92,13 @@ def resume(args: argparse.Namespace) -> int:
             say(f"Asked the runner of {name}. `holdfast status {name}` shows what it does.", args)
             return 0
         _refuse_if_held(place, listing)
-        require_consent(place.journal, place.journal.load(name).plan, yes=args.yes)
+        _require_consent(place, name, args)
         return _resume_as_chosen(place, name, args)
+
+
+def _require_consent(place: Opened, name: str, args: argparse.Namespace) -> None:
+    plan = place.journal.load(name).plan
+    require_consent(place.journal, plan, place.repo.checkout, yes=args.yes)
 
 
 def _resume_as_chosen(place: Opened, name: str, args: argparse.Namespace) -> int:

@@ -11,17 +11,29 @@ from typing import Literal
 import msgspec
 
 PromptMode = Literal["file", "stdin", "arg"]
+OnLimit = Literal["wait", "stop"]
+STREAMS = ("raw", "claude", "codex", "gemini", "goose", "opencode", "copilot", "vibe", "acp")
+"""The event streams that there is a reader for; `raw` is plain output."""
 PLACEHOLDERS = ("brief", "workspace", "task", "attempt", "run")
 """What an agent's command may have filled in, written as `{brief}`."""
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to start one kind of agent: an argv template, never a shell line."""
+    """An agent of the plan's own: an argv template, never a shell line, or a preset with changes.
 
-    command: tuple[str, ...]
-    prompt: PromptMode = "file"
-    stream: str = "raw"
+    What is left out is the preset's; without a preset the brief is a file and the output plain.
+    """
+
+    command: tuple[str, ...] = ()
+    preset: str = ""
+    prompt: PromptMode | None = None
+    stream: str = ""
+    model: str = ""
+    args: tuple[str, ...] = ()
     env: dict[str, str] = {}
+    fallback: str = ""
+    native_resume: bool | None = None
+    pass_env: tuple[str, ...] = ()
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,6 +48,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     restart_below: float = 10.0
     snapshot_s: float = 30.0
     cost_usd: float | None = None
+    tokens: int | None = None
+    attempt_cost_usd: float | None = None
+    attempt_tokens: int | None = None
+    on_limit: OnLimit = "wait"
+    limit_wait_s: float = 60.0
     keep_going: bool = False
 
 
@@ -75,6 +92,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: int | None = None
     timeout_s: float | None = None
     stall_s: float | None = None
+    cost_usd: float | None = None
+    tokens: int | None = None
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -99,6 +118,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     slots: dict[str, int] = {}
     notify: Notify = Notify()
     syntax: bool = True
+    pass_env: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
 

@@ -14,10 +14,12 @@ from typing import NamedTuple
 from holdfast.core.ids import ID_PATTERN, is_valid_id
 from holdfast.core.plan import PLACEHOLDERS, AgentSpec, Plan, Stage, Task, find_cycle
 from holdfast.core.wording import did_you_mean, shown
+from holdfast.redaction import names_a_secret, redact
 
 Where = tuple[str | int, ...]
 """The place of a value in a plan: `("stages", 0, "tasks", 2, "needs")`."""
 
+_KEY_CHARS_MIN = 20
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -37,9 +39,10 @@ def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[Broken]:
     if all(stage.id for _, stage in stages) and all(task.id for _, _, task in tasks):
         yield from _stage_needs(stages, {task.id for _, _, task in tasks})
         yield from _task_needs(tasks, {stage.id for _, stage in stages})
-    yield from _agents(plan, tasks, {*known_agents, *plan.agents})
+    yield from _agents(plan, tasks, known_agents)
     yield from chain.from_iterable(_files(at, task) for at, _, task in tasks)
     yield from chain.from_iterable(_steps(plan, at, task, known_agents) for at, _, task in tasks)
+    yield from _secrets(plan, tasks)
     if plan.base.startswith("-"):
         yield Broken(
             ("base",), f"{shown(plan.base)} cannot name a commit; write a branch, a tag or a commit id"
@@ -72,6 +75,25 @@ def _ids(kind: str, named: list[tuple[str, Where]]) -> Iterator[Broken]:
                 "is used twice" if earlier[0] == name else f"differs from {shown(earlier[0])} only by case"
             )
             yield Broken((*at, "id"), f"the {kind} id {shown(name)} {clash}; rename one", (*earlier[1], "id"))
+
+
+def _secrets(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[Broken]:
+    """A plan is kept in the journal and in git for as long as there is a run of it: no place for a key."""
+    for name, agent in plan.agents.items():
+        for variable, value in agent.env.items():
+            if redact(value) != value or (names_a_secret(variable) and len(value) >= _KEY_CHARS_MIN):
+                yield Broken(
+                    ("agents", name, "env", variable),
+                    f"this looks like a secret, and plans are kept in git; export {variable} and write "
+                    f"`pass_env: [{variable}]` instead",
+                )
+    said = [((*at, "prompt"), task.prompt) for at, _, task in tasks] + [(("goal",), plan.goal)]
+    said += [((*at, "run"), " ".join(task.run)) for at, _, task in tasks if task.run]
+    for at, text in said:
+        if redact(text) != text:
+            yield Broken(
+                at, "this holds what looks like a secret, and plans are kept in git; name a variable instead"
+            )
 
 
 def _grammar() -> str:
@@ -131,9 +153,15 @@ def _unknown(kind: str, need: str, at: Where, known: Collection[str], others: Co
     return Broken(at, f"there is no {kind} {shown(need)}{did_you_mean(need, known)}")
 
 
-def _agents(plan: Plan, tasks: list[tuple[Where, int, Task]], known: Collection[str]) -> Iterator[Broken]:
+def _agents(plan: Plan, tasks: list[tuple[Where, int, Task]], presets: Collection[str]) -> Iterator[Broken]:
+    known = {*presets, *plan.agents}
     for name, spec in plan.agents.items():
         yield from _agent_spec(("agents", name), name, spec)
+        yield from _builds_on(("agents", name), spec, presets, known)
+    cycle = find_cycle({name: (spec.fallback,) for name, spec in plan.agents.items()})
+    if cycle:
+        where = ("agents", cycle[0], "fallback")
+        yield Broken(where, f"these fall back on each other: {' → '.join(cycle)}; remove one")
     named = [(("agent",), plan.agent), *(((*at, "agent"), task.agent) for at, _, task in tasks)]
     for at, agent in named:
         if agent and agent not in known:
@@ -162,6 +190,8 @@ def _no_agent(plan: Plan, tasks: list[tuple[Where, int, Task]], known: Collectio
 def _agent_spec(at: Where, name: str, spec: AgentSpec) -> Iterator[Broken]:
     if not is_valid_id(name):
         yield Broken(at, f"{shown(name)} is not an agent name; {_grammar()}")
+    if not spec.command and not spec.preset:
+        yield Broken(at, "needs `command`, the program and its arguments, or `preset`, a known agent")
     used = [(index, word) for index, arg in enumerate(spec.command) for word in _PLACEHOLDER.findall(arg)]
     for index, word in used:
         if word not in PLACEHOLDERS:
@@ -170,6 +200,18 @@ def _agent_spec(at: Where, name: str, spec: AgentSpec) -> Iterator[Broken]:
     if spec.command and spec.prompt == "arg" and "brief" not in [word for _, word in used]:
         text = '`prompt: arg` passes the brief as an argument: add "{brief}" to the command, or use `prompt: stdin`'
         yield Broken((*at, "command"), text)
+
+
+def _builds_on(
+    at: Where, spec: AgentSpec, presets: Collection[str], known: Collection[str]
+) -> Iterator[Broken]:
+    """Check the names in an agent: the preset that it is, and the agent that it falls back on."""
+    if spec.preset and spec.preset not in presets:
+        fix = did_you_mean(spec.preset, presets)
+        yield Broken((*at, "preset"), f"there is no preset {shown(spec.preset)}{fix}")
+    if spec.fallback and spec.fallback not in known:
+        fix = did_you_mean(spec.fallback, known)
+        yield Broken((*at, "fallback"), f"there is no agent {shown(spec.fallback)} to fall back on{fix}")
 
 
 def _steps(plan: Plan, at: Where, task: Task, known_agents: Collection[str]) -> Iterator[Broken]:

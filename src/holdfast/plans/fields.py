@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from holdfast.core.ids import ID_PATTERN
-from holdfast.core.plan import Limits, PromptMode
+from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode
 from holdfast.core.plan_rules import Where
 from holdfast.core.wording import shown
 from holdfast.plans.numbers import Amount, Count, Counts, Duration, Share
@@ -18,6 +18,7 @@ _LIMITS = Limits()
 _ID = Text(ID_PATTERN)
 _IDS = Texts(_ID)
 _CHECKS = Texts(single=True)
+_VARIABLES = Texts(Text(r"[A-Za-z_][A-Za-z0-9_]*\*?"))
 
 
 class Version:
@@ -41,25 +42,37 @@ class Version:
         return {"const": VERSION}
 
 
+_TOKENS = Count(10**12)
+
 AGENT = Record(
     "agent",
     {
         "command": Field(
             Argv(),
-            "The program and its arguments, never a shell line. {brief} {workspace} {task} {attempt} {run} are filled in.",
-            required=True,
+            "The program and its arguments, never a shell line. {brief} {workspace} {task} {attempt} {run} are filled in."
+            " Give this, `preset` or both.",
+        ),
+        "preset": Field(
+            Text(), "The known agent that this one is, with the changes that the other keys make."
         ),
         "prompt": Field(
             Choice(get_args(PromptMode)),
-            "How the agent gets its brief: file ({brief} is a path), stdin, or arg ({brief} is the text).",
-            default="file",
+            "How the agent gets its brief: file ({brief} is a path), stdin, or arg ({brief} is the text)."
+            " Default: the preset's, else file.",
         ),
         "stream": Field(
-            Text(),
-            "How to read the agent's output: raw, or the event stream of claude, codex, gemini, opencode and others.",
-            default="raw",
+            Choice(STREAMS),
+            "How to read the agent's output: raw, or the event stream of a known agent. Default: the preset's, else raw.",
         ),
+        "model": Field(Text(), "The model that the agent of a preset is told to use."),
+        "args": Field(Texts(), "More arguments for the agent of a preset."),
         "env": Field(TextMap(), "Variables added to the agent's environment."),
+        "fallback": Field(
+            Text(), "The agent that works in its place while this one's provider is at a limit."
+        ),
+        "native_resume": Field(
+            Flag(), "Whether the next attempt goes on with the agent's own session where that is possible."
+        ),
     },
 )
 
@@ -89,7 +102,21 @@ LIMITS = Record(
             into="snapshot_s",
             default="30s",
         ),
-        "cost_usd": Field(Amount(), "Stop starting attempts when the run has cost this many dollars."),
+        "cost_usd": Field(Amount(), "What the whole run may cost, in dollars."),
+        "tokens": Field(_TOKENS, "How many tokens the whole run may use."),
+        "attempt_cost_usd": Field(Amount(), "What one attempt may cost, in dollars; then it is ended."),
+        "attempt_tokens": Field(_TOKENS, "How many tokens one attempt may use; then it is ended."),
+        "on_limit": Field(
+            Choice(get_args(OnLimit)),
+            "When a provider's usage limit is reached: wait until it ends, or stop and say when that is.",
+            default=_LIMITS.on_limit,
+        ),
+        "limit_wait": Field(
+            Duration(),
+            "Wait at a limit whose end is not known; it doubles each time, up to an hour.",
+            into="limit_wait_s",
+            default="60s",
+        ),
         "restart_below": Field(
             Share(100.0),
             "An attempt lost to a crash below this reported progress, in percent, starts clean.",
@@ -146,6 +173,8 @@ TASK = Record(
         "attempts": Field(Count(), "How many fresh agents this task may use up. Default: as `limits:` says."),
         "timeout": Field(Duration(), "Longest time of one attempt of this task.", into="timeout_s"),
         "stall": Field(Duration(), "Longest silence of one attempt of this task.", into="stall_s"),
+        "cost_usd": Field(Amount(), "What all attempts at this task may cost together, in dollars."),
+        "tokens": Field(_TOKENS, "How many tokens all attempts at this task may use together."),
     },
     one_of=("prompt", "run"),
 )
@@ -180,6 +209,10 @@ PLAN = Record(
         ),
         "notify": Field(NOTIFY, "Who is told when the run finishes, needs a decision or waits."),
         "syntax": Field(Flag(), "Check the syntax of changed files.", default=True),
+        "pass_env": Field(
+            _VARIABLES,
+            "Your own variables that every agent and check gets besides the ordinary ones; NAME_* takes a family.",
+        ),
         "verify": Field(
             _CHECKS, "Checks for every task: shell lines, run in its workspace and on the merged tree."
         ),

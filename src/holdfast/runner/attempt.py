@@ -87,8 +87,9 @@ def _spec(shop: Workshop, task: TaskRow, workspace: Path, brief: Path) -> Launch
         attempt=task.attempt,
         run=shop.run,
     )
-    invocation = invoke_task(spec, find_agent(spec.agent or plan.agent, plan.agents), values)
-    env = attempt_environment(workspace, shop.run, task.id, task.attempt, brief)
+    invocation = invoke_task(spec, find_agent(spec.agent or plan.agent, plan.agents, shop.presets), values)
+    passed = plan.pass_env + invocation.pass_env
+    env = attempt_environment(workspace, shop.run, task.id, task.attempt, brief, passed)
     env |= report_variables(report_file(workspace), shop.directory.bell)
     return LaunchSpec(
         key=shop.agent_key(task),
@@ -109,15 +110,17 @@ def _alive_agents(shop: Workshop, besides: TaskRow) -> frozenset[LaunchKey]:
 
 
 async def _watch(shop: Workshop, task: TaskRow) -> Sighting:
-    """Wait for the agent, saving its unfinished work every now and then."""
+    """Wait for the agent, saving its unfinished work every now and then, and when asked to."""
     key = shop.agent_key(task)
-    while True:
-        try:
-            return await wait_or_stop(shop, key, shop.state.plan.limits.snapshot_s)
-        except TimeoutError:
-            commit = await asyncio.to_thread(save_wip, shop, task)
-            if commit and commit != task.wip:
-                await shop.record([ev.WipSaved(task=task.id, attempt=task.attempt, commit=commit)])
+    with shop.checkpoints.open_for(task.id) as wanted:
+        while True:
+            try:
+                return await wait_or_stop(shop, key, shop.state.plan.limits.snapshot_s, wanted)
+            except TimeoutError:
+                commit = await asyncio.to_thread(save_wip, shop, task)
+                if commit and commit != task.wip:
+                    await shop.record([ev.WipSaved(task=task.id, attempt=task.attempt, commit=commit)])
+                shop.checkpoints.taken(task.id)
 
 
 def save_wip(shop: Workshop, task: TaskRow) -> str:

@@ -16,9 +16,10 @@ from itertools import count
 from pathlib import Path
 
 from holdfast.agents.command import Placeholders, invoke_agent
+from holdfast.agents.preset import Preset
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
-from holdfast.core.plan import AgentSpec, Limits, Plan
+from holdfast.core.plan import Limits, Plan
 from holdfast.core.planning_brief import PLAN_FILE, fenced_yaml, goal_key, planning_brief, same_goal
 from holdfast.errors import ExitCode, HoldfastError, PlanError
 from holdfast.fleet.local import LocalFleet
@@ -55,7 +56,7 @@ class Assignment:
 
     goal: str
     agent: str
-    spec: AgentSpec
+    spec: Preset
     schema: str
     read: ReadPlan
 
@@ -215,7 +216,8 @@ async def _launch(desk: _Desk, attempt: int, feedback: list[str]) -> None:
         token=secrets.token_hex(16),
         argv=invocation.argv,
         cwd=workspace,
-        env=attempt_environment(workspace, desk.name, _PLANNER, attempt, brief) | invocation.env,
+        env=attempt_environment(workspace, desk.name, _PLANNER, attempt, brief, invocation.pass_env)
+        | invocation.env,
         stdin=brief if invocation.stdin_brief else None,
         timeout_s=_LIMITS.timeout_s,
         stall_s=_LIMITS.stall_s,

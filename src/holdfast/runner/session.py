@@ -6,7 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
+from holdfast.agents.presets import presets_of
 from holdfast.core import events as ev, ids
 from holdfast.core.events import RunStarted
 from holdfast.core.folds import first_row
@@ -90,23 +92,65 @@ def carry_on(
 
     `fleet` says where the agents run, given the repository's state folder.
     """
-    repo.require_own_state_dir()
-    directory = repo.state.run(run)
-    directory.root.mkdir(parents=True, exist_ok=True)
-    lease = Lease.acquire(directory.lease)
+    turn = Turn.begin(repo, journal, run, choices)
     try:
-        stored = journal.load(run)
-        if stored.row.status in RUN_IS_OVER:
-            return stored.row.status
-        epoch = journal.take_epoch(run)
-        state = RunState(stored.plan, stored.row, stored.tasks)
-        _restrict(state, choices)
-        directory.note.unlink(missing_ok=True)
-        status = asyncio.run(_run(repo, journal, lease, epoch, state, observer, fleet(repo.state)))
-        leave_note(repo, state)
-        return status
+        return turn.status if turn.is_over else asyncio.run(turn.see_through(observer, fleet(repo.state)))
     finally:
-        lease.release()
+        turn.end()
+
+
+@dataclass(slots=True)
+class Turn:
+    """One runner's turn at a run, which holds its lease from `begin` to `end`.
+
+    After an error the lease must be kept until no thread of ours can act on the run any more: the end of the event
+    loop that `see_through` ran in is early enough.
+    """
+
+    repo: Repository
+    journal: Journal
+    state: RunState
+    _lease: Lease
+    _epoch: int = 0
+
+    @classmethod
+    def begin(cls, repo: Repository, journal: Journal, run: str, choices: Choices) -> Self:
+        """Take the run's lease. Raises LeaseHeldError if somebody else has it."""
+        repo.require_own_state_dir()
+        directory = repo.state.run(run)
+        directory.root.mkdir(parents=True, exist_ok=True)
+        lease = Lease.acquire(directory.lease)
+        try:
+            stored = journal.load(run)
+            turn = cls(repo, journal, RunState(stored.plan, stored.row, stored.tasks), lease)
+            if not turn.is_over:
+                turn._epoch = journal.take_epoch(run)
+                _restrict(turn.state, choices)
+                directory.note.unlink(missing_ok=True)
+        except BaseException:
+            lease.release()
+            raise
+        return turn
+
+    @property
+    def status(self) -> RunStatus:
+        """Where the run stands."""
+        return self.state.row.status
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing to carry on."""
+        return self.status in RUN_IS_OVER
+
+    async def see_through(self, observer: Observer, fleet: Fleet) -> RunStatus:
+        """Carry the run on until it rests, and leave a note where it does."""
+        status = await _run(self.repo, self.journal, self._lease, self._epoch, self.state, observer, fleet)
+        leave_note(self.repo, self.state)
+        return status
+
+    def end(self) -> None:
+        """Let go of the lease. Repeating changes nothing."""
+        self._lease.release()
 
 
 def tidy_up(repo: Repository, run: str) -> None:
@@ -147,6 +191,7 @@ async def _run(
         epoch=epoch,
         record=_not_yet,
         clock=lambda: offset + time.monotonic() - began,
+        presets=presets_of(repo.checkout),
     )
     try:
         herald = Herald(shop, observer)

@@ -8,19 +8,20 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from holdfast.agents.presets import Presets
 from holdfast.core.events import AnyEvent
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
-from holdfast.fleet.protocol import Fleet, LaunchKey
+from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal
 from holdfast.paths import RunDir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
+from holdfast.runner.checkpoints import Checkpoints
 from holdfast.runner.reports import Reports
 from holdfast.runner.slots import Slots
 
-AGENT_STEP = "agent"
 LANDING_WORKSPACE = "landing"
 GATE_WORKSPACE = "gate"
 
@@ -43,6 +44,7 @@ class Workshop:
     epoch: int
     record: Callable[[Sequence[AnyEvent]], Awaitable[None]]
     clock: Callable[[], float]
+    presets: Presets
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     gate_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     intact: set[tuple[str, int]] = field(default_factory=set)
@@ -50,6 +52,7 @@ class Workshop:
     captured: dict[str, str] = field(default_factory=dict)
     serial: count[int] = field(default_factory=count)
     reports: Reports = field(default_factory=Reports)
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
     slots: Slots = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,0 +1,102 @@
+"""Claude Code's `--output-format stream-json`, which Qwen Code speaks as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.agents.streams.parts import count, mapping, number, rows, text
+from holdfast.agents.streams.signals import Signals
+from holdfast.core.observations import (
+    Activity,
+    Denied,
+    Finished,
+    Observation,
+    SessionNamed,
+    Trouble,
+    Usage,
+    Wrong,
+)
+
+_TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_CONTEXT_REASONS = ("prompt_too_long", "model_context_window_exceeded", "context_window_exceeded")
+
+
+class Claude:
+    """One stream. A message comes once per part of it, always with the same usage: it counts once."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+        self._used: dict[str, int] = {}
+
+    def read(self, event: dict[str, Any]) -> Iterator[Observation]:
+        """Yield what one event tells."""
+        if session := text(event, "session_id"):
+            yield SessionNamed(session)
+        match text(event, "type"):
+            case "assistant":
+                yield from self._assistant(event)
+            case "user":
+                if any(text(part, "type") == "tool_result" for part in rows(event, "message", "content")):
+                    yield Activity(tool_done=True)
+            case "system":
+                yield from self._system(event)
+            case "rate_limit_event":
+                yield from _rate_limit(mapping(event, "rate_limit_info") or event)
+            case "result":
+                yield from self._result(event)
+
+    def _assistant(self, event: dict[str, Any]) -> Iterator[Observation]:
+        message = mapping(event, "message")
+        said = "\n".join(text(part, "text") for part in rows(message, "content") if text(part, "text"))
+        if error := text(event, "error"):
+            yield Wrong(self._signals.of_error(f"{error} {said}"), said or error)
+            return
+        for part in rows(message, "content"):
+            if text(part, "type") == "tool_use":
+                yield Activity(tool=text(part, "name"))
+        if said:
+            yield Activity(text=said)
+        used = count(mapping(message, "usage"), *_TOKENS)
+        name = text(message, "id")
+        yield Usage(tokens=max(0, used - self._used.get(name, 0)))
+        self._used[name] = max(used, self._used.get(name, 0))
+
+    def _system(self, event: dict[str, Any]) -> Iterator[Observation]:
+        if text(event, "subtype") == "api_retry":
+            status = number(event, "error_status") or number(event, "status")
+            message = text(event, "error") or "the model's server is asked again"
+            trouble = self._signals.of_error(message, status)
+            yield Wrong(trouble, message) if trouble is Trouble.LIMIT else Activity()
+
+    def _result(self, event: dict[str, Any]) -> Iterator[Observation]:
+        yield Usage(count(mapping(event, "usage"), *_TOKENS), number(event, "total_cost_usd"), whole=True)
+        for denial in rows(event, "permission_denials"):
+            yield Denied(_denial(denial))
+        said = text(event, "result") or text(event, "error", "message") or text(event, "error")
+        status = number(event, "api_error_status")
+        reason = text(event, "terminal_reason")
+        if reason in _CONTEXT_REASONS:
+            yield Wrong(Trouble.CONTEXT, said or reason)
+        elif event.get("is_error") is True or status or text(event, "subtype").startswith("error"):
+            message = said or text(event, "subtype")
+            yield Wrong(self._signals.of_error(message, status), message)
+        else:
+            yield Finished(said)
+
+
+def _rate_limit(info: dict[str, Any]) -> Iterator[Observation]:
+    """Only a rejection is a limit; a warning is a sign of life."""
+    if text(info, "status") != "rejected":
+        yield Activity()
+        return
+    until = number(info, "resetsAt") or number(info, "resets_at")
+    kind = text(info, "rateLimitType") or text(info, "rate_limit_type") or "usage"
+    yield Wrong(Trouble.LIMIT, f"the {kind.replace('_', ' ')} limit is reached", until or None)
+
+
+def _denial(denial: dict[str, Any]) -> str:
+    asked = mapping(denial, "tool_input")
+    what = text(asked, "command") or text(asked, "file_path") or text(asked, "url")
+    tool = text(denial, "tool_name") or "a tool"
+    return f"{tool} ({what})" if what else tool

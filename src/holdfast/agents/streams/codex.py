@@ -1,0 +1,54 @@
+"""Codex's `exec --json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.agents.streams.parts import count, mapping, text
+from holdfast.agents.streams.signals import Signals
+from holdfast.core.observations import (
+    Activity,
+    Finished,
+    Observation,
+    SessionNamed,
+    Usage,
+    Wrong,
+)
+
+_TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
+
+
+class Codex:
+    """One stream. Usage comes once, when the turn is over."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+
+    def read(self, event: dict[str, Any]) -> Iterator[Observation]:
+        """Yield what one event tells."""
+        match text(event, "type"):
+            case "thread.started":
+                yield SessionNamed(text(event, "thread_id"))
+            case "turn.started":
+                yield Activity()
+            case "item.started" | "item.updated" | "item.completed" as when:
+                yield from self._item(mapping(event, "item"), done=when == "item.completed")
+            case "turn.completed":
+                yield Usage(count(mapping(event, "usage"), "input_tokens", "output_tokens"), whole=True)
+                yield Finished()
+            case "turn.failed" | "error":
+                message = text(event, "error", "message") or text(event, "message")
+                yield Wrong(self._signals.of_error(message), message)
+
+    def _item(self, item: dict[str, Any], *, done: bool) -> Iterator[Observation]:
+        kind = text(item, "type")
+        if kind == "error":
+            # A warning of Codex's own, such as a model that it does not know: the turn goes on.
+            return
+        if kind in _TOOLS:
+            yield Activity(tool=text(item, "command") or text(item, "tool") or kind, tool_done=done)
+        elif kind == "agent_message":
+            yield Activity(text=text(item, "text"))
+        else:
+            yield Activity()

@@ -1,0 +1,69 @@
+"""Copilot CLI's `--output-format json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.agents.streams.parts import count, mapping, number, text
+from holdfast.agents.streams.signals import Signals
+from holdfast.core.observations import (
+    Activity,
+    Finished,
+    Observation,
+    SessionNamed,
+    Trouble,
+    Usage,
+    Wrong,
+)
+
+_KINDS = {
+    "authentication": Trouble.AUTH,
+    "authorization": Trouble.AUTH,
+    "quota": Trouble.LIMIT,
+    "rate_limit": Trouble.LIMIT,
+    "context_limit": Trouble.CONTEXT,
+}
+
+
+class Copilot:
+    """One stream. Everything of an event is in its `data`, except where an older version has it at the top."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+
+    def read(self, event: dict[str, Any]) -> Iterator[Observation]:
+        """Yield what one event tells."""
+        data = mapping(event, "data") or event
+        if session := text(data, "sessionId"):
+            yield SessionNamed(session)
+        match text(event, "type"):
+            case "assistant.message":
+                yield Activity(text=text(data, "content"))
+            case "assistant.turn_start" | "assistant.message_delta" | "assistant.reasoning":
+                yield Activity()
+            case "tool.execution_start":
+                yield Activity(tool=text(data, "toolName"))
+            case "tool.execution_complete":
+                yield Activity(tool_done=True)
+            case "assistant.usage":
+                tokens = count(data, "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+                yield Usage(tokens)
+            case "permission.requested":
+                what = text(data, "permissionRequest", "kind") or text(data, "kind") or "something"
+                yield Wrong(Trouble.PERMISSION, f"it asks for permission: {what}", waits=True)
+            case "session.error":
+                yield self._error(data)
+            case "result" | "session.idle":
+                yield from self._end(data)
+
+    def _error(self, data: dict[str, Any]) -> Observation:
+        message = text(data, "message")
+        known = _KINDS.get(text(data, "errorType"))
+        return Wrong(known or self._signals.of_error(message, number(data, "statusCode")), message)
+
+    def _end(self, data: dict[str, Any]) -> Iterator[Observation]:
+        if number(data, "exitCode"):
+            yield Wrong(Trouble.ERROR, f"it ended with status {number(data, 'exitCode'):g}")
+        else:
+            yield Finished()

@@ -1,0 +1,49 @@
+"""Gemini CLI's `-o stream-json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.agents.streams.parts import count, mapping, number, text
+from holdfast.agents.streams.signals import Signals
+from holdfast.core.observations import Activity, Finished, Observation, SessionNamed, Usage, Wrong
+
+
+class Gemini:
+    """One stream. What the model says comes in pieces, which are put together."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+        self._said = ""
+
+    def read(self, event: dict[str, Any]) -> Iterator[Observation]:
+        """Yield what one event tells."""
+        match text(event, "type"):
+            case "init":
+                yield SessionNamed(text(event, "session_id"))
+            case "message" if text(event, "role") == "assistant":
+                piece = text(event, "content")
+                self._said = self._said + piece if event.get("delta") is True else piece
+                yield Activity(text=self._said)
+            case "tool_use":
+                self._said = ""
+                yield Activity(tool=text(event, "tool_name"))
+            case "tool_result":
+                yield Activity(tool_done=True)
+            case "error" if text(event, "severity") != "warning":
+                message = text(event, "message")
+                yield Wrong(self._signals.of_error(message), message)
+            case "result":
+                yield from self._result(event)
+
+    def _result(self, event: dict[str, Any]) -> Iterator[Observation]:
+        stats = mapping(event, "stats")
+        tokens = count(stats, "total_tokens") or count(stats, "input_tokens", "output_tokens")
+        yield Usage(tokens, whole=True)
+        if text(event, "status") == "success":
+            yield Finished()
+            return
+        message = text(event, "error", "message") or text(event, "error") or "it ended with an error"
+        said = f"{text(event, 'error', 'type')} {message}".strip()
+        yield Wrong(self._signals.of_error(said, number(event, "error", "code")), message)

@@ -1,0 +1,44 @@
+"""goose's `run --output-format stream-json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.agents.streams.parts import count, rows, text
+from holdfast.agents.streams.signals import Signals
+from holdfast.core.observations import Activity, Finished, Observation, Trouble, Usage, Wrong
+
+_ASKS = ("toolConfirmationRequest", "actionRequired")
+
+
+class Goose:
+    """One stream of messages, closed by `complete` or by an `error`."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+
+    def read(self, event: dict[str, Any]) -> Iterator[Observation]:
+        """Yield what one event tells."""
+        match text(event, "type"):
+            case "message":
+                for part in rows(event, "message", "content"):
+                    yield _part(part)
+            case "error":
+                message = text(event, "error") or text(event, "message")
+                yield Wrong(self._signals.of_error(message), message)
+            case "complete":
+                yield Usage(count(event, "total_tokens"), whole=True)
+                yield Finished()
+
+
+def _part(part: dict[str, Any]) -> Observation:
+    kind = text(part, "type")
+    if kind in _ASKS:
+        what = text(part, "toolName") or text(part, "data", "toolName") or "a tool"
+        return Wrong(Trouble.PERMISSION, f"it asks whether it may use {what}", waits=True)
+    if kind == "toolRequest":
+        return Activity(tool=text(part, "toolCall", "value", "name") or "a tool")
+    if kind == "toolResponse":
+        return Activity(tool_done=True)
+    return Activity(text=text(part, "text"))

@@ -1,0 +1,50 @@
+"""Tolerant access to the parts of an event that somebody else's program wrote: the wrong kind of value is no value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+
+def mapping(value: Any, *path: str) -> dict[str, Any]:
+    """Return the mapping at a path of keys; empty if there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def text(value: Any, *path: str) -> str:
+    """Return the text at a path of keys; empty if there is none."""
+    found = at(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def number(value: Any, *path: str) -> float:
+    """Return the number at a path of keys; 0 if there is none, or one that is no amount."""
+    found = at(value, *path)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return 0.0
+    try:
+        amount = float(found)
+    except OverflowError:
+        return 0.0
+    return amount if math.isfinite(amount) and amount > 0 else 0.0
+
+
+def count(value: Any, *names: str) -> int:
+    """Return the sum of the numbers that a mapping has under these names."""
+    return int(sum(min(number(value, name), 1e12) for name in names))
+
+
+def rows(value: Any, *path: str) -> Iterator[dict[str, Any]]:
+    """Yield the mappings of the list at a path of keys."""
+    found = at(value, *path)
+    if isinstance(found, list):
+        yield from (row for row in found if isinstance(row, dict))
+
+
+def at(value: Any, *path: str) -> Any:
+    """Return whatever is at a path of keys; None if nothing is."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,60 @@
+"""Which of an agent's own errors means what. The patterns are the preset's data; they meet errors, never prose.
+
+`errors` are looked for in the message of a structured error event. `lines` must match a line of plain output from
+its first character on, which is how an agent prints an error of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.core.observations import Trouble
+
+_STATUSES = {
+    401: Trouble.AUTH,
+    402: Trouble.AUTH,
+    403: Trouble.AUTH,
+    413: Trouble.CONTEXT,
+    429: Trouble.LIMIT,
+    529: Trouble.LIMIT,
+}
+_Patterns = tuple[tuple[Trouble, "re.Pattern[str]"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """How one agent says what went wrong."""
+
+    errors: _Patterns = ()
+    lines: _Patterns = ()
+    exit_codes: tuple[tuple[int, Trouble], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        errors: Mapping[Trouble, Sequence[str]],
+        lines: Mapping[Trouble, Sequence[str]],
+        exit_codes: Mapping[str, Trouble],
+    ) -> Signals:
+        """Compile a preset's patterns. Raises re.error for one that is none."""
+        codes = tuple((int(code), trouble) for code, trouble in exit_codes.items())
+        return cls(_compiled(errors), _compiled(lines), codes)
+
+    def of_error(self, message: str, status: float = 0) -> Trouble:
+        """Return what an error of the agent's own means: by its words, else by the HTTP status, else just an error."""
+        found = next((trouble for trouble, pattern in self.errors if pattern.search(message)), None)
+        return found or _STATUSES.get(int(status), Trouble.ERROR)
+
+    def of_line(self, line: str) -> Trouble | None:
+        """Return what a line of plain output means, if it is one of the agent's errors."""
+        return next((trouble for trouble, pattern in self.lines if pattern.match(line)), None)
+
+    def of_exit(self, code: int) -> Trouble | None:
+        """Return what an exit status means by the agent's own convention."""
+        return next((trouble for known, trouble in self.exit_codes if known == code), None)
+
+
+def _compiled(patterns: Mapping[Trouble, Sequence[str]]) -> _Patterns:
+    return tuple((trouble, re.compile(one)) for trouble, some in patterns.items() for one in some)

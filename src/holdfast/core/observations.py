@@ -1,0 +1,140 @@
+"""What an agent's event stream tells, in types that no dialect shows through, and what it all adds up to.
+
+Everything here was said by an agent: it is believed for display, budgets and waiting, never as proof of work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+_TEXT_CHARS = 4_000
+_NAME_CHARS = 200
+_DENIALS = 20
+_TOKENS_MAX = 10**12
+_COST_MAX = 1e6
+
+
+class Trouble(StrEnum):
+    """What an agent says went wrong."""
+
+    LIMIT = "limit"
+    CONTEXT = "context"
+    PERMISSION = "permission"
+    AUTH = "auth"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The agent works: it said `text`, began to use `tool`, or that tool is done (`tool_done`)."""
+
+    text: str = ""
+    tool: str = ""
+    tool_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money. `whole`: of the attempt so far; otherwise on top of what was said before."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionNamed:
+    """The agent's own name for this conversation, with which it could go on."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The agent was refused something and went on without it."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Something went wrong. `until` is the wall time at which a limit ends, where the stream has it as a number.
+
+    `waits`: the agent stands still until somebody answers, which nobody will.
+    """
+
+    trouble: Trouble
+    message: str = ""
+    until: float | None = None
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The agent says that it ended well; `text` is its last word."""
+
+    text: str = ""
+
+
+Observation = Activity | Usage | SessionNamed | Denied | Wrong | Finished
+
+
+@dataclass(slots=True)
+class Heard:
+    """Everything one attempt's stream said so far. Reading the same bytes again from the beginning gives the same."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    session: str = ""
+    tool: str = ""
+    text: str = ""
+    trouble: Trouble | None = None
+    message: str = ""
+    until: float | None = None
+    waits: bool = False
+    finished: bool = False
+    denied: tuple[str, ...] = ()
+
+    def take(self, seen: Observation) -> None:
+        """Add one observation. The last word counts: whoever works on after a trouble got over it."""
+        match seen:
+            case Activity(text, tool, tool_done):
+                self._work(text, tool, done=tool_done)
+            case Usage(tokens, cost_usd, whole):
+                self._spend(tokens, cost_usd, whole=whole)
+            case SessionNamed(session):
+                self.session = session[:_NAME_CHARS] or self.session
+            case Denied(what):
+                self.denied = (*self.denied, what[:_NAME_CHARS])[-_DENIALS:]
+            case Finished(text):
+                self._forget_trouble()
+                self.tool, self.finished = "", True
+                self.text = text[-_TEXT_CHARS:] or self.text
+            case Wrong(trouble, message, until, waits):
+                self._go_wrong(trouble, message[:_TEXT_CHARS], until)
+                self.waits = waits
+
+    def _work(self, text: str, tool: str, *, done: bool) -> None:
+        self._forget_trouble()
+        self.finished = False
+        self.text = text[-_TEXT_CHARS:] or self.text
+        if tool or done:
+            self.tool = "" if done else tool[:_NAME_CHARS]
+
+    def _spend(self, tokens: int, cost_usd: float, *, whole: bool) -> None:
+        """A total never takes back what was counted: some agents tell the parts and then, rounded, the sum."""
+        before = (0, 0.0) if whole else (self.tokens, self.cost_usd)
+        self.tokens = max(self.tokens, min(before[0] + max(0, tokens), _TOKENS_MAX))
+        self.cost_usd = max(self.cost_usd, min(before[1] + max(0.0, cost_usd), _COST_MAX))
+
+    def _go_wrong(self, trouble: Trouble, message: str, until: float | None) -> None:
+        """Keep the more telling of two: after "usage limit" many agents add a plain "failed"."""
+        self.finished = False
+        if trouble is Trouble.ERROR and self.trouble not in (None, Trouble.ERROR):
+            return
+        self.until = until if until is not None or trouble is not self.trouble else self.until
+        self.trouble, self.message = trouble, message or self.message
+
+    def _forget_trouble(self) -> None:
+        self.trouble, self.message, self.until, self.waits = None, "", None, False

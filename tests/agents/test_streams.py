@@ -1,0 +1,242 @@
+"""Event streams: what real agents wrote, cut anywhere, and what nobody should ever write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from holdfast.agents.presets import agent_names, builtin_presets
+from holdfast.agents.streams.reader import DIALECTS, LINE_BYTES_MAX, StreamReader
+from holdfast.agents.streams.signals import Signals
+from holdfast.core.observations import Heard, Trouble, Wrong
+from holdfast.core.plan import STREAMS
+from tests.agents.recordings import heard, heard_in, recorded
+
+TROUBLES = {
+    "bad-key": Trouble.AUTH,
+    "overflow": Trouble.CONTEXT,
+    "rate-limit": Trouble.LIMIT,
+    "usage-limit": Trouble.LIMIT,
+    "cut": Trouble.ERROR,
+    "eof": Trouble.ERROR,
+}
+SILENT = ("qwen-usage-limit.jsonl",)
+"""What an agent kept to itself: there is nothing to read in these."""
+ENDED_WELL = ("ok", "patch", "failing-tool", "no-tool", "rate-limit-once")
+
+
+def _of(case: str) -> list[str]:
+    return [name for name in recorded() if name.partition("-")[2].removesuffix(".jsonl") == case]
+
+
+def lines(*events: Any) -> bytes:
+    """Return events as a stream."""
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def test_there_is_a_reader_for_every_stream_that_a_plan_may_name() -> None:
+    """The plan's list and the readers are the same list."""
+    assert set(STREAMS) == {"raw", *DIALECTS}
+
+
+@pytest.mark.parametrize("name", [name for case in ENDED_WELL for name in _of(case)])
+def test_an_agent_that_ended_well_is_understood(name: str) -> None:
+    """Its end, its last word, its tokens and its session are read, and a trouble it got over is forgotten."""
+    told = heard_in(name)
+    assert (told.finished, told.trouble) == (True, None)
+    assert told.tokens > 0
+    assert told.session
+    assert told.text
+
+
+@pytest.mark.parametrize(
+    ("name", "trouble"),
+    [(name, trouble) for case, trouble in TROUBLES.items() for name in _of(case) if name not in SILENT],
+)
+def test_every_recorded_failure_is_told_apart(name: str, trouble: Trouble) -> None:
+    """Limit, context, credentials and plain errors, each from the agent's own error events."""
+    told = heard_in(name)
+    assert (told.trouble, told.finished) == (trouble, False)
+    assert told.message
+
+
+@pytest.mark.parametrize("name", list(recorded()))
+@pytest.mark.parametrize("chunk", [1, 7, 4096])
+def test_a_stream_cut_anywhere_tells_the_same(name: str, chunk: int) -> None:
+    """Output comes as the pipe gives it; no byte boundary changes what is understood."""
+    assert heard_in(name, chunk=chunk) == heard_in(name)
+
+
+def test_reading_again_from_the_beginning_counts_nothing_twice() -> None:
+    """A restarted runner reads the whole log again and arrives at the same totals."""
+    assert heard_in("codex-ok.jsonl").tokens == heard_in("codex-ok.jsonl").tokens == 3150
+
+
+def test_parts_of_one_message_count_once() -> None:
+    """Claude Code repeats a message's usage for each of its parts."""
+    part = {"type": "assistant", "message": {"id": "m1", "usage": {"input_tokens": 10, "output_tokens": 5}}}
+    assert heard(lines(part, part, part), "claude").tokens == 15
+
+
+def test_what_the_model_says_is_never_taken_for_a_limit() -> None:
+    """Prose about limits is prose; only the agent's own error events and error lines count."""
+    said = "You've hit your usage limit. 429 Too Many Requests. litellm.RateLimitError: no"
+    message = {"type": "item.completed", "item": {"type": "agent_message", "text": said}}
+    assert heard(lines(message), "codex").trouble is None
+    assert heard(f"I see: {said}\n".encode(), "aider").trouble is None
+
+
+def test_a_rejected_rate_limit_event_carries_its_reset_time() -> None:
+    """The best signal of all is a number."""
+    event = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1794790000}}
+    told = heard(lines(event), "claude")
+    assert (told.trouble, told.until) == (Trouble.LIMIT, 1794790000.0)
+
+
+@pytest.mark.parametrize("status", ["allowed", "allowed_warning"])
+def test_a_warning_is_no_limit(status: str) -> None:
+    """An agent that is told to slow down still works."""
+    event = {"type": "rate_limit_event", "rate_limit_info": {"status": status, "resetsAt": 1794790000}}
+    assert heard(lines(event), "claude").trouble is None
+
+
+def test_success_in_name_with_is_error_is_an_error() -> None:
+    """An API failure may come as subtype "success"."""
+    event = {"type": "result", "subtype": "success", "is_error": True, "result": "API Error: 500 oops"}
+    assert heard(lines(event), "claude").trouble is Trouble.ERROR
+
+
+def test_an_http_status_tells_where_words_do_not() -> None:
+    """The status of the failed request is structured, so it counts."""
+    event = {
+        "type": "result",
+        "subtype": "success",
+        "is_error": True,
+        "result": "no",
+        "api_error_status": 429,
+    }
+    assert heard(lines(event), "claude").trouble is Trouble.LIMIT
+
+
+def test_refused_permissions_are_named() -> None:
+    """Who reads the report must know what was wanted."""
+    denial = {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}
+    event = {"type": "result", "subtype": "success", "result": "done", "permission_denials": [denial]}
+    assert heard(lines(event), "claude").denied == ("Bash (rm -rf /)",)
+
+
+def test_a_result_with_status_error_is_an_error_whatever_the_exit_code() -> None:
+    """Gemini ends with 0 when its stream is cut cleanly."""
+    event = {"type": "result", "status": "error", "error": {"type": "Error", "message": "no finish reason"}}
+    assert heard(lines(event), "gemini").trouble is Trouble.ERROR
+
+
+def test_opencode_adds_up_steps() -> None:
+    """Tokens and cost come per step."""
+    part = {"reason": "stop", "cost": 0.25, "tokens": {"input": 10, "output": 5, "cache": {"read": 1}}}
+    step = {"type": "step_finish", "sessionID": "s", "part": part}
+    told = heard(lines(step, step), "opencode")
+    assert (told.tokens, told.cost_usd, told.session, told.finished) == (32, 0.5, "s", True)
+
+
+def test_opencode_names_an_overflow() -> None:
+    """Its errors have types."""
+    event = {"type": "error", "error": {"name": "ContextOverflowError", "data": {"message": "too long"}}}
+    assert heard(lines(event), "opencode").trouble is Trouble.CONTEXT
+
+
+def test_goose_that_asks_waits_for_nobody() -> None:
+    """A question to a person is seen as such."""
+    part = {"type": "toolConfirmationRequest", "toolName": "shell"}
+    told = heard(lines({"type": "message", "message": {"content": [part]}}), "goose")
+    assert (told.trouble, told.waits) == (Trouble.PERMISSION, True)
+
+
+def test_copilot_errors_have_kinds() -> None:
+    """Its session errors say what they are about."""
+    event = {"type": "session.error", "data": {"errorType": "quota", "message": "used up"}}
+    assert heard(lines(event), "copilot").trouble is Trouble.LIMIT
+
+
+def test_aiders_own_error_lines_are_read() -> None:
+    """aider ends with 0 whatever happens; its error lines begin with the library's name."""
+    output = (
+        b"litellm.RateLimitError: RateLimitError: OpenAIException - slow down\nRetrying in 0.2 seconds...\n"
+    )
+    assert heard(output, "aider").trouble is Trouble.LIMIT
+
+
+def test_a_turn_that_aider_paid_for_ends_the_trouble_before_it() -> None:
+    """A retry that worked leaves no limit behind."""
+    told = heard(
+        b"litellm.RateLimitError: slow\nTokens: 2.1k sent, 100 received. Cost: $0.01 message, $0.02 session.\n",
+        "aider",
+    )
+    assert (told.trouble, told.tokens, told.cost_usd) == (None, 2200, 0.01)
+
+
+def test_a_huge_line_is_passed_over_and_the_next_one_read() -> None:
+    """No agent fills our memory with one line."""
+    stream = b"{" + b"x" * (LINE_BYTES_MAX + 10) + b"\n" + lines({"type": "thread.started", "thread_id": "t"})
+    assert heard(stream, "codex", chunk=1 << 20).session == "t"
+
+
+def test_an_unfinished_last_line_counts() -> None:
+    """An agent that was killed may have no newline left to give."""
+    assert heard(lines({"type": "thread.started", "thread_id": "t"}).rstrip(), "codex").session == "t"
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(
+        st.sampled_from(
+            ["type", "item", "message", "content", "usage", "error", "data", "part", "tokens", "result", "status",
+             "stats", "subtype", "rate_limit_info", "permission_denials", "session_id", "id", "text", "cost"]
+        )
+        | st.text(max_size=5),
+        inner,
+        max_size=6,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+_KINDS = st.sampled_from(
+    ["assistant", "user", "system", "result", "rate_limit_event", "error", "turn.completed", "item.completed",
+     "init", "tool_use", "step_finish", "complete", "session.error", "assistant.usage", "turn.failed"]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("stream", list(DIALECTS))
+@settings(max_examples=60, deadline=None)
+@given(kind=_KINDS, event=_JSON)
+def test_no_event_makes_a_dialect_raise(stream: str, kind: str, event: Any) -> None:
+    """Known names with values of any kind: each is read as far as it makes sense."""
+    total = Heard()
+    fields = event if isinstance(event, dict) else {"message": event}
+    for seen in DIALECTS[stream](Signals()).read({**fields, "type": kind}):
+        total.take(seen)
+    assert total.tokens >= 0
+
+
+@pytest.mark.parametrize("agent", agent_names(builtin_presets()))
+@settings(max_examples=40, deadline=None)
+@given(data=st.binary(max_size=400), cut=st.integers(0, 400))
+def test_no_bytes_stop_a_reader(agent: str, data: bytes, cut: int) -> None:
+    """Whatever comes, cut wherever: the reader goes on, and the next good line is read."""
+    preset = builtin_presets()[agent]
+    reader = StreamReader(preset.stream, preset.signals())
+    reader.feed(data[:cut])
+    reader.feed(data[cut:])
+    reader.feed(b"\n{" * 3 + b"[" * 5000 + b"\n")
+    assert isinstance(reader.close(), list)
+
+
+def test_the_more_telling_of_two_troubles_is_kept() -> None:
+    """After a limit many agents add that the turn failed."""
+    total = Heard()
+    total.take(Wrong(Trouble.LIMIT, "limit", 5.0))
+    total.take(Wrong(Trouble.ERROR, "failed"))
+    assert (total.trouble, total.message, total.until) == (Trouble.LIMIT, "limit", 5.0)
