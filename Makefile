@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 AGENTS := tests/agents/node_modules/.ready
 MORE   := tests/agents/more/.ready
-NPM    := npm ci --no-progress --loglevel=error
+NPM    := npm install --no-save --no-progress --loglevel=error
 
 # Tests start the program thousands of times; compiling it each time would double what they take.
 unexport PYTHONDONTWRITEBYTECODE

@@ -10,21 +10,34 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing import Script, ScriptedModel
-from tests.agents.kit import AGENTS, CODEX, QWEN, RealAgent
+from tests.agents.kit import AIDER, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
 from tests.agents.stage import Stage
 from tests.runkit import Signal
 
 
-@pytest.fixture(params=[CODEX.name, QWEN.name])
+@pytest.fixture(
+    params=[
+        CODEX,
+        QWEN,
+        *(pytest.param(agent, marks=pytest.mark.more_agents) for agent in (GEMINI, OPENCODE)),
+    ],
+    ids=lambda agent: agent.name,
+)
 def agent(request: pytest.FixtureRequest) -> RealAgent:
-    """Each of the agents that `make test` installs."""
+    """Each of the agents with tools; `make test` has the first two."""
     return installed(request.param)
+
+
+@pytest.fixture
+def aider() -> RealAgent:
+    """Aider: the agent without tools and without a stream."""
+    return installed(AIDER)
 
 
 @pytest.fixture
 def codex() -> RealAgent:
     """Codex: the agent that starts fastest."""
-    return installed(CODEX.name)
+    return installed(CODEX)
 
 
 @pytest.fixture
@@ -33,11 +46,11 @@ def tool(tmp_path: Path) -> Signal:
     return Signal(tmp_path / "tool")
 
 
-def installed(name: str) -> RealAgent:
+def installed(agent: RealAgent) -> RealAgent:
     """Return an agent, or skip the test with the reason why there is none."""
-    if reason := AGENTS[name].missing:
-        pytest.skip(reason)
-    return AGENTS[name]
+    if agent.missing:
+        pytest.skip(agent.missing)
+    return agent
 
 
 @pytest.fixture

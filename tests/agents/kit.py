@@ -6,8 +6,11 @@ dummies, telemetry and updates are off, and each agent has a home of its own.
 
 from __future__ import annotations
 
+import functools
 import json
 import platform
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,22 +25,37 @@ _MODEL = "fake-1"
 
 @dataclass(frozen=True, slots=True)
 class RealAgent:
-    """A coding agent that may be installed. `start` takes a model's address and a home folder."""
+    """A coding agent that may be installed. `start` takes its program, a model's address and a home folder.
+
+    `node` is the oldest Node that it was seen to work with; 0 for an agent that needs none.
+    """
 
     name: str
     program: Path
     start: Callable[[Path, str, Path], AgentSpec]
+    node: int = 0
 
     @property
     def missing(self) -> str:
         """Why the agent cannot be used, or an empty string."""
-        return "" if self.program.exists() else f"{self.name} is not installed: {self.program} is missing"
+        if not self.program.exists():
+            return f"{self.name} is not installed: {self.program} is missing"
+        return "" if node_version() >= self.node else f"{self.name} needs Node {self.node} or newer"
 
     def spec(self, url: str, home: Path) -> AgentSpec:
         """Return how a plan starts the agent, with `{brief}` for the prompt."""
         for folder in (home, home / "tmp"):
             folder.mkdir(parents=True, exist_ok=True)
         return self.start(self.program, url, home)
+
+
+@functools.cache
+def node_version() -> int:
+    """Return the major version of Node, or 0 without one."""
+    if shutil.which("node") is None:
+        return 0
+    done = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True)
+    return int(done.stdout.lstrip("v").partition(".")[0])
 
 
 def _env(home: Path, **more: str) -> dict[str, str]:
@@ -131,8 +149,8 @@ CODEX = RealAgent(
     _native(HERE, "@openai/codex", f"vendor/{platform.machine()}-unknown-linux-musl/bin/codex"),
     _codex,
 )
-QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen)
-GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini)
+QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen, node=20)
+GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini, node=20)
 OPENCODE = RealAgent("opencode", _native(MORE, "opencode", "bin/opencode"), _opencode)
 AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider)
 AGENTS = {agent.name: agent for agent in (CODEX, QWEN, GEMINI, OPENCODE, AIDER)}

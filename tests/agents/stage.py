@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core.facts import Exit
 from holdfast.paths import StateDir
-from holdfast.process import procfs
+from holdfast.process import lock, procfs
 from holdfast.testing import ScriptedModel
 from tests.agents.kit import RealAgent
 from tests.cli.kit import Cli, eventually
@@ -65,9 +65,20 @@ class Stage:
             (self._attempts / task / str(attempt) / "agent" / "exit.json").read_bytes(), type=Exit
         )
 
-    def supervisors(self) -> Sequence[Path]:
-        """Return the record of every supervisor that the run ever had."""
-        return sorted(self._attempts.glob("*/*/*/supervisor.json"))
+    def supervisor_pid(self) -> int:
+        """Return the one supervisor that is alive."""
+        holders = [lock.holder(str(record)) for record in self._records()]
+        return next(pid for pid in holders if pid is not None)
+
+    def agent_pid(self) -> int:
+        """Return the process that the one live supervisor started."""
+        supervisor = self.supervisor_pid()
+        entries = [procfs.stat(pid) for pid in self.survivors()]
+        return next(entry.pid for entry in entries if entry is not None and entry.ppid == supervisor)
+
+    def _records(self) -> Iterator[Path]:
+        """Yield the record of every supervisor that the run ever had."""
+        return self._attempts.glob("*/*/*/supervisor.json")
 
     @property
     def _attempts(self) -> Path:
@@ -75,7 +86,7 @@ class Stage:
 
     def survivors(self) -> list[int]:
         """Return every live process that carries the token of an attempt of this run."""
-        tokens = {msgspec.json.decode(record.read_bytes())["token"] for record in self.supervisors()}
+        tokens = {msgspec.json.decode(record.read_bytes())["token"] for record in self._records()}
         carriers = [pid for pid in procfs.pids() if procfs.token(pid) in tokens]
         return [pid for pid in carriers if (entry := procfs.stat(pid)) is not None and entry.alive]
 

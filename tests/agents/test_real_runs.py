@@ -7,15 +7,22 @@ import signal
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from holdfast.core.facts import ExitReason
-from holdfast.process import lock
 from holdfast.testing import Script, Shell, Write
 from tests.agents.kit import RealAgent
 from tests.agents.stage import Stage, task
 from tests.runkit import Signal
 
 Build = Callable[[dict[str, Script]], Stage]
-STREAMS = {"codex": '"type":"turn.completed"', "qwen": '"subtype":"success"'}
+STREAMS = {
+    "codex": '"type":"turn.completed"',
+    "qwen": '"subtype":"success"',
+    "gemini": '"status":"success"',
+    "opencode": '"reason":"stop"',
+}
+"""What each agent prints when it has done its work."""
 
 
 def three_parts(hold: threading.Event | None = None) -> dict[str, Script]:
@@ -69,19 +76,18 @@ def test_a_killed_runner_is_resumed_without_asking_the_model_again(codex: RealAg
     assert here.show("c.txt") == "from a\nfrom b"
 
 
-def test_a_stop_leaves_no_process_of_a_real_agent(codex: RealAgent, stage: Build, tool: Signal) -> None:
+def test_a_stop_leaves_no_process_of_a_real_agent(agent: RealAgent, stage: Build, tool: Signal) -> None:
     """Not the agent, not its tool's shell, not what that shell detached; what it wrote is kept."""
-    here = at_work(stage, codex, tool)
+    here = at_work(stage, agent, tool)
     assert here.cli("stop").code == 0
     assert here.survivors() == []
     assert here.cli.project.git("show", "refs/holdfast/01-try-it/wip/a:begun.txt") == "begun"
 
 
-def test_a_killed_real_agent_leaves_no_process(codex: RealAgent, stage: Build, tool: Signal) -> None:
+def test_a_killed_real_agent_leaves_no_process(agent: RealAgent, stage: Build, tool: Signal) -> None:
     """Its shells have sessions of their own and would live on; the supervisor ends them."""
-    here = at_work(stage, codex, tool)
-    agent = next(pid for pid in here.survivors() if _program(pid) == codex.program.name)
-    os.kill(agent, signal.SIGKILL)
+    here = at_work(stage, agent, tool)
+    os.kill(here.agent_pid(), signal.SIGKILL)
     assert here.runners[0].wait(60) == 1
     assert here.exit_of("a").code == -signal.SIGKILL
     here.nothing_lives()
@@ -93,9 +99,7 @@ def test_a_kill_of_runner_and_supervisor_is_swept_up_by_the_next_runner(
     """Nobody is left to end the agent but the resume, which finds it by the token in its environment."""
     here = at_work(stage, codex, tool)
     os.killpg(here.runners[0].pid, signal.SIGKILL)
-    supervisor = lock.holder(str(here.supervisors()[0]))
-    assert supervisor is not None
-    os.kill(supervisor, signal.SIGKILL)
+    os.kill(here.supervisor_pid(), signal.SIGKILL)
     assert here.survivors() != []
     assert here.cli("stop").code == 0
     assert here.survivors() == []
@@ -111,5 +115,11 @@ def test_a_real_agent_that_takes_too_long_leaves_no_process(
     assert here.survivors() == []
 
 
-def _program(pid: int) -> str:
-    return os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115, PTH119
+@pytest.mark.more_agents
+def test_an_agent_that_commits_by_itself_lands_its_work(aider: RealAgent, stage: Build) -> None:
+    """Aider takes edits from the model's text and commits them; the second task finds what the first one did."""
+    here = stage({name: Script((Write(f"{name}.md", f"{name}\n"),)) for name in ("one", "two")})
+    here.plan(aider, task("one"), task("two", "one"))
+    assert here.carry_on() == 0
+    assert (here.show("one.md"), here.show("two.md")) == ("one", "two")
+    here.nothing_lives()
