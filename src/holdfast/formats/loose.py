@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError
 
 _APPLE_DOUBLE = b"\x00\x05\x16\x07"
 _NUMBER_MAX = 10**9
+_COMMIT = re.compile(r"[0-9A-Za-z]{4,64}")
 
 Node = dict[str, Any]
 """An object of a foreign document. It never leaves `formats/`: readers turn it into a `ForeignRun`."""
@@ -119,6 +120,12 @@ def nodes(value: Any) -> list[Node]:
 def texts(value: Any) -> tuple[str, ...]:
     """Return the texts of a list, or of a single text."""
     return tuple(found for child in items(value) if (found := text(child)))
+
+
+def commits(value: Any) -> tuple[str, ...]:
+    """Return the commits of a list, once each: whatever could be the beginning of a hash, and nothing that git
+    could take for an option or a range."""
+    return tuple(dict.fromkeys(found for found in texts(value) if _COMMIT.fullmatch(found)))
 
 
 def walk(value: Any) -> Iterator[Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+
+_MINUTE = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})")
 
 
 def stamp(seconds: float | None) -> str | None:
@@ -10,3 +13,14 @@ def stamp(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def minute(seconds: float) -> str:
+    """Return a time as people read it in a table: `2026-01-23 14:45`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def minute_of(written: str) -> str:
+    """Return the minute of a time that somebody wrote; what is no time is shown as it is, cut short."""
+    found = _MINUTE.match(written)
+    return f"{found[1]} {found[2]}" if found else written.strip()[:16]

@@ -1,0 +1,73 @@
+"""Where APEX keeps its files, spelled once. `.codex` is the same family of skills under another agent."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+STATE = "state.json"
+CONTEXT = "00-context.md"
+INIT_HOME = "docs/apex-init"
+LINKS = ".claude/apex-state"
+CURRENT = f"{LINKS}/current.json"
+_HOMES = ".claude/output/apex"
+_IN_HOME = re.compile(r"(?:^|/)(?:output/apex/([^/]+)|docs/(apex-init))/[^/]+$")
+_LINK = re.compile(r"(?:^|/)apex-state/[^/]+\.json$")
+_OUTPUT = re.compile(r"(\d{1,3})([a-z]?)-([^/]+)\.md")
+_BACKLOG = re.compile(r"(?:^|/)backlog\.ya?ml$")
+
+
+def home_of(task_id: str) -> str:
+    """Return the folder of a task's state and outputs."""
+    return f"{_HOMES}/{task_id}"
+
+
+def home_in(main: str) -> str:
+    """Return the folder that a file stands in, or nothing for a bare name."""
+    return posixpath.dirname(main)
+
+
+def task_in(main: str) -> str:
+    """Return the task that a path names: the folder of its state, or its link; nothing if it names none."""
+    if is_link(main):
+        name = posixpath.basename(main).removesuffix(".json")
+        return "" if name == "current" else name
+    found = _IN_HOME.search(main)
+    return (found[1] or found[2]) if found else ""
+
+
+def is_state(path: str) -> bool:
+    """Tell whether a path is one where APEX keeps a state file."""
+    return is_link(path) or (posixpath.basename(path) == STATE and _IN_HOME.search(path) is not None)
+
+
+def is_link(path: str) -> bool:
+    """Tell whether a path is in the folder of links."""
+    return _LINK.search(path) is not None
+
+
+def is_backlog(path: str) -> bool:
+    """Tell whether a path is a project's backlog of stories."""
+    return _BACKLOG.search(path) is not None
+
+
+def is_output(path: str) -> bool:
+    """Tell whether a path is the output of a phase."""
+    return _IN_HOME.search(path) is not None and phase_of_output(path) is not None
+
+
+def phase_of_output(path: str) -> tuple[str, str] | None:
+    """Return the number and the name of the phase whose output a file is: `08b-e2e-chrome.md` is 8b."""
+    found = _OUTPUT.fullmatch(posixpath.basename(path))
+    return (f"{int(found[1])}{found[2]}", found[3]) if found else None
+
+
+def output_name(number: str, name: str) -> str:
+    """Return the file name of a phase's output: two digits, so that a listing is in order."""
+    found = re.fullmatch(r"(\d+)([a-z]?)", number)
+    return f"{int(found[1]):02d}{found[2]}-{name}.md" if found else f"{number}-{name}.md"
+
+
+def link_to(home: str) -> str:
+    """Return the target of a link in the folder of links: relative, so that the project can be moved."""
+    return posixpath.relpath(f"{home}/{STATE}", LINKS)

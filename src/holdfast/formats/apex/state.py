@@ -1,0 +1,240 @@
+"""Reading a state.json: phases into stages, what it says of each into claims, what contradicts into findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from holdfast.core.plan import Task
+from holdfast.formats import loose, notes
+from holdfast.formats.apex import layout, phases
+from holdfast.formats.apex.document import Phase, phases_of
+from holdfast.formats.drafts import Assembly, StageDraft, TaskDraft, assemble
+from holdfast.formats.loose import Node
+from holdfast.formats.model import Claim, Finding, ForeignRun, PastFailure, Standing, System
+from holdfast.formats.naming import task_ids
+from holdfast.formats.rows import SETTLED
+from holdfast.formats.words import standing_of
+
+_UNSAID = {"completed": "PASS", "current": "IN_PROGRESS", "pending": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One task of a phase: APEX has one in each, a run of ours may have had more."""
+
+    phase: Phase
+    id: str
+    note: Node
+
+
+def parts_of(found: list[Phase]) -> list[Part]:
+    """Return the tasks of all phases, in order, each with its id and what was noted of it."""
+    several = [(phase, note) for phase in found for note in _part_notes(phase)]
+    names = task_ids([loose.text(note.get("id")) or phase.id for phase, note in several])
+    return [Part(phase, name, note) for (phase, note), name in zip(several, names, strict=True)]
+
+
+def _part_notes(phase: Phase) -> list[Node]:
+    note = notes.of(phase.entry)
+    return loose.nodes(note.get("tasks")) or [{key: said for key, said in note.items() if key != "id"}]
+
+
+def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
+    """Return the run that a state file tells of. There is at least one phase in it."""
+    parts = parts_of(phases_of(document))
+    made = assembled(main, document, parts)
+    claims = {claim.task: claim for claim in made.claims}
+    recovery = loose.node(document.get("recovery_info"))
+    return ForeignRun(
+        system=System.APEX,
+        name=name_of(document, main),
+        plan=made.plan,
+        claims=made.claims,
+        finished=not document.get("current_phase")
+        and all(claim.standing in SETTLED for claim in made.claims),
+        branches=loose.texts(loose.first(recovery, "git_branch", "branch")),
+        commits=loose.commits(loose.first(recovery, "git_last_commit", "last_commit")),
+        findings=(*_findings(main, document, parts, claims, documents), *made.findings),
+        main=main,
+        documents=dict(documents),
+    )
+
+
+def name_of(document: Node, main: str) -> str:
+    """Return what the task is called: its id, else the folder or link that it was found by."""
+    said = loose.text(loose.first(document, "task_id", "id"))
+    return said or layout.task_in(main) or loose.text(document.get("project_name")) or "apex"
+
+
+def goal_of(document: Node, main: str) -> str:
+    """Return what the run is for."""
+    keys = ("task_description", "project_description", "description", "task")
+    return loose.text(loose.first(document, *keys)) or name_of(document, main)
+
+
+def assembled(main: str, document: Node, parts: list[Part]) -> Assembly:
+    """Return the phases as stages, one after the other, and what is claimed of each."""
+    criteria: tuple[str, ...] = ()
+    drafts: list[TaskDraft] = []
+    stages: dict[str, StageDraft] = {}
+    for part in parts:
+        phase = part.phase
+        if phase.id not in stages:
+            stages[phase.id] = notes.stage(StageDraft(native=phase.id), notes.of(phase.entry))
+        task, claim = _task(part, criteria), claim_of(part, document)
+        drafts.append(TaskDraft(native=part.id, stage=phase.id, task=task, claim=claim))
+        criteria = loose.texts(loose.first(phase.entry, "acceptance_criteria", "criteria")) or criteria
+    made = assemble(goal_of(document, main), list(stages.values()), drafts)
+    noted = {
+        made.stages[part.phase.id]: notes.of(part.phase.entry)
+        for part in parts
+        if part.phase.id in made.stages
+    }
+    return replace(made, plan=notes.plan(made.plan, notes.of(document), noted))
+
+
+def _task(part: Part, criteria: tuple[str, ...]) -> Task:
+    """Return a phase's work as a task, told the acceptance criteria that earlier phases settled."""
+    name = part.phase.name or part.phase.id
+    task = Task(
+        id=part.id,
+        title=name.replace("-", " ").capitalize(),
+        prompt=phases.prompt_for(name),
+        acceptance=criteria,
+        allow_empty=phases.may_be_empty(name),
+    )
+    return notes.task(task, part.note)
+
+
+def claim_of(part: Part, document: Node) -> Claim:
+    """Return what the state says of one phase."""
+    phase, entry = part.phase, part.phase.entry
+    said = _word(phase)
+    standing = _standing(phase, said)
+    iterations = loose.count(loose.node(document.get("iteration_counts")).get(phase.name))
+    attempts = _attempts(phase, standing, iterations)
+    claim = Claim(
+        task=part.id,
+        native=phase.label,
+        standing=standing,
+        said=said,
+        attempts=attempts,
+        spent=max(0, attempts - 1) if standing in (*SETTLED, Standing.RUNNING) else attempts,
+        failures=_failures(phase, standing, attempts, document),
+        commits=loose.commits(loose.first(entry, "commits", "commit", "git_commit")),
+        files=loose.texts(loose.first(entry, "files_changed", "files_modified", "files")),
+        branch=loose.text(loose.node(document.get("recovery_info")).get("git_branch")),
+        summary=loose.text(loose.first(entry, "summary", "result")),
+    )
+    return notes.claim(claim, part.note)
+
+
+def _word(phase: Phase) -> str:
+    return loose.text(phase.entry.get("status")) or _UNSAID[phase.place]
+
+
+def _standing(phase: Phase, said: str) -> Standing:
+    """Return where a phase stands. One that is still listed as to come is not done, whatever else is said."""
+    standing, _ = standing_of(said)
+    return Standing.PENDING if phase.place == "pending" and standing is Standing.DONE else standing
+
+
+def _attempts(phase: Phase, standing: Standing, iterations: int) -> int:
+    """Return how often a phase was begun. An iteration count is of those that came after the first."""
+    begun = 0 if standing in (Standing.PENDING, Standing.SKIPPED) else 1
+    counted = iterations + begun if iterations else begun
+    return max(loose.count(phase.entry.get("attempt")), counted, len(phase.earlier) + begun if begun else 0)
+
+
+def _failures(phase: Phase, standing: Standing, attempts: int, document: Node) -> tuple[PastFailure, ...]:
+    """Return the errors of earlier iterations and of the present one; a blocker stands in for a missing error."""
+    past = [
+        PastFailure(
+            attempt=number, error=_error(entry) or f"the phase ended with {loose.text(entry.get('status'))}"
+        )
+        for number, entry in enumerate(phase.earlier, 1)
+        if _error(entry) or standing_of(loose.text(entry.get("status")))[0] is Standing.FAILED
+    ]
+    error = _error(phase.entry)
+    if standing is Standing.FAILED and not error:
+        error = (
+            "; ".join(blockers_of(document))
+            or loose.text(phase.entry.get("summary"))
+            or "no error was recorded"
+        )
+    if error and standing not in SETTLED:
+        past.append(PastFailure(attempt=max(attempts, 1), error=error))
+    return tuple(past)
+
+
+def _error(entry: Node) -> str:
+    error = entry.get("error")
+    return loose.text(loose.first(error, "message", "error", "type") if isinstance(error, dict) else error)
+
+
+def blockers_of(document: Node) -> list[str]:
+    """Return what the state says stands in the way."""
+    listed = loose.items(document.get("blockers"))
+    said = (
+        loose.first(each, "description", "message", "reason", "error", "title")
+        if isinstance(each, dict)
+        else each
+        for each in listed
+    )
+    return [words for each in said if (words := loose.text(each))]
+
+
+def _findings(
+    main: str, document: Node, parts: list[Part], claims: Mapping[str, Claim], documents: Mapping[str, bytes]
+) -> Iterator[Finding]:
+    home = layout.home_in(main)
+    for part in parts:
+        yield from _about_phase(part, claims[part.id], home, documents)
+    for blocker in blockers_of(document):
+        yield Finding(kind="blocker", sentence=f"The state names a blocker: {blocker}")
+    yield from _about_resuming(document, parts, claims)
+
+
+def _about_phase(part: Part, claim: Claim, home: str, documents: Mapping[str, bytes]) -> Iterator[Finding]:
+    phase = part.phase
+    if not standing_of(_word(phase))[1]:
+        said = f"`{part.id}` has the status {claim.said!r}, which is none of APEX's; it counts as {claim.standing}."
+        yield Finding(kind="unknown-status", task=part.id, sentence=said)
+    if phase.doubled or (phase.place == "pending" and standing_of(_word(phase))[0] is Standing.DONE):
+        said = f"`{part.id}` is listed as finished and as still to do; it counts as {claim.standing}."
+        yield Finding(kind="copies-differ", task=part.id, sentence=said)
+    if claim.standing is Standing.DONE and not claim.commits:
+        name = loose.text(phase.entry.get("output_file")) or layout.output_name(phase.number, phase.name)
+        there = f"{home}/{name}".lstrip("/") in documents
+        evidence = f"its output {name} is the evidence" if there else f"its output {name} is not there either"
+        said = f"`{part.id}` is called {claim.said}, but APEX keeps no commit per phase; {evidence}."
+        yield Finding(kind="done-without-commit", task=part.id, sentence=said)
+
+
+def _about_resuming(document: Node, parts: list[Part], claims: Mapping[str, Claim]) -> Iterator[Finding]:
+    """Tell where the state contradicts itself about what comes next."""
+    names = {
+        alias: part.id for part in parts for alias in (part.phase.name, part.phase.label, part.phase.number)
+    }
+    open_now = [part.id for part in parts if claims[part.id].standing not in SETTLED]
+    said = loose.text(loose.node(document.get("recovery_info")).get("can_resume_from"))
+    if said and said not in names:
+        text = f"It says to resume from {said!r}, and there is no such phase."
+        yield Finding(kind="unknown-task", sentence=text)
+    elif said and names[said] != next(iter(open_now), ""):
+        following = f"the first that is not done is `{open_now[0]}`" if open_now else "every phase is done"
+        yield Finding(
+            kind="resume-point-differs", sentence=f"It says to resume from {said!r}, but {following}."
+        )
+    overall, _ = standing_of(loose.text(document.get("status")))
+    if open_now and (overall is Standing.DONE or _is_called_over(document)):
+        text = f"The state says that the work is over, but `{open_now[0]}` is not done."
+        yield Finding(kind="done-with-unfinished-parts", sentence=text)
+
+
+def _is_called_over(document: Node) -> bool:
+    """Tell whether there is nothing under way and nothing to come: what APEX takes for the end."""
+    return not document.get("current_phase") and not document.get("pending_phases")

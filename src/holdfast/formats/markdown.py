@@ -1,0 +1,130 @@
+"""The little of Markdown that state is written in: headings, tables, lists, `**Key:** value` lines.
+
+What stands in a fenced block is an example, not a statement, and is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+_RULE_CELL = re.compile(r":?-+:?")
+_BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s*)?(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a table: the number of its line in the text, and its cells."""
+
+    line: int
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: its column names in lower case, and its rows."""
+
+    header: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def column(self, *names: str) -> int:
+        """Return the place of the first column that has one of these names, or -1."""
+        return next((self.header.index(name) for name in names if name in self.header), -1)
+
+
+def decoded(data: bytes) -> str:
+    """Return a text whatever its bytes are: what is no character is shown as such."""
+    return data.decode("utf-8-sig", errors="replace")
+
+
+def plain_lines(text: str) -> list[str]:
+    """Return the lines of a text, those of fenced blocks emptied, so that line numbers stay true."""
+    lines: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        found = _FENCE.match(line)
+        if found and (not fence or found[1].startswith(fence)):
+            fence = "" if fence else found[1]
+            lines.append("")
+        else:
+            lines.append("" if fence else line)
+    return lines
+
+
+def cells(line: str) -> tuple[str, ...]:
+    r"""Return the cells of a table row; `\|` is part of a cell."""
+    inside = line.strip().strip("|") if not line.strip().endswith("\\|") else line.strip()[1:]
+    return tuple(cell.replace("\\|", "|").strip() for cell in re.split(r"(?<!\\)\|", inside))
+
+
+def as_row(values: Iterator[str] | list[str] | tuple[str, ...]) -> str:
+    """Return one line of a table. A cell is one line, and a bar in it does not end it."""
+    return "| " + " | ".join(" ".join(value.split()).replace("|", "\\|") for value in values) + " |"
+
+
+def tables(text: str) -> list[Table]:
+    """Return every table of a text, in order."""
+    return [_table(block) for block in _blocks(plain_lines(text))]
+
+
+def _blocks(lines: list[str]) -> Iterator[list[Row]]:
+    """Yield the runs of table lines whose second line is the rule below the header."""
+    block: list[Row] = []
+    for number, line in enumerate([*lines, ""]):
+        if line.lstrip().startswith("|"):
+            block.append(Row(number, cells(line)))
+            continue
+        if len(block) >= 2 and all(_RULE_CELL.fullmatch(cell) for cell in block[1].cells):
+            yield block
+        block = []
+
+
+def _table(block: list[Row]) -> Table:
+    return Table(tuple(cell.casefold() for cell in block[0].cells), tuple(block[2:]))
+
+
+def section(text: str, *headings: str) -> str:
+    """Return what stands below the first heading of one of these names, up to the next of its level or above."""
+    wanted = {heading.casefold() for heading in headings}
+    plain, lines = plain_lines(text), text.split("\n")
+    begin, level = -1, 0
+    for number, line in enumerate(plain):
+        found = _HEADING.match(line)
+        if not found:
+            continue
+        if begin >= 0 and len(found[1]) <= level:
+            return "\n".join(lines[begin:number]).strip()
+        if begin < 0 and found[2].casefold() in wanted:
+            begin, level = number + 1, len(found[1])
+    return "\n".join(lines[begin:]).strip() if begin >= 0 else ""
+
+
+def title(text: str) -> str:
+    """Return the text of the first heading."""
+    return next((found[2] for line in plain_lines(text) if (found := _HEADING.match(line))), "")
+
+
+def bullets(text: str) -> tuple[str, ...]:
+    """Return the points of a list, without their dashes, numbers and check boxes."""
+    return tuple(found[1].strip() for line in plain_lines(text) if (found := _BULLET.match(line)))
+
+
+def value(text: str, *keys: str) -> str:
+    """Return what a line such as `**Task:** …`, `- **Status:** …`, `# Status: …` or `status: …` says."""
+    names = "|".join(re.escape(key) for key in keys)
+    pattern = re.compile(rf"[\s>#*\-]*(?:{names})\s*(?:\*\*)?\s*:\s*(?:\*\*)?\s*(.+?)\s*$", re.IGNORECASE)
+    return next((found[1] for line in plain_lines(text) if (found := pattern.match(line))), "")
+
+
+def front_matter(text: str) -> dict[str, str]:
+    """Return the simple `key: value` lines between the first two `---` lines, as some files begin."""
+    parts = re.split(r"^---[ \t]*$", text, maxsplit=2, flags=re.MULTILINE)
+    if len(parts) < 3:
+        return {}
+    pairs = (
+        line.partition(":") for line in parts[1].splitlines() if ":" in line and not line.startswith(" ")
+    )
+    return {key.strip(): said.strip().strip("\"'") for key, _, said in pairs}
