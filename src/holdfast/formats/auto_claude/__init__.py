@@ -3,5 +3,6 @@
 from holdfast.formats.auto_claude.layout import companions
 from holdfast.formats.auto_claude.read import read
 from holdfast.formats.auto_claude.recognise import recognises
+from holdfast.formats.auto_claude.write import write
 
-__all__ = ["companions", "read", "recognises"]
+__all__ = ["companions", "read", "recognises", "write"]

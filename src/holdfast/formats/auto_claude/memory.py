@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.formats.auto_claude.layout import ITEM_KEYS
-from holdfast.formats.auto_claude.phases import Phase
+from holdfast.formats.auto_claude.phases import Part, Phase
 from holdfast.formats.loose import Node, count, first, node, nodes, text
 from holdfast.formats.model import Claim, PastFailure, Standing
 from holdfast.formats.words import standing_of
@@ -68,17 +68,18 @@ def _hash(value: Any) -> str:
     return found if _HASH.fullmatch(found := text(value)) else ""
 
 
-def claim_of(task: str, native: str, found: Node, memory: Memory) -> Claim:
+def claim_of(part: Part, memory: Memory) -> Claim:
     """Return what plan and memory together say of a subtask."""
+    native, found = part.native, part.node
     said = text(found.get("status"))
-    standing = _standing(said, native, found, memory)
+    standing = _standing(said, native, memory)
     entry = memory.attempts.get(native, {})
     tried = nodes(entry.get("attempts"))
     failures = _failures(tried) or _own_failure(found, standing)
     notes = text(first(found, "actual_output", "notes"))
     is_done = standing is Standing.DONE
     return Claim(
-        task=task,
+        task=part.id,
         native=native,
         standing=standing,
         said=said,
@@ -95,12 +96,10 @@ def _stuck_count(entry: Node) -> int:
     return count(first(entry, "attempt_count", "attemptCount"))
 
 
-def _standing(said: str, native: str, found: Node, memory: Memory) -> Standing:
+def _standing(said: str, native: str, memory: Memory) -> Standing:
     """Return where a subtask stands. A landed one that the plan had not heard of counts, for git will judge it."""
     standing, _ = standing_of(said)
     remembered, _ = standing_of(text(memory.attempts.get(native, {}).get("status")))
-    if found.get("skipped") is True:
-        return Standing.SKIPPED
     if standing is Standing.DONE or (remembered is Standing.DONE and memory.commits.get(native)):
         return Standing.DONE
     return Standing.ABANDONED if is_stuck(native, memory) else standing

@@ -1,46 +1,27 @@
-"""From what phases and subtasks say they depend on to needs that a plan may have.
+"""What phases and subtasks depend on, by our ids, whatever the plan calls it.
 
 Auto-Claude works through a plan in order, one subtask after another, in one worktree. Here tasks run side by side
-unless they need each other; so where a plan is silent, its order is what its author relied on.
+unless they need each other; so where a plan is silent, its order is what its author relied on. A name that means
+nothing is passed on as it is: whoever assembles the plan drops and tells it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from holdfast.formats.auto_claude.phases import Part, Phase, names_its_needs, needs_of
-from holdfast.formats.model import Finding
-from holdfast.formats.order import Edges, acyclic, in_order
 
 
-@dataclass(slots=True)
-class Ordered:
-    """The phases so that each comes after what it needs, and the needs of each phase and each subtask."""
+class Needs:
+    """The needs of every phase and subtask, by id. A phase without an entry needs the one before."""
 
-    phases: list[Phase]
-    stage_needs: Edges
-    task_needs: Edges
-    findings: list[Finding] = field(default_factory=list)
-
-
-def settle(phases: list[Phase]) -> Ordered:
-    """Return phases and needs as a plan may have them, and a finding for each dependency that it may not."""
-    findings: list[Finding] = []
-    names = _Names(phases)
-    stage_needs, circular = acyclic(_stage_needs(phases, names, findings))
-    place = {name: number for number, name in enumerate(in_order(stage_needs))}
-    ordered = sorted(phases, key=lambda phase: place[phase.id])
-    wanted = {who: needs for phase in ordered for who, needs in _task_needs(phase, names, findings)}
-    task_needs, in_circles = acyclic(_no_later(wanted, ordered, findings))
-    findings += [_circular(who, what) for who, what in (*circular, *in_circles)]
-    return Ordered(ordered, stage_needs, task_needs, findings)
-
-
-def _circular(who: str, what: str) -> Finding:
-    said = f"{who} depends on itself" if who == what else f"{who} and {what} depend on each other"
-    return Finding(kind="circular-dependency", sentence=f"{said}; {who} no longer waits for it.")
+    def __init__(self, phases: list[Phase]) -> None:
+        names = _Names(phases)
+        self.stages: dict[str, tuple[str, ...]] = {}
+        if any(names_its_needs(phase.node) for phase in phases):
+            self.stages = {phase.id: tuple(dict.fromkeys(_of_phase(phase, names))) for phase in phases}
+        self.tasks = {who: needs for phase in phases for who, needs in _of_parts(phase, names)}
 
 
 class _Names:
@@ -89,70 +70,29 @@ def _split(refs: list[str], names: _Names) -> list[str]:
     return [one.strip() for one in apart if one.strip()]
 
 
-def _stage_needs(phases: list[Phase], names: _Names, findings: list[Finding]) -> Edges:
-    """Return the needs of phases. If none says anything, each needs the one before, as Auto-Claude would go."""
-    if not any(names_its_needs(phase.node) for phase in phases):
-        return {phase.id: (before.id,) if before else () for before, phase in _pairs(phases)}
-    return {phase.id: _named_phases(phase, names, findings) for phase in phases}
-
-
-def _pairs(phases: list[Phase]) -> zip[tuple[Phase | None, Phase]]:
-    return zip((None, *phases), phases, strict=False)
-
-
-def _named_phases(phase: Phase, names: _Names, findings: list[Finding]) -> tuple[str, ...]:
-    needs: list[str] = []
+def _of_phase(phase: Phase, names: _Names) -> Iterator[str]:
     for ref in _split(needs_of(phase.node), names):
         part = names.part(ref, phase)
         meant = names.phase(ref) or (names.home[part.id] if part else None)
-        if meant is None:
-            findings.append(_unknown(f"phase {phase.id}", ref))
-        else:
-            needs.append(meant.id)
-    return tuple(dict.fromkeys(needs))
+        yield meant.id if meant else ref
 
 
-def _task_needs(
-    phase: Phase, names: _Names, findings: list[Finding]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _of_parts(phase: Phase, names: _Names) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the needs of each subtask. If none of a phase says anything, each needs the one before it."""
     is_told = any(names_its_needs(part.node) for part in phase.parts)
     is_free = phase.node.get("parallel_safe") is True
     for before, part in zip((None, *phase.parts), phase.parts, strict=False):
         if is_told:
-            yield part.id, _named_parts(part, phase, names, findings)
+            yield part.id, tuple(dict.fromkeys(_of_part(part, phase, names)))
         else:
             yield part.id, (before.id,) if before and not is_free else ()
 
 
-def _named_parts(part: Part, phase: Phase, names: _Names, findings: list[Finding]) -> tuple[str, ...]:
-    needs: list[str] = []
+def _of_part(part: Part, phase: Phase, names: _Names) -> Iterator[str]:
+    """Yield what a subtask needs. A whole phase that it names is all subtasks of that; its own says nothing."""
     for ref in _split(needs_of(part.node), names):
         found, group = names.part(ref, phase), names.phase(ref)
-        if found is not None:
-            needs.append(found.id)
-        elif group is None:
-            findings.append(_unknown(part.id, ref, part.id))
+        if found is not None or group is None:
+            yield found.id if found else ref
         elif group is not phase:
-            needs += [each.id for each in group.parts]
-    return tuple(dict.fromkeys(needs))
-
-
-def _unknown(who: str, ref: str, task: str = "") -> Finding:
-    said = f"{who} depends on {ref!r}, which is not in the plan; the dependency is dropped."
-    return Finding(kind="unknown-task", sentence=said, task=task)
-
-
-def _no_later(wanted: Edges, ordered: list[Phase], findings: list[Finding]) -> Edges:
-    """Drop what would wait for a later phase: that phase would wait for this one."""
-    place = {part.id: number for number, phase in enumerate(ordered) for part in phase.parts}
-    late = {(who, what): None for who, needs in wanted.items() for what in needs if place[what] > place[who]}
-    findings += [
-        Finding(
-            kind="later-dependency",
-            sentence=f"{who} depends on {what}, which is in a later phase; it no longer waits for it.",
-            task=who,
-        )
-        for who, what in late
-    ]
-    return {who: tuple(what for what in needs if (who, what) not in late) for who, needs in wanted.items()}
+            yield from (each.id for each in group.parts)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from holdfast.core.ids import slug
-from holdfast.core.plan import Plan, Stage
+from holdfast.core.plan import Plan
+from holdfast.formats import notes
 from holdfast.formats.auto_claude import layout
 from holdfast.formats.auto_claude.documents import Papers, sort_out
 from holdfast.formats.auto_claude.layout import Kind
 from holdfast.formats.auto_claude.memory import Memory, claim_of, remember
-from holdfast.formats.auto_claude.needs import Ordered, settle
+from holdfast.formats.auto_claude.needs import Needs
 from holdfast.formats.auto_claude.oddities import oddities
 from holdfast.formats.auto_claude.phases import Phase, phases_of
 from holdfast.formats.auto_claude.salvage import all_in_one, from_remains
-from holdfast.formats.auto_claude.tasks import Made, context_of, task_of
+from holdfast.formats.auto_claude.tasks import context_of, task_of
+from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
 from holdfast.formats.loose import BrokenFileError, Node, first, node, nodes, text
 from holdfast.formats.model import Claim, Finding, ForeignRun, Standing, System
 from holdfast.formats.words import standing_of
@@ -33,23 +35,24 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     memory = remember(papers.nodes.get(Kind.ATTEMPTS, {}), papers.nodes.get(Kind.COMMITS, {}))
     goal = _goal(papers)
     document = _document(papers, memory, goal, main)
-    ordered = settle(phases_of(document))
-    made = {task.task.id: task for task in _tasks(ordered, context_of(papers.plan or {}, _spec(papers)))}
-    claims = tuple(_claims(ordered.phases, memory))
+    phases = phases_of(document)
+    needs = Needs(phases)
+    drafts, unused = _drafts(phases, needs, memory, context_of(papers.plan or {}, _spec(papers)))
+    assembly = assemble(goal or _NO_GOAL, _stage_drafts(phases, needs), drafts)
     name = _name(main, papers) or slug(goal)
     return ForeignRun(
         system=System.AUTO_CLAUDE,
         name=name,
-        plan=_plan(goal or _NO_GOAL, ordered, made),
-        claims=_with_worktree(claims, name, documents),
-        finished=_is_finished(papers, claims),
+        plan=_noted(assembly.plan, phases, papers.plan or {}),
+        claims=_with_worktree(assembly.claims, name, documents),
+        finished=_is_finished(papers, assembly.claims),
         branches=(layout.branch_of(name),),
         commits=(*memory.loose, *_fixes(papers.plan or {})),
         findings=(
             *papers.findings,
-            *ordered.findings,
-            *_unused_checks(made.values()),
-            *oddities(papers, ordered.phases, memory, claims),
+            *assembly.findings,
+            *_unused_checks(unused),
+            *oddities(papers, phases, memory, assembly.claims),
         ),
         main=papers.plan_path or main,
         documents=dict(documents),
@@ -118,39 +121,51 @@ def _name(main: str, papers: Papers) -> str:
     return layout.spec_name(papers.plan_path or main) or told or text(status.get("spec"))
 
 
-def _tasks(ordered: Ordered, context: str) -> Iterator[Made]:
-    for phase in ordered.phases:
+def _stage_drafts(phases: list[Phase], needs: Needs) -> list[StageDraft]:
+    return [
+        notes.stage(
+            StageDraft(native=phase.id, title=phase.title, needs=needs.stages.get(phase.id)),
+            notes.of(phase.node),
+        )
+        for phase in phases
+    ]
+
+
+def _drafts(
+    phases: list[Phase], needs: Needs, memory: Memory, context: str
+) -> tuple[list[TaskDraft], list[str]]:
+    """Return a draft for each subtask, and the commands that cannot be checks."""
+    drafts: list[TaskDraft] = []
+    unused: list[str] = []
+    for phase in phases:
         for part in phase.parts:
-            yield task_of(part, ordered.task_needs[part.id], context)
+            made = task_of(part, needs.tasks[part.id], context)
+            note = notes.of(part.node)
+            drafts.append(
+                TaskDraft(
+                    native=part.native,
+                    stage=phase.id,
+                    task=notes.task(made.task, note),
+                    claim=notes.claim(claim_of(part, memory), note),
+                    names=(part.id,),
+                )
+            )
+            unused += made.unused
+    return drafts, unused
 
 
-def _unused_checks(made: Iterable[Made]) -> Iterator[Finding]:
-    if unused := [command for task in made for command in task.unused]:
+def _noted(plan: Plan, phases: list[Phase], document: Node) -> Plan:
+    return notes.plan(plan, notes.of(document), {phase.id: notes.of(phase.node) for phase in phases})
+
+
+def _unused_checks(unused: list[str]) -> Iterator[Finding]:
+    if unused:
         yield Finding(
             kind="checks-not-taken",
             sentence=f"{len(unused)} verification commands cannot be checks, for they name places of another machine, "
             f"have blanks to fill in, or do not tell by their exit status (such as `{unused[0][:100]}`); "
             "they are acceptance criteria instead.",
         )
-
-
-def _plan(goal: str, ordered: Ordered, made: Mapping[str, Made]) -> Plan:
-    stages = tuple(
-        Stage(
-            id=phase.id,
-            title=phase.title,
-            needs=ordered.stage_needs[phase.id],
-            tasks=tuple(made[part.id].task for part in phase.parts),
-        )
-        for phase in ordered.phases
-    )
-    return Plan(goal=goal, stages=stages)
-
-
-def _claims(phases: list[Phase], memory: Memory) -> Iterator[Claim]:
-    for phase in phases:
-        for part in phase.parts:
-            yield claim_of(part.id, part.native, part.node, memory)
 
 
 def _with_worktree(claims: tuple[Claim, ...], name: str, documents: Mapping[str, bytes]) -> tuple[Claim, ...]:

@@ -9,14 +9,13 @@ from typing import Any
 
 from holdfast.core.plan import Task
 from holdfast.formats.auto_claude.phases import Part
+from holdfast.formats.commands import is_command, is_path
 from holdfast.formats.loose import Node, first, items, node, text, texts
 
 _TITLE_CHARS = 80
 _CONTEXT_CHARS = 4_000
-_LINE_CHARS_MAX = 2_000
 _WORDS = ("description", "task", "details", "prompt", "name", "title")
 _NO_FILE = ("tbd", "n/a", "none", "na")
-_PATH = re.compile(r"[\w@+][\w@+./-]*")
 _ELSEWHERE = re.compile(r"(?:^|[\s\"'=:])(?:/(?:Users|home|root|private|mnt)/|~/|[A-Za-z]:\\)")
 _BLANK = re.compile(r"\[[A-Z][A-Z_ -]{2,}\]|<[a-z][a-z_-]*(?:-|_)[a-z_-]*>")
 _PROSE = re.compile(r"(?:[A-Z][a-z]+|\d+[.)])\s")
@@ -36,13 +35,13 @@ class Made:
 
 
 def task_of(part: Part, needs: tuple[str, ...], context: str) -> Made:
-    """Return the task that a subtask amounts to. `context` tells what it is part of."""
+    """Return the task that a subtask amounts to, without its id. `context` tells what it is part of."""
     found = part.node
     checks, unused = _checks(node(found.get("verification")))
     told = tuple(path for path in texts(found.get("files_to_create")) if path)
     files = tuple(dict.fromkeys(clean for path in told if (clean := _deliverable(found, path))))
     task = Task(
-        id=part.id,
+        id="",
         title=_title(found),
         prompt=_prompt(part, [path for path in told if path not in files], context),
         needs=needs,
@@ -113,9 +112,10 @@ def _deliverable(found: Node, path: str) -> str:
     """
     path = re.sub(r"\s*\((?:new|create|created)\)$", "", path).removeprefix("./")
     services = texts(first(found, "service", "services"))
-    is_plain = _PATH.fullmatch(path) is not None and ".." not in path.split("/") and not path.endswith("/")
+    is_committed = not path.startswith(".auto-claude/") and not path.endswith("/")
     is_certain = all(service in path.split("/") for service in services)
-    return path if is_plain and is_certain and path.casefold() not in _NO_FILE else ""
+    is_file = is_path(path) and path.casefold() not in _NO_FILE
+    return path if is_file and is_certain and is_committed else ""
 
 
 def _checks(verification: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -133,10 +133,9 @@ def _is_by_command(verification: Node) -> bool:
 
 
 def _is_check(command: str, expected: str) -> bool:
-    if len(command) > _LINE_CHARS_MAX or not command.isprintable():
-        return False
     if (
-        _PROSE.match(command)
+        not is_command(command)
+        or _PROSE.match(command)
         or _ELSEWHERE.search(command)
         or _BLANK.search(command)
         or _COUNTS.search(command)

@@ -1,0 +1,174 @@
+"""A run of ours as `implementation_plan.json`: the adopted document with what changed, or a new one.
+
+Keys and words that nobody here knows stay as they are, and so does a status that still means the same.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.core.plan import Stage, Task
+from holdfast.core.status import RunStatus
+from holdfast.formats import notes
+from holdfast.formats.auto_claude.layout import ITEM_KEYS, SPEC
+from holdfast.formats.auto_claude.phases import Part, Phase, phases_of, twins_of
+from holdfast.formats.loose import Node, text
+from holdfast.formats.model import Claim, RunView, Standing
+from holdfast.formats.stamps import stamp
+from holdfast.formats.words import standing_of
+
+WORDS = {
+    Standing.PENDING: "pending",
+    Standing.RUNNING: "in_progress",
+    Standing.DONE: "completed",
+    Standing.SKIPPED: "completed",
+    Standing.FAILED: "failed",
+    Standing.ABANDONED: "failed",
+    Standing.BLOCKED: "blocked",
+}
+"""The words that Auto-Claude's own loader accepts; it refuses a plan with any other."""
+_RUN_WORDS = {
+    RunStatus.PENDING: ("backlog", "pending", "idle", "backlog"),
+    RunStatus.BLOCKED: ("human_review", "review", "coding", "human_review"),
+    RunStatus.COMPLETED: ("done", "completed", "complete", "done"),
+    RunStatus.ABANDONED: ("error", "in_progress", "failed", "error"),
+}
+_GOES_ON = ("in_progress", "in_progress", "coding", "coding")
+_KEPT_WORDS = (Standing.DONE, Standing.PENDING)
+
+
+def write_plan(view: RunView, document: Node, claims: Mapping[str, Claim]) -> Node:
+    """Bring a document up to date with a run, and return it. An empty one is filled in."""
+    if not document:
+        document |= _blank(view)
+    phases = phases_of(document)
+    for node in (document, *(phase.node for phase in phases)):
+        node.pop(notes.KEY, None)
+    for part, node in _places(phases):
+        node.pop(notes.KEY, None)
+        if part.id in claims:
+            _write_part(view, node, claims[part.id])
+    _add_missing(view, document, phases, claims)
+    _write_head(view, document)
+    return document
+
+
+def _blank(view: RunView) -> Node:
+    return {
+        "feature": view.plan.goal,
+        "workflow_type": "feature",
+        "services_involved": [],
+        "phases": [],
+        "final_acceptance": [],
+        "created_at": stamp(view.started),
+        "updated_at": stamp(view.updated),
+        "spec_file": SPEC,
+    }
+
+
+def _places(phases: list[Phase]) -> Iterator[tuple[Part, Node]]:
+    """Yield every object that stands for a subtask, copies under older names too."""
+    for phase in phases:
+        yield from ((part, part.node) for part in phase.parts)
+        yield from twins_of(phase)
+
+
+def _write_part(view: RunView, node: Node, claim: Claim) -> None:
+    """Write where a subtask stands, unless its own word says so already."""
+    said = text(node.get("status"))
+    meant = Standing.DONE if claim.standing is Standing.SKIPPED else claim.standing
+    meant = Standing.FAILED if meant is Standing.ABANDONED else meant
+    if said and standing_of(said) == (meant, True):
+        return
+    node["status"] = WORDS[claim.standing]
+    times = view.task_times.get(claim.task)
+    if times and claim.standing is Standing.DONE and times.ended is not None:
+        node["completed_at"] = stamp(times.ended)
+
+
+def _add_missing(view: RunView, document: Node, phases: list[Phase], claims: Mapping[str, Claim]) -> None:
+    """Add the tasks that the document does not have, stage by stage."""
+    known = {part.id for phase in phases for part in phase.parts}
+    is_flat = any(phase.node is document for phase in phases)
+    for stage in view.plan.stages:
+        parts = [_part(task, claims[task.id]) for task in stage.tasks if task.id not in known]
+        if parts and is_flat:
+            _flat_list(document).extend(parts)
+        elif parts:
+            _phase_list(document).append(_phase(stage, parts, document))
+
+
+def _flat_list(document: Node) -> list[Any]:
+    for key in ITEM_KEYS:
+        if isinstance(document.get(key), dict):
+            document[key] = [{"id": name, **found} for name, found in document[key].items()]
+        if document.get(key):
+            return document[key]  # type: ignore[no-any-return]
+    return document.setdefault("subtasks", [])  # type: ignore[no-any-return]
+
+
+def _phase_list(document: Node) -> list[Any]:
+    if isinstance(found := document.get("phases"), dict):
+        document["phases"] = [
+            {"id": name, **phase} for name, phase in found.items() if isinstance(phase, dict)
+        ]
+    elif not isinstance(found, list):
+        document["phases"] = []
+    return document["phases"]  # type: ignore[no-any-return]
+
+
+def _phase(stage: Stage, parts: list[Node], document: Node) -> Node:
+    """Return a new phase. Its number is what others depend on; `id` is left out, for then ids would be."""
+    numbers = {phase.id: number for number, phase in enumerate(phases_of(document), 1)}
+    own = {task.id for task in stage.tasks}
+    return {
+        "phase": len(numbers) + 1,
+        "phase_id": stage.id,
+        "name": stage.title or stage.id,
+        "type": "implementation",
+        "depends_on": [numbers[need] for need in stage.needs if need in numbers],
+        "parallel_safe": not any(own & set(task.needs) for task in stage.tasks),
+        "subtasks": parts,
+    }
+
+
+def _part(task: Task, claim: Claim) -> Node:
+    asked = task.prompt or f"Run `{shlex.join(task.run)}`"
+    node: Node = {
+        "id": task.id,
+        "title": task.title,
+        "description": asked,
+        "status": WORDS[claim.standing],
+        "depends_on": list(task.needs),
+        "files_to_modify": [],
+        "files_to_create": list(task.files),
+        "patterns_from": [],
+    }
+    if task.verify:
+        several = {"commands": list(task.verify)} if len(task.verify) > 1 else {}
+        node["verification"] = {"type": "command", "run": " && ".join(task.verify), **several}
+    if task.acceptance:
+        node["acceptance_criteria"] = list(task.acceptance)
+    return node
+
+
+def _write_head(view: RunView, document: Node) -> None:
+    """Write where the whole stands, also into the newest keys where the document has them."""
+    words = _RUN_WORDS.get(view.row.status, _GOES_ON)
+    keys = ("status", "planStatus", "executionPhase", "xstateState")
+    for key, word in zip(keys, words, strict=True):
+        if key in ("status", "planStatus") or key in document:
+            document[key] = _kept_word(text(document.get(key)), word)
+    if view.row.status is RunStatus.BLOCKED or "reviewReason" in document:
+        document["reviewReason"] = "errors" if view.row.status is RunStatus.BLOCKED else None
+    document["updated_at"] = stamp(view.updated)
+    if "last_updated" in document:
+        document["last_updated"] = stamp(view.updated)
+
+
+def _kept_word(said: str, word: str) -> str:
+    means, is_known = standing_of(said)
+    same = said and is_known and means in _KEPT_WORDS and means is standing_of(word)[0]
+    return said if same else word

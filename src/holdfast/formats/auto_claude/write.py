@@ -1,0 +1,82 @@
+"""From a run of ours to the files of a spec, at their native places, state before what is derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from holdfast.formats import notes
+from holdfast.formats.auto_claude import layout
+from holdfast.formats.auto_claude.documents import Papers, sort_out
+from holdfast.formats.auto_claude.layout import Kind
+from holdfast.formats.auto_claude.memory_document import write_commits, write_history
+from holdfast.formats.auto_claude.phases import phases_of
+from holdfast.formats.auto_claude.plan_document import write_plan
+from holdfast.formats.auto_claude.read import read
+from holdfast.formats.auto_claude.status_document import progress_notes, spec_text, write_status
+from holdfast.formats.loose import Node, to_json
+from holdfast.formats.model import Claim, NativeFile, RunView
+from holdfast.formats.rows import claim_of
+
+
+def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
+    """Return the files of a run's spec. Adopted documents are edited; keys that nobody here knows stay."""
+    papers = sort_out("", originals)
+    document = papers.plan if papers.plan is not None else {}
+    claims = _claims(view, document)
+    write_plan(view, document, claims)
+    name = layout.native_name(view.name)
+    folder = f"{layout.SPECS}/{name}"
+    state = {
+        f"{folder}/{layout.PLAN}": document,
+        f"{folder}/{layout.ATTEMPTS}": write_history(view, papers.nodes.get(Kind.ATTEMPTS, {}), claims),
+        f"{folder}/{layout.COMMITS}": write_commits(view, papers.nodes.get(Kind.COMMITS, {}), claims),
+        layout.STATUS: write_status(view, name, papers.nodes.get(Kind.STATUS, {}), claims),
+    }
+    _add_notes(view, document, claims, state, f"{folder}/{layout.PLAN}")
+    files = [NativeFile(path=path, content=to_json(node)) for path, node in state.items()]
+    return [*files, *_words(view, folder, papers, claims)]
+
+
+def _claims(view: RunView, document: Node) -> dict[str, Claim]:
+    """Return what the run says of each task, under the name that the task has over there."""
+    natives = {part.id: part.native for phase in phases_of(document) for part in phase.parts}
+    return {
+        task.id: replace(claim_of(view, task.id), native=natives.get(task.id, task.id))
+        for _, task in view.plan.tasks()
+    }
+
+
+def _add_notes(
+    view: RunView, document: Node, claims: Mapping[str, Claim], state: Mapping[str, Node], main: str
+) -> None:
+    """Read the files as anybody would, and note in the plan what would come out differently."""
+    again = read(main, {path: to_json(node) for path, node in state.items()})
+    tasks = {task.id: task for _, task in again.plan.tasks()}
+    said = {claim.task: claim for claim in again.claims}
+    wanted = {task.id: task for _, task in view.plan.tasks()}
+    stages = {stage.id: stage for stage in again.plan.stages}
+    ours = {stage.id: stage for stage in view.plan.stages}
+    _note(document, notes.about_plan(again.plan, view.plan))
+    for phase in phases_of(document):
+        if phase.id in ours and phase.id in stages:
+            _note(phase.node, notes.about_stage(stages[phase.id], ours[phase.id]))
+        for part in phase.parts:
+            if part.id in wanted and part.id in tasks:
+                _note(part.node, notes.about_task(tasks[part.id], wanted[part.id]))
+                _note(part.node, notes.about_claim(said[part.id], claims[part.id]))
+
+
+def _note(node: Node, said: Node) -> None:
+    if said:
+        node.setdefault(notes.KEY, {}).update(said)
+
+
+def _words(view: RunView, folder: str, papers: Papers, claims: Mapping[str, Claim]) -> list[NativeFile]:
+    """Return the files that people read; a spec that exists is theirs and is not written."""
+    told = progress_notes(view, claims, papers.texts.get(Kind.PROGRESS, ""))
+    files = [NativeFile(path=f"{folder}/{layout.PROGRESS}", content=told.encode())]
+    if Kind.SPEC not in papers.texts:
+        files.insert(0, NativeFile(path=f"{folder}/{layout.SPEC}", content=spec_text(view).encode()))
+    return files
