@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ from holdfast.agents.streams.reader import StreamReader
 from holdfast.agents.streams.signals import Signals
 from holdfast.core.observations import Heard, Trouble
 from holdfast.core.status import RunStatus
-from tests.cli.kit import eventually
+from holdfast.testing import Script, Write
+from tests.agents.kit import QWEN
+from tests.agents.stage import Stage, task
+from tests.cli.kit import Cli, eventually
 from tests.gitkit import Project
-from tests.runkit import Trial, stage
+from tests.runkit import Trial, stage as plan_stage
 
+Build = Callable[[dict[str, Script]], Stage]
 AGENT = [sys.executable, str(Path(__file__).with_name("acp_agent.py"))]
 ADAPTER = [sys.executable, "-m", "holdfast", "acp"]
 
@@ -132,8 +137,34 @@ def test_a_plan_is_run_by_agents_that_speak_the_protocol(tmp_path: Path) -> None
     """X5: any ACP agent works a task like every other agent; its usage is counted, its work lands."""
     command = [*ADAPTER, "--brief", "{brief}", "--", *AGENT, "work"]
     agents = {"spoken": {"command": command, "stream": "acp"}}
-    task = {"id": "A", "prompt": "Write the answer"}
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", task), agent="spoken", agents=agents)
+    work = {"id": "A", "prompt": "Write the answer"}
+    trial = Trial.of(Project.create(tmp_path / "p"), plan_stage("one", work), agent="spoken", agents=agents)
     assert trial.carry_on() is RunStatus.COMPLETED
     assert "Write the answer" in trial.show("answer.txt")
     assert trial.state().row.cost_usd == 0.25
+
+
+def test_a_real_agent_works_a_task_over_the_protocol(stage: Build) -> None:
+    """Qwen Code, started as the preset starts it, talks to the adapter; its session and its work are ours to see."""
+    if QWEN.missing:
+        pytest.skip(QWEN.missing)
+    here = stage({"a": Script((Write("new/a.txt", "over the wire\n"),))})
+    spec = QWEN.spec(here.model.url("ok"), here.place / "home")
+    command = [
+        *ADAPTER,
+        "--brief",
+        "{brief}",
+        "--",
+        str(QWEN.program),
+        "--acp",
+        "--auth-type",
+        "openai",
+        "-m",
+        "fake-1",
+    ]
+    agents = {"qwen": {"command": command, "stream": "acp", "env": spec.env}}
+    Cli.of(here.place / "p", task("a"), agent="qwen", agents=agents)
+    assert here.carry_on() == 0
+    assert here.show("new/a.txt") == "over the wire"
+    assert '"type":"acp.session"' in here.log("a")
+    here.nothing_lives()

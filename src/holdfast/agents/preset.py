@@ -24,6 +24,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How one kind of agent is started, read, stopped and understood. docs/agents.md explains each field."""
 
     command: tuple[str, ...]
+    program: str = ""
     title: str = ""
     provider: str = ""
     resume: tuple[str, ...] = ()
@@ -45,6 +46,11 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     lines: Patterns = {}
     fallback: str = ""
     native_resume: bool = False
+
+    @property
+    def needed_program(self) -> str:
+        """What must be installed: what the command starts, unless that only starts it in turn."""
+        return self.program or self.command[0]
 
     def signals(self) -> Signals:
         """Return how this agent says what went wrong."""

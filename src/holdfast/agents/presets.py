@@ -54,7 +54,7 @@ def find_agent(name: str, agents: Mapping[str, AgentSpec], presets: Presets) -> 
 
 def installed_presets(presets: Presets) -> list[str]:
     """Return the presets whose program is on the PATH, without running any of them."""
-    return [name for name in agent_names(presets) if shutil.which(presets[name].command[0])]
+    return [name for name in agent_names(presets) if shutil.which(presets[name].needed_program)]
 
 
 def _user_files(checkout: Path | None) -> Iterator[Path]:

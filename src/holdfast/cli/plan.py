@@ -108,7 +108,7 @@ def _planner(named: str, presets: Presets) -> str:
             "name one with --agent",
         )
     installed = installed_presets(presets)
-    if named and shutil.which(presets[named].command[0]):
+    if named and shutil.which(presets[named].needed_program):
         return named
     if named or not installed:
         missing = f"{named} is not on the PATH" if named else "no known agent is on the PATH"

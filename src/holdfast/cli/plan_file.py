@@ -84,7 +84,7 @@ def _programs(plan: Plan, checkout: Path) -> Iterator[tuple[str, str]]:
         if task.run:
             yield f"task {task.id}", task.run[0]
         yield from ((f"validator {who.id}", who.run[0]) for who in task.validators if who.run)
-    yield from ((f"agent {name}", spec.command[0]) for name, spec in _agents(plan, checkout).items())
+    yield from ((f"agent {name}", spec.needed_program) for name, spec in _agents(plan, checkout).items())
 
 
 def _agents(plan: Plan, checkout: Path) -> dict[str, Preset]:
