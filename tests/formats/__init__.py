@@ -1,0 +1,1 @@
+"""Other systems' files: read, written, damaged."""
