@@ -24,6 +24,9 @@ KNOWN = [
     "vibe",
     "goose",
     "copilot",
+    "gemini-acp",
+    "qwen-acp",
+    "opencode-acp",
 ]
 VALUES = Placeholders("/brief.md", "the brief", "/work", "a", 1, "01-run")
 
@@ -43,7 +46,7 @@ def test_the_agents_of_the_mission_are_known() -> None:
 def test_a_preset_says_all_that_running_it_takes(name: str) -> None:
     """Argv, provider, version, keys, and the errors by which its limits are known."""
     preset = builtin_presets()[name]
-    assert preset.command[0] == preset.version[0]
+    assert preset.needed_program == preset.version[0]
     assert preset.provider
     assert preset.keys
     assert preset.signals().errors or preset.signals().lines
