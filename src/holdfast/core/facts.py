@@ -50,13 +50,17 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """One first-parent commit of the run branch that carries our trailers."""
+    """One first-parent commit of the run branch that carries our trailers.
+
+    `adopted`: another system did the work, below the run's base; `head` is the commit that proves it.
+    """
 
     task: str
     attempt: int
     commit: str
     head: str
     tree: str
+    adopted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,10 @@ class Equivalent:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything recovery may look at."""
+    """Everything recovery may look at. `wall` is the time of day, by which waits for limits are reckoned anew."""
 
     branch: BranchFacts
     sightings: dict[str, Sighting] = field(default_factory=dict)
     equivalents: dict[str, Equivalent] = field(default_factory=dict)
     missing_commits: frozenset[str] = frozenset()
+    wall: float = 0.0

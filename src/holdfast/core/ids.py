@@ -39,6 +39,11 @@ def plan_ref(run: str) -> str:
     return f"{_RUN_REFS}/{run}/plan"
 
 
+def origin_ref(run: str) -> str:
+    """Return the ref whose commit holds the files of the system that an adopted run comes from."""
+    return f"{_RUN_REFS}/{run}/origin"
+
+
 def run_of_plan_ref(ref: str) -> str:
     """Return the run that a plan ref belongs to, or an empty string if the ref is of another kind."""
     found = re.fullmatch(rf"{_RUN_REFS}/([^/]+)/plan", ref)

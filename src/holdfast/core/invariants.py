@@ -126,7 +126,8 @@ def _landings(state: RunState, evidence: Evidence, branch: BranchFacts) -> Itera
     if evidence.prepared is not None:
         checked = evidence.prepared | replacements(state)
         for landing in branch.landings:
-            if landing.task in state.tasks and landing.commit not in checked:
+            unchecked = landing.commit not in checked and not landing.adopted
+            if landing.task in state.tasks and unchecked:
                 yield Violation(4, f"{landing.commit} of task {landing.task} landed without being checked")
 
 
@@ -157,16 +158,21 @@ def _tip(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[V
 
 
 def _order(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:
-    """Invariant 5: what a task needs, and what its stage needs, is on the branch before it."""
+    """Invariant 5: what a task needs, and what its stage needs, is on the branch before it.
+
+    In which order another system did what was adopted is not ours to judge.
+    """
+    adopted = {landing.task for landing in branch.landings if landing.adopted}
     places = {landing.task: place for place, landing in enumerate(branch.landings)}
     waived = {name for name, task in state.tasks.items() if task.status is TaskStatus.SKIPPED}
     waived |= evidence.once_skipped | {name for name, task in state.tasks.items() if task.replaced}
-    for name in places.keys() & state.specs.keys():
+    for name in (places.keys() & state.specs.keys()) - adopted:
         for need in state.specs[name].needs:
             if need not in waived and places.get(need, len(places)) > places[name]:
                 yield Violation(5, f"task {name} landed before {need}, which it needs")
     for stage in state.plan.stages:
-        first = min((places[task.id] for task in stage.tasks if task.id in places), default=-1)
+        own = [places[task.id] for task in stage.tasks if task.id in places and task.id not in adopted]
+        first = min(own, default=-1)
         for task in (task for needed in stage.needs for task in state.stages[needed].tasks):
             if task.id not in waived and places.get(task.id, len(places)) > first >= 0:
                 yield Violation(5, f"stage {stage.id} landed work before {task.id}, which it builds on")

@@ -5,7 +5,7 @@ Only what git proves counts as done. What was never in git (failures, costs, the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -26,13 +26,24 @@ class Remains:
 
 
 def restore(
-    state: RunState, branch: BranchFacts, remains: Mapping[str, Remains], skipped: Collection[str]
+    state: RunState,
+    branch: BranchFacts,
+    remains: Mapping[str, Remains],
+    skipped: Collection[str],
+    inherited: Iterable[ev.AnyEvent] = (),
 ) -> list[ev.AnyEvent]:
-    """Bring a run that has just begun to where git shows it to be; return the events that did it."""
+    """Bring a run that has just begun to where git shows it to be; return the events that did it.
+
+    `inherited` is what an adopted run began with, as git has it.
+    """
     done: list[ev.AnyEvent] = []
     # Each part looks at the state only when the parts before it have been applied.
     steps = chain(
-        _tasks(state, branch, remains, skipped), _tip(state, branch), _stages(state), [ev.RunRestored()]
+        inherited,
+        _tasks(state, branch, remains, skipped),
+        _tip(state, branch),
+        _stages(state, {landing.task for landing in branch.landings if landing.adopted}),
+        [ev.RunRestored()],
     )
     for event in steps:
         state.apply(event)
@@ -46,9 +57,10 @@ def overleapt(plan: Plan, branch: BranchFacts) -> dict[str, str]:
     The user skipped them, or took their landing off the branch: git cannot tell which.
     """
     landed = {landing.task for landing in branch.landings}
+    here = {landing.task for landing in branch.landings if not landing.adopted}
     found: dict[str, str] = {}
     for stage, task in plan.tasks():
-        if task.id in landed:
+        if task.id in here:
             below = [t.id for other in plan.stages if other.id in stage.needs for t in other.tasks]
             found |= {name: task.id for name in (*task.needs, *below) if name not in landed}
     return found
@@ -70,12 +82,16 @@ def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.AnyEvent]:
         yield ev.BranchMoved(commit=branch.tip)
 
 
-def _stages(state: RunState) -> Iterator[ev.AnyEvent]:
-    """A stage with a landing was open; one that has nothing left to do, or that others built on, was closed."""
+def _stages(state: RunState, adopted: Collection[str]) -> Iterator[ev.AnyEvent]:
+    """A stage with a landing was open; one that has nothing left to do, or that others built on, was closed.
+
+    What was adopted landed without any stage.
+    """
     for stage in state.plan.stages:
         settled = [state.tasks[task.id].status in TASK_IS_SETTLED for task in stage.tasks]
-        built_on = _is_built_on(state, stage)
-        if not (any(settled) or built_on):
+        own = [done for done, task in zip(settled, stage.tasks, strict=True) if task.id not in adopted]
+        built_on = _is_built_on(state, stage, adopted)
+        if not (any(own) or built_on):
             continue
         yield ev.StageOpening(stage=stage.id)
         yield ev.StageOpened(stage=stage.id)
@@ -84,6 +100,6 @@ def _stages(state: RunState) -> Iterator[ev.AnyEvent]:
             yield ev.StageClosed(stage=stage.id)
 
 
-def _is_built_on(state: RunState, stage: Stage) -> bool:
-    later = (other for other in state.plan.stages if stage.id in other.needs)
-    return any(state.tasks[task.id].merge_commit for other in later for task in other.tasks)
+def _is_built_on(state: RunState, stage: Stage, adopted: Collection[str]) -> bool:
+    later = (task.id for other in state.plan.stages if stage.id in other.needs for task in other.tasks)
+    return any(state.tasks[name].merge_commit for name in later if name not in adopted)

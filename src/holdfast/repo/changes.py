@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from holdfast.paths import STATE_DIR
@@ -13,16 +13,22 @@ _PASSED_OVER = "could not open directory"  # git's words; it goes on without wha
 
 
 def changed_paths(
-    sealed: Git, work_tree: Path, index: Path, unlock: Callable[[Path], None] | None = None
+    sealed: Git,
+    work_tree: Path,
+    index: Path,
+    unlock: Callable[[Path], None] | None = None,
+    left_out: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return the modified, deleted and untracked paths, without ignored ones.
 
     A nested repository appears as one path that ends in a slash. Holdfast's own folder never appears. Directories
-    that may not be read are passed over, unless there is a way to `unlock` them.
+    that may not be read are passed over, unless there is a way to `unlock` them. Untracked paths are left out where
+    one of the ignore patterns in `left_out` names them.
     """
     _expose_shared_index(sealed.git_dir, index.parent)
     env = {"GIT_INDEX_FILE": str(index)}
-    question = ("ls-files", "-z", "-o", "-m", "--exclude-standard")
+    patterns = [f"--exclude={pattern}" for pattern in left_out]
+    question = ("ls-files", "-z", "-o", "-m", "--exclude-standard", *patterns)
     result = sealed.try_run(*question, work_tree=work_tree, env=env)
     if unlock and _PASSED_OVER in result.stderr:
         unlock(work_tree)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.channel import REPORT_FILE
+from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR
 from holdfast.repo.changes import changed_paths
 from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, remove
 from holdfast.repo.git import GitError
 from holdfast.repo.repository import Repository
-from holdfast.repo.traps import remove_traps
+from holdfast.repo.traps import remove_traps, traps
 from holdfast.repo.workspaces import Workspace
 
 FILE_BYTES_MAX = 50 * 1024 * 1024
@@ -59,6 +62,40 @@ def harvest(repo: Repository, workspace: Workspace, base: str) -> Harvest:
     return _harvest_once(repo, workspace, base)
 
 
+def harvest_untouched(repo: Repository, root: Path, base: str, left_out: Sequence[str]) -> Harvest:
+    """Return the files of somebody else's working tree as a tree. Nothing in it changes, nor any index but our own.
+
+    Files that `base` lacks are left out where a pattern of `left_out` names them. Raises RepositoryError if git would
+    wait for a file in there for ever.
+    """
+    with _fresh_index(repo, root, base) as index:
+        found = _sort_out(root, list(changed_paths(repo.sealed, root, index, left_out=left_out)))
+        nested = [f"{path} is a repository of its own and was left out." for path in found.nested]
+        found.nested.clear()
+        made = _add(repo, root, index, found, 0)
+        return Harvest(made.tree, (*nested, *made.problems), made.remarks)
+
+
+def untouched_changes(repo: Repository, root: Path, base: str, left_out: Sequence[str]) -> tuple[str, ...]:
+    """Return the paths of somebody else's working tree that `harvest_untouched` would take."""
+    with _fresh_index(repo, root, base) as index:
+        paths = changed_paths(repo.sealed, root, index, left_out=left_out)
+        return tuple(path for path in paths if not path.endswith("/"))
+
+
+@contextmanager
+def _fresh_index(repo: Repository, root: Path, base: str) -> Iterator[Path]:
+    """Lend an index of our own that holds `base`, outside of everything that is looked at."""
+    if trap := next(traps(root), None):
+        raise RepositoryError(
+            f"{trap} is no regular file; git would wait for it.", "Remove it, then try again."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        index = Path(folder, "index")
+        repo.sealed.run("read-tree", "--reset", base, env={"GIT_INDEX_FILE": str(index)})
+        yield index
+
+
 def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
     workspace.unlock()
     disarmed = remove_traps(workspace.path)
@@ -82,8 +119,12 @@ def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
 
 
 def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth: int) -> Harvest:
-    env = {"GIT_INDEX_FILE": str(index)}
     found = _sort_out(root, [*changed_paths(repo.sealed, root, index, _open_up_safely), *forced])
+    return _add(repo, root, index, found, depth)
+
+
+def _add(repo: Repository, root: Path, index: Path, found: _Sorted, depth: int) -> Harvest:
+    env = {"GIT_INDEX_FILE": str(index)}
     for paths, options in (
         (found.gone, ["--force-remove"]),
         (found.present, ["--add", "--remove", "--replace"]),

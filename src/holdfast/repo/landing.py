@@ -10,6 +10,7 @@ from holdfast.repo.repository import Repository
 RUN_TRAILER = "Holdfast-Run"
 TASK_TRAILER = "Holdfast-Task"
 ATTEMPT_TRAILER = "Holdfast-Attempt"
+ADOPTED_TRAILER = "Holdfast-Adopted"
 
 
 @dataclass(frozen=True, slots=True)

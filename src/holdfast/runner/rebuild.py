@@ -29,6 +29,7 @@ from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.upkeep import diagnose, open_draft, put_in_place
 from holdfast.repo.record import commit_time, known_runs, read_record, recorded_runs
 from holdfast.repo.repository import Repository
+from holdfast.runner.adoption.record import inheritance_of
 from holdfast.runner.remains import Found, end_and_save, last_epoch, look, remains_of
 
 Ask = Callable[[str], bool]
@@ -153,7 +154,10 @@ def _restore(repo: Repository, journal: Journal, one: _Known, ask: Ask) -> Resto
         for name, above in overleapt(one.plan, found.branch).items()
         if ask(f"{one.run}: {name} never landed, yet {above}, which builds on it, did. Was {name} skipped?")
     ]
-    events = restore(state, found.branch, left, skipped)
+    inherited = inheritance_of(repo, one.run)
+    skipped += [event.task for event in inherited if isinstance(event, ev.TaskSkipped)]
+    began = [event for event in inherited if isinstance(event, ev.RunAdopted | ev.TaskInherited)]
+    events = restore(state, found.branch, left, skipped, began)
     for event in _ending(state, one.run, found, ask):
         state.apply(event)
         events.append(event)

@@ -13,9 +13,10 @@ from holdfast.core import events as ev, ids
 from holdfast.core.events import RunStarted
 from holdfast.core.folds import first_row
 from holdfast.core.plan import Plan, encode_plan, plan_hash
+from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
-from holdfast.errors import HoldfastError, JournalError
+from holdfast.errors import HoldfastError, JournalError, NeedsDecisionError
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import Fleet
 from holdfast.journal.lease import Lease
@@ -42,11 +43,17 @@ class Choices:
 
 
 def create_run(
-    repo: Repository, journal: Journal, plan: Plan, plan_source: str, target: str | None = None
+    repo: Repository,
+    journal: Journal,
+    plan: Plan,
+    plan_source: str,
+    target: str | None = None,
+    adopting: str = "",
 ) -> str:
     """Make a run durable, in the journal and in git, and return its id. Nothing is executed yet.
 
-    `target` is the branch its result is meant for: the one the user is on, unless told otherwise.
+    `target` is the branch its result is meant for: the one the user is on, unless told otherwise. With `adopting`, the
+    digest of another system's files, nobody may carry it on until those are taken in.
     """
     repo.require_own_state_dir()
     repo.hide_state_dir()
@@ -62,6 +69,7 @@ def create_run(
             branch=ids.run_branch(run),
             target=repo.head_branch() if target is None else target,
             plan_source=plan_source,
+            adopting=adopting,
         )
         try:
             journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
@@ -124,6 +132,7 @@ class Turn:
             stored = journal.load(run)
             turn = cls(repo, journal, RunState(stored.plan, stored.row, stored.tasks), lease)
             if not turn.is_over:
+                _refuse_half_adopted(stored.row)
                 turn._epoch = journal.take_epoch(run)
                 _restrict(turn.state, choices)
                 directory.note.unlink(missing_ok=True)
@@ -151,6 +160,15 @@ class Turn:
     def end(self) -> None:
         """Let go of the lease. Repeating changes nothing."""
         self._lease.release()
+
+
+def _refuse_half_adopted(row: RunRow) -> None:
+    """Raise NeedsDecisionError if what the run inherits is not taken in yet: all of it would be done again."""
+    if row.adopting:
+        raise NeedsDecisionError(
+            f"run {row.run} is being adopted, or its adoption was cut short",
+            f"`holdfast adopt {row.plan_source}` completes it",
+        )
 
 
 def tidy_up(repo: Repository, run: str) -> None:

@@ -1,0 +1,231 @@
+"""Judging what another system's files claim by what git shows: which tasks are done, and what the rest inherits.
+
+Pure. Done is what git proves, or what the user takes on trust; everything else is open, whatever a file calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.brief import clip
+from holdfast.core.claims import Claim, Finding, PastFailure, Standing
+from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.report import Report
+
+_TEXT_CHARS = 16_000
+_FAILURES_KEPT = 10
+"""The next brief needs what went wrong lately, not thousands of times the same."""
+
+
+class Verdict(StrEnum):
+    """What a claim comes to."""
+
+    PROVEN = "proven"
+    ACCEPTED = "accepted"
+    CLAIMED = "claimed"
+    UNMERGED = "unmerged"
+    GONE = "gone"
+    SKIPPED = "skipped"
+    GIVEN_UP = "given-up"
+    OPEN = "open"
+
+
+FINISHED = frozenset({Verdict.PROVEN, Verdict.ACCEPTED})
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFact:
+    """A recorded commit as git has it: `id` is empty if it is gone, `same` a commit below the base that holds its change."""
+
+    id: str = ""
+    merged: bool = False
+    same: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """What the claims are judged by.
+
+    `commits` is keyed by the hashes as they were recorded, `named` by the task that a commit below the base names.
+    `outputs` are the files that belong to the state itself.
+    """
+
+    base: str
+    commits: Mapping[str, CommitFact] = field(default_factory=dict)
+    outputs: frozenset[str] = frozenset()
+    named: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the user takes on trust beyond what git proves."""
+
+    trust_claims: bool = False
+    accept_named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Unfinished work of a task, safe in a commit, and the commit below it; `place` says where it lay."""
+
+    carry: str
+    base: str
+    place: str
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on one task: the commit that speaks for it, and why, for people."""
+
+    task: str
+    verdict: Verdict
+    evidence: str = ""
+    why: str = ""
+
+
+def judge(claim: Claim, proofs: Proofs, policy: Policy) -> Judged:
+    """Return what a claim comes to. Only a task that is called done can be."""
+    if claim.standing is Standing.SKIPPED:
+        return _judged(claim, Verdict.SKIPPED)
+    if claim.standing is Standing.ABANDONED:
+        return _judged(claim, Verdict.GIVEN_UP, why="it was given up there")
+    if claim.standing is not Standing.DONE:
+        return _judged(claim, Verdict.OPEN)
+    found = _by_commits(claim, proofs) if claim.commits else _by_outputs(claim, proofs)
+    return found if found.verdict in FINISHED else _on_trust(found, claim, proofs, policy)
+
+
+def findings(claims: Sequence[Claim], judged: Mapping[str, Judged], plan: Plan) -> Iterator[Finding]:
+    """Yield each contradiction between the files and git, and between what is done and what it needs."""
+    kinds = {
+        Verdict.CLAIMED: "done-without-commit",
+        Verdict.UNMERGED: "commit-unmerged",
+        Verdict.GONE: "commit-gone",
+    }
+    for claim in claims:
+        one = judged[claim.task]
+        if one.verdict in kinds:
+            sentence = f"{claim.task} is called {claim.said or claim.standing}, but {one.why}."
+            yield Finding(kind=kinds[one.verdict], sentence=sentence, task=claim.task)
+    for _, task in plan.tasks():
+        open_needs = [need for need in task.needs if judged[need].verdict not in _LETS_OTHERS_START]
+        if judged[task.id].verdict in FINISHED and open_needs:
+            sentence = f"{task.id} is done, yet {', '.join(open_needs)}, which it needs, is not."
+            yield Finding(kind="done-before-needs", sentence=sentence, task=task.id)
+
+
+def prepared(plan: Plan, claims: Sequence[Claim], judged: Mapping[str, Judged]) -> Plan:
+    """Return the plan as the run gets it: a task that may be done after all may be found to need no change."""
+    doubtful = {
+        c.task for c in claims if c.standing is Standing.DONE and judged[c.task].verdict not in FINISHED
+    }
+
+    def task(one: Task) -> Task:
+        return msgspec.structs.replace(one, allow_empty=True) if one.id in doubtful else one
+
+    def stage(one: Stage) -> Stage:
+        return msgspec.structs.replace(one, tasks=tuple(map(task, one.tasks)))
+
+    return msgspec.structs.replace(plan, stages=tuple(map(stage, plan.stages)))
+
+
+def inheritance(
+    claims: Sequence[Claim], judged: Mapping[str, Judged], work: Mapping[str, Work], limits: Mapping[str, int]
+) -> Iterator[ev.AnyEvent]:
+    """Yield what the tasks of the run begin with, except for landings, which are git's to tell.
+
+    `limits` are the attempts that each task may spend: whoever spent them elsewhere has none left here.
+    """
+    for claim in claims:
+        one, limit = judged[claim.task], limits[claim.task]
+        inherited = _inherited(claim, one, work.get(claim.task), limit)
+        if inherited != ev.TaskInherited(task=claim.task):
+            yield inherited
+        if one.verdict is Verdict.SKIPPED:
+            yield ev.TaskSkipped(task=claim.task)
+        elif one.verdict not in FINISHED and (one.verdict is Verdict.GIVEN_UP or inherited.spent >= limit):
+            last = f"; last: {claim.failures[-1].error}" if claim.failures else ""
+            yield ev.TaskAbandoned(task=claim.task, error=f"given up before it was adopted{last}")
+
+
+def attempts_of(claim: Claim) -> int:
+    """Return how many attempts a claim tells of, in whichever of its numbers."""
+    told = (claim.attempts, claim.spent, *(failure.attempt for failure in claim.failures))
+    begun = claim.standing not in (Standing.PENDING, Standing.BLOCKED, Standing.SKIPPED)
+    return max(*told, 1 if begun else 0)
+
+
+_LETS_OTHERS_START = FINISHED | {Verdict.SKIPPED}
+
+
+def _judged(claim: Claim, verdict: Verdict, evidence: str = "", why: str = "") -> Judged:
+    return Judged(task=claim.task, verdict=verdict, evidence=evidence, why=why)
+
+
+def _by_commits(claim: Claim, proofs: Proofs) -> Judged:
+    """Judge by the recorded commits: the last is below the base, and none lies anywhere else."""
+    facts = [(commit, proofs.commits.get(commit, CommitFact())) for commit in claim.commits]
+    astray = [fact.id for _, fact in facts if fact.id and not (fact.merged or fact.same)]
+    if astray:
+        return _judged(claim, Verdict.UNMERGED, astray[-1], f"{_short(astray[-1])} is not below the base")
+    commit, last = facts[-1]
+    if not (last.merged or last.same):
+        return _judged(claim, Verdict.GONE, why=f"git has no commit {_short(commit)}")
+    if last.merged:
+        return _judged(claim, Verdict.PROVEN, last.id, _short(last.id))
+    return _judged(claim, Verdict.PROVEN, last.same, f"the same change is in {_short(last.same)}")
+
+
+def _by_outputs(claim: Claim, proofs: Proofs) -> Judged:
+    """Judge what recorded no commit: a step whose whole result is a file of the state is done if the file is there."""
+    if claim.files and proofs.outputs.issuperset(claim.files):
+        return _judged(claim, Verdict.PROVEN, proofs.base, f"its output is there: {claim.files[0]}")
+    return _judged(claim, Verdict.CLAIMED, why="no commit is recorded for it")
+
+
+def _on_trust(found: Judged, claim: Claim, proofs: Proofs, policy: Policy) -> Judged:
+    named = proofs.named.get(claim.task, "")
+    if named and policy.accept_named:
+        return _judged(claim, Verdict.ACCEPTED, named, f"named in {_short(named)}")
+    if policy.trust_claims:
+        return _judged(claim, Verdict.ACCEPTED, proofs.base, f"on trust: {found.why}")
+    also = f"; {_short(named)} names it" if named else ""
+    return msgspec.structs.replace(found, why=found.why + also)
+
+
+def _inherited(claim: Claim, one: Judged, work: Work | None, limit: int) -> ev.TaskInherited:
+    finished = one.verdict in FINISHED
+    return ev.TaskInherited(
+        task=claim.task,
+        attempts=attempts_of(claim),
+        spent=0 if finished else min(claim.spent, limit),
+        failures=tuple(map(_told, claim.failures[-_FAILURES_KEPT:])),
+        commits=(one.evidence,) if finished else (),
+        carry=work.carry if work is not None and not finished else "",
+        base=work.base if work is not None and not finished else "",
+        summary=clip(claim.summary, _TEXT_CHARS),
+        report=_report(claim, one),
+    )
+
+
+def _told(failure: PastFailure) -> PastFailure:
+    """Return a failure that says something, and not too much."""
+    error = clip(failure.error, _TEXT_CHARS) or "no reason was recorded"
+    return PastFailure(attempt=failure.attempt, error=error, feedback=clip(failure.feedback, _TEXT_CHARS))
+
+
+def _report(claim: Claim, one: Judged) -> Report | None:
+    """Return what the next agent is told of the state of things; for a doubtful claim also what is doubted."""
+    if claim.standing is not Standing.DONE or one.verdict in FINISHED:
+        return claim.report
+    said = (claim.report.summary if claim.report else "") or claim.summary
+    doubt = f"It was called {claim.said or claim.standing}, but {one.why}. Look at what is there; do what is missing."
+    return msgspec.structs.replace(claim.report or Report(), summary=f"{doubt}\n{said}".rstrip())
+
+
+def _short(commit: str) -> str:
+    return commit[:12]

@@ -1,0 +1,27 @@
+"""Which module speaks for which system. Each is imported only when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from holdfast.formats.model import Format, System
+
+_MODULES = {
+    System.AUTO_CLAUDE: "holdfast.formats.auto_claude",
+    System.SPECFLOW: "holdfast.formats.specflow",
+    System.EXECUTE: "holdfast.formats.execute",
+    System.APEX: "holdfast.formats.apex",
+    # Last: its files have no common shape, so it takes what nobody else recognises more surely.
+    System.CFN: "holdfast.formats.cfn",
+}
+
+
+def format_of(system: System) -> Format:
+    """Return the reader and writer of a system's files."""
+    return cast("Format", import_module(_MODULES[system]))
+
+
+def all_formats() -> dict[System, Format]:
+    """Return every system's reader and writer, in the order in which they are asked about a file."""
+    return {system: format_of(system) for system in _MODULES}

@@ -1,0 +1,156 @@
+"""Where commits stand towards another, many of them at once: below it, beside it with the same change, or named in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from holdfast.repo.repository import Repository
+
+_HASH = re.compile(r"[0-9a-fA-F]{7,64}")
+_HISTORY_MAX = 2_000
+_PATCHES_MAX = 300
+_FOUND_BY_PATCH = ("-p", "-r", "--no-renames", "--full-index", "--no-ext-diff", "--no-textconv", "--no-color")
+
+
+def resolve_hashes(repo: Repository, hashes: Iterable[str]) -> dict[str, str]:
+    """Return the full id of each recorded hash, short ones too; those that are gone or ambiguous are left out.
+
+    Only hashes are asked for: a word such as `HEAD` names no commit that anybody recorded.
+    """
+    asked = [one for one in dict.fromkeys(hashes) if _HASH.fullmatch(one)]
+    if not asked:
+        return {}
+    ids = repo.ids_of(*(f"{one.lower()}^{{commit}}" for one in asked))
+    return {one: commit for one, commit in zip(asked, ids, strict=True) if commit}
+
+
+def outside(repo: Repository, commits: Collection[str], tip: str) -> frozenset[str]:
+    """Return those of `commits` that `tip` does not contain."""
+    if not commits:
+        return frozenset()
+    question = "".join(f"{commit}\n" for commit in commits) + f"^{tip}\n"
+    listed = repo.git.run("rev-list", "--stdin", stdin=question.encode()).decode().split()
+    return frozenset(commits).intersection(listed)
+
+
+def branches(repo: Repository) -> dict[str, str]:
+    """Return every local branch by its short name, with its commit."""
+    said = repo.git.run("for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/")
+    pairs = (line.partition(" ") for line in said.decode("utf-8", "surrogateescape").splitlines())
+    return {ref.removeprefix("refs/heads/"): commit for commit, _, ref in pairs}
+
+
+def branch_with_all(repo: Repository, commits: Sequence[str]) -> str:
+    """Return the short name of a branch that contains all these commits, or an empty string."""
+    if not commits:
+        return ""
+    contains = [f"--contains={commit}" for commit in commits[:1]]
+    said = repo.git.try_run("for-each-ref", "--format=%(refname)", *contains, "refs/heads/")
+    for ref in said.stdout.decode("utf-8", "surrogateescape").splitlines():
+        if not outside(repo, commits, ref):
+            return ref.removeprefix("refs/heads/")
+    return ""
+
+
+def same_changes(repo: Repository, commits: Collection[str], tip: str) -> dict[str, str]:
+    """Return for each commit whose change is provably below `tip` the commit that holds it: squashed, or rebased.
+
+    The same patch, or every file that it changed is at `tip` exactly what it made of it. One that changed nothing
+    proves nothing.
+    """
+    if not commits:
+        return {}
+    found = _same_contents(repo, commits, tip)
+    rest = [commit for commit in commits if commit not in found]
+    return found | (_same_patches(repo, rest, tip) if rest else {})
+
+
+def names_in_history(repo: Repository, tip: str, words: Mapping[str, str]) -> dict[str, str]:
+    """Return for each key the newest commit below `tip` whose message has its word, as a whole word.
+
+    Words that could mean anything, such as a number, are not looked for.
+    """
+    wanted = {word.casefold(): key for key, word in words.items() if _is_telling(word)}
+    if not wanted:
+        return {}
+    said = repo.git.run("log", "-z", f"--max-count={_HISTORY_MAX}", "--no-color", "--format=%H %B", tip)
+    found: dict[str, str] = {}
+    for entry in said.decode("utf-8", "replace").split("\0"):
+        commit, _, message = entry.partition(" ")
+        for word in set(re.findall(r"[\w.-]*\w", message.casefold())) & wanted.keys():
+            found.setdefault(wanted[word], commit)
+    return found
+
+
+def files_of(repo: Repository, commits: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the paths that each commit changed, compared with its first parent."""
+    asked = list(dict.fromkeys(commits))
+    if not asked:
+        return {}
+    found: dict[str, list[str]] = {commit: [] for commit in asked}
+    at = ""
+    for field in _diffs(repo, asked, "--name-only"):
+        if field in found:
+            at = field
+        elif field and at:
+            found[at].append(field)
+    return {commit: tuple(paths) for commit, paths in found.items()}
+
+
+def _is_telling(word: str) -> bool:
+    return (
+        len(word) >= 4
+        and re.search(r"[^\W\d_]", word) is not None
+        and re.search(r"[\d_.-]", word) is not None
+    )
+
+
+def _same_contents(repo: Repository, commits: Collection[str], tip: str) -> dict[str, str]:
+    made = _made_by(repo, commits)
+    paths = sorted({path for files in made.values() for path in files})
+    there = dict(zip(paths, repo.ids_of(*(f"{tip}:{path}" for path in paths)), strict=True)) if paths else {}
+    return {
+        commit: tip
+        for commit, files in made.items()
+        if files and all(there[path] == blob for path, blob in files.items())
+    }
+
+
+def _made_by(repo: Repository, commits: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the object that each commit left at each path it changed; an empty string where it deleted a file."""
+    fields = _diffs(repo, commits, "--raw", "--no-abbrev")
+    made: dict[str, dict[str, str]] = {commit: {} for commit in commits}
+    at, facts = "", ""
+    for field in fields:
+        if field in made:
+            at = field
+        elif field.startswith(":"):
+            facts = field
+        elif field and at and facts and "\n" not in field:
+            blob = facts.split()[3]
+            made[at][field] = blob if blob.strip("0") else ""
+    return made
+
+
+def _diffs(repo: Repository, commits: Collection[str], *shape: str) -> list[str]:
+    """Return what git says of each commit's changes against its first parent: its id, then a field for each."""
+    options = ("--stdin", "-r", "-z", "--root", "--no-renames", "--diff-merges=first-parent", *shape)
+    output = repo.git.run("diff-tree", *options, stdin="\n".join(commits).encode() + b"\n")
+    return output.decode("utf-8", "surrogateescape").split("\0")
+
+
+def _same_patches(repo: Repository, commits: Sequence[str], tip: str) -> dict[str, str]:
+    line = ("--diff-merges=first-parent", f"--max-count={_PATCHES_MAX}")
+    history = repo.git.run("log", *_FOUND_BY_PATCH, "--format=commit %H", *line, tip)
+    below = _patch_ids(repo, history)
+    question = "\n".join(commits).encode() + b"\n"
+    theirs = repo.git.run(
+        "diff-tree", "--stdin", *_FOUND_BY_PATCH, "--root", "--format=commit %H", stdin=question
+    )
+    return {commit: below[patch] for patch, commit in _patch_ids(repo, theirs).items() if patch in below}
+
+
+def _patch_ids(repo: Repository, patches: bytes) -> dict[str, str]:
+    fields = repo.git.run("patch-id", "--stable", stdin=patches).decode().split()
+    return dict(zip(fields[::2], fields[1::2], strict=True))

@@ -1,0 +1,133 @@
+"""Making a run of ours from what another system left. Killed at any moment, doing it again completes the same run.
+
+The order: the run exists, marked as being adopted; unfinished work is kept at refs; so are the originals; one commit
+on the run branch says what is done; and one append takes it all in and removes the mark.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.adoption import attempts_of, inheritance, prepared
+from holdfast.core.legible import legible
+from holdfast.core.plan import AgentSpec, Plan
+from holdfast.core.plan_rules import broken_rules
+from holdfast.core.projection import Origin, RunRow
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus
+from holdfast.errors import PlanError
+from holdfast.formats.model import ForeignRun
+from holdfast.journal.lease import Lease
+from holdfast.journal.protocol import Journal, JournalReader, StoredRun
+from holdfast.repo.adoption import Finished, commit_adoption
+from holdfast.repo.landing import move_branch
+from holdfast.repo.repository import Repository
+from holdfast.runner.adoption.record import keep_inheritance
+from holdfast.runner.adoption.shelters import save_work
+from holdfast.runner.adoption.survey import Prospect, Wishes, survey
+from holdfast.runner.session import create_run
+
+
+def adopted_before(journal: JournalReader, digest: str) -> RunRow | None:
+    """Return the run that these very files were adopted as, also one whose adoption was cut short."""
+    rows = [listing.row for listing in journal.runs() if listing.row.status is not RunStatus.ABANDONED]
+    same = [row for row in rows if digest in (row.adopting, row.origin.digest if row.origin else "")]
+    return same[-1] if same else None
+
+
+def adopted_earlier(journal: JournalReader, foreign: ForeignRun) -> RunRow | None:
+    """Return the unfinished run that was adopted from the same place when it held something else."""
+    over = (RunStatus.ABANDONED, RunStatus.COMPLETED)
+    rows = [listing.row for listing in journal.runs() if listing.row.status not in over]
+    return next((row for row in reversed(rows) if row.origin and _is_from(row.origin, foreign)), None)
+
+
+def plan_of(prospect: Prospect, agent: str, agents: dict[str, AgentSpec], known: Sequence[str]) -> Plan:
+    """Return the plan that the run gets: theirs, with the user's agent and the commit to go on from.
+
+    Raises PlanError if no sound plan came of the files.
+    """
+    plan = prepared(prospect.foreign.plan, prospect.foreign.claims, prospect.judged)
+    plan = msgspec.structs.replace(plan, base=prospect.base, agent=agent, agents={**plan.agents, **agents})
+    broken = next(broken_rules(plan, known), None)
+    if broken is not None:
+        place = ".".join(map(str, broken.at))
+        raise PlanError(
+            f"no sound plan could be made of {prospect.foreign.main}: {place}: {broken.what}",
+            "`holdfast adopt --dry-run` shows what was read",
+        )
+    return plan
+
+
+def adopt(
+    repo: Repository, journal: Journal, prospect: Prospect, wishes: Wishes, plan: Plan, source: str
+) -> str:
+    """Make a run of a foreign one and return its id. What was half done before is completed.
+
+    Raises LeaseHeldError if somebody else is just doing that.
+    """
+    row = adopted_before(journal, prospect.digest)
+    if row is not None and row.adopting:
+        run = row.run
+        # Judged by the commit that the run was begun from, whatever has happened to the branches since.
+        prospect = survey(repo, prospect.foreign, replace(wishes, base=row.base))
+    else:
+        run = create_run(repo, journal, plan, source, adopting=prospect.digest)
+    directory = repo.state.run(run)
+    directory.root.mkdir(parents=True, exist_ok=True)
+    lease = Lease.acquire(directory.lease)
+    try:
+        stored = journal.load(run)
+        if stored.row.adopting:
+            _take_in(repo, journal, stored, prospect)
+    finally:
+        lease.release()
+    return run
+
+
+def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: Prospect) -> None:
+    """Bring everything that is known of the foreign run into git, then into the journal at once."""
+    foreign, row = prospect.foreign, stored.row
+    state = RunState(stored.plan, row, stored.tasks)
+    work = save_work(repo, row.run, row.base, prospect.shelters)
+    limits = {name: state.limits_of(name).attempts for name in state.names}
+    told = [
+        ev.RunAdopted(system=foreign.system, name=foreign.name, main=foreign.main, digest=prospect.digest),
+        *inheritance(foreign.claims, prospect.judged, work, limits),
+    ]
+    events = [legible(event) for event in told]
+    keep_inheritance(repo, row.run, events, foreign.documents)
+    events += _landings(repo, row, prospect)
+    for event in events:
+        state.apply(event)
+    epoch = journal.take_epoch(row.run)
+    journal.append(row.run, epoch, events, state.row, state.take_changed(), time.time())
+
+
+def _landings(repo: Repository, row: RunRow, prospect: Prospect) -> list[ev.AnyEvent]:
+    """Put the commit on the run branch that says what is done, and return what it proves."""
+    claims = {claim.task: claim for claim in prospect.foreign.claims}
+    finished = [
+        Finished(name, max(1, attempts_of(claims[name])), prospect.judged[name].evidence)
+        for name in prospect.finished
+    ]
+    if not finished:
+        return []
+    foreign = prospect.foreign
+    noun = "task" if len(finished) == 1 else "tasks"
+    subject = f"Adopt {len(finished)} finished {noun} of {foreign.system} {foreign.name}"
+    commit = commit_adoption(repo, row.base, row.run, " ".join(subject.split()), finished)
+    move_branch(repo, row.branch, commit, repo.read_ref(row.branch))
+    return [
+        ev.TaskLanded(task=one.task, attempt=one.attempts, commit=commit, head=one.evidence)
+        for one in finished
+    ]
+
+
+def _is_from(origin: Origin, foreign: ForeignRun) -> bool:
+    return (origin.system, origin.name, origin.main) == (foreign.system, foreign.name, foreign.main)
