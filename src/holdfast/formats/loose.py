@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 
 _APPLE_DOUBLE = b"\x00\x05\x16\x07"
 _NUMBER_MAX = 10**9
-_COMMIT = re.compile(r"[0-9A-Za-z]{4,64}")
+_COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{3,63}")
 
 Node = dict[str, Any]
 """An object of a foreign document. It never leaves `formats/`: readers turn it into a `ForeignRun`."""

@@ -96,10 +96,21 @@ def section(text: str, *headings: str) -> str:
         if not found:
             continue
         if begin >= 0 and len(found[1]) <= level:
-            return "\n".join(lines[begin:number]).strip()
+            return _body(lines[begin:number])
         if begin < 0 and found[2].casefold() in wanted:
             begin, level = number + 1, len(found[1])
-    return "\n".join(lines[begin:]).strip() if begin >= 0 else ""
+    return _body(lines[begin:]) if begin >= 0 else ""
+
+
+def _body(lines: list[str]) -> str:
+    """Return a section's text, without the rule that some draw below it."""
+    return re.sub(r"\n\s*-{3,}\s*$", "", "\n".join(["", *lines])).strip()
+
+
+def unfenced(text: str) -> str:
+    """Return what a single fenced block holds; any other text as it is."""
+    found = re.fullmatch(r"(`{3,}|~{3,})[^\n]*\n(.*?)\n\1", text.strip(), re.DOTALL)
+    return found[2].strip() if found else text
 
 
 def title(text: str) -> str:

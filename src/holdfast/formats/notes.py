@@ -71,6 +71,8 @@ def claim(read: Claim, note: loose.Node) -> Claim:
     """Return a claim with what its note says."""
     said = _said(note, _CLAIM)
     said |= {name: loose.count(said[name]) for name in ("attempts", "spent") if name in said}
+    if "commits" in said:
+        said["commits"] = loose.commits(list(said["commits"]))
     if note.get("beside") == read.said and (standing := _said(note, {"standing": Standing})):
         said |= standing
     return replace(read, **said)

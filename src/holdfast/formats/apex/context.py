@@ -99,14 +99,12 @@ def _entries(text: str) -> list[Node]:
 
 
 def _told(name: str, text: str) -> Node:
-    request = markdown.section(text, "User Request", "Request").strip("`\n ")
+    request = markdown.unfenced(markdown.section(text, "User Request", "Request"))
     prompt = phases.prompt_for(name) + (
         f"\n\nThe request, in the user's words:\n\n{request}" if request else ""
     )
-    return {
-        "prompt": prompt,
-        "acceptance": list(markdown.bullets(markdown.section(text, "Acceptance Criteria"))),
-    }
+    criteria = list(markdown.bullets(markdown.section(text, "Acceptance Criteria")))
+    return {"tasks": [{"prompt": prompt, "acceptance": criteria}]}
 
 
 def _list_for(entry: Node) -> str:

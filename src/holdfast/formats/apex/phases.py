@@ -31,8 +31,8 @@ _WHAT = {
     "deploy": "Write the deployment manifests.",
 }
 _MAY_BE_EMPTY = re.compile(
-    r"init|context|analy[sz]e|plan|brainstorm|research|valid|security|review|examine|resolve|run-tests|e2e|"
-    r"audit|check|verify|finish|.*-validate"
+    r"init|context|analy.*|plan|brainstorm|research|(.*-)?validate|security|review|examine|resolve|run-tests|e2e.*|"
+    r"audit|check|verify|finish"
 )
 
 APEX = (

@@ -60,8 +60,9 @@ def rebuild(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun:
     document = _document(main, outputs, expected, init)
     run = read_state(main, document, documents)
     told = Finding(kind="rebuilt", sentence=f"{why}. The task was rebuilt from {len(outputs)} phase outputs.")
-    guesses = _guesses(outputs, init, document)
-    return replace(run, findings=(told, *guesses, *_resume_points(outputs, expected, run), *run.findings))
+    ids = {key: claim.task for key, claim in zip(sorted(expected, key=_order), run.claims, strict=True)}
+    guesses = (*_guesses(outputs, init, document, ids), *_resume_points(outputs, expected, ids))
+    return replace(run, findings=(told, *guesses, *run.findings))
 
 
 def resume_from(run: ForeignRun, task: str) -> ForeignRun:
@@ -85,7 +86,9 @@ def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, Output]:
         phase = layout.phase_of_output(path)
         near = layout.home_in(path) == home or (layout.is_link(main) and layout.task_in(path) == wanted)
         if phase and near and documents[path].strip():
-            found[phase] = Output(path.rpartition("/")[2], markdown.decoded(documents[path]))
+            found[phase[0], phase[1].casefold()] = Output(
+                path.rpartition("/")[2], markdown.decoded(documents[path])
+            )
     return found
 
 
@@ -137,22 +140,25 @@ def _goal(init: Output | None) -> str:
     return markdown.section(init.text, "Task", "Task Description") or markdown.value(init.text, "Task")
 
 
-def _guesses(outputs: dict[_Key, Output], init: Output | None, document: Node) -> Iterator[Finding]:
+def _guesses(
+    outputs: dict[_Key, Output], init: Output | None, document: Node, ids: Mapping[_Key, str]
+) -> Iterator[Finding]:
     if not document["task_description"]:
         said = "What the task was for is written nowhere; its name stands in for it."
         yield Finding(kind="guessed", sentence=said)
     if init is None or not markdown.section(init.text, "Phase Plan"):
         said = "Which phases were asked for is written nowhere: all that usually follow are taken. Skip what you do not want."
         yield Finding(kind="guessed", sentence=said)
-    for (number, name), output in outputs.items():
+    for key, output in outputs.items():
         if output.result is None:
             said = f"{output.file} states no result; that its phase ended is a guess."
-            yield Finding(kind="guessed", task=f"{number}-{name}", sentence=said)
+            yield Finding(kind="guessed", task=ids[key], sentence=said)
 
 
-def _resume_points(outputs: dict[_Key, Output], expected: list[_Key], run: ForeignRun) -> Iterator[Finding]:
+def _resume_points(
+    outputs: dict[_Key, Output], expected: list[_Key], ids: Mapping[_Key, str]
+) -> Iterator[Finding]:
     """Yield each place where the run may go on, if there is more than one: the user is asked."""
-    ids = {key: claim.task for key, claim in zip(sorted(expected, key=_order), run.claims, strict=True)}
     last = next(reversed(outputs))
     place = expected.index(last)
     reasons: dict[str, str] = {}

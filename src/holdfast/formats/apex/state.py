@@ -38,8 +38,12 @@ def parts_of(found: list[Phase]) -> list[Part]:
 
 
 def _part_notes(phase: Phase) -> list[Node]:
-    note = notes.of(phase.entry)
-    return loose.nodes(note.get("tasks")) or [{key: said for key, said in note.items() if key != "id"}]
+    return loose.nodes(notes.of(phase.entry).get("tasks")) or [{}]
+
+
+def stage_note(phase: Phase) -> Node:
+    """Return what was noted of a phase as a stage."""
+    return loose.node(notes.of(phase.entry).get("stage"))
 
 
 def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
@@ -80,19 +84,16 @@ def assembled(main: str, document: Node, parts: list[Part]) -> Assembly:
     criteria: tuple[str, ...] = ()
     drafts: list[TaskDraft] = []
     stages: dict[str, StageDraft] = {}
+    found = {part.phase.id: part.phase for part in parts}
     for part in parts:
         phase = part.phase
         if phase.id not in stages:
-            stages[phase.id] = notes.stage(StageDraft(native=phase.id), notes.of(phase.entry))
+            stages[phase.id] = notes.stage(StageDraft(native=phase.id), stage_note(phase))
         task, claim = _task(part, criteria), claim_of(part, document)
         drafts.append(TaskDraft(native=part.id, stage=phase.id, task=task, claim=claim))
         criteria = loose.texts(loose.first(phase.entry, "acceptance_criteria", "criteria")) or criteria
     made = assemble(goal_of(document, main), list(stages.values()), drafts)
-    noted = {
-        made.stages[part.phase.id]: notes.of(part.phase.entry)
-        for part in parts
-        if part.phase.id in made.stages
-    }
+    noted = {made.stages[name]: stage_note(phase) for name, phase in found.items() if name in made.stages}
     return replace(made, plan=notes.plan(made.plan, notes.of(document), noted))
 
 

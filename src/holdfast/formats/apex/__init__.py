@@ -1,0 +1,108 @@
+"""APEX, both ways: `state.json`, its links and outputs; `00-context.md` of the wider family; `docs/backlog.yaml`."""
+
+from __future__ import annotations
+
+import glob
+import posixpath
+from collections.abc import Mapping
+
+from holdfast.formats import loose, markdown
+from holdfast.formats.apex import layout
+from holdfast.formats.apex.backlog import has_stories, read_backlog, write_backlog
+from holdfast.formats.apex.context import is_context, read_context, write_context
+from holdfast.formats.apex.document import is_state, phases_of
+from holdfast.formats.apex.listing import TaskLine as TaskLine, as_text as as_text, listing as listing
+from holdfast.formats.apex.rebuild import SEVERAL as SEVERAL, rebuild, resume_from as resume_from
+from holdfast.formats.apex.state import name_of, read_state
+from holdfast.formats.apex.write import write_state
+from holdfast.formats.loose import BrokenFileError, Node
+from holdfast.formats.model import ForeignRun, NativeFile, RunView
+from holdfast.formats.naming import task_ids
+
+
+def recognises(path: str, data: bytes) -> bool:
+    """Tell whether a file is a state of APEX: by the lists it holds, its progress table, or where it lies."""
+    name = posixpath.basename(path)
+    if name.startswith("._"):
+        return False
+    if layout.is_backlog(path):
+        return has_stories(data)
+    if name.endswith(".md"):
+        return layout.is_output(path) or is_context(path, markdown.decoded(data))
+    if not name.endswith(".json"):
+        return False
+    try:
+        return is_state(loose.parse_object(path, data))
+    except BrokenFileError:
+        return layout.is_state(path)
+
+
+def companions(main: str) -> tuple[str, ...]:
+    """Return the patterns of what belongs to a state: the outputs of its phases beside it."""
+    if layout.is_backlog(main):
+        return ()
+    if layout.is_link(main):
+        task = layout.task_in(main)
+        home = glob.escape(layout.home_of(task)) + "*" if task else layout.home_of("*")
+        return (f"{home}/{layout.STATE}", f"{home}/*.md") if task else (f"{home}/*.md",)
+    home = glob.escape(layout.home_in(main))
+    return tuple(posixpath.join(home, name) for name in (layout.STATE, "*.md"))
+
+
+def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
+    """Return the run that the documents tell of; a broken or missing state is rebuilt from its phases' outputs."""
+    if layout.is_backlog(main):
+        return read_backlog(main, documents)
+    if main.endswith(".md"):
+        return _read_markdown(main, documents)
+    try:
+        document = loose.parse_object(main, documents[main])
+    except BrokenFileError as error:
+        return _salvaged(main, documents, error.message)
+    if not phases_of(document):
+        return _salvaged(main, documents, f"{main}: there is no phase in it")
+    return read_state(main, document, documents)
+
+
+def _read_markdown(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
+    """Return the run that a Markdown file belongs to: its state beside it is better than any of them."""
+    state = posixpath.join(layout.home_in(main), layout.STATE)
+    if state in documents:
+        return read(state, documents)
+    if is_context(main, markdown.decoded(documents[main])):
+        return read_context(main, documents)
+    return _salvaged(main, documents, f"{state} is missing")
+
+
+def _salvaged(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun:
+    context = posixpath.join(layout.home_in(main), layout.CONTEXT)
+    if context in documents and is_context(context, markdown.decoded(documents[context])):
+        return read_context(context, documents)
+    return rebuild(main, documents, why)
+
+
+def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
+    """Return the native files of a run: in the form that it was adopted from, else as a state with its links."""
+    states = {path: found for path in originals if (found := _state_in(path, originals[path]))}
+    if not states:
+        for path, data in originals.items():
+            if layout.is_backlog(path):
+                return write_backlog(view, path, data)
+            if is_context(path, markdown.decoded(data)):
+                return [write_context(view, path, markdown.decoded(data))]
+    main = next(iter(states), "")
+    home = layout.home_in(main)
+    if not home or layout.is_link(main):
+        home = layout.home_of(task_ids([name_of(states[main], main) if states else view.name])[0])
+    return write_state(view, home, states.get(main, {}), originals)
+
+
+def _state_in(path: str, data: bytes) -> Node | None:
+    """Return the state that a file holds, if it holds one."""
+    if not path.endswith(".json"):
+        return None
+    try:
+        found = loose.parse_object(path, data)
+    except BrokenFileError:
+        return None
+    return found if is_state(found) and phases_of(found) else None
