@@ -2,5 +2,6 @@
 
 from holdfast.formats.execute.layout import companions
 from holdfast.formats.execute.read import read, recognises
+from holdfast.formats.execute.write import write
 
-__all__ = ["companions", "read", "recognises"]
+__all__ = ["companions", "read", "recognises", "write"]

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from holdfast.formats import notes
 from holdfast.formats.loose import Node, count, first, items, node, nodes, text, texts
 from holdfast.formats.model import Claim, PastFailure, Standing
 from holdfast.formats.words import standing_of
 
 GIVES_UP_AFTER = 5
 """Execute's own rule: the fifth failure abandons a task."""
-CHARGED = "attempts_charged"
-"""A key of ours: how many attempts count, where it is not what Execute itself would conclude."""
 _NO_ATTEMPT = "limit"
 
 
@@ -29,7 +28,7 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
     )
     standing = _standing(said, entry)
     attempts = max(count(first(entry, "attempts", "attempt", "attempt_count")), seen, _least(standing))
-    return Claim(
+    claim = Claim(
         task="",
         native=native,
         standing=standing,
@@ -43,6 +42,7 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
         worktree=text(first(entry, "worktree_path", "worktree")) or _live(worktree, "path"),
         summary=text(first(entry, "summary", "result")),
     )
+    return notes.claim(claim, notes.of(entry))
 
 
 def _standing(said: str, entry: Node) -> Standing:
@@ -57,8 +57,6 @@ def _least(standing: Standing) -> int:
 
 def _spent(standing: Standing, attempts: int, entry: Node) -> int:
     """Return the attempts that count: not the one that succeeded or was cut short, and no wait for a usage limit."""
-    if CHARGED in entry:
-        return min(count(entry[CHARGED]), attempts)
     waits = sum(
         text(first(error, "type", "class", "failure_class")) == _NO_ATTEMPT
         for error in nodes(entry.get("errors"))

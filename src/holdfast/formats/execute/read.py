@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from holdfast.core.plan import Limits
+from holdfast.formats import notes
 from holdfast.formats.drafts import Assembly, assemble
 from holdfast.formats.execute.doubts import doubts
 from holdfast.formats.execute.layout import kind_of
@@ -51,7 +54,9 @@ def put_together(papers: Papers, roster: Roster) -> Assembly:
     """Return the plan and the claims. The writer asks for the same, to find its tasks again."""
     options = node(papers.state.get("options"))
     jobs = count(first(options, "max_parallel", "parallel")) or Limits().jobs
-    return assemble(_goal(papers), roster.stages, roster.drafts, limits=Limits(jobs=min(jobs, _JOBS_MAX)))
+    made = assemble(_goal(papers), roster.stages, roster.drafts, limits=Limits(jobs=min(jobs, _JOBS_MAX)))
+    of_stages = {made.stages[native]: note for native, note in roster.notes.items() if native in made.stages}
+    return replace(made, plan=notes.plan(made.plan, notes.of(papers.layer_plan), of_stages))
 
 
 def _goal(papers: Papers) -> str:

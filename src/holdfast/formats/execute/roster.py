@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from holdfast.core.plan import Task
+from holdfast.formats import notes
 from holdfast.formats.commands import is_command, is_path
 from holdfast.formats.drafts import StageDraft, TaskDraft
 from holdfast.formats.execute.claims import claim_of, listed_standings, with_ledger
@@ -25,6 +26,7 @@ class Roster(msgspec.Struct, kw_only=True):
     stages: list[StageDraft]
     drafts: list[TaskDraft]
     findings: list[Finding]
+    notes: dict[str, Node]
 
 
 class _Known(msgspec.Struct, kw_only=True):
@@ -62,7 +64,7 @@ def call_roll(papers: Papers) -> Roster:
         task = _task(name, entry, paper, papers, known)
         drafts.append(TaskDraft(native=name, stage=stage, task=task, claim=_claim(name, known)))
         findings += _disagreement(name, known)
-    return Roster(stages=layers.stages(), drafts=drafts, findings=findings)
+    return Roster(stages=layers.stages(), drafts=drafts, findings=findings, notes=layers.notes)
 
 
 def named(entries: Iterable[Node]) -> dict[str, Node]:
@@ -138,7 +140,7 @@ def _task(name: str, entry: Node, paper: TaskFile, papers: Papers, known: _Known
     ]
     wanted = texts(first(entry, "acceptance_criteria", "acceptance", "criteria"))
     run = texts(entry.get("run"))
-    return Task(
+    task = Task(
         id="",
         title=_title(entry, paper) or text(first(known.state.get(name, {}), "name", "title")),
         prompt="" if run else _prompt(name, entry, paper, papers, known),
@@ -148,6 +150,7 @@ def _task(name: str, entry: Node, paper: TaskFile, papers: Papers, known: _Known
         verify=tuple(dict.fromkeys([*checks, *paper.verify])),
         acceptance=tuple(dict.fromkeys([*wanted, *paper.acceptance])),
     )
+    return notes.task(task, notes.of(entry))
 
 
 def _title(entry: Node, paper: TaskFile) -> str:
@@ -226,6 +229,7 @@ class _Layers:
     def __init__(self, papers: Papers) -> None:
         self._titles: dict[str, str] = {}
         self._needs: dict[str, tuple[str, ...]] = {}
+        self.notes: dict[str, Node] = {}
         for source in (papers.layer_plan, papers.manifest, papers.state):
             for layer in nodes(source.get("layers")):
                 if name := layer_name(layer):
@@ -234,8 +238,8 @@ class _Layers:
     def _know(self, name: str, layer: Node) -> None:
         title = text(layer.get("name"))
         self._titles[name] = self._titles.get(name) or (title if title != name else "")
-        if "depends_on" in layer:
-            self._needs[name] = texts(layer["depends_on"])
+        self._needs.setdefault(name, texts(layer.get("depends_on")))
+        self.notes.setdefault(name, notes.of(layer))
 
     def home(self, task: str, said: str, entry: Node, in_state: Node) -> str:
         """Return the layer of a task: what any paper says, else the layer of the number in its name."""
@@ -249,11 +253,13 @@ class _Layers:
         return said
 
     def stages(self) -> list[StageDraft]:
-        """Return the layers, by their numbers where each has one, else as they were found."""
+        """Return the layers, by their numbers where each has one, else as they were found. They run in order."""
         numbers = {name: found[0] for name in self._titles if (found := re.search(r"\d+", name))}
         names = list(self._titles)
         if len(numbers) == len(names):
             names.sort(key=lambda name: int(numbers[name]))
-        return [
-            StageDraft(native=name, title=self._titles[name], needs=self._needs.get(name)) for name in names
+        drafts = [
+            StageDraft(native=name, title=self._titles[name], needs=self._needs.get(name) or None)
+            for name in names
         ]
+        return [notes.stage(draft, self.notes.get(draft.native, {})) for draft in drafts]
