@@ -29,6 +29,7 @@ ALLOWED = {
     "fleet": {"core", "process"},
     "runner": {"core", "journal", "repo", "fleet", "agents", "formats"},
     "demo": set(),
+    "following": {"core", "journal", "repo", "fleet", "agents", "plans", "runner", "views"},
     "views": {"core", "journal", "repo", "fleet", "runner"},
     "cli": {
         "core",
@@ -44,6 +45,7 @@ ALLOWED = {
         "runner",
         "views",
         "demo",
+        "following",
     },
     "testing": {"core", "journal", "repo", "fleet", "agents", "plans", "runner"},
     "__main__": {"cli"},

@@ -13,10 +13,9 @@ import msgspec
 from holdfast.core.facts import Presence
 from holdfast.core.interruption import Ending, how_it_ended, rest_of
 from holdfast.fleet.local import LocalFleet
-from holdfast.fleet.protocol import LaunchKey
+from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.journal.lease import Holder, boot_id, holder
 from holdfast.runner.traces import agent_traces
-from holdfast.runner.workshop import AGENT_STEP
 from holdfast.views.status import status_view
 from tests.cli.kit import eventually
 from tests.gitkit import Project

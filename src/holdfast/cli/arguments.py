@@ -207,6 +207,23 @@ def _demo(command: _Parser) -> None:
     command.add_argument("--keep", metavar="DIR", help="leave the repository there afterwards")
 
 
+def _save(command: _Parser) -> None:
+    _add_run(command, "every run that is being carried on")
+    command.add_argument(
+        "--wait", metavar="S", type=float, default=10.0, help="how long to wait until all is saved (10)"
+    )
+    command.add_argument("--quiet", "-q", action="store_true", help="for hooks: print nothing, never fail")
+
+
+def _mcp(command: _Parser) -> None:
+    command.add_argument(
+        "--agree", metavar="PLAN", help="show what a plan runs, note that you agree to it, and end"
+    )
+    command.add_argument(
+        "--yes", "-y", action="store_true", help="agree to whatever the plans run that an agent opens"
+    )
+
+
 def _report(command: _Parser) -> None:
     # Only for the list of commands: `report` reads its own arguments, see `cli/main.py`.
     command.add_argument("words", nargs=argparse.REMAINDER)
@@ -282,5 +299,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "clean": ("holdfast.cli.upkeep:clean", "remove what finished runs occupy; their branches stay", _clean),
     "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
     "acp": ("holdfast.cli.acp:acp", "for plans: run an agent that speaks the Agent Client Protocol", _acp),
+    "save": ("holdfast.cli.saving:save", "have all unfinished work saved now", _save),
+    "mcp": ("holdfast.cli.mcp:mcp", "for agents: report, or lead a run, over MCP", _mcp),
     "demo": ("holdfast.cli.demo:demo", "see a run in thirty seconds, without key or network", _demo),
 }

@@ -100,8 +100,7 @@ def logs(args: argparse.Namespace) -> int:
     """
     from holdfast.core.facts import Presence
     from holdfast.fleet.local import LocalFleet
-    from holdfast.fleet.protocol import LaunchKey
-    from holdfast.runner.workshop import AGENT_STEP
+    from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
     from holdfast.views.text import harmless
 
     place = glimpse()

@@ -14,7 +14,7 @@ from holdfast.cli.plan_file import find_plan, load_plan, require_commands, requi
 from holdfast.cli.rewinding import begin_again_at, tell_rewind
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.state import RunState
-from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import RunListing
@@ -23,6 +23,7 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.examine import forgotten_runs
 from holdfast.runner.session import Choices, create_run, tidy_up
 from holdfast.runner.steering import abandon
+from holdfast.runner.unfinished import unfinished_run
 from holdfast.runner.waiving import waive_gates
 from holdfast.views.endings import ending_label
 from holdfast.views.lines import plain_lines
@@ -129,16 +130,10 @@ def _carry_on(place: Opened, name: str, args: argparse.Namespace, choices: Choic
 
 def _unfinished(place: Opened, plan: Plan, source: str) -> RunListing | None:
     """Return the latest unfinished run of this plan: the same content, or the same file with other content."""
-    digest = plan_hash(plan)
-    found = [
-        listing
-        for listing in place.journal.runs()
-        if listing.row.status not in RUN_IS_OVER
-        and (listing.row.plan_hash == digest or listing.row.plan_source == source)
-    ]
-    if found:
-        _refuse_if_held(place, found[-1])
-    return found[-1] if found else None
+    found = unfinished_run(place.journal, plan, source)
+    if found is not None:
+        _refuse_if_held(place, found)
+    return found
 
 
 def _was_abandoned(name: str) -> HoldfastError:

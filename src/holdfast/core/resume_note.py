@@ -12,14 +12,17 @@ _LINES_MAX = 40
 _TEXT_CHARS = 200
 
 _WHY = {
+    RunStatus.RUNNING: "It is under way.",
+    RunStatus.COMPLETED: "It is completed.",
+    RunStatus.ABANDONED: "It was given up.",
     RunStatus.PAUSED: "It was paused.",
     RunStatus.STOPPED: "It was stopped.",
     RunStatus.BLOCKED: "It waits for a decision.",
 }
 
 
-def resume_note(state: RunState, refs: Mapping[str, str], written_at: str) -> str:
-    """Return the note for a run that was paused or stopped or is blocked. `refs` names the ref of each commit."""
+def resume_note(state: RunState, refs: Mapping[str, str], written_at: str, way_on: str = "") -> str:
+    """Return where a run stands. `refs` names the ref of each commit, `way_on` says how to go on: else by `resume`."""
     row = state.row
     reason = f" {_short(row.reason)}" if row.reason else ""
     return "\n\n".join([
@@ -29,7 +32,7 @@ def resume_note(state: RunState, refs: Mapping[str, str], written_at: str) -> st
         *_section("Done", [_done(state, task) for task in _with(state, TaskStatus.COMPLETED)]),
         *_section("Under way", [_under_way(state, task, refs) for task in state.tasks.values() if _is_begun(task)]),
         *_section("Next", [_titled(state, name) for name in _next(state)]),
-        f"## Go on\n\n    holdfast resume {row.run}\n",
+        f"## Go on\n\n{way_on or f'    holdfast resume {row.run}'}\n",
     ])  # fmt: skip
 
 

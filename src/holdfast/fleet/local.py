@@ -53,7 +53,7 @@ class LocalFleet:
         """Start the process under a new supervisor. If the key was launched before, nothing starts anew."""
         if self.inspect(spec.key).presence is not Presence.UNKNOWN:
             return
-        order = _order(spec, self._folder(spec.key)).encode()
+        order = _order(spec, self.folder(spec.key)).encode()
         # No answer means that the nursery or the supervisor was killed. Asking again is safe: a supervisor that
         # got as far as starting something left its record, and the next one stands back.
         answer = await self._ask(order, spec.holds) or await self._ask(order, spec.holds)
@@ -65,7 +65,7 @@ class LocalFleet:
 
     def inspect(self, key: LaunchKey) -> Sighting:
         """Say what has become of a launch, from its folder and the lock of its supervisor."""
-        folder = self._folder(key)
+        folder = self.folder(key)
         if (ended := _exit(folder)) is not None:
             return Sighting(Presence.ENDED, ended)
         if lock.holder(record_file(folder)) is not None:
@@ -78,7 +78,7 @@ class LocalFleet:
 
     async def wait(self, key: LaunchKey) -> Sighting:
         """Return once the launch is no longer alive. Works for launches of an earlier runner too."""
-        supervisor = lock.open_holder(record_file(self._folder(key)))
+        supervisor = lock.open_holder(record_file(self.folder(key)))
         if supervisor is not None:
             await _ended(supervisor)
         return self.inspect(key)
@@ -88,12 +88,12 @@ class LocalFleet:
         the unfinished file of its supervisor goes."""
         if (before := self.inspect(key)).presence in (Presence.ENDED, Presence.UNKNOWN):
             return before
-        supervisor = lock.open_holder(record_file(self._folder(key)))
+        supervisor = lock.open_holder(record_file(self.folder(key)))
         if supervisor is not None:
             _signal(supervisor, signal.SIGTERM)
             _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must hear it too
             await _ended(supervisor)
-        await _end_carriers(self._tokens([key]))
+        await end_carriers(self._tokens([key]))
         self._remove_draft(key)
         return self.inspect(key)
 
@@ -117,7 +117,7 @@ class LocalFleet:
         await asyncio.gather(
             *(self.cancel(key) for key in doomed if self.inspect(key).presence is Presence.ALIVE)
         )
-        ended = await _end_carriers(tokens)
+        ended = await end_carriers(tokens)
         for key in doomed:
             self._remove_draft(key)
         return sorted({*found, *ended})
@@ -125,13 +125,13 @@ class LocalFleet:
     def _remove_draft(self, key: LaunchKey) -> None:
         """Remove the exit record that a supervisor began and could not finish. Usually there is none."""
         with suppress(FileNotFoundError):
-            os.unlink(draft_file(exit_file(self._folder(key))))  # noqa: PTH108 - asked once per launch
+            os.unlink(draft_file(exit_file(self.folder(key))))  # noqa: PTH108 - asked once per launch
 
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
         """Return the folders in which launches of this step worked, each with the last one that did."""
         launches = [key for key in self._launches(run) if key.step == step]
-        launches.sort(key=lambda key: _written_at(record_file(self._folder(key))))
-        records = ((key, _decode(record_file(self._folder(key)), _Record)) for key in launches)
+        launches.sort(key=lambda key: _written_at(record_file(self.folder(key))))
+        records = ((key, _decode(record_file(self.folder(key)), _Record)) for key in launches)
         return {record.cwd: key for key, record in records if record is not None and record.cwd}
 
     def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
@@ -139,18 +139,19 @@ class LocalFleet:
 
         When more was printed than is kept, an offset into the lost part gives what is kept, from its beginning.
         """
-        return log.read(log_file(self._folder(key)), offset)
+        return log.read(log_file(self.folder(key)), offset)
 
     def last_sign(self, key: LaunchKey) -> float:
         """Return when the launch was last heard of, by the clock of the disk: started, printed or ended; else 0."""
-        folder = self._folder(key)
+        folder = self.folder(key)
         return max(map(_changed_at, (record_file(folder), log_file(folder), exit_file(folder))))
 
     def close(self) -> None:
         """Let go of the nursery; supervisors and agents live on. Closed twice, nothing happens."""
         self._nursery.close()
 
-    def _folder(self, key: LaunchKey) -> str:
+    def folder(self, key: LaunchKey) -> str:
+        """Return where everything of a launch is, whether it was made or not."""
         for part in (key.run, key.owner, key.step):
             if "/" in part or part in ("", ".", ".."):
                 raise LaunchError(
@@ -159,7 +160,7 @@ class LocalFleet:
         return f"{_attempts(self._state, key.run)}/{key.owner}/{key.attempt}/{key.step}"
 
     def _launches(self, run: str) -> list[LaunchKey]:
-        """Return every launch of the run that has a folder: the inverse of `_folder`."""
+        """Return every launch of the run that has a folder: the inverse of `folder`."""
         folders = self._state.run(run).attempts.glob("*/*/*/")
         parts = (folder.parts[-3:] for folder in folders)
         return sorted(
@@ -167,7 +168,7 @@ class LocalFleet:
         )
 
     def _tokens(self, keys: Iterable[LaunchKey]) -> frozenset[str]:
-        records = (_decode(record_file(self._folder(key)), _Record) for key in keys)
+        records = (_decode(record_file(self.folder(key)), _Record) for key in keys)
         return frozenset(record.token for record in records if record is not None)
 
     async def _ask(self, order: bytes, holds: tuple[int, ...]) -> bytes:
@@ -245,7 +246,7 @@ def _written_at(path: str) -> int:
         return 0
 
 
-async def _end_carriers(tokens: frozenset[str]) -> set[int]:
+async def end_carriers(tokens: frozenset[str]) -> set[int]:
     """End every process that carries one of `tokens`: SIGTERM, then SIGKILL until none is left; return their pids."""
     ended: set[int] = set()
     number = signal.SIGTERM

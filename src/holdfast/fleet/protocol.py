@@ -11,11 +11,14 @@ import msgspec
 
 from holdfast.core.facts import Exit, Sighting
 
+AGENT_STEP = "agent"
+"""The step of a launch that is an attempt's agent."""
+
 
 class LaunchKey(msgspec.Struct, frozen=True, order=True):
     """Names one supervised process for ever: the same key is the same process, never two.
 
-    `owner` is a task id, or `@` and a stage id for a stage's gate (`@` is in no id). `step` is `agent` for the
+    `owner` is a task id, or `@` and a stage id for a stage's gate (`@` is in no id). `step` is AGENT_STEP for the
     attempt's agent, else the name of a check.
     """
 
@@ -89,4 +92,4 @@ class Fleet(Protocol):
         """Let go of everything without stopping anything: launches outlive this object."""
 
 
-__all__ = ["Exit", "Fleet", "LaunchKey", "LaunchSpec", "Sighting"]
+__all__ = ["AGENT_STEP", "Exit", "Fleet", "LaunchKey", "LaunchSpec", "Sighting"]

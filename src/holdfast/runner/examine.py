@@ -18,7 +18,7 @@ from holdfast.core.invariants import (
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.fleet.local import LocalFleet
-from holdfast.fleet.protocol import LaunchKey
+from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.journal.lease import Lease, holder
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.debris import clear_debris, stale_locks
@@ -28,7 +28,6 @@ from holdfast.repo.record import recorded_runs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.evidence import off_branch
-from holdfast.runner.workshop import AGENT_STEP
 
 
 def examine_repository(repo: Repository) -> list[Violation]:

@@ -9,12 +9,11 @@ from holdfast.core.recovery_report import Forecast, Move
 from holdfast.core.shown import shown_task_statuses
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
-from holdfast.fleet.protocol import Fleet, LaunchKey
+from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal.protocol import StoredRun
 from holdfast.repo.history import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.runner.evidence import equivalents
-from holdfast.runner.workshop import AGENT_STEP
 
 _BY_PRESENCE = {
     Presence.ALIVE: (Move.REATTACH, "its agent is alive"),

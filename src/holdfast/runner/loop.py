@@ -60,6 +60,7 @@ class RunLoop:
         self._woken = asyncio.Event()
         self._effects: set[asyncio.Task[None] | None] = set()
         self._spool: list[Path] = []
+        self._saving: set[Path] = set()
         self._failure: BaseException | None = None
         shop.record = self._record
 
@@ -209,7 +210,11 @@ class RunLoop:
 
     def _read_requests(self) -> None:
         for path, request in pending_requests(self._shop.directory):
-            if path in self._spool:
+            if path in self._spool or path in self._saving:
+                continue
+            if request is not None and request.action == "save":
+                self._saving.add(path)
+                self._effects.add(asyncio.create_task(self._save(path)))
                 continue
             self._spool.append(path)
             match request:
@@ -225,6 +230,13 @@ class RunLoop:
                     self._deliver([ev.StageGateWaived(stage=request.stage, gate=request.gate)])
                 case _:
                     self._deliver([ev.TaskSkipped(task=request.task)])
+
+    async def _save(self, path: Path) -> None:
+        """Have all work under way saved, then remove the request: that is its answer. Nothing is written for it."""
+        await self._shop.checkpoints.take()
+        path.unlink(missing_ok=True)
+        self._saving.discard(path)
+        self._effects.discard(asyncio.current_task())
 
 
 def _answer(waiter: asyncio.Future[None] | None, refused: IllegalEventError | None) -> None:

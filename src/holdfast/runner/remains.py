@@ -15,7 +15,7 @@ from holdfast.core.facts import BranchFacts
 from holdfast.core.plan import Plan
 from holdfast.core.restore import Remains
 from holdfast.fleet.local import LocalFleet
-from holdfast.fleet.protocol import LaunchKey
+from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.paths import RunDir
 from holdfast.repo.capture import snapshot
 from holdfast.repo.debris import clear_debris
@@ -25,7 +25,6 @@ from holdfast.repo.record import commit_time, run_refs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import WorkspaceGoneError, Workspaces
 from holdfast.runner.trouble import secured
-from holdfast.runner.workshop import AGENT_STEP
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from holdfast.paths import RunDir
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing asked: to stop, to pause, to give a task another chance or none, to waive a gate.
+    """One thing asked: to stop, to pause, to give a task another chance or none, to waive a gate, to save all work now.
 
     `now` belongs to a pause: it does not wait for the agents.
     """
 
-    action: Literal["stop", "pause", "retry", "skip", "accept"]
+    action: Literal["stop", "pause", "retry", "skip", "accept", "save"]
     task: str = ""
     stage: str = ""
     gate: Gate = "entry"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from holdfast.core.status import TaskStatus
 from holdfast.fleet.local import LocalFleet
-from holdfast.fleet.protocol import LaunchKey
+from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.journal.protocol import StoredRun
-from holdfast.runner.workshop import AGENT_STEP
 
 
 def agent_traces(fleet: LocalFleet, stored: StoredRun) -> dict[str, float]:

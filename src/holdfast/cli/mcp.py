@@ -1,0 +1,37 @@
+"""`mcp`: Holdfast's tools for agents that speak the Model Context Protocol. Its library is loaded here and nowhere else."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from holdfast.errors import ExitCode, HoldfastError
+
+
+def mcp(args: argparse.Namespace) -> int:
+    """Serve one client on standard input and output until it leaves, or note that the user agrees to a plan."""
+    if args.agree is not None:
+        return _agree(args)
+    try:
+        from holdfast.following.server import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio"):
+            raise
+        raise HoldfastError(
+            "the MCP server needs a package that is not installed", "`pip install 'holdfast[mcp]'` adds it"
+        ) from None
+    asyncio.run(serve(Path.cwd(), agreed=args.yes))
+    return ExitCode.DONE
+
+
+def _agree(args: argparse.Namespace) -> int:
+    """Show what a plan runs and note the user's agreement, so that an agent may lead a run of it."""
+    from holdfast.cli.opening import opened
+    from holdfast.cli.plan_file import load_plan, require_consent
+
+    with opened(create=True) as place:
+        plan = load_plan(Path(args.agree), "", place.repo.checkout)
+        require_consent(place.journal, plan, place.repo.checkout, yes=args.yes)
+    print(f"Agreed: an agent may lead a run of {args.agree}.")
+    return ExitCode.DONE

@@ -1,0 +1,153 @@
+"""What the leading agent is told, as data. Everything is bounded: an agent's context is small."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.events import AttemptKind
+from holdfast.core.projection import TaskRow
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.fleet.follow import Offer
+from holdfast.views.status import MetricsView, StageView
+
+_TEXT_CHARS = 500
+
+
+class ReadyTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that can be claimed. `reason` says what is asked for: the implementation, a fix, a conflict's resolution."""
+
+    task: str
+    title: str
+    stage: str
+    attempt: int
+    reason: AttemptKind
+
+
+class HeldTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that is claimed, with what its holder needs to go on."""
+
+    task: str
+    token: str
+    attempt: int
+    workspace: str
+
+
+class TaskStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one task stands."""
+
+    task: str
+    status: TaskStatus
+    attempt: int
+    error: str | None
+    merge_commit: str | None
+
+
+class RunStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the run stands: what can be claimed, what is claimed, what else is not settled, and the totals."""
+
+    run: str
+    goal: str
+    status: RunStatus
+    detail: str
+    branch: str
+    ready: tuple[ReadyTask, ...]
+    claimed: tuple[HeldTask, ...]
+    stages: tuple[StageView, ...]
+    unsettled: tuple[TaskStanding, ...]
+    left_off: int
+    metrics: MetricsView
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """What opening a run gives. `resumed` says that it had begun before: what landed then is not done again."""
+
+    run: str
+    resumed: bool
+    notice: str
+    standing: RunStanding
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be claimed now; with a run that has come to rest, nothing more will be."""
+
+    run: str
+    status: RunStatus
+    ready: tuple[ReadyTask, ...]
+    claimed: tuple[str, ...]
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is needed to work on a task. `token` proves the claim until the attempt is over.
+
+    Processes that are started for the task should have `env`: they can report then, and are ended with the attempt.
+    """
+
+    task: str
+    token: str
+    attempt: int
+    workspace: str
+    brief: str
+    env: dict[str, str]
+    silence_s: float
+    timeout_s: float
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign of life was noted; `commit` is the newest snapshot of the unfinished work, if there is any."""
+
+    task: str
+    commit: str | None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A text to read."""
+
+    run: str
+    text: str
+
+
+def ready_task(state: RunState, offer: Offer) -> ReadyTask:
+    """Return an offer as the leading agent sees it."""
+    name = offer.spec.key.owner
+    return ReadyTask(
+        task=name,
+        title=state.specs[name].title[:_TEXT_CHARS],
+        stage=state.stage_of[name],
+        attempt=offer.spec.key.attempt,
+        reason=state.tasks[name].reason,
+    )
+
+
+def held_task(offer: Offer) -> HeldTask:
+    """Return a claim as its holder sees it."""
+    key = offer.spec.key
+    return HeldTask(
+        task=key.owner, token=offer.spec.token, attempt=key.attempt, workspace=str(offer.spec.cwd)
+    )
+
+
+def claim_of(offer: Offer, brief: str) -> Claim:
+    """Return what whoever just claimed a task needs."""
+    spec = offer.spec
+    return Claim(
+        task=spec.key.owner,
+        token=spec.token,
+        attempt=spec.key.attempt,
+        workspace=str(spec.cwd),
+        brief=brief,
+        env=offer.environment,
+        silence_s=spec.stall_s,
+        timeout_s=spec.timeout_s,
+    )
+
+
+def standing_of(task: TaskRow, status: TaskStatus) -> TaskStanding:
+    """Return where a task stands, its status as people are shown it."""
+    return TaskStanding(
+        task=task.id,
+        status=status,
+        attempt=task.attempt,
+        error=task.error[:_TEXT_CHARS] or None,
+        merge_commit=task.merge_commit or None,
+    )
