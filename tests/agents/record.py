@@ -1,7 +1,9 @@
 """Records what real agents print: `python -m tests.agents.record AGENT…`, after an agent's version has changed.
 
 Each case is one run against the scripted model. Standard output and standard error go to one file, as in an
-attempt's log. Machine paths and ports are replaced. `streams/index.json` says how each run ended.
+attempt's log. Machine paths and ports are replaced, and what comes after the first lines is left out: an agent that
+repeats itself until it is killed says nothing new. `streams/index.json` says how each run ended; `exit` is null where
+the agent was killed after a minute.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.testing import Script, ScriptedModel, Shell, Write
-from tests.agents.kit import AGENTS, HERE, RealAgent
+from tests.agents.kit import AGENTS, AIDER, HERE, RealAgent
 
 STREAMS = HERE / "streams"
 PATIENCE_S = 60.0
+LINES_MAX = 40
 BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
 _PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"
 _WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), say="Wrote greeting.txt.")
@@ -81,8 +84,9 @@ def _record(agent: RealAgent, name: str, case: Case) -> dict[str, object]:
         port = model.url().split(":")[2].split("/")[0]
         requests = len(model.requests)
     places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", port: "8000"}
-    file = f"{agent.name}-{name}.jsonl"
-    (STREAMS / file).write_text(_scrubbed(output, {**places, str(root): "/"}))
+    file = f"{agent.name}-{name}.{'txt' if agent is AIDER else 'jsonl'}"
+    lines = _scrubbed(output, {**places, str(root): "/"}).splitlines(keepends=True)
+    (STREAMS / file).write_text("".join(lines[:LINES_MAX]))
     shutil.rmtree(root, ignore_errors=True)
     entry: dict[str, object] = {"exit": code, "seconds": round(time.time() - started), "served": case.served}
     entry |= {"requests": requests, "started_at": int(started)}

@@ -1,0 +1,41 @@
+"""The recorded and written streams that readers are tested with: all listed, all free of the machine they come from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.agents.kit import HERE
+from tests.agents.record import CASES, STREAMS
+
+INDEX = json.loads((STREAMS / "index.json").read_text())
+FILES = sorted(path for path in STREAMS.iterdir() if path.name != "index.json")
+RECORDED = ("codex", "qwen", "gemini", "opencode")
+
+
+def test_the_index_tells_how_every_stream_ended() -> None:
+    """A stream without its exit code shows only half of a failure."""
+    assert sorted(INDEX) == [path.name for path in FILES]
+    assert all({"exit", "served"} <= entry.keys() for entry in INDEX.values())
+
+
+def test_what_was_written_by_hand_says_so_in_its_name() -> None:
+    """Nobody may take a guess for a recording."""
+    assert {name for name in INDEX if ".written." in name} == {
+        n for n, e in INDEX.items() if e.get("written")
+    }
+
+
+@pytest.mark.parametrize("agent", RECORDED)
+def test_every_case_of_an_agent_was_recorded(agent: str) -> None:
+    """The same failures for every agent, so that their readers can be compared."""
+    assert {f"{agent}-{case}.jsonl" for case in CASES} <= INDEX.keys()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_stream_names_no_machine(path: Path) -> None:
+    """Folders and ports of whoever recorded it are replaced."""
+    text = path.read_text()
+    assert not [place for place in ("/root/", str(HERE), "record-") if place in text]
