@@ -96,6 +96,7 @@ def queues(state: RunState) -> dict[str, object]:
         "active": state.active,
         "unchecked": state.unchecked,
         "failed": state.failed,
+        "held": state.held,
         "worn": state.worn,
         "landing": state.landing,
         "waits": state.waits,

@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from random import Random
 
 from holdfast.core.plan import Limits, Plan, Stage, Task
+from holdfast.core.roster import Seat
+
+ROSTER = {
+    "x": Seat("p"),
+    "y": Seat("p", fallback="z"),
+    "z": Seat("q"),
+    "w": Seat("r", resumable=True, native=True),
+}
+"""Four agents of three providers; one falls back on another, one goes on with its own session."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +26,8 @@ class Luck:
     merged_check_fails: float
     conflicts: float
     gate_fails: float
+    limits: float
+    needs_person: float
     crashes: int
     interferences: int
 
@@ -30,6 +41,8 @@ def random_luck(rng: Random) -> Luck:
         merged_check_fails=trouble * rng.random(),
         conflicts=trouble * rng.random(),
         gate_fails=trouble * rng.random() / 2,
+        limits=rng.choice((0.0, 0.0, 0.2, 0.5)),
+        needs_person=trouble * rng.random() / 4,
         crashes=rng.choice((0, 1, 2, 4, 8)),
         interferences=rng.choice((0, 2, 4)),
     )
@@ -37,12 +50,17 @@ def random_luck(rng: Random) -> Luck:
 
 def random_plan(rng: Random) -> Plan:
     """Return a plan of up to three stages with up to five tasks each."""
-    limits = Limits(jobs=rng.randint(1, 4), attempts=rng.randint(1, 3), keep_going=rng.random() < 0.3)
+    limits = Limits(
+        jobs=rng.randint(1, 4),
+        attempts=rng.randint(1, 3),
+        keep_going=rng.random() < 0.3,
+        on_limit=rng.choice(("wait", "wait", "stop")),
+    )
     verify = ("check",) if rng.random() < 0.4 else ()
     stages: list[Stage] = []
     for number in range(rng.randint(1, 3)):
         stages.append(_random_stage(rng, number, stages))
-    return Plan(goal="goal", limits=limits, verify=verify, stages=tuple(stages))
+    return Plan(goal="goal", agent=rng.choice((*ROSTER,)), limits=limits, verify=verify, stages=tuple(stages))
 
 
 def _random_stage(rng: Random, number: int, before: list[Stage]) -> Stage:
@@ -55,6 +73,7 @@ def _random_stage(rng: Random, number: int, before: list[Stage]) -> Stage:
         Task(
             id=name,
             prompt="do it",
+            agent=rng.choice(("", *ROSTER)),
             needs=tuple(
                 n for n in [*names, *earlier] if ranks.get(n, -1.0) < ranks[name] and rng.random() < 0.3
             ),

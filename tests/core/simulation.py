@@ -18,11 +18,12 @@ from holdfast.core.errors import IllegalEventError
 from holdfast.core.facts import Facts, Presence, Sighting
 from holdfast.core.folds import first_row
 from holdfast.core.invariants import Evidence, Violation, fold_violations, violations
+from holdfast.core.parking import park
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import TASK_IS_SETTLED, TRANSITIONS, RunStatus, TaskStatus
 from tests.core.build import STARTED, queues
-from tests.core.shapes import random_luck, random_plan
+from tests.core.shapes import ROSTER, random_luck, random_plan
 from tests.core.world import Agent, Disk, Machine, Repository
 
 Effect = Iterator[float]
@@ -112,6 +113,9 @@ class Simulation:
         if not self.rewound:
             self._check(self.disk.load(), settled=False)
         self.machine.now += self.rng.random() * 20
+        if self.rng.random() < 0.2:
+            self.tally["clock jump"] += 1
+            self.machine.skew += self.rng.choice((-86400.0, 86400.0))
         if self.rng.random() < 0.1:
             self.tally["commit by somebody"] += 1
             self.repository.commit_by_somebody()
@@ -136,6 +140,7 @@ class Simulation:
         self._step()
         self.effects, self.inbox = [], []
         self.state = self.disk.load()
+        self.state.roster = ROSTER
         self.attached_at, self.clock_before = self.machine.now, self.state.row.clock
         epoch = self.state.row.epoch + 1
         self._commit([ev.RunnerAttached(epoch=epoch, pid=1, host="host", boot_id="boot")])
@@ -145,6 +150,7 @@ class Simulation:
         self._commit(found)
         if reconcile(self.state, facts):
             self._violated(13, "recovery has more to say the second time")
+        self._check_waits()
         self._stop_strays()
         self.rewound = False
         self._check(self.state, settled=True)
@@ -159,7 +165,13 @@ class Simulation:
             task.id: Sighting(self.machine.inspect((task.id, task.attempt)))
             for task in self.state.active.values()
         }
-        return Facts(branch=self.repository.facts(), sightings=sightings)
+        return Facts(branch=self.repository.facts(), sightings=sightings, wall=self.machine.wall)
+
+    def _check_waits(self) -> None:
+        """Whatever the wall clock says, no wait is longer than it was meant to be."""
+        for provider, parked in self.state.row.parked.items():
+            if parked.not_before - self._clock > parked.wait_s + 1e-6:
+                self._violated(14, f"{provider} is waited for longer than its limit lasts")
 
     def _stop_strays(self) -> None:
         """Whatever lives and is not the present attempt of a running task is stopped."""
@@ -266,7 +278,12 @@ class Simulation:
     def _act(self, command: Command) -> None:
         self._step()
         match command:
-            case StartAttempt(task, attempt):
+            case StartAttempt(task, attempt, provider=provider):
+                parked = self.state.row.parked.get(provider)
+                if parked is not None and (
+                    parked.not_before > self._clock or parked.shut_in == self.state.row.epoch
+                ):
+                    self._violated(14, f"task {task} starts through {provider}, which is parked")
                 self._start(self._attempt(task, attempt, self.state.tasks[task].token))
             case CheckTask(task, attempt):
                 self._start(self._checks(task, attempt))
@@ -282,18 +299,26 @@ class Simulation:
         ends_at = self.machine.now + self.rng.random() * 30
         if self.machine.inspect((name, attempt - 1)) is Presence.ALIVE:
             self._violated(9, f"task {name} is tried again while its last agent lives")
-        self.machine.launch(key, Agent(token, ends_at, ends_well=self.rng.random() >= self.luck.agent_fails))
+        ends_well = self.rng.random() >= self.luck.agent_fails
+        self.machine.launch(key, Agent(token, ends_at, ends_well=ends_well, tokens=self.rng.randint(0, 9)))
         agent = self.machine.agents[key]
+        tokens = ev.AgentObserved(task=name, attempt=attempt, tokens=agent.tokens, session=f"of {token}")
         if self.rng.random() < 0.2:
             yield (agent.ends_at - self.machine.now) / 2
             if self.machine.inspect(key) is Presence.ALIVE:
                 self._say(ev.WipSaved(task=name, attempt=attempt, commit=self.repository.commit("wip")))
+                self._say(tokens)
         yield max(0.0, agent.ends_at - self.machine.now)
         if self.machine.inspect(key) is Presence.LOST:
             self._say(ev.AttemptLost(task=name, attempt=attempt))
         elif agent.cancelled:
             self._say(ev.AttemptLost(task=name, attempt=attempt, cause="stop"))
+        elif self.rng.random() < self.luck.limits:
+            self._hit_limit(name, attempt, agent.token)
+        elif self.rng.random() < self.luck.needs_person:
+            self._need_person(name, attempt, agent.token)
         elif agent.ends_well:
+            self._say(tokens)
             head = self.repository.commit(self.state.tasks[name].start)
             self._step()
             self._say(ev.AttemptDone(task=name, attempt=attempt, token=agent.token, head=head, tree=head))
@@ -309,6 +334,23 @@ class Simulation:
                     clock=self._clock,
                 )
             )
+
+    def _hit_limit(self, name: str, attempt: int, token: str) -> None:
+        self.tally["limit"] += 1
+        task = self.state.tasks[name]
+        reset = self.rng.choice((None, self.machine.wall + self.rng.random() * 7200))
+        if task.attempt == attempt:
+            self._say(park(self.state, task, reset, self.machine.wall, self._clock, "limit"))
+        provider = task.provider
+        limited = ev.AttemptLimited(task=name, attempt=attempt, token=token, provider=provider, error="limit")
+        self._say(limited)
+
+    def _need_person(self, name: str, attempt: int, token: str) -> None:
+        self.tally["needs person"] += 1
+        failure = self.rng.choice((ev.FailureKind.AUTH, ev.FailureKind.PERMISSION))
+        if failure is ev.FailureKind.AUTH:
+            self._say(ev.ProviderShut(provider=self.state.tasks[name].provider, words="log in"))
+        self._say(ev.AttemptBlocked(task=name, attempt=attempt, token=token, failure=failure, error="help"))
 
     def _checks(self, name: str, attempt: int) -> Effect:
         yield self.rng.random() * 10
@@ -442,6 +484,8 @@ class Simulation:
             self._violated(14, f"the run is completed without {unsettled}")
         if row.status is RunStatus.BLOCKED and not row.reason:
             self._violated(14, "the run is blocked for no reason")
+        if row.tokens > sum(agent.tokens for agent in self.machine.agents.values()):
+            self._violated(9, "tokens were counted twice")
         if self.machine.live():
             self._violated(11, "agents outlive their run")
         stored = queues(self.disk.load())
@@ -455,7 +499,8 @@ class Simulation:
         """Somebody may have committed after our last landing; nothing else may be left to notice."""
         moved = [event for event in reconcile(self.state, self._facts()) if isinstance(event, ev.BranchMoved)]
         self._commit([*moved])
-        if any(not isinstance(event, ev.StageGateReset) for event in reconcile(self.state, self._facts())):
+        may_come = (ev.StageGateReset, ev.ProviderParked)
+        if any(not isinstance(event, may_come) for event in reconcile(self.state, self._facts())):
             self._violated(13, "the run ended with something left to recover")
 
     def _check_nothing_redone(self) -> None:

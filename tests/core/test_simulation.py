@@ -20,6 +20,7 @@ _SEEDS_PER_CHUNK = 500
 _PLANTED_SEEDS = 400
 
 FAULTS = (
+    "limit", "needs person", "clock jump", "recovered ProviderParked",
     "crash", "branch had moved", "commit by somebody", "rewind by somebody", "refused", "skip or reset",
     "recovered AttemptLost", "recovered BranchMoved", "recovered ChecksInterrupted", "recovered LandingInterrupted",
     "recovered LandingVanished", "recovered StageGateReset", "recovered TaskLanded",

@@ -18,7 +18,7 @@ _FIELDS: dict[str, Any] = {
     "task": "a", "attempt": 1, "token": "a-token1", "slot": 0, "start": "base", "head": "head", "tree": "tree",
     "failure": ev.FailureKind.AGENT, "error": "it broke", "check": "check", "commit": "commit", "onto": "base",
     "carry": "carry", "files": (), "validator": "v", "score": 0.5, "name": "api", "contract": "f()", "proof": "tree",
-    "attempts": 1,
+    "attempts": 1, "provider": "p",
 }  # fmt: skip
 
 

@@ -81,6 +81,7 @@ class Agent:
     token: str
     ends_at: float
     ends_well: bool
+    tokens: int = 0
     killed: bool = False
     cancelled: bool = False
     record_lost: bool = False
@@ -88,10 +89,19 @@ class Agent:
 
 @dataclass
 class Machine:
-    """Every agent that was ever launched, by task and attempt. Agents outlive the runner."""
+    """Every agent that was ever launched, by task and attempt. Agents outlive the runner.
+
+    `now` goes on steadily, as monotonic clocks do; `skew` is how far the wall clock is off.
+    """
 
     now: float = 0.0
+    skew: float = 0.0
     agents: dict[Key, Agent] = field(default_factory=dict)
+
+    @property
+    def wall(self) -> float:
+        """The time of day, as far as this machine knows it."""
+        return 1e9 + self.now + self.skew
 
     def launch(self, key: Key, agent: Agent) -> None:
         """Start an agent; if the key was launched before, nothing starts anew."""

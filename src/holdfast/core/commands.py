@@ -23,13 +23,17 @@ class CloseStage:
 
 @dataclass(frozen=True, slots=True)
 class StartAttempt:
-    """Put a fresh agent to work on a task, in workspace `slot`, from commit `start`."""
+    """Put an agent to work on a task, in workspace `slot`, from commit `start`: a fresh one, unless a `session` is named."""
 
     task: str
     attempt: int
     slot: int
     start: str
     reason: ev.AttemptKind
+    agent: str = ""
+    provider: str = ""
+    session: str = ""
+    fresh_because: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +84,23 @@ def intents(command: Command, token: str) -> list[ev.AnyEvent]:
             return [ev.ValidationStarted(task=task, attempt=attempt)]
         case LandTasks(tasks):
             return [ev.LandingStarted(task=task, attempt=attempt) for task, attempt in tasks]
-        case StartAttempt(task, attempt, slot, start, reason):
-            return [
-                ev.AttemptStarted(
-                    task=task, attempt=attempt, token=token, slot=slot, start=start, reason=reason
-                )
-            ]
+        case StartAttempt():
+            return [_attempt_started(command, token)]
+
+
+def _attempt_started(command: StartAttempt, token: str) -> ev.AttemptStarted:
+    return ev.AttemptStarted(
+        task=command.task,
+        attempt=command.attempt,
+        token=token,
+        slot=command.slot,
+        start=command.start,
+        reason=command.reason,
+        agent=command.agent,
+        provider=command.provider,
+        session=command.session,
+        fresh_because=command.fresh_because,
+    )
 
 
 def put_back(command: Command) -> list[ev.AnyEvent]:

@@ -6,10 +6,11 @@ applying that event keeps the command from being decided again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import count, islice, takewhile
 
 from holdfast.core import events as ev
+from holdfast.core.budgets import is_over_budget, run_overrun, task_overrun
 from holdfast.core.commands import (
     CheckTask,
     CloseStage,
@@ -20,11 +21,14 @@ from holdfast.core.commands import (
     StartAttempt,
     ValidateTask,
 )
+from holdfast.core.continuation import session_for, wants_session
+from holdfast.core.parking import agent_at, seat_of, starts_at, waits_for_limit
 from holdfast.core.projection import TaskRow
 from holdfast.core.retry import decide_retry, kind_of_next_attempt
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
 
+_NEVER = float("inf")
 LANDING_BATCH_MAX = 16
 """How many tasks may land in one move of the branch when no check has to run between them."""
 
@@ -43,14 +47,32 @@ def decide(state: RunState, now: float) -> list[Command]:
         commands += _attempts(state, now)
     if commands or _in_flight(state) or next_wake(state) is not None:
         return commands
-    return [Record(_ending(state))]
+    return [Record(_ending(state, now))]
 
 
 def next_wake(state: RunState) -> float | None:
     """Return the time on the run's clock at which `decide` has something new to say without any event."""
     if state.row.pausing or state.row.stopping or state.row.status is not RunStatus.RUNNING:
         return None
-    return min((task.not_before for task in state.failed.values() if _may_start(state, task)), default=None)
+    return min(_wakes(state), default=None)
+
+
+def _wakes(state: RunState) -> Iterator[float]:
+    """Yield when each task that waits, for its retry or for a provider, may start. One that is told to stop at a limit
+    does not wait for it."""
+    waiting = [task for task in state.failed.values() if _may_start(state, task)]
+    waiting += _retryable(state)
+    if state.row.parked:
+        stages = (stage for stage in state.current_stages if _takes_work(state, stage))
+        waiting += [task for stage in stages for task in _parked_tasks(state, stage)]
+    for task in waiting:
+        free = starts_at(state, task)
+        if not free or (free < _NEVER and state.plan.limits.on_limit == "wait"):
+            yield max(task.not_before, free)
+
+
+def _parked_tasks(state: RunState, stage: str) -> list[TaskRow]:
+    return state.ready_tasks(stage, len(state.names), lambda task: starts_at(state, task) > 0)
 
 
 def _in_flight(state: RunState) -> bool:
@@ -88,10 +110,11 @@ def _abandonments(state: RunState) -> Iterator[Command]:
     waiting = (
         task for task in state.worn.values() if _is_wanted(state, task) and state.has_all_it_needs(task)
     )
-    for task in (*state.failed.values(), *waiting):
-        decision = decide_retry(task, state.limits_of(task.id))
-        if decision.give_up:
-            yield Record(ev.TaskAbandoned(task=task.id, error=decision.give_up))
+    limited = (task for task in state.held.values() if task.status is TaskStatus.WAITING_LIMIT)
+    for task in (*state.failed.values(), *limited, *waiting):
+        give_up = decide_retry(task, state.limits_of(task.id)).give_up or task_overrun(state, task)
+        if give_up:
+            yield Record(ev.TaskAbandoned(task=task.id, error=give_up))
 
 
 def _stage_moves(state: RunState) -> Iterator[Command]:
@@ -106,24 +129,56 @@ def _stage_moves(state: RunState) -> Iterator[Command]:
 def _attempts(state: RunState, now: float) -> Iterator[Command]:
     """Fill the free workspaces: first with what failed and may be mended, then with new tasks in plan order."""
     used = {task.slot for task in state.active.values()}
-    slots = (slot for slot in count() if slot not in used)
     for task in islice(_candidates(state, now), max(0, state.jobs - len(state.active))):
+        agent = agent_at(state, task, now) or ""
+        slot = _slot(state, task, agent, used)
+        start = task.carry or state.row.tip
+        session, why = session_for(state, task, agent, slot, start)
+        used.add(slot)
         yield StartAttempt(
             task=task.id,
             attempt=task.attempt + 1,
-            slot=next(slots),
-            start=task.carry or state.row.tip,
+            slot=slot,
+            start=start,
             reason=kind_of_next_attempt(task),
+            agent=agent,
+            provider=seat_of(state, agent).provider,
+            session=session,
+            fresh_because=why,
         )
 
 
+def _slot(state: RunState, task: TaskRow, agent: str, used: Collection[int]) -> int:
+    """Return the lowest free workspace; for an agent that goes on with its session, the one that it knows, if free."""
+    if wants_session(state, task, agent) and task.session_slot >= 0 and task.session_slot not in used:
+        return task.session_slot
+    return next(slot for slot in count() if slot not in used)
+
+
 def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
+    """Yield what may start now. Whose provider is parked, and who has no other agent, keeps its place."""
+
+    def has_agent(task: TaskRow) -> bool:
+        return agent_at(state, task, now) is not None
+
     for task in state.failed.values():
-        if _may_start(state, task) and task.not_before <= now:
+        if task.not_before <= now and has_agent(task) and _may_start(state, task):
             yield task
+    yield from filter(has_agent, _retryable(state))
+    may = has_agent if state.row.parked else None
     for stage in state.current_stages:
         if _takes_work(state, stage):
-            yield from state.ready_tasks(stage, state.jobs)
+            yield from state.ready_tasks(stage, state.jobs, may)
+
+
+def _retryable(state: RunState) -> list[TaskRow]:
+    """Return the tasks that wait for a limit, and those that needed a person before somebody resumed the run."""
+    return [
+        task
+        for task in state.held.values()
+        if (task.status is TaskStatus.WAITING_LIMIT or task.blocked_in < state.row.epoch)
+        and _may_start(state, task)
+    ]
 
 
 def _is_wanted(state: RunState, task: TaskRow) -> bool:
@@ -146,24 +201,18 @@ def _takes_work(state: RunState, stage: str) -> bool:
     return state.abandoned[stage] == 0 or state.plan.limits.keep_going
 
 
-def is_over_budget(state: RunState) -> bool:
-    """Tell whether the run has cost what it may cost. What is under way finishes; nothing new starts."""
-    budget = state.plan.limits.cost_usd
-    return budget is not None and state.row.cost_usd >= budget
-
-
 def _stopped(state: RunState) -> ev.AnyEvent:
     if state.row.reason:
         return ev.RunBlocked(reason=state.row.reason)
     return ev.RunPaused() if state.row.pausing else ev.RunStopped()
 
 
-def _ending(state: RunState) -> ev.AnyEvent:
+def _ending(state: RunState, now: float) -> ev.AnyEvent:
     if not state.current_stages:
         return ev.RunCompleted()
     if state.row.pausing or _did_what_was_chosen(state):
         return ev.RunPaused()
-    return ev.RunBlocked(reason=_why_blocked(state))
+    return ev.RunBlocked(reason=_why_blocked(state, now))
 
 
 def _did_what_was_chosen(state: RunState) -> bool:
@@ -172,10 +221,9 @@ def _did_what_was_chosen(state: RunState) -> bool:
     return chosen is not None and not any(state.tasks[name].status is TaskStatus.ABANDONED for name in chosen)
 
 
-def _why_blocked(state: RunState) -> str:
-    reasons: list[str] = []
-    if is_over_budget(state):
-        reasons.append(f"the budget of {state.plan.limits.cost_usd:g} USD is spent")
+def _why_blocked(state: RunState, now: float) -> str:
+    reasons = [run_overrun(state)] if is_over_budget(state) else []
+    reasons += _what_is_waited_for(state, now)
     for name in state.current_stages:
         stage = state.stage(name)
         if stage.status is StageStatus.BLOCKED:
@@ -186,3 +234,16 @@ def _why_blocked(state: RunState) -> str:
             ]
             reasons.append(f"stage {name} stopped: {', '.join(given_up)} abandoned")
     return "; ".join(reasons) or "no task can start"
+
+
+def _what_is_waited_for(state: RunState, now: float) -> list[str]:
+    """Return the limits and refusals of providers, and what single tasks need from a person."""
+    waiting = [*state.failed.values(), *state.held.values()]
+    waiting += [task for stage in state.current_stages for task in _parked_tasks(state, stage)]
+    words = dict.fromkeys(parked.words for task in waiting for parked in waits_for_limit(state, task, now))
+    asked = [
+        f"{task.id}: {task.error}"
+        for task in state.held.values()
+        if task.status is TaskStatus.BLOCKED and not waits_for_limit(state, task, now)
+    ]
+    return [*words, *asked]

@@ -11,8 +11,9 @@ from typing import Any
 from holdfast.core import events as ev
 from holdfast.core.claims import PastFailure
 from holdfast.core.errors import IllegalEventError
+from holdfast.core.limit_folds import LIMIT_FOLDS, PARKING_FOLDS, leave_session, seat_agent, went_well
 from holdfast.core.plan import Limits
-from holdfast.core.projection import AttemptCommit, Failure, Origin, Report, RunRow, Score, TaskRow
+from holdfast.core.projection import AttemptCommit, Failure, Origin, Report, RunRow, Score, Spent, TaskRow
 from holdfast.core.retry import delay_after
 from holdfast.core.status import RunStatus, StageStatus
 
@@ -46,6 +47,7 @@ def _attempt_started(row: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
     task.report = None
     task.heard = 0
     task.head = task.tree = task.wip = task.prepared = task.error = ""
+    seat_agent(task, event)
 
 
 def _nothing_more(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskEvent) -> None:
@@ -56,6 +58,7 @@ def _attempt_done(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     task.head, task.tree = event.head, event.tree
     task.summary = event.summary
     task.worked_s += event.duration_s
+    went_well(row, task)
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=task.reason))
 
 
@@ -82,6 +85,7 @@ def _attempt_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
     _fail(task, event.failure, event.error, event.detail, tree=event.tree)
     # A resolution that dropped a side is no ground to build on: the next agent sees the conflict again.
     lost_side = event.failure is ev.FailureKind.SIDE_LOST
+    leave_session(task, event.carry)
     _keep(task, "" if lost_side else event.carry)
     if lost_side:
         task.carry = task.conflict
@@ -92,6 +96,7 @@ def _attempt_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
 
 
 def _attempt_lost(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLost) -> None:
+    leave_session(task, event.carry)
     task.lost += 1 if event.cause == "crash" else 0
     task.slot = -1
     task.checking = False
@@ -218,6 +223,7 @@ def _task_reset(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskReset)
 def _forgive(task: TaskRow) -> None:
     task.charged = task.lost = 0
     task.forgiven = len(task.failures)
+    task.forgiven_spending = Spent(tokens=task.tokens, cost_usd=task.cost_usd)
     task.not_before = 0.0
     task.error = ""
 
@@ -232,6 +238,7 @@ def _task_rewound(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewo
     task.checking = task.tested = False
     task.scores, task.interfaces = {}, {}
     task.report = task.last_report = None
+    task.session = task.session_left = ""
 
 
 def _task_restored(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRestored) -> None:
@@ -292,6 +299,7 @@ TASK_FOLDS: dict[type[ev.Event], Callable[[RunRow, Limits, TaskRow, Any], None]]
     ev.TaskRestored: _task_restored,
     ev.TaskInherited: _task_inherited,
     ev.WipSaved: _wip_saved,
+    **LIMIT_FOLDS,
 }
 
 
@@ -386,6 +394,7 @@ _GATE = {
 }
 
 RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
+    **PARKING_FOLDS,
     ev.RunRestored: lambda row, e: _set_run(row, RunStatus.STOPPED, "rebuilt from git"),
     ev.RunnerAttached: _runner_attached,
     ev.AgentsAdopted: _agents_adopted,

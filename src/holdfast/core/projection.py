@@ -39,8 +39,38 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     feedback: str = ""
 
 
+class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A provider through which nothing starts: until the run's clock is at `not_before`, or for all of one epoch."""
+
+    until: float = 0.0
+    not_before: float = 0.0
+    wait_s: float = 0.0
+    hits: int = 0
+    words: str = ""
+    shut_in: int = -1
+
+
+class Halt(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an attempt's agent is being ended before it is done."""
+
+    failure: FailureKind
+    error: str
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the present attempt has used, as far as its stream told."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
 class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything the core knows about one task."""
+    """Everything the core knows about one task.
+
+    `agent`, `provider` and what follows them down to `halt` are of the present or last attempt: what its stream told,
+    the session with which it could go on, and the workspace and commit that session knew. `resumes` is the session
+    that the attempt itself goes on with. `blocked_in` is the epoch in which it was found that a person is needed.
+    """
 
     id: str
     status: TaskStatus = TaskStatus.PENDING
@@ -68,7 +98,22 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     heard: int = 0
     interfaces: dict[str, str] = {}
     cost_usd: float = 0.0
+    tokens: int = 0
+    spent: Spent = Spent()
+    agent: str = ""
+    provider: str = ""
+    session: str = ""
+    session_slot: int = -1
+    session_left: str = ""
+    resumes: str = ""
+    activity: str = ""
+    trouble: str = ""
+    active_at: float = 0.0
+    halt: Halt | None = None
+    limited: int = 0
+    blocked_in: int = -1
     forgiven: int = 0
+    forgiven_spending: Spent = Spent()
     replaced: str = ""
     queued: int = 0
     prepared: str = ""
@@ -126,6 +171,8 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     reason: str = ""
     intrusions: int = 0
     cost_usd: float = 0.0
+    tokens: int = 0
+    parked: dict[str, Parked] = {}
     adopted: int = 0
     adopting: str = ""
     origin: Origin | None = None

@@ -21,6 +21,8 @@ class FailureClass(StrEnum):
     ENVIRONMENT = "environment"
     CODE = "code"
     CONFLICT = "conflict"
+    LIMIT = "limit"
+    PERSON = "person"
 
 
 _CLASSES = {
@@ -30,8 +32,17 @@ _CLASSES = {
     FailureKind.ENVIRONMENT: FailureClass.ENVIRONMENT,
     FailureKind.CONFLICT: FailureClass.CONFLICT,
     FailureKind.SIDE_LOST: FailureClass.CONFLICT,
+    FailureKind.LIMIT: FailureClass.LIMIT,
+    FailureKind.PERMISSION: FailureClass.PERSON,
+    FailureKind.AUTH: FailureClass.PERSON,
 }
-_SAYS_NOTHING_OF_THE_WORK = (FailureKind.ENVIRONMENT, FailureKind.KILLED)
+_SAYS_NOTHING_OF_THE_WORK = (
+    FailureKind.ENVIRONMENT,
+    FailureKind.KILLED,
+    FailureKind.LIMIT,
+    FailureKind.PERMISSION,
+    FailureKind.AUTH,
+)
 _WAITED_OUT = (FailureClass.TRANSIENT, FailureClass.ENVIRONMENT)
 
 

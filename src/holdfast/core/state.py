@@ -6,7 +6,7 @@ here are derived from it and never stored. The law of task statuses is the table
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
@@ -17,6 +17,7 @@ from holdfast.core.errors import IllegalEventError
 from holdfast.core.folds import RUN_FOLDS, TASK_FOLDS, first_row
 from holdfast.core.plan import Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
+from holdfast.core.roster import Seat
 from holdfast.core.status import (
     TASK_IS_SETTLED,
     TRANSITIONS,
@@ -25,6 +26,7 @@ from holdfast.core.status import (
 )
 
 _IN_WORKSPACE = frozenset({TaskStatus.RUNNING, TaskStatus.VERIFYING})
+_HELD = frozenset({TaskStatus.WAITING_LIMIT, TaskStatus.BLOCKED})
 
 
 class RunState:
@@ -35,6 +37,8 @@ class RunState:
         self.row = row
         self.jobs = plan.limits.jobs
         self.only: frozenset[str] | None = None
+        self.roster: Mapping[str, Seat] = {}
+        self.native = False
         self.specs: dict[str, Task] = {}
         self.stage_of: dict[str, str] = {}
         self.stages: dict[str, Stage] = {stage.id: stage for stage in plan.stages}
@@ -68,6 +72,7 @@ class RunState:
         self.active: dict[str, TaskRow] = {}
         self.unchecked: dict[str, TaskRow] = {}
         self.failed: dict[str, TaskRow] = {}
+        self.held: dict[str, TaskRow] = {}
         self.worn: dict[str, TaskRow] = {}
         self.landing: dict[str, TaskRow] = {}
         self.merge_queue: list[tuple[int, str]] = []
@@ -160,6 +165,8 @@ class RunState:
             del self.landing[name]
         elif status is TaskStatus.FAILED:
             del self.failed[name]
+        elif status in _HELD:
+            del self.held[name]
         elif status is TaskStatus.PENDING:
             self.worn.pop(name, None)
         elif status is TaskStatus.ABANDONED:
@@ -179,6 +186,8 @@ class RunState:
             self.landing[name] = task
         elif status is TaskStatus.FAILED:
             self.failed[name] = task
+        elif status in _HELD:
+            self.held[name] = task
         elif status is TaskStatus.ABANDONED:
             self.abandoned[self.stage_of[name]] += 1
         elif status in TASK_IS_SETTLED:
@@ -231,16 +240,26 @@ class RunState:
             stage: sorted(i for i in heap if self.names[i] in only) for stage, heap in self.ready.items()
         }
 
-    def ready_tasks(self, stage: str, most: int) -> list[TaskRow]:
-        """Return up to `most` tasks of a stage that may start, in plan order; drop entries gone stale."""
+    def ready_tasks(
+        self, stage: str, most: int, may: Callable[[TaskRow], bool] | None = None
+    ) -> list[TaskRow]:
+        """Return up to `most` tasks of a stage that may start, in plan order; drop entries gone stale.
+
+        Those that `may` refuses keep their place.
+        """
         heap = self.ready[stage]
         chosen: dict[int, TaskRow] = {}
+        refused: set[int] = set()
         while heap and len(chosen) < most:
             index = heappop(heap)
             task = self.tasks[self.names[index]]
-            if task.status is TaskStatus.PENDING and self.waits[task.id] == 0:
+            if task.status is not TaskStatus.PENDING or self.waits[task.id]:
+                continue
+            if may is None or may(task):
                 chosen[index] = task
-        for index in chosen:
+            else:
+                refused.add(index)
+        for index in (*chosen, *refused):
             heappush(heap, index)
         return list(chosen.values())
 

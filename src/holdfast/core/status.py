@@ -63,10 +63,14 @@ _UNLANDED = (_S.PENDING, _S.RUNNING, _S.WAITING_LIMIT, _S.VERIFYING, _S.VERIFIED
              _S.BLOCKED, _S.ABANDONED, _S.SKIPPED)  # fmt: skip
 
 TRANSITIONS: MappingProxyType[type[ev.Event], dict[TaskStatus, TaskStatus]] = MappingProxyType({
-    ev.AttemptStarted: {_S.PENDING: _S.RUNNING, _S.FAILED: _S.RUNNING, _S.WAITING_LIMIT: _S.RUNNING},
+    ev.AttemptStarted: {_S.PENDING: _S.RUNNING, _S.FAILED: _S.RUNNING, _S.WAITING_LIMIT: _S.RUNNING, _S.BLOCKED: _S.RUNNING},
     ev.AttemptDone: {_S.RUNNING: _S.VERIFYING},
     ev.AttemptFailed: {_S.RUNNING: _S.FAILED},
     ev.AttemptLost: {_S.RUNNING: _S.PENDING, _S.VERIFYING: _S.PENDING},
+    ev.AgentObserved: {_S.RUNNING: _S.RUNNING},
+    ev.AttemptHalted: {_S.RUNNING: _S.RUNNING},
+    ev.AttemptLimited: {_S.RUNNING: _S.WAITING_LIMIT},
+    ev.AttemptBlocked: {_S.RUNNING: _S.BLOCKED},
     ev.ChecksStarted: {_S.VERIFYING: _S.VERIFYING},
     ev.ChecksPassed: {_S.VERIFYING: _S.VERIFIED},
     ev.ChecksFailed: {_S.VERIFYING: _S.FAILED},
@@ -85,11 +89,16 @@ TRANSITIONS: MappingProxyType[type[ev.Event], dict[TaskStatus, TaskStatus]] = Ma
     ev.TaskLanded: dict.fromkeys(_UNLANDED, _S.COMPLETED),
     ev.LandingVanished: {_S.COMPLETED: _S.PENDING},
     ev.LandingReplaced: {_S.COMPLETED: _S.COMPLETED},
-    ev.TaskAbandoned: {_S.FAILED: _S.ABANDONED, _S.PENDING: _S.ABANDONED},
-    ev.TaskSkipped: dict.fromkeys((_S.PENDING, _S.FAILED, _S.ABANDONED, _S.BLOCKED), _S.SKIPPED),
-    ev.TaskReset: dict.fromkeys((_S.PENDING, _S.FAILED, _S.ABANDONED, _S.BLOCKED, _S.SKIPPED), _S.PENDING),
+    ev.TaskAbandoned: dict.fromkeys((_S.FAILED, _S.PENDING, _S.WAITING_LIMIT), _S.ABANDONED),
+    ev.TaskSkipped: dict.fromkeys(
+        (_S.PENDING, _S.WAITING_LIMIT, _S.FAILED, _S.ABANDONED, _S.BLOCKED), _S.SKIPPED
+    ),
+    ev.TaskReset: dict.fromkeys(
+        (_S.PENDING, _S.WAITING_LIMIT, _S.FAILED, _S.ABANDONED, _S.BLOCKED, _S.SKIPPED), _S.PENDING
+    ),
     ev.TaskRewound: dict.fromkeys(
-        (_S.PENDING, _S.VERIFYING, _S.VERIFIED, _S.FAILED, _S.ABANDONED, _S.BLOCKED, _S.SKIPPED), _S.PENDING
+        (_S.PENDING, _S.WAITING_LIMIT, _S.VERIFYING, _S.VERIFIED, _S.FAILED, _S.ABANDONED, _S.BLOCKED, _S.SKIPPED),
+        _S.PENDING,
     ),
     ev.TaskRestored: {_S.PENDING: _S.PENDING},
     ev.TaskInherited: {_S.PENDING: _S.PENDING},

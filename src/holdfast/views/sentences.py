@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.events import AgentsAdopted, AnyEvent, PauseRequested
+from holdfast.core.events import AgentsAdopted, AnyEvent, AttemptStarted, PauseRequested
 from holdfast.views.text import one_line
 
 _WORDS = {
@@ -23,7 +23,13 @@ _WORDS = {
     "StageRewound": "stage {stage} begins again",
     "StageGateReset": "stage {stage}: the {gate} check will run again",
     "StageGateWaived": "stage {stage} goes on although its {gate} check failed, as the user decided",
-    "AttemptStarted": "{task}: attempt {attempt} started ({reason})",
+    "AttemptStarted": "{task}: attempt {attempt} started ({reason}){how}",
+    "AgentObserved": "",
+    "AttemptHalted": "{task}: attempt {attempt} is ended: {error}",
+    "AttemptLimited": "{task}: attempt {attempt} is at a limit of {provider}; it waits, no attempt is charged",
+    "AttemptBlocked": "{task}: attempt {attempt} needs you ({failure}): {error}",
+    "ProviderParked": "{words}",
+    "ProviderShut": "{words}",
     "AttemptDone": "{task}: attempt {attempt} done, {head:.12}",
     "AttemptFailed": "{task}: attempt {attempt} failed ({failure}): {error}",
     "AttemptLost": "{task}: attempt {attempt} cut short by a {cause}; what it wrote is kept",
@@ -80,7 +86,15 @@ def sentence(event: AnyEvent) -> str:
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
+    fields["how"] = _how(event) if isinstance(event, AttemptStarted) else ""
     return one_line(_WORDS.get(type(event).__name__, "").format_map(fields), width=200)
+
+
+def _how(event: AttemptStarted) -> str:
+    """Say how an attempt begins, where that is not plain: a fresh agent of the task's own."""
+    if event.session:
+        return f", going on with {event.agent}'s own session"
+    return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""
 
 
 def _adopted(event: AgentsAdopted) -> str:

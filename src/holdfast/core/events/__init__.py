@@ -48,6 +48,14 @@ from holdfast.core.events.landings import (
     MergeRefused as MergeRefused,
     TaskLanded as TaskLanded,
 )
+from holdfast.core.events.limits import (
+    AgentObserved as AgentObserved,
+    AttemptBlocked as AttemptBlocked,
+    AttemptHalted as AttemptHalted,
+    AttemptLimited as AttemptLimited,
+    ProviderParked as ProviderParked,
+    ProviderShut as ProviderShut,
+)
 from holdfast.core.events.runs import (
     AgentsAdopted as AgentsAdopted,
     BranchMoved as BranchMoved,
@@ -87,6 +95,7 @@ AnyEvent = (
     | StageOpening | StageOpened | StageClosing | StageClosed | StageGateFailed | StageGateReset | StageGateWaived
     | StageRewound
     | AttemptStarted | AttemptDone | AttemptFailed | AttemptLost
+    | AgentObserved | AttemptHalted | AttemptLimited | AttemptBlocked | ProviderParked | ProviderShut
     | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted
     | TestsPassed | ValidationStarted | ValidatorScored | ValidationFailed | InterfacePublished | ProgressReported
     | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted
@@ -99,6 +108,7 @@ AnyEvent = (
 
 TaskEvent = (
     AttemptStarted | AttemptDone | AttemptFailed | AttemptLost
+    | AgentObserved | AttemptHalted | AttemptLimited | AttemptBlocked
     | ChecksStarted | ChecksPassed | ChecksFailed | ChecksInterrupted
     | TestsPassed | ValidationStarted | ValidatorScored | ValidationFailed | InterfacePublished | ProgressReported
     | LandingStarted | MergePrepared | MergeConflicted | MergeRefused | LandingInterrupted

@@ -8,7 +8,11 @@ from holdfast.core.events.base import AttemptKind, Event, FailureKind
 
 
 class AttemptStarted(Event, frozen=True, tag=True):
-    """Intent: a fresh agent gets workspace `slot`, checked out at `start`."""
+    """Intent: a fresh agent gets workspace `slot`, checked out at `start`.
+
+    `agent` works through `provider`. With a `session` it goes on with its own conversation instead of beginning
+    one; where that was wanted and could not be, `fresh_because` says why.
+    """
 
     task: str
     attempt: int
@@ -16,6 +20,10 @@ class AttemptStarted(Event, frozen=True, tag=True):
     slot: int
     start: str
     reason: AttemptKind = AttemptKind.IMPLEMENTATION
+    agent: str = ""
+    provider: str = ""
+    session: str = ""
+    fresh_because: str = ""
 
 
 class AttemptDone(Event, frozen=True, tag=True):

@@ -27,6 +27,11 @@ class FailureKind(StrEnum):
     STALLED = "stalled"
     REJECTED = "rejected"
     ENVIRONMENT = "environment"
+    LIMIT = "limit"
+    CONTEXT = "context"
+    BUDGET = "budget"
+    PERMISSION = "permission"
+    AUTH = "auth"
 
 
 class AttemptKind(StrEnum):
