@@ -79,14 +79,14 @@ def _checkout(start: Path) -> Path:
 
 
 @contextmanager
-def opened(*, create: bool = False) -> Iterator[Opened]:
-    """Open the repository around the current directory and its journal for writing, and close it after.
+def opened(*, create: bool = False, start: Path | None = None) -> Iterator[Opened]:
+    """Open the repository around a directory, the current one, and its journal for writing, and close it after.
 
     Only `create` makes a journal where there is none.
     """
     from holdfast.repo.repository import Repository
 
-    repo = Repository.open(Path.cwd())
+    repo = Repository.open(start or Path.cwd())
     if create:
         repo.require_own_state_dir()
         repo.hide_state_dir()

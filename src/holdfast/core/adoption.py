@@ -36,6 +36,12 @@ class Verdict(StrEnum):
 
 
 FINISHED = frozenset({Verdict.PROVEN, Verdict.ACCEPTED})
+UNPROVEN = {
+    Verdict.CLAIMED: "done-without-commit",
+    Verdict.UNMERGED: "commit-unmerged",
+    Verdict.GONE: "commit-gone",
+}
+"""What is called done and is not proven to be, each with the kind of its finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +107,11 @@ def judge(claim: Claim, proofs: Proofs, policy: Policy) -> Judged:
 
 def findings(claims: Sequence[Claim], judged: Mapping[str, Judged], plan: Plan) -> Iterator[Finding]:
     """Yield each contradiction between the files and git, and between what is done and what it needs."""
-    kinds = {
-        Verdict.CLAIMED: "done-without-commit",
-        Verdict.UNMERGED: "commit-unmerged",
-        Verdict.GONE: "commit-gone",
-    }
     for claim in claims:
         one = judged[claim.task]
-        if one.verdict in kinds:
+        if one.verdict in UNPROVEN:
             sentence = f"{claim.task} is called {claim.said or claim.standing}, but {one.why}."
-            yield Finding(kind=kinds[one.verdict], sentence=sentence, task=claim.task)
+            yield Finding(kind=UNPROVEN[one.verdict], sentence=sentence, task=claim.task)
     for _, task in plan.tasks():
         open_needs = [need for need in task.needs if judged[need].verdict not in _LETS_OTHERS_START]
         if judged[task.id].verdict in FINISHED and open_needs:

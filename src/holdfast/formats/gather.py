@@ -6,14 +6,17 @@ It only ever reads. Sizes and counts are bounded, and no link leads out of the p
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from holdfast.core.claims import Finding
 from holdfast.errors import HoldfastError
-from holdfast.formats.model import Format, System
+from holdfast.formats.model import ForeignRun, Format, System
 
 FILE_BYTES_MAX = 8 * 1024 * 1024
 _ALL_BYTES_MAX = 48 * 1024 * 1024
@@ -45,6 +48,7 @@ PLACES = (
 )
 """Where the five systems keep what they are doing, below a project. What has no fixed place is looked for by name."""
 
+_LOCKS = ".specflow/.*.lock"
 _BY_NAME = ("execute-state.json", "implementation_plan.json")
 
 
@@ -222,3 +226,31 @@ class _Reader:
             )
             found |= dict.fromkeys(names[: _DOCUMENTS_MAX - len(found)])
         return list(found)
+
+
+def read_source(source: Source, formats: Mapping[System, Format]) -> ForeignRun:
+    """Return the run that a source tells of, with what could not be read and who may still be at work on it.
+
+    Raises BrokenFileError if nothing can be made of it.
+    """
+    run = formats[source.system].read(source.main, source.documents)
+    return msgspec.structs.replace(run, findings=(*run.findings, *source.problems, *_at_work(source)))
+
+
+def _at_work(source: Source) -> Iterator[Finding]:
+    """Yield a warning for each lock file near the state whose process lives."""
+    for lock in {*source.path.parent.glob("*.lock"), *source.root.glob(_LOCKS)}:
+        pid = _first_number(lock)
+        if pid and Path("/proc", pid).exists():
+            name = lock.relative_to(source.root)
+            sentence = f"Process {pid} holds {name}: {source.system} may still be at work. Stop it before you resume."
+            yield Finding(kind="alive", sentence=sentence)
+
+
+def _first_number(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            found = re.search(rb"\d{1,9}", file.read(256)) if path.is_file() else None
+    except OSError:
+        return ""
+    return found[0].decode() if found else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core.interruption import Ending, how_it_ended
+from holdfast.core.projection import Origin
 from holdfast.core.shown import is_resumable, shown_run_status
 from holdfast.core.status import RunStatus, StageStatus
 from holdfast.journal.protocol import RunListing
@@ -22,6 +23,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     started_at: str
     updated_at: str
     resumable: bool
+    adopted_from: Origin | None = None
 
 
 def run_line(listing: RunListing, *, held: bool, boot_id: str = "") -> RunLine:
@@ -40,4 +42,5 @@ def run_line(listing: RunListing, *, held: bool, boot_id: str = "") -> RunLine:
         started_at=timestamp(listing.started_at),
         updated_at=timestamp(listing.updated_at),
         resumable=is_resumable(row, held=held),
+        adopted_from=row.origin,
     )

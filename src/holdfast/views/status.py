@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.events import Gate
 from holdfast.core.interruption import Ending, Rest, how_it_ended, rest_of
 from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.projection import Origin
 from holdfast.core.shown import (
     QueuePlace,
     is_resumable,
@@ -45,6 +46,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     last_sign_at: str
     held_by: str | None
     intrusions: int
+    adopted_from: Origin | None = None
+    mirrors: tuple[str, ...] = ()
 
 
 class StageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +151,8 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest) -> RunView:
         last_sign_at=timestamp(rest.last_sign),
         held_by=holder,
         intrusions=row.intrusions,
+        adopted_from=row.origin,
+        mirrors=tuple(row.mirrors),
     )
 
 

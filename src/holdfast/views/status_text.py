@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from holdfast.core.projection import Origin
 from holdfast.core.shown import QueuePlace
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.views.endings import ending_label
@@ -47,11 +48,15 @@ def list_text(lines: Sequence[RunLine]) -> str:
             line.stage or "-",
             line.updated_at,
             "yes" if line.resumable else "no",
-            one_line(line.goal, 60),
+            one_line(line.goal, 60) + _from(line.adopted_from),
         )
         for line in lines
     ]
     return "\n".join(table(rows, indent=""))
+
+
+def _from(origin: Origin | None) -> str:
+    return f"  (from {origin.system} {one_line(origin.name, 40)})" if origin else ""
 
 
 def _header(run: RunView, view: StatusView) -> Iterator[str]:
@@ -67,6 +72,10 @@ def _header(run: RunView, view: StatusView) -> Iterator[str]:
         f"{count(metrics.attempts, 'attempt')}, {metrics.redone} redone, {duration(metrics.elapsed_s)}"
     )
     yield f"  branch {run.branch} from {run.base[:12]}"
+    if run.adopted_from:
+        yield f"  adopted from {run.adopted_from.system} {one_line(run.adopted_from.name)} ({run.adopted_from.main})"
+    if run.mirrors:
+        yield f"  its {', '.join(run.mirrors)} files are kept up to date"
     if run.intrusions:
         yield f"  {count(run.intrusions, 'intrusion')} noticed; `holdfast inspect {run.id}` names the files"
 

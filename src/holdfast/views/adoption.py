@@ -1,0 +1,158 @@
+"""What adopting a foreign run comes to, as data and as text: what its files say, what git proves, what is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from holdfast.core.adoption import FINISHED, UNPROVEN, Verdict, attempts_of
+from holdfast.core.claims import Claim, Finding
+from holdfast.runner.adoption.survey import Prospect
+from holdfast.views.text import count, one_line, table
+
+
+class AdoptedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """One task: what the files say of it, what that comes to and why, and where its unfinished work lies."""
+
+    id: str
+    native: str
+    said: str
+    verdict: Verdict
+    evidence: str | None
+    why: str
+    attempts: int
+    spent: int
+    work: str | None
+    work_files: int
+
+
+class AdoptionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A foreign run as it is, or would be, adopted; `run` is null as long as it is not."""
+
+    run: str | None
+    system: str
+    name: str
+    main: str
+    goal: str
+    base: str
+    base_name: str
+    finished: int
+    tasks: tuple[AdoptedTask, ...]
+    findings: tuple[Finding, ...]
+
+
+class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of another system, as `adopt --list` shows it. `done` is what its files say, not what git proves."""
+
+    system: str
+    name: str
+    main: str
+    tasks: int
+    done: int
+    stage: str
+    updated_at: str
+    resumable: bool
+    error: str | None = None
+
+
+def adoption_view(prospect: Prospect, run: str | None = None) -> AdoptionView:
+    """Return what `adopt` says of a foreign run."""
+    foreign = prospect.foreign
+    return AdoptionView(
+        run=run,
+        system=foreign.system,
+        name=foreign.name,
+        main=foreign.main,
+        goal=foreign.plan.goal,
+        base=prospect.base,
+        base_name=prospect.base_name,
+        finished=len(prospect.finished),
+        tasks=tuple(_task(prospect, claim) for claim in foreign.claims),
+        findings=prospect.findings,
+    )
+
+
+def adoption_text(view: AdoptionView) -> str:
+    """Return a foreign run in words and columns."""
+    lines = [
+        f"{view.system} {one_line(view.name)}  ({one_line(view.main)})",
+        f"  {one_line(view.goal)}",
+        f"  goes on from {view.base_name} {view.base[:12]}; {view.finished} of {count(len(view.tasks), 'task')} done",
+        "",
+        *_tasks(view.tasks),
+        *_findings(view.findings),
+        *_choices(view),
+    ]
+    return "\n".join(lines)
+
+
+def sources_text(lines: Sequence[SourceLine]) -> str:
+    """Return the runs that were found, one line each."""
+    rows = [("SYSTEM", "NAME", "DONE", "AT", "UPDATED", "RESUMABLE", "FILE")]
+    rows += [
+        (
+            line.system,
+            one_line(line.name, 40),
+            "unreadable" if line.error else f"{line.done}/{line.tasks}",
+            line.stage or "-",
+            line.updated_at,
+            "yes" if line.resumable else "no",
+            line.main,
+        )
+        for line in lines
+    ]
+    errors = [f"  {line.main}: {one_line(line.error, 200)}" for line in lines if line.error]
+    return "\n".join([*table(rows, indent=""), *errors])
+
+
+def _task(prospect: Prospect, claim: Claim) -> AdoptedTask:
+    judged, shelter = prospect.judged[claim.task], prospect.shelters.get(claim.task)
+    return AdoptedTask(
+        id=claim.task,
+        native=claim.native or claim.task,
+        said=claim.said or str(claim.standing),
+        verdict=judged.verdict,
+        evidence=judged.evidence or None,
+        why=judged.why,
+        attempts=attempts_of(claim),
+        spent=claim.spent,
+        work=shelter.place if shelter else None,
+        work_files=shelter.files if shelter else 0,
+    )
+
+
+def _tasks(tasks: Sequence[AdoptedTask]) -> Iterator[str]:
+    rows = [("TASK", "THEY SAY", "VERDICT", "WHY", "ATTEMPTS", "UNFINISHED WORK")]
+    for task in tasks:
+        files = f" ({count(task.work_files, 'file')})" if task.work_files else ""
+        work = f"{one_line(task.work, 60)}{files}" if task.work else ""
+        why = one_line(task.why, 60)
+        rows.append((task.id, one_line(task.said, 20), task.verdict, why, str(task.attempts), work))
+    yield from table(rows)
+
+
+def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield what the table does not say already."""
+    told = [finding for finding in findings if finding.kind not in UNPROVEN.values()]
+    if told:
+        yield ""
+        yield from (f"  - {one_line(finding.sentence, 240)}" for finding in told)
+
+
+def _choices(view: AdoptionView) -> Iterator[str]:
+    doubtful = [task for task in view.tasks if task.verdict in UNPROVEN]
+    if doubtful and view.run is None:
+        yield ""
+        yield f"  {count(len(doubtful), 'task')} called done without proof: looked at again by an agent, unless"
+        yield "  --accept-named takes commits that name a task, or --trust-claims takes the files' word."
+
+
+def is_doubtful(view: AdoptionView) -> bool:
+    """Tell whether the user has a choice to make about tasks that are called done without proof."""
+    return any(task.verdict in UNPROVEN for task in view.tasks)
+
+
+def left_to_do(view: AdoptionView) -> int:
+    """Return how many tasks are neither done nor skipped."""
+    return sum(task.verdict not in FINISHED and task.verdict is not Verdict.SKIPPED for task in view.tasks)
