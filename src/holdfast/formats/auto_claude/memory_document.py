@@ -18,7 +18,7 @@ _WORDS = {Standing.DONE: "completed", Standing.FAILED: "failed", Standing.ABANDO
 def write_history(view: RunView, history: Node, claims: Mapping[str, Claim]) -> Node:
     """Bring an attempt history up to date, and return it. Attempts that it has already stay as they are."""
     key = next((key for key in ITEM_KEYS if isinstance(history.get(key), dict)), ITEM_KEYS[0])
-    entries = history.setdefault(key, {})
+    entries = history[key] = node(history.get(key))
     for claim in claims.values():
         if claim.attempts or claim.native in entries:
             entries[claim.native] = _entry(view, node(entries.get(claim.native)), claim)

@@ -20,7 +20,7 @@ from holdfast.formats.auto_claude.phases import Phase, phases_of
 from holdfast.formats.auto_claude.salvage import all_in_one, from_remains
 from holdfast.formats.auto_claude.tasks import context_of, task_of
 from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
-from holdfast.formats.loose import BrokenFileError, Node, first, node, nodes, text
+from holdfast.formats.loose import BrokenFileError, Node, commits, first, node, nodes, text
 from holdfast.formats.model import Claim, Finding, ForeignRun, Standing, System
 from holdfast.formats.words import standing_of
 
@@ -37,7 +37,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     document = _document(papers, memory, goal, main)
     phases = phases_of(document)
     needs = Needs(phases)
-    drafts, unused = _drafts(phases, needs, memory, context_of(papers.plan or {}, _spec(papers)))
+    drafts, unused = _drafts(phases, needs, memory, context_of(papers.plan or {}, _spec(papers), goal))
     assembly = assemble(goal or _NO_GOAL, _stage_drafts(phases, needs), drafts)
     name = _name(main, papers) or slug(goal)
     return ForeignRun(
@@ -191,4 +191,4 @@ def _is_finished(papers: Papers, claims: tuple[Claim, ...]) -> bool:
 def _fixes(plan: Node) -> tuple[str, ...]:
     """Return the commits that reviewers' findings were mended with; they belong to no subtask."""
     fixed = nodes(node(plan.get("qa_signoff")).get("issues_fixed"))
-    return tuple(dict.fromkeys(commit for one in fixed if (commit := text(one.get("fix_commit")))))
+    return commits([one.get("fix_commit") for one in fixed])

@@ -90,9 +90,10 @@ def _notes(found: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for key in keys for note in texts(found.get(key))))
 
 
-def context_of(document: Node, spec: str) -> str:
-    """Return what every agent should know of the whole: what it is for, and when it is accepted."""
+def context_of(document: Node, spec: str, goal: str) -> str:
+    """Return what every agent should know of the whole beyond its goal: what it is for, and when it is accepted."""
     about = text(first(document, "description", "overview")) or _overview(spec)
+    about = "" if about == goal else about
     accepted = _section("The whole is accepted when", texts(document.get("final_acceptance")))
     parts = [f"What this is part of:\n{about}" if about else "", accepted]
     whole = "\n\n".join(part for part in parts if part)
