@@ -109,10 +109,11 @@ def _stages_in_order(
     known: dict[str, StageDraft] = {}
     for stage in stages:
         known.setdefault(stage.native, stage)
+    plain = {plain_name(name): name for name in known}
     wanted: dict[str, tuple[str, ...]] = {}
     before: tuple[str, ...] = ()
     for name, stage in known.items():
-        wanted[name] = before if stage.needs is None else _known_stages(stage, known, findings)
+        wanted[name] = before if stage.needs is None else _known_stages(stage, known, plain, findings)
         before = (name,)
     kept, dropped = acyclic(wanted)
     for who, what in dropped:
@@ -123,9 +124,8 @@ def _stages_in_order(
 
 
 def _known_stages(
-    stage: StageDraft, known: dict[str, StageDraft], findings: list[Finding]
+    stage: StageDraft, known: dict[str, StageDraft], plain: dict[str, str], findings: list[Finding]
 ) -> tuple[str, ...]:
-    plain = {plain_name(name): name for name in known}
     found: list[str] = []
     for need in stage.needs or ():
         name = need if need in known else plain.get(plain_name(need), "")
