@@ -433,6 +433,12 @@ def test_what_other_files_say_against_the_plan_is_told(others: dict[str, Any], k
     assert kinds_of(reading(plan_of(phase(1, sub("a"))), **others)) == [kind]
 
 
+def test_the_status_file_of_another_spec_says_nothing() -> None:
+    """There is one for the whole project, and it speaks of whichever spec was worked on last."""
+    status = {"spec": "009-other", "state": "building", "session": {}, "subtasks": {"total": 9}}
+    assert kinds_of(reading(plan_of(phase(1, sub("a"))), status=status)) == []
+
+
 def test_a_rejection_by_qa_is_told_with_its_reasons() -> None:
     """All subtasks done is not the end if a reviewer said no."""
     signoff = {"status": "rejected", "issues_found": [{"title": "The index is never built"}]}

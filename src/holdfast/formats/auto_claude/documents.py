@@ -49,8 +49,16 @@ def sort_out(main: str, documents: Mapping[str, bytes]) -> Papers:
             found.setdefault(kind, []).append((path, content))
     _choose_plan(papers, found.pop(Kind.PLAN, []))
     papers.nodes = {kind: max(copies, key=lambda copy: _age(copy[1]))[1] for kind, copies in found.items()}
+    _drop_foreign_status(papers, main)
     _mend(papers, main, documents)
     return papers
+
+
+def _drop_foreign_status(papers: Papers, main: str) -> None:
+    """Forget the project's one status file if it is about another spec than this."""
+    name = layout.spec_name(papers.plan_path or main)
+    if name and text(papers.nodes.get(Kind.STATUS, {}).get("spec")) != name:
+        papers.nodes.pop(Kind.STATUS, None)
 
 
 def _choose_plan(papers: Papers, copies: list[tuple[str, Node]]) -> None:
