@@ -23,7 +23,7 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["--help"])
     said = capsys.readouterr().out
-    assert all(f"    {command} " in said for command in COMMANDS)
+    assert all(f"    {command}" in said for command in COMMANDS)
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,4 +45,4 @@ def test_no_command_at_all_is_a_usage_error_that_lists_them(capsys: pytest.Captu
         main([])
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert all(f"    {command} " in said for command in COMMANDS)
+    assert all(f"    {command}" in said for command in COMMANDS)

@@ -22,6 +22,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", title="commands", required=True)
+    if " ".join(words[:2]) in COMMANDS:
+        words = [" ".join(words[:2]), *words[2:]]
     # A known command needs its own parser alone: to build all of them takes longer than many a command.
     wanted = {words[0]: COMMANDS[words[0]]} if words and words[0] in COMMANDS else COMMANDS
     for name, (handler, summary, add_arguments) in wanted.items():
@@ -54,12 +56,62 @@ def _plan(command: _Parser) -> None:
     _add_json(command)
 
 
+def _plan_import(command: _Parser) -> None:
+    command.add_argument(
+        "file", metavar="FILE", help="tasks.md of spec-kit, tasks.json, a backlog folder, any checklist"
+    )
+    command.add_argument(
+        "-o", "--output", metavar="FILE", default="plan.yaml", help="file to write (plan.yaml)"
+    )
+    command.add_argument(
+        "--from",
+        dest="kind",
+        choices=("spec-kit", "task-master", "backlog", "checklist"),
+        help="what kind of list it is (told by its content)",
+    )
+    command.add_argument("--tag", metavar="TAG", default="", help="the list of a tasks.json to take (master)")
+    command.add_argument("--all", action="store_true", help="import also what is marked as done")
+    command.add_argument(
+        "--parallel", action="store_true", help="let the points of a checklist run beside each other"
+    )
+    command.add_argument("--agent", metavar="A", default="", help="who works (the first agent installed)")
+    command.add_argument("--force", action="store_true", help="replace the file if it is there")
+    _add_json(command)
+
+
+def _plan_workflows(command: _Parser) -> None:
+    command.add_argument(
+        "workflow", metavar="NAME|FILE", nargs="?", help="print one to start from, or check a file of yours"
+    )
+
+
 def _run(command: _Parser) -> None:
     command.add_argument(
         "plan",
         metavar="PLAN",
         nargs="?",
-        help="plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml), or a goal in words",
+        help="plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml), a goal in words, or a workflow's input",
+    )
+    command.add_argument(
+        "--workflow", metavar="NAME|FILE", help="make the plan this way (`plan workflows` lists them)"
+    )
+    command.add_argument(
+        "--with", metavar="FLAG,…", dest="with_flags", default="", help="flags of the workflow to turn on"
+    )
+    command.add_argument(
+        "--without",
+        metavar="FLAG,…",
+        dest="without_flags",
+        default="",
+        help="flags of the workflow to turn off",
+    )
+    command.add_argument(
+        "--set",
+        metavar="NAME=TEXT",
+        dest="values",
+        action="append",
+        default=[],
+        help="a value of the workflow",
     )
     command.add_argument(
         "--goal", metavar="TEXT", help="let a planner write the plan for this goal, then run it"
@@ -224,6 +276,34 @@ def _mcp(command: _Parser) -> None:
     )
 
 
+def _adopt(command: _Parser) -> None:
+    command.add_argument("path", metavar="PATH", help="a state file, a folder with one, or a repository")
+    command.add_argument("--list", action="store_true", help="show every run of another system that is there")
+    command.add_argument(
+        "--dry-run", action="store_true", help="say what would be adopted and change nothing"
+    )
+    command.add_argument(
+        "--agent", metavar="A", default="", help="who works on it (the only agent installed)"
+    )
+    command.add_argument(
+        "--base", metavar="REV", default="", help="go on from there (the branch that holds what is done)"
+    )
+    command.add_argument(
+        "--accept-named", action="store_true", help="a task called done is, if a commit of the base names it"
+    )
+    command.add_argument(
+        "--trust-claims", action="store_true", help="what the files call done is, even without proof in git"
+    )
+    command.add_argument(
+        "--with-checkout",
+        action="store_true",
+        help="the checkout's uncommitted files are the running task's work",
+    )
+    command.add_argument("--fresh", action="store_true", help="a new run, even if another has these files")
+    _add_yes(command)
+    _add_json(command)
+
+
 def _report(command: _Parser) -> None:
     # Only for the list of commands: `report` reads its own arguments, see `cli/main.py`.
     command.add_argument("words", nargs=argparse.REMAINDER)
@@ -274,6 +354,16 @@ def _positive(text: str) -> int:
 COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "init": ("holdfast.cli.init:init", "write a starter plan", _init),
     "plan": ("holdfast.cli.plan:plan", "let an agent write the plan for a goal, never twice", _plan),
+    "plan import": (
+        "holdfast.cli.plan_import:import_list",
+        "make a plan of a task list that you have",
+        _plan_import,
+    ),
+    "plan workflows": (
+        "holdfast.cli.workflow:workflows",
+        "list the workflows, print one, or check one of yours",
+        _plan_workflows,
+    ),
     "run": ("holdfast.cli.run:run", "start a plan; offers to resume an unfinished run of it", _run),
     "resume": ("holdfast.cli.run:resume", "carry an unfinished run on", _resume),
     "status": ("holdfast.cli.look:status", "show where a run stands", _look),
@@ -297,6 +387,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "doctor": ("holdfast.cli.health:doctor", "check the machine, the repository and the runs", _doctor),
     "rebuild": ("holdfast.cli.upkeep:rebuild", "restore a lost or damaged journal from git", _rebuild),
     "clean": ("holdfast.cli.upkeep:clean", "remove what finished runs occupy; their branches stay", _clean),
+    "adopt": ("holdfast.cli.adopting:adopt", "carry on what another system began", _adopt),
     "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
     "acp": ("holdfast.cli.acp:acp", "for plans: run an agent that speaks the Agent Client Protocol", _acp),
     "save": ("holdfast.cli.saving:save", "have all unfinished work saved now", _save),

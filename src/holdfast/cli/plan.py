@@ -73,9 +73,17 @@ def plan_for_goal(goal: str, checkout: Path, args: argparse.Namespace) -> Path:
     return planned.path
 
 
-def _plan_once(checkout: Path, goal: str, args: argparse.Namespace) -> Planned:
+def plan_for_specification(name: str, text: str, checkout: Path, args: argparse.Namespace) -> Plan:
+    """Return the plan for a specification: the kept one, as long as not a word of it has changed, or a new one."""
+    planned = _plan_once(checkout, f"Implement the specification {name}", args, text)
+    if not planned.tries:
+        say(f"{name} has been planned before ({planned.path}); nobody plans it again.", args)
+    return planned.plan
+
+
+def _plan_once(checkout: Path, goal: str, args: argparse.Namespace, specification: str = "") -> Planned:
     """Return the kept plan for a goal, or have one written; a dry run starts no planner."""
-    known = known_plan(plan_record(StateDir.of_checkout(checkout), goal), goal, _read)
+    known = known_plan(plan_record(StateDir.of_checkout(checkout), goal, specification), goal, _read)
     if known is not None:
         return known
     presets = presets_of(checkout)
@@ -84,7 +92,14 @@ def _plan_once(checkout: Path, goal: str, args: argparse.Namespace) -> Planned:
         raise NeedsDecisionError(
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
         )
-    work = Assignment(goal=goal, agent=agent, spec=presets[agent], schema=schema_text(), read=_read)
+    work = Assignment(
+        goal=goal,
+        agent=agent,
+        spec=presets[agent],
+        schema=schema_text(),
+        read=_read,
+        specification=specification,
+    )
     return make_plan(Repository.open(Path.cwd()), work, lambda text: say(text, args))
 
 

@@ -38,8 +38,18 @@ def find_plan(named: str | None, checkout: Path) -> Path:
 
 
 def load_plan(path: Path, agent: str, checkout: Path) -> Plan:
-    """Read and check a plan; `agent` takes the place of its default agent."""
-    return read_plan(path, agent_names(presets_of(checkout)), agent)
+    """Read and check a plan; `agent` takes the place of its default agent. A task list is known by its content."""
+    try:
+        return read_plan(path, agent_names(presets_of(checkout)), agent)
+    except PlanError:
+        from holdfast.cli.plan_import import list_at
+
+        if kind := list_at(path):
+            raise PlanError(
+                f"{path} is a task list ({kind}), not a plan",
+                f"`holdfast plan import {path}` makes a plan of it",
+            ) from None
+        raise
 
 
 def source_of(path: Path, checkout: Path) -> str:

@@ -33,13 +33,11 @@ from holdfast.views.runs import run_line
 def run(args: argparse.Namespace) -> int:
     """Start a plan, or carry on an unfinished run of it."""
     checkout = glimpse().checkout
-    path = _path_of_plan(args, checkout)
-    plan = load_plan(path, args.agent, checkout)
+    plan, source = _meant(args, checkout)
     if args.dry_run:
         require_commit(Path.cwd(), plan.base)
         return _show_plan(plan, args)
     require_commands(plan, checkout)
-    source = source_of(path, checkout)
     with opened(create=True) as place:
         unfinished = _unfinished(place, plan, source)
         if unfinished is not None and not args.fresh and _wants_to_resume(place, unfinished, args):
@@ -60,6 +58,16 @@ def run(args: argparse.Namespace) -> int:
         name = create_run(place.repo, place.journal, plan, source)
         say(f"Run {name} begins.", args)
         return _carry_on(place, name, args, Choices(jobs=args.jobs))
+
+
+def _meant(args: argparse.Namespace, checkout: Path) -> tuple[Plan, str]:
+    """Return the plan that is meant, and how a run remembers where it came from."""
+    if args.workflow:
+        from holdfast.cli.workflow import plan_of_workflow
+
+        return plan_of_workflow(args, checkout)
+    path = _path_of_plan(args, checkout)
+    return load_plan(path, args.agent, checkout), source_of(path, checkout)
 
 
 def _path_of_plan(args: argparse.Namespace, checkout: Path) -> Path:

@@ -11,6 +11,7 @@ from holdfast.core.brief import clip, quote
 
 PLAN_FILE = "plan.yaml"
 _FEEDBACK_CHARS = 6_000
+_SPECIFICATION_CHARS = 60_000
 _FENCE = re.compile(r"(`{3,}|~{3,})\s*ya?ml", re.I)
 
 _EXAMPLE = """\
@@ -45,9 +46,9 @@ def same_goal(one: str, other: str) -> bool:
     return _folded(one) == _folded(other)
 
 
-def goal_key(goal: str) -> str:
+def goal_key(goal: str, specification: str = "") -> str:
     """Return a name for everything that is kept about a goal: readable, and different for different goals."""
-    digest = hashlib.sha256(_folded(goal).encode()).hexdigest()[:12]
+    digest = hashlib.sha256((_folded(goal) + specification).encode(errors="replace")).hexdigest()[:12]
     return f"{ids.slug(goal)}-{digest}"
 
 
@@ -55,18 +56,24 @@ def _folded(goal: str) -> str:
     return " ".join(goal.split()).casefold()
 
 
-def planning_brief(goal: str, agent: str, files: str, schema_path: str, feedback: Sequence[str]) -> str:
+def planning_brief(
+    goal: str, agent: str, files: str, schema_path: str, feedback: Sequence[str], specification: str = ""
+) -> str:
     """Return what a planner is asked for, as Markdown; `feedback` says what was wrong with its earlier answers."""
-    return "\n\n".join(_sections(goal, agent, files, schema_path, feedback)) + "\n"
+    return "\n\n".join(_sections(goal, agent, files, schema_path, feedback, specification)) + "\n"
 
 
-def _sections(goal: str, agent: str, files: str, schema_path: str, feedback: Sequence[str]) -> Iterator[str]:
+def _sections(
+    goal: str, agent: str, files: str, schema_path: str, feedback: Sequence[str], specification: str
+) -> Iterator[str]:
     yield "# Write a plan"
     yield (
         f"Break this goal into tasks that coding agents can do in parallel, and write the plan to `{PLAN_FILE}` in "
         "your current directory. Write no other file and change no code: others do the work later."
     )
     yield "## Goal\n\n" + quote(goal)
+    if specification.strip():
+        yield "## The specification\n\n" + quote(clip(specification, _SPECIFICATION_CHARS))
     yield (
         "## Rules\n\n"
         f"- The file starts with `holdfast: 1`, has `goal:` with exactly the goal above, and `agent: {agent}`.\n"

@@ -52,13 +52,17 @@ class PlanningError(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What is to be planned, by whom, and how an answer is judged. `read` raises PlanError for a bad plan."""
+    """What is to be planned, by whom, and how an answer is judged. `read` raises PlanError for a bad plan.
+
+    `specification` is a text that says more than the goal; another text is another planning.
+    """
 
     goal: str
     agent: str
     spec: Preset
     schema: str
     read: ReadPlan
+    specification: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +96,9 @@ class _Desk:
         return self.folder(attempt) / "feedback.txt"
 
 
-def plan_record(state: StateDir, goal: str) -> Path:
-    """Return the file in which the plan for a goal is kept."""
-    return state.plans / f"{goal_key(goal)}.yaml"
+def plan_record(state: StateDir, goal: str, specification: str = "") -> Path:
+    """Return the file in which the plan for a goal, and for what a specification says of it, is kept."""
+    return state.plans / f"{goal_key(goal, specification)}.yaml"
 
 
 def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
@@ -108,7 +112,7 @@ def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
 
 def make_plan(repo: Repository, work: Assignment, tell: Callable[[str], None]) -> Planned:
     """Return the kept plan for a goal, or let a planner write it. Raises LeaseHeldError if somebody else does just now."""
-    record = plan_record(repo.state, work.goal)
+    record = plan_record(repo.state, work.goal, work.specification)
     repo.hide_state_dir()
     name = f"plan-{record.stem}"
     directory = repo.state.run(name)
@@ -232,9 +236,9 @@ def _write_brief(desk: _Desk, attempt: int, head: str, feedback: list[str]) -> P
     schema.write_text(desk.work.schema, encoding="utf-8")
     path = folder / "brief.md"
     files = list_files(desk.repo, head, _FILES_BYTES)
-    path.write_text(
-        planning_brief(desk.work.goal, desk.work.agent, files, str(schema), feedback), encoding="utf-8"
-    )
+    work = desk.work
+    brief = planning_brief(work.goal, work.agent, files, str(schema), feedback, work.specification)
+    path.write_text(brief, encoding="utf-8", errors="replace")
     return path
 
 

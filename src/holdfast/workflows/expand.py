@@ -84,7 +84,7 @@ class _Expansion:
         if given.document is not None:
             stages = tuple(stage.id for stage in given.document.plan.stages if stage.tasks)
             fillings |= {"goal": given.document.plan.goal, "name": given.document.name, "stages": stages}
-            fillings["path"] = given.given
+            fillings |= {"path": given.given, "specification": given.document.specification}
         return fillings
 
     def _stages(self, base: Fillings) -> Iterator[dict[str, Any]]:

@@ -90,10 +90,14 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document with the work to do, as a reader understood it. `name` is what its owner calls it."""
+    """A document with the work to do, as a reader understood it. `name` is what its owner calls it.
+
+    `specification` is the text that says what the whole is to be, where there is one.
+    """
 
     name: str
     plan: Plan
+    specification: str = ""
 
 
 @dataclass(frozen=True, slots=True)

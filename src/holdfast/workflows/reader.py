@@ -21,7 +21,11 @@ from holdfast.workflows.fields import FORMAT, LITERAL_KEYS, PLAN_KEYS, WORKFLOW
 from holdfast.workflows.model import Flag, Value, Wanted, Workflow, workflow_error
 from holdfast.workflows.placeholders import STAGE_NAMES, TASK_NAMES, names_in
 
-_BY_KIND = {"description": ("description",), "document": ("goal", "name", "path", "stages"), "none": ()}
+_BY_KIND = {
+    "description": ("description",),
+    "document": ("goal", "name", "path", "stages", "specification"),
+    "none": (),
+}
 
 
 def parse_workflow(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:

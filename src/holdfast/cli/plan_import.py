@@ -1,0 +1,137 @@
+"""`plan import`: a plan file made of a task list that somebody has already. The list itself is only read."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from holdfast.agents.presets import installed_presets, presets_of
+from holdfast.errors import HoldfastError
+from holdfast.formats.gather import FILE_BYTES_MAX
+from holdfast.formats.lists import Imported, ListKind, Wishes, kind_of, read_list
+from holdfast.plans.writing import plan_text
+from holdfast.repo.discovery import find
+from holdfast.repo.files import write_atomically
+from holdfast.views.text import count, one_line
+
+_IN_FOLDER = ("tasks.md", "tasks.json", "tasks/tasks.json", ".taskmaster/tasks/tasks.json")
+_TASK_FOLDERS = (".", "tasks", "backlog/tasks", ".backlog/tasks")
+_FILES_MAX = 2_000
+_TOLD_MAX = 12
+_ANYBODY = "claude"
+
+
+class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What `plan import --json` prints."""
+
+    path: str
+    kind: ListKind
+    tasks: int
+    stages: int
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def import_list(args: argparse.Namespace) -> int:
+    """Write a plan file made of a task list. A file that is there is only replaced with `--force`."""
+    target = Path(args.output)
+    if target.exists() and not args.force:
+        raise HoldfastError(
+            f"{target} is there already", "name another file with -o, or say --force to replace it"
+        )
+    checkout = find(Path.cwd()).checkout
+    kind, name, documents = _found(Path(args.file), checkout, args.kind)
+    wishes = Wishes(keep_done=args.all, parallel=args.parallel, tag=args.tag)
+    made = read_list(kind, name, documents, wishes)
+    installed = installed_presets(presets_of(checkout))
+    agent = args.agent or next(iter(installed), _ANYBODY)
+    plan = msgspec.structs.replace(made.plan, agent=agent)
+    head = f"# Made of {one_line(name)} ({kind}). Look at it without running anything: holdfast run {target} --dry-run\n"
+    write_atomically(target, (head + plan_text(plan)).encode())
+    _tell(target, kind, made, args)
+    if not args.agent and not installed and not args.json:
+        print(f"No known agent is on the PATH; the plan names {agent}: change `agent:` as you like.")
+    return 0
+
+
+def list_at(path: Path) -> ListKind | None:
+    """Return what kind of task list a file is, or None if it is none or cannot be read."""
+    data = _content(path)
+    return kind_of(path.name, data) if data is not None else None
+
+
+def read_list_at(path: Path, checkout: Path, kind: ListKind) -> tuple[str, Imported]:
+    """Return what a list is called, and the plan of it."""
+    _, name, documents = _found(path, checkout, kind)
+    return name, read_list(kind, name, documents, Wishes())
+
+
+def _found(path: Path, checkout: Path, wanted: str | None) -> tuple[ListKind, str, dict[str, bytes]]:
+    """Return the kind of a list, its name, and its files by their names below the repository."""
+    for files in _candidates(path):
+        documents = {_name(file, checkout): data for file in files if (data := _content(file)) is not None}
+        kinds = {name: kind_of(name, data) for name, data in documents.items()}
+        matching = [name for name, kind in kinds.items() if kind is not None]
+        if len(files) == 1 and documents and (wanted or matching):
+            name = next(iter(documents))
+            return ListKind(wanted or kinds[name] or ListKind.CHECKLIST), name, documents
+        if len(files) > 1 and ListKind.BACKLOG in kinds.values() and wanted in (None, ListKind.BACKLOG):
+            return ListKind.BACKLOG, _name(path, checkout), documents
+    raise HoldfastError(
+        f"no task list was found in {path}",
+        "name a tasks.md of spec-kit, a tasks.json of Task Master, a folder of Backlog.md, or a file with check boxes",
+    )
+
+
+def _candidates(path: Path) -> Iterator[list[Path]]:
+    """Yield groups of files that may be a list: the one that was named, or those that a folder usually has."""
+    if not path.exists():
+        raise HoldfastError(f"there is no {path}", "name a file, or a folder with a task list")
+    if not path.is_dir():
+        yield [path]
+        return
+    yield from ([path / name] for name in _IN_FOLDER if (path / name).is_file())
+    for folder in _TASK_FOLDERS:
+        files = sorted((path / folder).glob("*.md"))[:_FILES_MAX]
+        yield from ([files] if len(files) > 1 else [[file] for file in files])
+
+
+def _name(path: Path, checkout: Path) -> str:
+    full = path.resolve()
+    return str(full.relative_to(checkout)) if full.is_relative_to(checkout) else str(path)
+
+
+def _content(path: Path) -> bytes | None:
+    """Return a file's bytes; None if it is no plain file, too large, or not ours to read."""
+    try:
+        is_sound = path.is_file() and path.stat().st_size <= FILE_BYTES_MAX
+        return path.read_bytes() if is_sound else None
+    except OSError:
+        return None
+
+
+def _tell(target: Path, kind: ListKind, made: Imported, args: argparse.Namespace) -> None:
+    tasks = sum(len(stage.tasks) for stage in made.plan.stages)
+    left_out = tuple(f"{one_line(part.what)} ({part.why})" for part in made.left_out)
+    notes = tuple(finding.sentence for finding in made.findings)
+    if args.json:
+        result = ImportResult(
+            path=str(target),
+            kind=kind,
+            tasks=tasks,
+            stages=len(made.plan.stages),
+            left_out=left_out,
+            notes=notes,
+        )
+        print(msgspec.json.encode(result).decode())
+        return
+    print(f"Wrote {target}: {count(tasks, 'task')} in {count(len(made.plan.stages), 'stage')}, from {kind}.")
+    for label, lines in (("Left out", left_out), ("Note", notes)):
+        for line in lines[:_TOLD_MAX]:
+            print(f"  {label}: {one_line(line, 160)}")
+        if len(lines) > _TOLD_MAX:
+            print(f"  {label}: and {len(lines) - _TOLD_MAX} more; --json names them all")
+    print(f"Read it, change what you like, and start it: `holdfast run {target}`.")

@@ -1,0 +1,101 @@
+"""Backlog.md: one Markdown file per task, with YAML at its head and acceptance criteria below.
+
+A parent waits for its subtasks: it is what remains when they are done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from posixpath import basename
+
+from holdfast.formats.drafts import StageDraft, plain_name
+from holdfast.formats.lists.boxes import without_comments
+from holdfast.formats.lists.model import Entry, Imported, LeftOut, Wishes, into_plan, paragraphs
+from holdfast.formats.loose import Node, text, texts
+from holdfast.formats.markdown import bullets, decoded, section
+from holdfast.formats.model import Standing
+from holdfast.formats.words import standing_of
+
+_STAGE = "backlog"
+_HEAD = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_HEAD_CHARS_MAX = 64_000
+
+
+def is_backlog(data: bytes) -> bool:
+    """Tell whether a file is a task of Backlog.md."""
+    head = _head(decoded(data))
+    return bool(text(head.get("id")) and text(head.get("title")) and "status" in head)
+
+
+def read(path: str, documents: Mapping[str, bytes], wishes: Wishes) -> Imported:
+    """Return the plan of the tasks in these files."""
+    heads = {name: _head(decoded(data)) for name, data in documents.items()}
+    tasks = {name: head for name, head in heads.items() if text(head.get("id"))}
+    order = sorted(
+        tasks, key=lambda name: (_ordinal(tasks[name]), _natural(text(tasks[name].get("id"))), name)
+    )
+    entries = [_entry(tasks[name], decoded(documents[name])) for name in order]
+    canonical = {plain_name(entry.native): entry.native for entry in entries}
+    for name, entry in zip(order, entries, strict=True):
+        entry.needs = tuple(canonical.get(plain_name(need), need) for need in entry.needs)
+        parent = canonical.get(plain_name(text(tasks[name].get("parent_task_id"))), "")
+        for whole in entries:
+            if whole.native == parent and whole.native not in entry.needs:
+                whole.needs = (*whole.needs, entry.native)
+    others = [LeftOut(basename(name), "it has no id at its head") for name in documents if name not in tasks]
+    goal = f"The backlog in {path}" if len(entries) != 1 else entries[0].title
+    return into_plan(path, goal, [StageDraft(native=_STAGE, title="")], entries, wishes, others)
+
+
+def _head(said: str) -> Node:
+    """Return the YAML at the head of a file, every value as text; nothing if it cannot be read."""
+    found = _HEAD.match(said)
+    if found is None or len(found[1]) > _HEAD_CHARS_MAX:
+        return {}
+    import yaml
+
+    try:
+        value = yaml.load(found[1], Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))  # noqa: S506 - only texts
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return {}
+    return (
+        {key: part for key, part in value.items() if isinstance(key, str)} if isinstance(value, dict) else {}
+    )
+
+
+def _entry(head: Node, said: str) -> Entry:
+    body = without_comments(_HEAD.sub("", said))
+    standing, _ = standing_of(text(head.get("status")))
+    criteria = bullets(section(body, "Acceptance Criteria")) + bullets(section(body, "Definition of Done"))
+    title = text(head.get("title"))
+    return Entry(
+        native=text(head.get("id")),
+        stage=_STAGE,
+        title=title or text(head.get("id")),
+        prompt=paragraphs(
+            title,
+            section(body, "Description"),
+            section(body, "Implementation Plan"),
+            section(body, "Implementation Notes"),
+        ),
+        needs=texts(head.get("dependencies")),
+        acceptance=tuple(re.sub(r"^#\d+\s+", "", line) for line in criteria),
+        standing=standing
+        if standing in (Standing.DONE, Standing.SKIPPED, Standing.ABANDONED)
+        else Standing.PENDING,
+        said=text(head.get("status")),
+    )
+
+
+def _ordinal(head: Node) -> float:
+    said = text(head.get("ordinal"))
+    return float(said) if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", said) else float("inf")
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that puts `task-2` before `task-10`."""
+    return [
+        (int(part), "") if part.isdecimal() and len(part) < 12 else (0, part)
+        for part in re.split(r"(\d+)", name)
+    ]

@@ -1,0 +1,71 @@
+"""Check boxes in Markdown: each with its text, its depth, the headings above it and the lines below it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from holdfast.formats.markdown import plain_lines
+
+_BOX = re.compile(r"(\s*)(?:[-*+]|\d+[.)])\s+\[([ xX~\-/])\]\s*(.*)")
+_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+_COMMENT = ("<!--", "-->")
+_TAB = "    "
+
+
+@dataclass(slots=True)
+class Box:
+    """One check box. `mark` is what stands in it, `below` the indented lines that belong to it."""
+
+    text: str
+    mark: str
+    indent: int
+    headings: tuple[str, ...]
+    below: list[str] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the box is ticked."""
+        return self.mark in "xX"
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the box is struck out: `[-]` or `[~]`."""
+        return self.mark in "-~"
+
+
+def without_comments(text: str) -> str:
+    """Return a text without HTML comments, its line numbers as they were."""
+    kept, at = "", 0
+    while (begin := text.find(_COMMENT[0], at)) >= 0 and (end := text.find(_COMMENT[1], begin)) >= 0:
+        kept += text[at:begin] + "\n" * text.count("\n", begin, end)
+        at = end + len(_COMMENT[1])
+    return kept + text[at:]
+
+
+def boxes(text: str) -> list[Box]:
+    """Return every check box of a text, in order. Lines that are indented below one belong to it."""
+    found: list[Box] = []
+    headings: list[tuple[int, str]] = []
+    is_open = False
+    for line in plain_lines(without_comments(text).replace("\r\n", "\n")):
+        line = line.replace("\t", _TAB)
+        if heading := _HEADING.match(line):
+            headings = [above for above in headings if above[0] < len(heading[1])]
+            headings.append((len(heading[1]), heading[2]))
+            is_open = False
+        elif box := _BOX.match(line):
+            titles = tuple(title for _, title in headings)
+            found.append(Box(box[3].strip(), box[2], len(box[1]), titles))
+            is_open = True
+        elif is_open and line.strip():
+            is_open = line.startswith(" ")
+            if is_open:
+                found[-1].below.append(line.strip())
+    return found
+
+
+def first_heading(text: str) -> str:
+    """Return the title of a text: its first heading."""
+    lines = plain_lines(without_comments(text))
+    return next((found[2] for line in lines if (found := _HEADING.match(line))), "")

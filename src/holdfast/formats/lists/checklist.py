@@ -1,0 +1,104 @@
+"""A plain Markdown checklist: headings are stages, boxes are tasks, from top to bottom.
+
+What is indented below a box is part of its task. Only boxes numbered like `1.2` below a box `1` are tasks of their
+own: there the outer one is a heading in disguise. People work a list from top to bottom, so each task waits for the
+one before it, unless the user wishes otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from posixpath import basename
+
+from holdfast.formats.drafts import StageDraft
+from holdfast.formats.lists.boxes import Box, boxes, first_heading
+from holdfast.formats.lists.model import Entry, Imported, Wishes, into_plan, paragraphs, words
+from holdfast.formats.markdown import decoded
+from holdfast.formats.model import Standing
+
+_NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,6}){1,5})[.):]?\s+")
+_ANY_NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,6}){0,5})[.):]?\s+")
+_NO_STAGE = "tasks"
+
+
+def is_checklist(text: str) -> bool:
+    """Tell whether a text has check boxes."""
+    return bool(boxes(text))
+
+
+def read(path: str, data: bytes, wishes: Wishes) -> Imported:
+    """Return the plan of a checklist."""
+    text = decoded(data)
+    goal = first_heading(text) or basename(path)
+    entries: list[Entry] = []
+    taken: set[str] = set()
+    for whole, box, parts in _grouped(boxes(text)):
+        before = entries[-1] if entries and entries[-1].stage == _stage(box, goal) else None
+        entry = _entry(len(entries) + 1, goal, whole, box, parts)
+        if entry.native in taken:
+            entry.native += f"-{len(entries) + 1}"
+        taken.add(entry.native)
+        if before is not None and not wishes.parallel:
+            entry.needs = (before.native,)
+        entries.append(entry)
+    _bridge(entries)
+    names = dict.fromkeys(entry.stage for entry in entries)
+    stages = [StageDraft(native=name, title="" if name == _NO_STAGE else name) for name in names]
+    return into_plan(path, goal, stages, entries, wishes)
+
+
+def _grouped(found: list[Box]) -> list[tuple[str, Box, list[Box]]]:
+    """Return each task as the title around it, its box, and the boxes that are parts of it."""
+    groups: list[tuple[str, Box, list[Box]]] = []
+    outer: Box | None = None
+    for box in found:
+        if outer is None or box.indent <= outer.indent or box.headings != outer.headings:
+            outer = box
+            groups.append(("", box, []))
+        elif _NUMBER.match(box.text):
+            if groups[-1][1] is outer and not groups[-1][2]:
+                groups.pop()
+            groups.append((outer.text, box, []))
+        else:
+            groups[-1][2].append(box)
+    return groups
+
+
+def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Entry:
+    title = _ANY_NUMBER.sub("", box.text, count=1) or box.text
+    number = _ANY_NUMBER.match(box.text)
+    name = number[1] if number else f"{place:02}"
+    section = "" if _stage(box, goal) == _NO_STAGE else f", under “{_stage(box, goal)}”"
+    done = [part.text for part in parts if part.is_done]
+    return Entry(
+        native="-".join(filter(None, (name, words(title)))),
+        stage=_stage(box, goal),
+        title=title or f"Item {place}",
+        prompt=paragraphs(
+            title,
+            "\n".join(box.below),
+            *("\n".join([f"- {part.text}", *part.below]) for part in parts if not part.is_done),
+            f"These parts are done already: {'; '.join(done)}." if done else "",
+            f"It is part of: {_ANY_NUMBER.sub('', whole, count=1)}." if whole else "",
+            f"This is one point of the list “{goal}”{section}. Do this point only.",
+        ),
+        standing=Standing.DONE if box.is_done else Standing.SKIPPED if box.is_cancelled else Standing.PENDING,
+        said="ticked" if box.is_done else "struck out" if box.is_cancelled else "",
+    )
+
+
+def _stage(box: Box, goal: str) -> str:
+    """Return the heading that a box stands under; the title of the whole is no stage."""
+    below = [title for title in box.headings if title != goal]
+    return below[-1] if below else _NO_STAGE
+
+
+def _bridge(entries: list[Entry]) -> None:
+    """Let a task whose predecessor is done wait for the last one before it that is not."""
+    needs = {entry.native: entry.needs for entry in entries}
+    gone = {entry.native for entry in entries if entry.standing is not Standing.PENDING}
+    for entry in entries:
+        waiting = entry.needs
+        while waiting and waiting[0] in gone:
+            waiting = needs[waiting[0]]
+        entry.needs = waiting or entry.needs

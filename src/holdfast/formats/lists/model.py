@@ -1,0 +1,120 @@
+"""What every list of tasks amounts to, and how its entries become a plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.ids import slug
+from holdfast.core.plan import Plan, Task
+from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
+from holdfast.formats.loose import BrokenFileError
+from holdfast.formats.model import Claim, Finding, Standing
+from holdfast.formats.naming import task_ids
+
+TITLE_CHARS = 80
+_GONE = (Standing.DONE, Standing.SKIPPED, Standing.ABANDONED)
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asks of an import. `tag` is the list meant where a file holds several."""
+
+    keep_done: bool = False
+    parallel: bool = False
+    tag: str = ""
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """One task of a list by its native name. `needs` are native names; `said` is the word of its status."""
+
+    native: str
+    stage: str
+    title: str
+    prompt: str
+    needs: tuple[str, ...] = ()
+    acceptance: tuple[str, ...] = ()
+    standing: Standing = Standing.PENDING
+    said: str = ""
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """Something of the list that is not in the plan, and why."""
+
+    what: str
+    why: str
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan made of a list; its `agent` is still to be chosen."""
+
+    plan: Plan
+    left_out: tuple[LeftOut, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+def into_plan(
+    name: str,
+    goal: str,
+    stages: Sequence[StageDraft],
+    entries: Sequence[Entry],
+    wishes: Wishes,
+    left_out: Sequence[LeftOut] = (),
+) -> Imported:
+    """Return the plan of what remains to be done. Nobody waits for what was left out."""
+    gone = [entry for entry in entries if _is_gone(entry, wishes)]
+    kept = [entry for entry in entries if not _is_gone(entry, wishes)]
+    if not kept:
+        why = "all of its tasks are done" if entries else "no task was found in it"
+        raise BrokenFileError(
+            f"{name}: {why}", "--all imports also what is marked as done." if entries else ""
+        )
+    absent = {entry.native for entry in gone}
+    short = _short_names([stage.native for stage in stages])
+    for stage in stages:
+        needs = None if stage.needs is None else tuple(short[need] for need in stage.needs)
+        stage.native, stage.needs = short[stage.native], needs
+    for entry in kept:
+        entry.stage = short[entry.stage]
+    made = assemble(clean(goal), stages, [_draft(entry, absent) for entry in kept])
+    missing = [LeftOut(entry.native, entry.said or entry.standing.value) for entry in gone]
+    return Imported(plan=made.plan, left_out=(*missing, *left_out), findings=made.findings)
+
+
+def _short_names(headings: Sequence[str]) -> dict[str, str]:
+    """Return a short id for each heading; one without a Latin letter or digit goes by its number."""
+    plain = [words(heading) or f"stage-{place}" for place, heading in enumerate(headings, 1)]
+    return dict(zip(headings, task_ids(plain), strict=True))
+
+
+def words(text: str) -> str:
+    """Return the readable part of an id for a text, or nothing if it has no Latin letter or digit."""
+    return slug(text) if re.search(r"[A-Za-z0-9]", text) else ""
+
+
+def _is_gone(entry: Entry, wishes: Wishes) -> bool:
+    return entry.standing in _GONE and not wishes.keep_done
+
+
+def _draft(entry: Entry, absent: set[str]) -> TaskDraft:
+    task = Task(
+        id="",
+        title=clean(entry.title)[:TITLE_CHARS],
+        prompt=clean(entry.prompt),
+        needs=tuple(need for need in entry.needs if need not in absent),
+        acceptance=tuple(filter(None, map(clean, entry.acceptance))),
+    )
+    claim = Claim(task="", native=entry.native, standing=entry.standing)
+    return TaskDraft(native=clean(entry.native), stage=entry.stage, task=task, claim=claim)
+
+
+def clean(text: str) -> str:
+    """Return a text that a plan file can hold: what is no printable character becomes a space."""
+    kept = "".join(sign if sign.isprintable() or sign in "\n\t" else " " for sign in text)
+    return kept.strip()
+
+
+def paragraphs(*parts: str) -> str:
+    """Return what there is to say, with an empty line between the parts."""
+    return "\n\n".join(part.strip() for part in parts if part.strip())

@@ -1,0 +1,130 @@
+"""spec-kit's `tasks.md`: phases, `- [ ] T001 [P] [US1] …`, and what it says about dependencies.
+
+`[P]` may run beside its neighbours; a task without it waits for all before it in its phase, and those after it wait.
+User stories need the phases before the first story, not each other, unless the file says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from posixpath import dirname, join
+
+from holdfast.formats.drafts import StageDraft
+from holdfast.formats.lists.boxes import Box, boxes, first_heading
+from holdfast.formats.lists.model import Entry, Imported, LeftOut, Wishes, into_plan, paragraphs
+from holdfast.formats.lists.relations import relations
+from holdfast.formats.markdown import decoded, section, value
+from holdfast.formats.model import Standing
+
+_TASK = re.compile(r"\**(T\d+[a-z]?|TX+)\**[:.]?\s+(.*)", re.DOTALL)
+_MARK = re.compile(r"\s*\[([^\]\s]{1,12})\]")
+_PHASE = re.compile(r"phase\s+([\w.]+)", re.IGNORECASE)
+_STORY = re.compile(r"(?:user\s+story|US)\s*-?(\d+)", re.IGNORECASE)
+_DEPENDENCIES = ("Dependencies & Execution Order", "Dependencies", "Dependencies and Execution Order")
+
+
+def is_spec_kit(text: str) -> bool:
+    """Tell whether a text lists tasks as spec-kit does."""
+    return any(_TASK.match(box.text) for box in boxes(text))
+
+
+def read(path: str, data: bytes, wishes: Wishes) -> Imported:
+    """Return the plan of a `tasks.md`."""
+    text = decoded(data)
+    found = [(box, task) for box in boxes(text) if (task := _TASK.match(box.text))]
+    title = re.sub(r"^tasks\s*[:-]\s*", "", first_heading(text), flags=re.IGNORECASE) or path
+    said = relations(_dependencies(text))
+    phases = dict.fromkeys(_stage_of(box) for box, _ in found)
+    context = {phase: _context(section(text, phase)) for phase in phases}
+    entries = [_entry(path, title, context, box, task) for box, task in found]
+    _wait_in_order(found, entries)
+    for entry in entries:
+        entry.needs = tuple(dict.fromkeys((*entry.needs, *said.tasks.get(entry.native, ()))))
+    others = [LeftOut(box.text, "not a task of spec-kit") for box in boxes(text) if not _TASK.match(box.text)]
+    return into_plan(path, title, _stages(entries, said.phases, said.stories), entries, wishes, others)
+
+
+def _dependencies(text: str) -> str:
+    return next((part for name in _DEPENDENCIES if (part := section(text, name))), "")
+
+
+def _entry(path: str, title: str, context: dict[str, str], box: Box, task: re.Match[str]) -> Entry:
+    said = task[2]
+    while mark := _MARK.match(said):
+        said = said[mark.end() :]
+    phase = _stage_of(box)
+    folder = dirname(path)
+    return Entry(
+        native=task[1],
+        stage=phase,
+        title=said.strip(),
+        prompt=paragraphs(
+            said.strip(),
+            "\n".join(box.below),
+            f"This is task {task[1]} of “{title}”, in {phase}.",
+            context[phase],
+            f"What it is part of is described in {join(folder, 'spec.md')} and {join(folder, 'plan.md')}, if they exist.",
+        ),
+        needs=tuple(_after(said)),
+        standing=Standing.DONE if box.is_done else Standing.SKIPPED if box.is_cancelled else Standing.PENDING,
+        said="ticked" if box.is_done else "",
+    )
+
+
+def _context(purpose: str) -> str:
+    keys = ("Purpose", "Goal", "Independent Test")
+    return "\n".join(f"{key}: {said}" for key in keys if (said := value(purpose, key)))
+
+
+def _stage_of(box: Box) -> str:
+    """Return the phase of a task: the nearest heading that is called one, else the nearest below the title."""
+    phases = [title for title in box.headings if _PHASE.match(title)]
+    if phases:
+        return phases[-1]
+    return (*box.headings[1:], *box.headings, "Tasks")[0]
+
+
+def _after(said: str) -> Iterator[str]:
+    """Yield what a task itself says that it depends on."""
+    for clause in re.findall(
+        r"(?:depends on|requires|after)\s+((?:[\s,&]|and|T\d+[a-z]?)+)", said, re.IGNORECASE
+    ):
+        yield from re.findall(r"T\d+[a-z]?", clause)
+
+
+def _wait_in_order(found: Sequence[tuple[Box, re.Match[str]]], entries: Sequence[Entry]) -> None:
+    """Let each task without `[P]` wait for all since the last such one, and the others for that one."""
+    last: dict[str, str] = {}
+    since: dict[str, list[str]] = {}
+    for (_, task), entry in zip(found, entries, strict=True):
+        before, beside = last.get(entry.stage), since.setdefault(entry.stage, [])
+        is_parallel = re.match(r"(\s*\[[^\]\s]*\])*?\s*\[P\]", task[2]) is not None
+        implied = [before] if before else []
+        if not is_parallel:
+            implied = beside or implied
+            last[entry.stage], since[entry.stage] = entry.native, []
+        else:
+            beside.append(entry.native)
+        entry.needs = (*entry.needs, *implied)
+
+
+def _stages(
+    entries: Sequence[Entry], phases: dict[str, tuple[str, ...]], stories: dict[str, tuple[str, ...]]
+) -> list[StageDraft]:
+    names = list(dict.fromkeys(entry.stage for entry in entries))
+    by_phase = {found[1]: name for name in names if (found := _PHASE.match(name))}
+    by_story = {found[1]: name for name in names if (found := _STORY.search(name))}
+    first = next((place for place, name in enumerate(names) if _STORY.search(name)), len(names))
+    stages: list[StageDraft] = []
+    for place, name in enumerate(names):
+        phase, story = _PHASE.match(name), _STORY.search(name)
+        said = [by_phase.get(need, "") for need in phases.get(phase[1] if phase else "", ())]
+        if story:
+            said += [by_story.get(need, "") for need in stories.get(story[1], ())]
+            needs = [*names[max(0, first - 1) : first], *said]
+        else:
+            needs = names[max(0, first - 1) : place] if place > first else [*names[place - 1 : place], *said]
+        needs = [need for need in dict.fromkeys(needs) if need and need != name]
+        stages.append(StageDraft(native=name, title=name, needs=tuple(needs)))
+    return stages

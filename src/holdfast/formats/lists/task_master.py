@@ -1,0 +1,150 @@
+"""Task Master's `tasks.json`: `{"tasks": […]}`, or lists under tags; subtasks, dependencies, test strategies.
+
+A task with subtasks is its subtasks: each becomes a task of its own that knows what it is part of, and whoever
+depends on the whole waits for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.formats.drafts import StageDraft
+from holdfast.formats.lists.model import Entry, Imported, LeftOut, Wishes, into_plan, paragraphs
+from holdfast.formats.loose import BrokenFileError, Node, first, node, nodes, parse_object, text, texts
+from holdfast.formats.model import Standing
+from holdfast.formats.words import standing_of
+
+_STAGE = "tasks"
+_MASTER = "master"
+_PUT_OFF = ("deferred", "cancelled", "canceled")
+
+
+def is_task_master(path: str, data: bytes) -> bool:
+    """Tell whether a file is a `tasks.json` of Task Master: lists of objects with a title and dependencies."""
+    try:
+        lists = _lists(parse_object(path, data))
+    except BrokenFileError:
+        return False
+    return any(
+        "title" in task and ("dependencies" in task or "status" in task)
+        for row in lists.values()
+        for task in row
+    )
+
+
+def read(path: str, data: bytes, wishes: Wishes) -> Imported:
+    """Return the plan of one of the file's lists: the tag that is wished for, else `master`, else the first."""
+    document = parse_object(path, data)
+    lists = _lists(document)
+    tag = _tag(path, lists, wishes)
+    others = [
+        LeftOut(f"tag {name}", f"{len(rows)} tasks; --tag {name}")
+        for name, rows in lists.items()
+        if name != tag
+    ]
+    entries = list(_entries(lists.get(tag, ())))
+    meta = node(document.get("meta")) | node(node(document.get(tag)).get("metadata"))
+    goal = text(first(meta, "projectName", "description")) or text(
+        first(node(document.get("metadata")), "projectName")
+    )
+    if wishes.tag or not goal:
+        goal = goal or (f"Task Master: {tag}" if tag else path)
+    return into_plan(path, goal, [StageDraft(native=_STAGE, title="")], entries, wishes, others)
+
+
+def _lists(document: Node) -> dict[str, list[Node]]:
+    """Return the lists of a document by their tag; the one of an untagged document has none."""
+    if isinstance(document.get("tasks"), list):
+        return {"": nodes(document["tasks"])}
+    tagged = {name: node(part).get("tasks") for name, part in document.items()}
+    return {name: nodes(rows) for name, rows in tagged.items() if isinstance(rows, list)}
+
+
+def _tag(path: str, lists: dict[str, list[Node]], wishes: Wishes) -> str:
+    if wishes.tag and wishes.tag not in lists:
+        known = ", ".join(filter(None, lists)) or "none"
+        raise BrokenFileError(f"{path}: there is no tag {wishes.tag}", f"Its tags are: {known}.")
+    return wishes.tag or (_MASTER if _MASTER in lists else next(iter(lists), ""))
+
+
+def _entries(tasks: Sequence[Node]) -> Iterator[Entry]:
+    named = [(text(task.get("id")) or str(place), task) for place, task in enumerate(tasks, 1)]
+    parts = {name: _open_parts(name, task) for name, task in named}
+    for name, task in named:
+        whole = _whole(task)
+        before = _all_needs(task, "", parts)
+        if not parts[name]:
+            yield _entry(name, task, before, "")
+        for own, part in _parts(name, task):
+            entry = _entry(
+                own, part, (*before, *_all_needs(part, name, parts)), f"It is part of task {name}:\n\n{whole}"
+            )
+            if (
+                _standing(task)[0] in (Standing.DONE, Standing.ABANDONED)
+                and entry.standing is Standing.PENDING
+            ):
+                entry.standing, entry.said = _standing(task)
+            yield entry
+
+
+def _parts(name: str, task: Node) -> list[tuple[str, Node]]:
+    rows = nodes(task.get("subtasks"))
+    return [(f"{name}.{text(row.get('id')) or place}", row) for place, row in enumerate(rows, 1)]
+
+
+def _open_parts(name: str, task: Node) -> list[str]:
+    """Return the subtasks that stand for a task; none if all are done, for then the task itself remains."""
+    parts = _parts(name, task)
+    is_open = any(_standing(part)[0] is not Standing.DONE for _, part in parts)
+    return [own for own, _ in parts] if is_open or _standing(task)[0] is Standing.DONE else []
+
+
+def _all_needs(task: Node, parent: str, parts: dict[str, list[str]]) -> tuple[str, ...]:
+    """Return what a task waits for: the subtasks of those that have some. A bare number beside it is a sibling."""
+    needs: list[str] = []
+    for need in texts(task.get("dependencies")):
+        sibling = f"{parent}.{need}"
+        if parent and "." not in need and sibling in parts[parent]:
+            needs.append(sibling)
+        else:
+            needs += parts.get(need) or [need]
+    return tuple(needs)
+
+
+def _entry(name: str, task: Node, needs: tuple[str, ...], context: str) -> Entry:
+    standing, said = _standing(task)
+    title = text(task.get("title")) or text(task.get("description")) or name
+    return Entry(
+        native=name,
+        stage=_STAGE,
+        title=title,
+        prompt=paragraphs(title, text(task.get("description")), text(task.get("details")), context),
+        needs=needs,
+        acceptance=(*_criteria(task), text(task.get("testStrategy"))),
+        standing=standing,
+        said=said,
+    )
+
+
+def _whole(task: Node) -> str:
+    return paragraphs(
+        text(task.get("title")),
+        text(task.get("description")),
+        text(task.get("details")),
+        text(task.get("testStrategy")),
+    )
+
+
+def _criteria(task: Node) -> list[str]:
+    lines = (line for said in texts(task.get("acceptanceCriteria")) for line in said.splitlines())
+    return [line.strip().removeprefix("-").strip() for line in lines]
+
+
+def _standing(task: Node) -> tuple[Standing, str]:
+    said = text(task.get("status"))
+    if said.casefold() in _PUT_OFF:
+        return Standing.ABANDONED, said
+    standing, _ = standing_of(said)
+    return (
+        standing if standing in (Standing.DONE, Standing.SKIPPED, Standing.ABANDONED) else Standing.PENDING
+    ), said
