@@ -125,12 +125,19 @@ def _aider(program: Path, url: str, home: Path) -> AgentSpec:
         "analytics-disable",
         "no-gitignore",
     )
-    fixed = (f"--{switch}" for switch in (*switches, "no-show-model-warnings", "no-auto-lint"))
+    fixed = [f"--{switch}" for switch in (*switches, "no-show-model-warnings", "no-auto-lint")]
     values = ("--model", f"openai/{_MODEL}", "--edit-format", "whole", "--map-tokens", "0")
+    # Its notes would otherwise become part of the work.
+    for history in ("chat-history-file", "input-history-file"):
+        fixed += [f"--{history}", str(home / history)]
+    # It asks the network what an unknown model costs, unless it remembers.
+    prices = {"max_input_tokens": 100_000, "input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6}
+    caches = home / ".aider" / "caches"
+    caches.mkdir(parents=True, exist_ok=True)
+    (caches / "model_prices_and_context_window.json").write_text(json.dumps({f"openai/{_MODEL}": prices}))
     env = _env(home, OPENAI_API_BASE=f"{url}/v1", OPENAI_API_KEY=KEY, LITELLM_LOCAL_MODEL_COST_MAP="True")
-    return AgentSpec(
-        command=(str(program), *fixed, *values, "--message-file", "{brief}"), prompt="file", env=env
-    )
+    command = (str(program), *fixed, *values, "--message-file", "{brief}")
+    return AgentSpec(command=command, prompt="file", env=env)
 
 
 def _settings(folder: Path, settings: Mapping[str, object]) -> None:

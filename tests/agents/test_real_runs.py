@@ -34,12 +34,19 @@ def three_parts(hold: threading.Event | None = None) -> dict[str, Script]:
     }
 
 
-def at_work(build: Build, agent: RealAgent, tool: Signal, **more: object) -> Stage:
-    """Start a run whose agent has a tool running, with a child in a session of its own, and wait until it does."""
+def busy(build: Build, agent: RealAgent, tool: Signal, **more: object) -> Stage:
+    """Start a run whose agent gets a tool to run for ever, with a child in a session of its own."""
     stray = f"echo begun > begun.txt; setsid sh -c '{tool.give}; exec sleep 600' & sleep 600"
     stage = build({"a": Script((Shell(stray),))})
     stage.plan(agent, task("a", **more), limits={"attempts": 1})
     stage.start()
+    return stage
+
+
+def at_work(build: Build, agent: RealAgent, tool: Signal) -> Stage:
+    """Start such a run and wait until the child of the tool runs."""
+    stage = busy(build, agent, tool)
+    stage.model.wait_for("a")
     tool.wait()
     return stage
 
@@ -108,8 +115,8 @@ def test_a_kill_of_runner_and_supervisor_is_swept_up_by_the_next_runner(
 def test_a_real_agent_that_takes_too_long_leaves_no_process(
     codex: RealAgent, stage: Build, tool: Signal
 ) -> None:
-    """The attempt ends at its limit with everything below it."""
-    here = at_work(stage, codex, tool, timeout="6s")
+    """The attempt ends at its limit with everything below it, which is the tool and its child by then."""
+    here = busy(stage, codex, tool, timeout="6s")
     assert here.runners[0].wait(60) == 1
     assert here.exit_of("a").reason is ExitReason.TIMEOUT
     assert here.survivors() == []

@@ -268,6 +268,16 @@ def test_requests_are_kept_with_headers_body_and_task(model: ScriptedModel) -> N
     assert (model.count("T1"), model.count("T2")) == (2, 0)
 
 
+def test_an_action_that_no_tool_can_do_is_refused_with_the_reason(model: ScriptedModel) -> None:
+    """The agent prints it, and nobody has to guess why nothing happened."""
+    body = responses() | {"tools": [{"type": "function", "name": "view_image"}]}
+    said = post(model.url() + "/v1/responses", body)
+    assert (said.status, said.json["error"]["message"]) == (
+        400,
+        "no shell among the agent's tools: view_image",
+    )
+
+
 def test_a_function_of_the_prompt_chooses_the_script() -> None:
     """For prompts that are no briefs."""
     with ScriptedModel(lambda prompt: Script(say=f"{len(prompt)} characters")) as model:

@@ -96,7 +96,7 @@ class ScriptedModel:
         """Return how many requests came for a task."""
         return sum(request.task == task for request in self.requests)
 
-    def wait_for(self, task: str, made: int = 0, timeout_s: float = 60.0) -> None:
+    def wait_for(self, task: str, made: int = 0, timeout_s: float = 120.0) -> None:
         """Return once an agent asked what to do in a task after `made` tool calls, or raise TimeoutError."""
         with self._news:
             if not self._news.wait_for(lambda: self._asked(task, made), timeout_s):
@@ -117,7 +117,11 @@ class ScriptedModel:
         self._wait(script.hold)
         if script.fault and self._fails(script, (mode, turn.task), turn.made):
             return _failure(dialect, turn, script.fault, script.resets_in_s)
-        return _success(dialect, turn, reply_to(turn, script))
+        try:
+            return _success(dialect, turn, reply_to(turn, script))
+        except LookupError as error:
+            # Not a status that agents retry, so that the reason is the last thing in their output.
+            return Answer(400, encode({"error": {"message": str(error), "code": 400}}))
 
     def _record(self, request: ServedRequest) -> None:
         with self._news:

@@ -25,7 +25,10 @@ _FOLDER = re.compile(
 
 
 def reply_to(turn: Turn, script: Script) -> Reply:
-    """Return the script's next step in this conversation: the first action that no tool call was made for, or its end."""
+    """Return the script's next step in this conversation: the first action that no tool call was made for, or its end.
+
+    Raises LookupError when the agent offers no tool for the action.
+    """
     tokens = script.tokens
     if not turn.tools:
         return Reply(_in_words(script), None, *tokens)
@@ -87,11 +90,14 @@ def _patch(action: Write) -> str:
 
 
 def _in_words(script: Script) -> str:
-    """Return all the actions as text, for an agent without tools: files as fenced blocks below their path."""
+    """Return all the actions as text, for an agent without tools: files as fenced blocks below their path.
+
+    A command is only mentioned: fences are for files, and an agent without tools runs nothing.
+    """
     blocks = [
         f"{action.path}\n```\n{action.content}```\n"
         if isinstance(action, Write)
-        else f"```bash\n{action.command}\n```\n"
+        else f"Then run `{action.command}`.\n"
         for action in script.actions
     ]
     return "\n".join([*blocks, script.say])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,7 +41,9 @@ class Loopback(ThreadingHTTPServer):
         self.answering = answering
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Stay silent when a client hangs up: killed agents do."""
+        """Stay silent when a client hangs up: killed agents do. Anything else is told on standard error."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class _Handler(BaseHTTPRequestHandler):
