@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.formats.auto_claude.documents import Papers
-from holdfast.formats.auto_claude.layout import Kind
+from holdfast.formats.auto_claude.layout import Kind, worktree_of
 from holdfast.formats.auto_claude.memory import Memory, is_stuck, unknown_names
 from holdfast.formats.auto_claude.phases import Part, Phase, phases_of
 from holdfast.formats.loose import Node, count, first, node, nodes, text
@@ -47,11 +47,15 @@ def _copies(papers: Papers) -> Iterator[Finding]:
         differing = [
             name for name in dict.fromkeys((*believed, *told)) if believed.get(name) != told.get(name)
         ]
-        yield Finding(
-            kind="copies-differ",
-            sentence=f"{papers.plan_path} and {path} differ in {_some(differing)}; the newer one, "
-            f"{papers.plan_path}, is believed.",
+        sentence = (
+            f"Two copies of the plan differ in {_some(differing)}; {_owner(papers.plan_path)} is newer "
         )
+        yield Finding(kind="copies-differ", sentence=f"{sentence}than {_owner(path)} and is believed.")
+
+
+def _owner(path: str) -> str:
+    worktree = worktree_of(path)
+    return f"that of {worktree}" if worktree else f"the project's ({path})"
 
 
 def _statuses(plan: Node) -> dict[str, str]:
