@@ -27,6 +27,7 @@ from holdfast.redaction import redact
 
 _NEVER = float("inf")
 _OURS = "HOLDFAST_"
+_ERROR_CHARS = 300
 
 
 class ClaimError(HoldfastError):
@@ -238,7 +239,8 @@ def _take(offer: Offer) -> int:
 def _end(offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> None:
     """Leave the exit record of a claim and let go of it. What was never claimed leaves nothing on disk."""
     said = redact(words).encode("utf-8", "replace")
-    error = f"no sign of life for {offer.spec.stall_s:g} s" if reason is ExitReason.STALLED else ""
+    silent = f"no sign of life for {offer.spec.stall_s:g} s" if reason is ExitReason.STALLED else ""
+    error = silent or (" ".join(said.decode().split())[:_ERROR_CHARS] if code else "")
     duration = time.monotonic() - offer.began if offer.fd >= 0 else 0.0
     offer.exit = Exit(
         token=offer.spec.token,

@@ -9,6 +9,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.fleet.follow import Offer
+from holdfast.fleet.protocol import LaunchKey
 from holdfast.views.status import MetricsView, StageView
 
 _TEXT_CHARS = 500
@@ -150,4 +151,23 @@ def standing_of(task: TaskRow, status: TaskStatus) -> TaskStanding:
         attempt=task.attempt,
         error=task.error[:_TEXT_CHARS] or None,
         merge_commit=task.merge_commit or None,
+    )
+
+
+def outcome_of(state: RunState, attempt: LaunchKey, status: TaskStatus) -> TaskStanding:
+    """Return what became of one attempt at a task; `status` is where the task stands now.
+
+    A failure stays one though the task can be claimed again, with the number of the attempt that failed.
+    """
+    task = state.tasks[attempt.owner]
+    failure = next((failure for failure in task.failures if failure.attempt == attempt.attempt), None)
+    if failure is None:
+        return standing_of(task, status)
+    given_up = status is TaskStatus.ABANDONED
+    return TaskStanding(
+        task=task.id,
+        status=status if given_up else TaskStatus.FAILED,
+        attempt=attempt.attempt,
+        error=failure.error[:_TEXT_CHARS],
+        merge_commit=None,
     )

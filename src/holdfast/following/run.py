@@ -29,6 +29,7 @@ from holdfast.following.answers import (
     Told,
     claim_of,
     held_task,
+    outcome_of,
     ready_task,
     standing_of,
 )
@@ -86,9 +87,7 @@ class FollowedRun:
         """Return where the run stands. Of the tasks that are not settled, the first are named."""
         view = status_view(self.turn.journal.load(self.name), "this agent", time.time())
         assert view.run is not None
-        # For the runner an offer is under way; for the agent nothing has begun that nobody has claimed.
-        offered = dict.fromkeys((offer.spec.key.owner for offer in self._fleet.offers()), TaskStatus.PENDING)
-        shown = shown_task_statuses(self.state) | offered
+        shown = self._shown()
         open_ = [task for task in self.state.tasks.values() if shown[task.id] not in TASK_IS_SETTLED]
         return RunStanding(
             run=self.name,
@@ -237,7 +236,12 @@ class FollowedRun:
         offer = self._held(task, token)
         await finish(offer)
         await self._until(partial(self._is_decided, offer), wait_s)
-        return standing_of(self.state.tasks[task], shown_task_statuses(self.state)[task])
+        return outcome_of(self.state, offer.spec.key, self._shown()[task])
+
+    def _shown(self) -> dict[str, TaskStatus]:
+        """Return the tasks' statuses. For the runner an offer is under way; for the agent nothing has begun."""
+        offered = dict.fromkeys((offer.spec.key.owner for offer in self._fleet.offers()), TaskStatus.PENDING)
+        return shown_task_statuses(self.state) | offered
 
     def _is_past(self, offer: Offer) -> bool:
         """Tell whether the journal knows that the attempt is over."""

@@ -3,46 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from holdfast.core import events as ev, ids
 from holdfast.core.brief import clip
 from holdfast.core.conflicts import ConflictedFile, judge_resolution
 from holdfast.core.events import FailureKind
-from holdfast.core.facts import Exit, ExitReason
+from holdfast.core.facts import Exit
+from holdfast.core.observations import Heard
+from holdfast.core.outcome import End, Outcome, Work, judge
 from holdfast.core.projection import TaskRow
 from holdfast.repo.capture import Captured, commit_work
 from holdfast.repo.landing import trailers
 from holdfast.repo.workspaces import WorkspaceGoneError
+from holdfast.runner.listening import agent_of_attempt, ear_for
+from holdfast.runner.parked import blocked, limited
 from holdfast.runner.workshop import Workshop
 
 _TAIL_CHARS = 4_000
+_BESIDE_CHARS = 64_000
+_OF_THE_WORK = (FailureKind.NO_CHANGE,)
 _SUMMARY_CHARS = 200
 
-_PROCESS_FAILURES = {
-    ExitReason.TIMEOUT: FailureKind.TIMEOUT,
-    ExitReason.STALLED: FailureKind.STALLED,
-    ExitReason.NOT_STARTED: FailureKind.ENVIRONMENT,
-    ExitReason.CANCELLED: FailureKind.AGENT,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    failure: FailureKind
-    error: str
-
-
-def collect(shop: Workshop, task: TaskRow, exit_: Exit) -> list[ev.AnyEvent]:
+def collect(shop: Workshop, task: TaskRow, exit_: Exit, heard: Heard) -> list[ev.AnyEvent]:
     """Commit the workspace and say how the attempt ended. Collecting twice finds the commit made before."""
     output = shop.fleet.logs(shop.agent_key(task)).decode(errors="replace")
+    agent = agent_of_attempt(shop, task)
+    output = output if agent is None or agent.stream == "raw" else _in_words(output, heard)
     try:
         captured = _commit(shop, task)
     except WorkspaceGoneError as gone:
-        return [_failed(shop, task, exit_, _Verdict(FailureKind.AGENT, gone.message), output, task.wip)]
-    verdict = next(_objections(shop, task, exit_, captured), None)
+        outcome = Outcome(End.FAILED, FailureKind.AGENT, gone.message)
+        return [_failed(shop, task, exit_, outcome, output, task.wip)]
+    verdict = next(_objections(shop, task, exit_, captured, heard), None)
     if verdict is not None:
         carry = "" if captured.tree == shop.repo.tree_of(task.base) else captured.commit
+        if verdict.end is End.LIMITED:
+            return limited(shop, task, exit_, verdict, heard, carry)
+        if verdict.end is End.BLOCKED:
+            detail = clip(output, _TAIL_CHARS)
+            return blocked(shop, task, exit_, verdict, detail, carry, agent)
         return [_failed(shop, task, exit_, verdict, output, carry, captured.tree)]
     if not shop.state.checks_of(task.id) and not shop.state.specs[task.id].validators:
         # Nothing of ours will write to the workspace any more, so whatever still changes in it is news.
@@ -71,26 +70,35 @@ def _commit(shop: Workshop, task: TaskRow) -> Captured:
     return commit_work(shop.repo, shop.workspaces.get(str(task.slot)), task.start, ref, message, stray)
 
 
-def _objections(shop: Workshop, task: TaskRow, exit_: Exit, captured: Captured) -> Iterator[_Verdict]:
+def _objections(
+    shop: Workshop, task: TaskRow, exit_: Exit, captured: Captured, heard: Heard
+) -> Iterator[Outcome]:
     """Yield every reason not to accept the work, the most telling first."""
-    if exit_.reason is not ExitReason.EXITED:
-        yield _Verdict(
-            _PROCESS_FAILURES[exit_.reason], exit_.error or f"the agent was stopped: {exit_.reason}"
-        )
-    elif exit_.code != 0:
-        kind = FailureKind.AGENT if exit_.code > 0 else FailureKind.KILLED
-        yield _Verdict(kind, _describe_exit(exit_.code))
+    spec = shop.state.specs[task.id]
+    by_code = ear_for(shop, task).signals.of_exit(exit_.code) if exit_.code > 0 else None
+    outcome = judge(exit_, heard, _work(shop, task, captured), task.halt, by_code)
+    if outcome.end is not End.DONE and outcome.failure not in _OF_THE_WORK:
+        yield outcome
     for problem in captured.problems:
-        yield _Verdict(FailureKind.REJECTED, problem)
+        yield _objection(FailureKind.REJECTED, problem)
     if task.conflict:
         for sentence in _lost_sides(shop, task, captured.commit):
-            yield _Verdict(FailureKind.SIDE_LOST, sentence)
-    spec = shop.state.specs[task.id]
-    if not spec.allow_empty and _changed_nothing(shop, task, captured):
-        yield _Verdict(FailureKind.NO_CHANGE, "the agent reported success but changed no file")
+            yield _objection(FailureKind.SIDE_LOST, sentence)
+    if outcome.end is not End.DONE:
+        yield outcome
     missing = [path for path in spec.files if shop.repo.file_at(captured.commit, path) is None]
     if missing:
-        yield _Verdict(FailureKind.MISSING_FILES, f"these files were to be delivered: {', '.join(missing)}")
+        yield _objection(FailureKind.MISSING_FILES, f"these files were to be delivered: {', '.join(missing)}")
+
+
+def _objection(failure: FailureKind, error: str) -> Outcome:
+    return Outcome(End.FAILED, failure, error)
+
+
+def _work(shop: Workshop, task: TaskRow, captured: Captured) -> Work:
+    if shop.state.specs[task.id].allow_empty:
+        return Work.NOT_NEEDED
+    return Work.UNCHANGED if _changed_nothing(shop, task, captured) else Work.CHANGED
 
 
 def _changed_nothing(shop: Workshop, task: TaskRow, captured: Captured) -> bool:
@@ -118,13 +126,13 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _failed(
-    shop: Workshop, task: TaskRow, exit_: Exit, verdict: _Verdict, output: str, carry: str, tree: str = ""
+    shop: Workshop, task: TaskRow, exit_: Exit, verdict: Outcome, output: str, carry: str, tree: str = ""
 ) -> ev.AnyEvent:
     return ev.AttemptFailed(
         task=task.id,
         attempt=task.attempt,
         token=task.token,
-        failure=verdict.failure,
+        failure=verdict.failure or FailureKind.AGENT,
         error=verdict.error,
         detail=clip(output, _TAIL_CHARS),
         carry=carry,
@@ -134,8 +142,10 @@ def _failed(
     )
 
 
-def _describe_exit(code: int) -> str:
-    return f"the agent exited with status {code}" if code > 0 else f"the agent was killed by signal {-code}"
+def _in_words(output: str, heard: Heard) -> str:
+    """Return what a person, or the next agent, can read of an event stream: its last word, and what is no event."""
+    beside = [line for line in output[-_BESIDE_CHARS:].splitlines() if not line.lstrip().startswith("{")]
+    return "\n".join(part for part in (*beside, heard.message, heard.text) if part)
 
 
 def _summary(task: TaskRow, output: str) -> str:

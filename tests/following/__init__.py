@@ -1,0 +1,1 @@
+"""Agents that lead runs by themselves."""
