@@ -101,22 +101,22 @@ def _add_missing(view: RunView, document: Node, phases: list[Phase], claims: Map
 
 
 def _flat_list(document: Node) -> list[Any]:
-    for key in ITEM_KEYS:
-        if isinstance(document.get(key), dict):
-            document[key] = [{"id": name, **found} for name, found in document[key].items()]
-        if document.get(key):
-            return document[key]  # type: ignore[no-any-return]
-    return document.setdefault("subtasks", [])  # type: ignore[no-any-return]
+    key = next((key for key in ITEM_KEYS if document.get(key)), ITEM_KEYS[0])
+    return _as_list(document, key)
 
 
 def _phase_list(document: Node) -> list[Any]:
-    if isinstance(found := document.get("phases"), dict):
-        document["phases"] = [
-            {"id": name, **phase} for name, phase in found.items() if isinstance(phase, dict)
-        ]
-    elif not isinstance(found, list):
-        document["phases"] = []
-    return document["phases"]  # type: ignore[no-any-return]
+    return _as_list(document, "phases")
+
+
+def _as_list(document: Node, key: str) -> list[Any]:
+    """Return the list under a key, to be added to. What maps names to objects becomes a list of those."""
+    found = document.get(key)
+    if isinstance(found, dict):
+        found = [{"id": name, **child} for name, child in found.items() if isinstance(child, dict)]
+    kept: list[Any] = found if isinstance(found, list) else []
+    document[key] = kept
+    return kept
 
 
 def _phase(stage: Stage, parts: list[Node], document: Node) -> Node:

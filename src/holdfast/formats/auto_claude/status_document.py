@@ -84,4 +84,12 @@ def _one_line(words: str) -> str:
 def spec_text(view: RunView) -> str:
     """Return the spec of a run that had none: Auto-Claude passes over a spec folder without one."""
     tasks = "\n".join(f"- {task.id}: {_one_line(task.title or task.prompt)}" for _, task in view.plan.tasks())
-    return f"# {_one_line(view.plan.goal)}\n\n## Overview\n\n{view.plan.goal}\n\n## Task Scope\n\n{tasks}\n"
+    criteria = [f"- {line}" for _, task in view.plan.tasks() for line in task.acceptance]
+    sections = {
+        "Overview": view.plan.goal,
+        "Workflow Type": "feature",
+        "Task Scope": tasks,
+        "Success Criteria": "\n".join(criteria) or "Every subtask is completed.",
+    }
+    told = "\n\n".join(f"## {title}\n\n{words}" for title, words in sections.items())
+    return f"# {_one_line(view.plan.goal)}\n\n{told}\n"
