@@ -1,0 +1,6 @@
+"""CFN Loop: epics of sprints whose state lives in Redis, and the files that its releases leave in a project."""
+
+from holdfast.formats.cfn.layout import companions
+from holdfast.formats.cfn.read import read, recognises
+
+__all__ = ["companions", "read", "recognises"]

@@ -1,0 +1,44 @@
+"""Where CFN Loop's documents contradict themselves. Told to the user; the sprints' own words count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.formats.cfn.sheet import Sheet
+from holdfast.formats.loose import Node, count, node
+from holdfast.formats.model import Claim, Finding, Standing
+from holdfast.formats.rows import SETTLED
+from holdfast.formats.words import standing_of
+
+
+def doubts(sheet: Sheet, root: Node, claims: Sequence[Claim]) -> Iterator[Finding]:
+    """Yield what does not fit between the epic's status, its counters and its sprints."""
+    for claim in claims:
+        if not standing_of(claim.said)[1]:
+            sentence = (
+                f"{claim.native}: nobody knows the status {claim.said!r}; it counts as {claim.standing}"
+            )
+            yield Finding(kind="unknown-status", sentence=sentence, task=claim.task)
+        if claim.standing is Standing.DONE and not claim.commits:
+            sentence = f"{claim.native} is marked done, but no commit is recorded for it"
+            yield Finding(kind="no-commit", sentence=sentence, task=claim.task)
+    if standing_of(sheet.status)[0] is Standing.DONE:
+        unfinished = [claim.native for claim in claims if claim.standing not in SETTLED]
+        if unfinished:
+            sentence = f"the epic is marked {sheet.status}, but {', '.join(unfinished)} is not"
+            yield Finding(kind="done-with-unfinished-parts", sentence=sentence)
+    yield from _counters(root, claims)
+
+
+def _counters(root: Node, claims: Sequence[Claim]) -> Iterator[Finding]:
+    places = [
+        root,
+        *(node(value) for key, value in node(root.get("records")).items() if key.startswith("epic:")),
+    ]
+    places += [node(value) for key, value in root.items() if key.startswith("epic:")]
+    done = sum(claim.standing is Standing.DONE for claim in claims)
+    for place in places:
+        for key, known in (("totalSprints", len(claims)), ("completedSprints", done)):
+            if key in place and count(place[key]) != known:
+                sentence = f"the epic says {key} {place[key]}, but the sprints add up to {known}"
+                yield Finding(kind="counters-differ", sentence=sentence)

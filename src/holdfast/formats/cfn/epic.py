@@ -1,0 +1,188 @@
+"""Epic files, which share no schema: `epicId` or `epic_id` or `{epic: {}}`, sprints at the top or within phases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from holdfast.core.plan import Limits
+from holdfast.formats import notes
+from holdfast.formats.cfn.facts import claim_of
+from holdfast.formats.cfn.needs import Known, Waits, known_names, waits_of
+from holdfast.formats.cfn.sheet import Sheet
+from holdfast.formats.cfn.sprint import native_of, task_of, title_of
+from holdfast.formats.drafts import StageDraft, TaskDraft
+from holdfast.formats.loose import Node, count, first, items, node, nodes, text, texts
+from holdfast.formats.model import Finding
+
+_EPIC_ID = ("epicId", "epic_id", "id", "slug")
+_EPIC_TITLE = ("name", "title", "epic_name", "epicName", "epic_title")
+_JOBS_MAX = 64
+_NO_PHASE = ""
+
+
+class _Place(msgspec.Struct, kw_only=True):
+    """A sprint in its file: its object, its name, and the phase it lies in."""
+
+    sprint: Node
+    native: str
+    phase: str
+    phase_node: Node
+
+
+def read_epic(root: Node) -> Sheet:
+    """Return the sheet of an epic file, with every sprint it names."""
+    inner = node(root.get("epic"))
+    places = _places(root)
+    phases = _phases(root)
+    known = known_names([(place.native, title_of(place.sprint), place.phase) for place in places])
+    sheet = Sheet(
+        name=epic_name(root),
+        title=text(first(inner, *_EPIC_TITLE)) or text(first(root, *_EPIC_TITLE)) or text(root.get("epic")),
+        status=text(first(inner, "status", "state")) or text(first(root, "status", "production_status")),
+        stages=[_stage(name, phase) for name, phase in phases.items()],
+        limits=_limits(root, inner),
+        leveled=not phases,
+        note=notes.of(root),
+        stage_notes={name: notes.of(phase) for name, phase in phases.items()},
+    )
+    elsewhere = _said_elsewhere(root, inner, known)
+    for place in places:
+        waits = _joined(waits_of(place.sprint, known), elsewhere.get(place.native, ()))
+        sheet.drafts.append(_draft(place, sheet.home(place.phase), waits, inner, root))
+        sheet.nodes.append(place.sprint)
+        sheet.findings += [_outside(place.native, name) for name in waits.outside]
+    sheet.findings += _prerequisites(root, inner, known)
+    return sheet
+
+
+def epic_name(root: Node) -> str:
+    """Return the epic's id, wherever the file keeps it."""
+    inner = node(root.get("epic"))
+    said = text(first(inner, *_EPIC_ID)) or text(first(root, *_EPIC_ID)) or text(root.get("epic"))
+    return said or text(first(root, *_EPIC_TITLE)) or "epic"
+
+
+def _phases(root: Node) -> dict[str, Node]:
+    found: dict[str, Node] = {}
+    for phase in _objects(first(root, "phases") or node(root.get("epic")).get("phases")):
+        if _objects(phase.get("sprints")):
+            found.setdefault(phase_name(phase), phase)
+    return found
+
+
+def phase_name(phase: Node) -> str:
+    """Return what a phase is called."""
+    return text(first(phase, "phaseId", "phase_id", "id", "phase", "name", "title"))
+
+
+def _places(root: Node) -> list[_Place]:
+    """Return every sprint of a file, once. Where it has phases but no sprints, the phases are the work."""
+    inner = node(root.get("epic"))
+    phases = _objects(first(root, "phases") or inner.get("phases"))
+    listed = [(phase, sprint) for phase in phases for sprint in _objects(phase.get("sprints"))]
+    listed += [({}, sprint) for sprint in _objects(first(root, "sprints") or inner.get("sprints"))]
+    if not listed:
+        listed = [({}, phase) for phase in phases]
+    places: list[_Place] = []
+    taken: set[str] = set()
+    for number, (phase, sprint) in enumerate(listed, 1):
+        native = base = native_of(sprint) or f"sprint-{number}"
+        again = 2
+        while native in taken:
+            native, again = f"{base} ({again})", again + 1
+        taken.add(native)
+        places.append(
+            _Place(
+                sprint=sprint,
+                native=native,
+                phase=phase_name(phase) if phase else _NO_PHASE,
+                phase_node=phase,
+            )
+        )
+    return places
+
+
+def _objects(value: object) -> list[Node]:
+    """Return the objects of a list as they are, so that they can be written to; bare names become objects."""
+    if isinstance(value, dict):
+        return nodes(value)
+    listed = value if isinstance(value, list) else []
+    return [
+        each if isinstance(each, dict) else {"id": text(each)}
+        for each in listed
+        if isinstance(each, dict) or text(each)
+    ]
+
+
+def _stage(name: str, phase: Node) -> StageDraft:
+    title = text(first(phase, "name", "title"))
+    keys = {"dependencies", "depends_on", "dependsOn"} & phase.keys()
+    needs = texts(first(phase, *keys)) if keys else None
+    return notes.stage(
+        StageDraft(native=name, title=title if title != name else "", needs=needs), notes.of(phase)
+    )
+
+
+def _limits(root: Node, inner: Node) -> Limits:
+    said = node(first(root, "resource_limits", "resourceLimits", "limits")) or node(
+        inner.get("resource_limits")
+    )
+    jobs = count(first(said, "max_parallel_sprints", "maxParallelSprints", "max_parallel", "jobs"))
+    return Limits(jobs=min(jobs, _JOBS_MAX)) if jobs else Limits()
+
+
+def _draft(place: _Place, stage: str, waits: Waits, inner: Node, root: Node) -> TaskDraft:
+    task = task_of(place.sprint, place.phase_node, inner, root)
+    noted = notes.of(place.sprint)
+    landed = task.needs if "needs" in noted else waits.landed
+    interface = task.needs_interface if "needs_interface" in noted else waits.interface
+    return TaskDraft(
+        native=place.native,
+        stage=stage,
+        task=msgspec.structs.replace(task, needs=landed, needs_interface=interface),
+        claim=claim_of(place.native, place.sprint),
+        names=tuple(filter(None, [title_of(place.sprint)])),
+    )
+
+
+def _joined(waits: Waits, more: tuple[str, ...]) -> Waits:
+    landed = (*waits.landed, *(name for name in more if name not in waits.interface))
+    return msgspec.structs.replace(waits, landed=tuple(dict.fromkeys(landed)))
+
+
+def _said_elsewhere(root: Node, inner: Node, known: Known) -> dict[str, tuple[str, ...]]:
+    """Return dependencies that the epic lists for its sprints: `{sprint: [names]}`, or edges from one to another."""
+    found: dict[str, tuple[str, ...]] = {}
+    for who, name in _edges(root, inner):
+        for sprint in known.meant(who):
+            needs = tuple(need for need in known.meant(name) if need != sprint)
+            found[sprint] = (*found.get(sprint, ()), *needs)
+    return found
+
+
+def _edges(root: Node, inner: Node) -> Iterator[tuple[str, str]]:
+    for place in (root, inner):
+        for who, names in node(place.get("dependencies")).items():
+            yield from ((who, name) for name in texts(names))
+        for edge in items(first(place, "crossPhaseDependencies", "cross_phase_dependencies")):
+            if isinstance(edge, dict):
+                yield text(first(edge, "from", "sprint")), text(first(edge, "to", "dependsOn", "depends_on"))
+
+
+def _outside(native: str, name: str) -> Finding:
+    sentence = f"{native} waits for {name}, which is no sprint of this epic; it does not wait for that"
+    return Finding(kind="unknown-need", sentence=sentence)
+
+
+def _prerequisites(root: Node, inner: Node, known: Known) -> list[Finding]:
+    """Tell of what the epic as a whole takes for granted: nothing here can see to that."""
+    wanted = {**node(inner.get("dependencies")), **node(root.get("dependencies"))}
+    return [
+        Finding(
+            kind="prerequisite", sentence=f"the epic takes for granted ({group}): {', '.join(texts(names))}"
+        )
+        for group, names in wanted.items()
+        if not known.meant(group) and texts(names)
+    ]

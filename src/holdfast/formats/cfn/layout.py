@@ -1,0 +1,147 @@
+"""What CFN Loop calls its records and where its files are: each key and path is spelled once, here."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from posixpath import dirname, join
+
+from holdfast.formats.loose import Node, node
+
+FOLDER = ".cfn/recovery"
+
+
+class Record(StrEnum):
+    """The kinds of records that CFN Loop keeps in Redis."""
+
+    EPIC = "epic state"
+    SPRINT = "sprint state"
+    FILES = "sprint files"
+    AGENT = "agent state"
+    CHECKPOINT = "agent checkpoint"
+    INTERFACE = "interface"
+    WAVE = "wave checkpoint"
+    SWARM = "swarm state"
+
+
+_KEYS = (
+    (Record.EPIC, re.compile(r"epic:(.+):state")),
+    (Record.SPRINT, re.compile(r"sprint:(.+):state")),
+    (Record.FILES, re.compile(r"sprint:(.+):files")),
+    (Record.AGENT, re.compile(r"agent:(.+):state")),
+    (Record.CHECKPOINT, re.compile(r"agent:(.+):checkpoint")),
+    (Record.INTERFACE, re.compile(r"interface:(.+):ready")),
+    (Record.WAVE, re.compile(r"cfn:wave:checkpoint:(.+:.+)")),
+    (Record.SWARM, re.compile(r"swarm:state:(?!manager:)(.+)")),
+)
+
+
+def parse_key(key: str) -> tuple[Record, str] | None:
+    """Return what a key stands for and whose it is; None if the key is none of CFN Loop's."""
+    for record, pattern in _KEYS:
+        if found := pattern.fullmatch(key):
+            return record, found[1]
+    return None
+
+
+def epic_key(epic: str) -> str:
+    """Return the key of an epic's state."""
+    return f"epic:{epic}:state"
+
+
+def sprint_key(sprint: str) -> str:
+    """Return the key of a sprint's state."""
+    return f"sprint:{sprint}:state"
+
+
+def files_key(sprint: str) -> str:
+    """Return the key of the files that a sprint wrote and writes."""
+    return f"sprint:{sprint}:files"
+
+
+def agent_key(agent: str) -> str:
+    """Return the key of an agent's state."""
+    return f"agent:{agent}:state"
+
+
+def checkpoint_key(agent: str) -> str:
+    """Return the key of an agent's last checkpoint."""
+    return f"agent:{agent}:checkpoint"
+
+
+def interface_key(sprint: str) -> str:
+    """Return the key that says that a sprint's interface is ready."""
+    return f"interface:{sprint}:ready"
+
+
+def export_path(epic: str) -> str:
+    """Return where the recovery export of an epic is kept, below the project."""
+    return f"{FOLDER}/{epic}.json"
+
+
+def companions(main: str) -> tuple[str, ...]:
+    """Return glob patterns of what belongs to `main`: recovery exports, and reports beside it or at their usual place."""
+    folder = dirname(main)
+    reports = ("*REPORT*.json", "*SPRINT*.json", "*sprint*.json", "*LOOP2*.json", "*epic*.json")
+    return (f"{FOLDER}/*.json", *(join(folder, name) for name in reports), "reports/validation/*.json")
+
+
+class Kind(StrEnum):
+    """What a document of CFN Loop is."""
+
+    EXPORT = "recovery export"
+    DUMP = "dump of its keys"
+    RECORD = "one record"
+    EPIC = "epic"
+    EPIC_REPORT = "epic report"
+    SPRINT_REPORT = "sprint report"
+    SWARM = "swarm state"
+    WAVE = "wave checkpoint"
+    SCHEMA = "JSON schema"
+
+
+_CRASHED = {"crashTime", "crashDuration", "lastCheckpoint"}
+_REPORTED = {"status", "confidence", "overall_confidence", "consensus_score", "validator", "agent", "vote", "loop", "decision"}  # fmt: skip
+_OF_A_SPRINT = {"filesWritten", "filesInProgress", "progress", "lastCheckpoint"}
+_OF_AN_AGENT = {"fileBeingEdited", "currentTask", "taskProgress", "lastHeartbeat"}
+
+
+def kind_of(found: Node) -> Kind | None:
+    """Tell what a document is by the keys that only such documents have; None if it is none of CFN Loop's."""
+    keys = found.keys()
+    rules = (
+        (Kind.SCHEMA, "$schema" in keys and "properties" in keys and _speaks_of_cfn(found)),
+        (Kind.EXPORT, any(map(parse_key, node(found.get("records"))))),
+        (Kind.DUMP, any(map(parse_key, keys))),
+        (Kind.EXPORT, bool(_CRASHED & node(found.get("epic")).keys()) and "sprints" in keys),
+        (Kind.SWARM, "swarmId" in keys and "tasks" in keys),
+        (Kind.WAVE, {"wave_number", "container_ids"} <= keys),
+        (Kind.EPIC_REPORT, "phase_summary" in keys and bool({"epic", "epic_id", "epicId"} & keys)),
+        (Kind.EPIC, _is_epic(found)),
+        (Kind.RECORD, "sprintId" in keys and bool(_OF_A_SPRINT & keys)),
+        (Kind.RECORD, "agentId" in keys and bool(_OF_AN_AGENT & keys)),
+        (Kind.SPRINT_REPORT, bool({"sprint", "sprint_id", "sprint_summary"} & keys and _REPORTED & keys)),
+    )
+    return next((kind for kind, holds in rules if holds), None)
+
+
+def _is_epic(found: Node) -> bool:
+    inner = node(found.get("epic"))
+    named = bool({"epicId", "epic_id", "epic_name"} & found.keys()) or bool(inner)
+    parts = [*_listed(found.get("sprints")), *_listed(inner.get("sprints"))]
+    phases = [*_listed(found.get("phases")), *_listed(inner.get("phases"))]
+    parts += [sprint for phase in phases for sprint in _listed(node(phase).get("sprints"))]
+    return bool(named and (parts or phases)) or any(
+        {"sprintId", "sprint_id"} & node(part).keys() for part in parts
+    )
+
+
+def _listed(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _speaks_of_cfn(found: Node) -> bool:
+    said = f"{found.get('title')} {found.get('description')} {' '.join(map(str, node(found['properties'])))}"
+    return re.search(r"swarm|epic|sprint|cfn", said, re.IGNORECASE) is not None
