@@ -82,6 +82,10 @@ class RunDir:
         """The resume note: there while the run rests unfinished."""
         return self.root / "continue-here.md"
 
+    def mirror_ledger(self, system: str) -> Path:
+        """Return the list of the native files that are ours."""
+        return self.root / "mirrors" / f"{system}.json"
+
     @property
     def attempts(self) -> Path:
         """Where every supervised process of the run has its folder."""

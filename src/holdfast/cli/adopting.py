@@ -42,9 +42,7 @@ def adopt(args: argparse.Namespace) -> int:
     repo, formats = _repository(path), all_formats()
     sources = find(path, repo.checkout, formats)
     if args.list:
-        lines = [_line(source, formats) for source in sources]
-        print(as_json(lines) if args.json else sources_text(lines))
-        return ExitCode.DONE
+        return _show_list(sources, formats, args)
     foreign = read_source(_chosen(sources, args), formats)
     wishes = Wishes(Policy(args.trust_claims, args.accept_named), args.base, args.with_checkout)
     prospect = survey(repo, foreign, wishes)
@@ -70,6 +68,18 @@ def _repository(path: Path) -> Repository:
         return Repository.open(folder)
     except RepositoryError:
         return Repository.open(Path.cwd())
+
+
+def _show_list(sources: Sequence[Source], formats: Mapping[System, Format], args: argparse.Namespace) -> int:
+    """Show every run that was found; the tasks of APEX also in its own way."""
+    lines = [_line(source, formats) for source in sources]
+    print(as_json(lines) if args.json else sources_text(lines))
+    tasks = {source.main: source.documents[source.main] for source in sources if source.system is System.APEX}
+    if tasks and not args.json:
+        from holdfast.formats.apex import as_text, listing
+
+        print("", as_text(listing(tasks)), sep="\n")
+    return ExitCode.DONE
 
 
 def _chosen(sources: Sequence[Source], args: argparse.Namespace) -> Source:

@@ -10,6 +10,7 @@ from holdfast import __version__
 from holdfast.errors import ExitCode
 
 _Parser = argparse.ArgumentParser
+SYSTEMS = ("apex", "execute", "cfn", "auto-claude", "specflow")
 _EPILOG = "exit codes: 0 done, 1 tasks failed, 2 bad input, 3 waits for a decision, 4 held by another runner, 130 interrupted"
 
 
@@ -304,6 +305,27 @@ def _adopt(command: _Parser) -> None:
     _add_json(command)
 
 
+def _export(command: _Parser) -> None:
+    _add_any_run(command)
+    command.add_argument(
+        "--as", dest="format", choices=SYSTEMS, required=True, help="whose files: " + ", ".join(SYSTEMS)
+    )
+    command.add_argument(
+        "-o", "--output", metavar="F", help="a file for the state, or a folder/ for all (standard output)"
+    )
+    command.add_argument("--force", action="store_true", help="replace files that are there")
+
+
+def _mirror(command: _Parser) -> None:
+    command.add_argument("run", metavar="RUN", help="run id, number or beginning of its name")
+    command.add_argument(
+        "format", metavar="FORMAT", choices=SYSTEMS, help="whose files: " + ", ".join(SYSTEMS)
+    )
+    where = command.add_mutually_exclusive_group()
+    where.add_argument("--to", metavar="DIR", help="a folder of the project (their own places)")
+    where.add_argument("--off", action="store_true", help="no longer keep them up to date")
+
+
 def _report(command: _Parser) -> None:
     # Only for the list of commands: `report` reads its own arguments, see `cli/main.py`.
     command.add_argument("words", nargs=argparse.REMAINDER)
@@ -388,6 +410,8 @@ COMMANDS: dict[str, tuple[str, str, Callable[[_Parser], None]]] = {
     "rebuild": ("holdfast.cli.upkeep:rebuild", "restore a lost or damaged journal from git", _rebuild),
     "clean": ("holdfast.cli.upkeep:clean", "remove what finished runs occupy; their branches stay", _clean),
     "adopt": ("holdfast.cli.adopting:adopt", "carry on what another system began", _adopt),
+    "export": ("holdfast.cli.mirroring:export", "write a run in another system's own files", _export),
+    "mirror": ("holdfast.cli.mirroring:mirror", "keep another system's files up to date", _mirror),
     "report": ("holdfast.cli.report:report", "for agents: tell how far you are", _report),
     "acp": ("holdfast.cli.acp:acp", "for plans: run an agent that speaks the Agent Client Protocol", _acp),
     "save": ("holdfast.cli.saving:save", "have all unfinished work saved now", _save),

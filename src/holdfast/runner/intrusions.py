@@ -63,7 +63,8 @@ class Watchman:
         before, self._last = self._last, self._watch.look()
         if before is None:
             return ()
-        return self._last.differences(before)
+        changed = self._last.differences(before)
+        return tuple(path for path in changed if path not in self._shop.mirrored)
 
     def _idle_changes(self) -> dict[str, tuple[str, ...]]:
         """Look at workspaces between tasks. The first look after a task notes what it left; later ones compare."""

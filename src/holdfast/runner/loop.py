@@ -233,6 +233,10 @@ class RunLoop:
 
     async def _save(self, path: Path) -> None:
         """Have all work under way saved, then remove the request: that is its answer. Nothing is written for it."""
+                case _ if request.action == "mirror":
+                    self._deliver([ev.MirrorKept(system=request.system, folder=request.folder)])
+                case _ if request.action == "unmirror":
+                    self._deliver([ev.MirrorEnded(system=request.system)])
         await self._shop.checkpoints.take()
         path.unlink(missing_ok=True)
         self._saving.discard(path)

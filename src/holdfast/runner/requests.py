@@ -19,16 +19,19 @@ from holdfast.paths import RunDir
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing asked: to stop, to pause, to give a task another chance or none, to waive a gate, to save all work now.
+    """One thing asked: to stop, to pause, to give a task another chance or none, to waive a gate, to save all work now,
+    to keep or no longer keep the native files of a system.
 
     `now` belongs to a pause: it does not wait for the agents.
     """
 
-    action: Literal["stop", "pause", "retry", "skip", "accept", "save"]
+    action: Literal["stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror"]
     task: str = ""
     stage: str = ""
     gate: Gate = "entry"
     now: bool = False
+    system: str = ""
+    folder: str = ""
 
 
 def leave_request(directory: RunDir, request: Request) -> Path:

@@ -27,6 +27,7 @@ from holdfast.repo.record import keep_record, known_runs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.loop import Observer, RunLoop
+from holdfast.runner.mirror.keeping import Mirrors
 from holdfast.runner.notes import leave_note
 from holdfast.runner.notify import Herald
 from holdfast.runner.workshop import Workshop
@@ -213,12 +214,14 @@ async def _run(
     )
     try:
         herald = Herald(shop, observer)
-        status = await RunLoop(shop, herald).run()
+        mirrors = Mirrors(shop, herald)
+        status = await RunLoop(shop, mirrors).run()
         if status is RunStatus.COMPLETED:
             workspaces.remove_all()
         await herald.finish()
         return status
     finally:
+        await mirrors.finish()
         fleet.close()
 
 

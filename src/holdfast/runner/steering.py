@@ -16,6 +16,7 @@ from holdfast.repo.delivery import discard_run
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.loop import Observer
+from holdfast.runner.mirror.keeping import write_mirrors
 from holdfast.runner.requests import Request, leave_request
 from holdfast.runner.session import Choices, carry_on
 
@@ -30,7 +31,10 @@ def decide_by_hand(repo: Repository, journal: Journal, run: str, *events: ev.Any
                 f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan anew"
             )
         state = decided(stored, *events)
-        journal.append(run, journal.take_epoch(run), events, state.row, state.take_changed(), time.time())
+        epoch = journal.take_epoch(run)
+        journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
+        if troubles := write_mirrors(repo, journal, run):
+            journal.append(run, epoch, troubles, state.row, (), time.time())
     finally:
         lease.release()
 

@@ -31,7 +31,8 @@ class Workshop:
     """What an effect needs to act. `record` makes events durable and returns once they are.
 
     Remembered for this runner's life alone: `intact`, attempts whose workspace nobody disturbed; `parsed`, contents
-    without syntax errors; `captured`, what was committed of a workspace that nothing has written to since.
+    without syntax errors; `captured`, what was committed of a workspace that nothing has written to since; `mirrored`,
+    the native files below the checkout that we write ourselves; `ears`, what was heard of each attempt's stream.
     """
 
     repo: Repository
@@ -51,6 +52,7 @@ class Workshop:
     parsed: set[str] = field(default_factory=set)
     captured: dict[str, str] = field(default_factory=dict)
     serial: count[int] = field(default_factory=count)
+    mirrored: set[str] = field(default_factory=set)
     reports: Reports = field(default_factory=Reports)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     slots: Slots = field(init=False)
