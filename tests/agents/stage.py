@@ -55,6 +55,10 @@ class Stage:
         """Return a file of the run branch."""
         return self.cli.project.git("show", f"holdfast/{RUN}:{path}")
 
+    def files(self) -> str:
+        """Return the names of all files of the run branch."""
+        return self.cli.project.git("ls-tree", "-r", "--name-only", f"holdfast/{RUN}")
+
     def log(self, task: str) -> str:
         """Return what the newest attempt at a task printed."""
         return self.cli("logs", RUN, task).out

@@ -129,4 +129,5 @@ def test_an_agent_that_commits_by_itself_lands_its_work(aider: RealAgent, stage:
     here.plan(aider, task("one"), task("two", "one"))
     assert here.carry_on() == 0
     assert (here.show("one.md"), here.show("two.md")) == ("one", "two")
+    assert ".aider" not in here.files()
     here.nothing_lives()

@@ -15,7 +15,7 @@ from holdfast.testing.gemini import Gemini
 from holdfast.testing.messages import Messages
 from holdfast.testing.responses import Responses
 from holdfast.testing.script import Fault, Script
-from holdfast.testing.tools import reply_to
+from holdfast.testing.tools import MissingToolError, reply_to
 from holdfast.testing.wire import Answer, Loopback
 
 Scripts = Mapping[str, Script] | Callable[[str], Script]
@@ -119,9 +119,9 @@ class ScriptedModel:
             return _failure(dialect, turn, script.fault, script.resets_in_s)
         try:
             return _success(dialect, turn, reply_to(turn, script))
-        except LookupError as error:
+        except MissingToolError as error:
             # Not a status that agents retry, so that the reason is the last thing in their output.
-            return Answer(400, encode({"error": {"message": str(error), "code": 400}}))
+            return Answer(400, encode({"error": {"message": error.message, "code": 400}}))
 
     def _record(self, request: ServedRequest) -> None:
         with self._news:

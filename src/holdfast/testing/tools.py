@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.errors import HoldfastError
 from holdfast.testing.conversation import Call, Reply, Tool, Turn
 from holdfast.testing.script import Action, Script, Shell, Write
 
@@ -24,10 +25,14 @@ _FOLDER = re.compile(
 )
 
 
+class MissingToolError(HoldfastError):
+    """The agent offers no tool that can do what the script asks for."""
+
+
 def reply_to(turn: Turn, script: Script) -> Reply:
     """Return the script's next step in this conversation: the first action that no tool call was made for, or its end.
 
-    Raises LookupError when the agent offers no tool for the action.
+    Raises MissingToolError when the agent offers no tool for the action.
     """
     tokens = script.tokens
     if not turn.tools:
@@ -55,7 +60,10 @@ def _call(turn: Turn, action: Action, name: str) -> Call:
 def _shell_call(turn: Turn, command: str, name: str) -> Call:
     shell = _first(turn, _SHELLS)
     if shell is None:
-        raise LookupError(f"no shell among the agent's tools: {', '.join(turn.tools)}")
+        raise MissingToolError(
+            f"no shell among the agent's tools: {', '.join(turn.tools)}",
+            "let the agent use its tools, or add the name of its shell to holdfast.testing.tools",
+        )
     key = next((key for key in _COMMAND_PARAMETERS if key in shell.accepts), "command")
     listed = shell.required.get(key) == "array"
     return Call(name, shell.name, _filled(shell, {key: ["bash", "-lc", command] if listed else command}))
