@@ -17,7 +17,7 @@ _SECONDS = {"timeout_s": "timeout", "stall_s": "stall", "check_timeout_s": "chec
     "snapshot_s": "snapshot",
 }
 _LINE_CHARS = 80
-_PLAIN = re.compile(r"[A-Za-z][\w ,./()-]*[\w./)-]")
+_PLAIN = re.compile(r"[A-Za-z](?:[\w ,./()-]*[\w./)-])?")
 
 
 def plan_text(plan: Plan) -> str:

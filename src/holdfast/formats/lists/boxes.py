@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass, field
 
 from holdfast.formats.markdown import plain_lines
+from holdfast.formats.model import Standing
 
-_BOX = re.compile(r"(\s*)(?:[-*+]|\d+[.)])\s+\[([ xX~\-/])\]\s*(.*)")
+_BOX = re.compile(r"(\s*)(?:[-*+]|\d+[.)])\s+\[([^\]\[])\]\s+(.*)")
 _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _COMMENT = ("<!--", "-->")
 _TAB = "    "
+_MARKS = {**dict.fromkeys("xX✓✔✅", Standing.DONE), **dict.fromkeys("-~", Standing.SKIPPED)}
 
 
 @dataclass(slots=True)
@@ -24,14 +26,14 @@ class Box:
     below: list[str] = field(default_factory=list)
 
     @property
-    def is_done(self) -> bool:
-        """Whether the box is ticked."""
-        return self.mark in "xX"
+    def standing(self) -> Standing:
+        """What the mark says: ticked, struck out, or still to be done. A mark that nobody knows says nothing."""
+        return _MARKS.get(self.mark, Standing.PENDING)
 
     @property
-    def is_cancelled(self) -> bool:
-        """Whether the box is struck out: `[-]` or `[~]`."""
-        return self.mark in "-~"
+    def said(self) -> str:
+        """How a person would say what the mark is."""
+        return {Standing.DONE: "ticked", Standing.SKIPPED: "struck out"}.get(self.standing, f"[{self.mark}]")
 
 
 def without_comments(text: str) -> str:

@@ -69,7 +69,8 @@ def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Ent
     number = _ANY_NUMBER.match(box.text)
     name = number[1] if number else f"{place:02}"
     section = "" if _stage(box, goal) == _NO_STAGE else f", under “{_stage(box, goal)}”"
-    done = [part.text for part in parts if part.is_done]
+    done = [part.text for part in parts if part.standing is Standing.DONE]
+    left = [part for part in parts if part.standing is Standing.PENDING]
     return Entry(
         native="-".join(filter(None, (name, words(title)))),
         stage=_stage(box, goal),
@@ -77,13 +78,13 @@ def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Ent
         prompt=paragraphs(
             title,
             "\n".join(box.below),
-            *("\n".join([f"- {part.text}", *part.below]) for part in parts if not part.is_done),
+            *("\n".join([f"- {part.text}", *part.below]) for part in left),
             f"These parts are done already: {'; '.join(done)}." if done else "",
             f"It is part of: {_ANY_NUMBER.sub('', whole, count=1)}." if whole else "",
             f"This is one point of the list “{goal}”{section}. Do this point only.",
         ),
-        standing=Standing.DONE if box.is_done else Standing.SKIPPED if box.is_cancelled else Standing.PENDING,
-        said="ticked" if box.is_done else "struck out" if box.is_cancelled else "",
+        standing=box.standing,
+        said=box.said,
     )
 
 

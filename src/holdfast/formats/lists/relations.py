@@ -13,11 +13,13 @@ from itertools import pairwise
 import msgspec
 
 _FORWARD = re.compile(r"\bblocks\b|\bbefore\b|-+>|→|⇒|=>", re.IGNORECASE)
-_BACKWARD = re.compile(r"\bdepends?\s+on\b|\brequires?\b|\bneeds?\b|\bafter\b", re.IGNORECASE)
+_BACKWARD = re.compile(r"\bdepends?\s+on\b|\brequires?\b|\bneeds?\b|\bafter\b|依赖|依賴", re.IGNORECASE)
 _TASKS = re.compile(r"T(\d{1,9})([a-z]?)(?:\s*(?:-|\u2013|to|\.\.)\s*T(\d{1,9}))?")
 _PHASES = re.compile(r"phase\s+([\w.]+)", re.IGNORECASE)
 _STORIES = re.compile(r"(?:user\s+story|\bUS)\s*-?(\d+)", re.IGNORECASE)
 _RANGE_MAX = 200
+# What follows a dash or a `but` is another thought: "after Phase 2 - may integrate with US1" needs no US1.
+_CLAUSE = re.compile(r"\n|;|\.\s|\s[-\u2013\u2014]\s|\sbut\s", re.IGNORECASE)
 
 
 class Relations(msgspec.Struct, kw_only=True):
@@ -31,21 +33,21 @@ class Relations(msgspec.Struct, kw_only=True):
 def relations(text: str) -> Relations:
     """Return what a text says about who needs whom."""
     made = Relations()
-    for line in text.splitlines():
-        for before, after in _pairs(line):
+    for clause in _CLAUSE.split(text):
+        for before, after in _pairs(clause):
             for names, kept in ((_tasks, made.tasks), (_phases, made.phases), (_stories, made.stories)):
                 for name in names(after):
                     kept[name] = (*kept.get(name, ()), *names(before))
     return made
 
 
-def _pairs(line: str) -> Iterator[tuple[str, str]]:
-    """Yield (what comes first, what needs it) for each relation of a line."""
-    if _BACKWARD.search(line):
-        after, *before = _BACKWARD.split(line)
+def _pairs(clause: str) -> Iterator[tuple[str, str]]:
+    """Yield (what comes first, what needs it) for each relation of a clause."""
+    if _BACKWARD.search(clause):
+        after, *before = _BACKWARD.split(clause)
         yield from ((part, after) for part in before)
         return
-    steps = _FORWARD.split(line)
+    steps = _FORWARD.split(clause)
     yield from pairwise(steps)
 
 

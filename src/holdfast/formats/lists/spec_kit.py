@@ -15,7 +15,6 @@ from holdfast.formats.lists.boxes import Box, boxes, first_heading
 from holdfast.formats.lists.model import Entry, Imported, LeftOut, Wishes, into_plan, paragraphs
 from holdfast.formats.lists.relations import relations
 from holdfast.formats.markdown import decoded, section, value
-from holdfast.formats.model import Standing
 
 _TASK = re.compile(r"\**(T\d+[a-z]?|TX+)\**[:.]?\s+(.*)", re.DOTALL)
 _MARK = re.compile(r"\s*\[([^\]\s]{1,12})\]")
@@ -39,10 +38,16 @@ def read(path: str, data: bytes, wishes: Wishes) -> Imported:
     context = {phase: _context(section(text, phase)) for phase in phases}
     entries = [_entry(path, title, context, box, task) for box, task in found]
     _wait_in_order(found, entries)
-    for entry in entries:
-        entry.needs = tuple(dict.fromkeys((*entry.needs, *said.tasks.get(entry.native, ()))))
+    _heed(entries, said.tasks)
     others = [LeftOut(box.text, "not a task of spec-kit") for box in boxes(text) if not _TASK.match(box.text)]
     return into_plan(path, title, _stages(entries, said.phases, said.stories), entries, wishes, others)
+
+
+def _heed(entries: Sequence[Entry], said: dict[str, tuple[str, ...]]) -> None:
+    """Add what the file says about who needs whom; it goes before what only the order implies."""
+    for entry in entries:
+        implied = (need for need in entry.needs if entry.native not in said.get(need, ()))
+        entry.needs = tuple(dict.fromkeys((*implied, *said.get(entry.native, ()))))
 
 
 def _dependencies(text: str) -> str:
@@ -67,8 +72,8 @@ def _entry(path: str, title: str, context: dict[str, str], box: Box, task: re.Ma
             f"What it is part of is described in {join(folder, 'spec.md')} and {join(folder, 'plan.md')}, if they exist.",
         ),
         needs=tuple(_after(said)),
-        standing=Standing.DONE if box.is_done else Standing.SKIPPED if box.is_cancelled else Standing.PENDING,
-        said="ticked" if box.is_done else "",
+        standing=box.standing,
+        said=box.said,
     )
 
 
@@ -112,19 +117,27 @@ def _wait_in_order(found: Sequence[tuple[Box, re.Match[str]]], entries: Sequence
 def _stages(
     entries: Sequence[Entry], phases: dict[str, tuple[str, ...]], stories: dict[str, tuple[str, ...]]
 ) -> list[StageDraft]:
+    """Return the phases. Those of user stories run beside each other, after the last that is none and before the next."""
     names = list(dict.fromkeys(entry.stage for entry in entries))
     by_phase = {found[1]: name for name in names if (found := _PHASE.match(name))}
-    by_story = {found[1]: name for name in names if (found := _STORY.search(name))}
-    first = next((place for place, name in enumerate(names) if _STORY.search(name)), len(names))
+    last: list[str] = []
+    beside: list[str] = []
+    of_story: dict[str, list[str]] = {}
     stages: list[StageDraft] = []
-    for place, name in enumerate(names):
+    for name in names:
         phase, story = _PHASE.match(name), _STORY.search(name)
-        said = [by_phase.get(need, "") for need in phases.get(phase[1] if phase else "", ())]
+        needs = [by_phase.get(need, "") for need in phases.get(phase[1] if phase else "", ())]
         if story:
-            said += [by_story.get(need, "") for need in stories.get(story[1], ())]
-            needs = [*names[max(0, first - 1) : first], *said]
+            before = [story[1], *stories.get(story[1], ())]
+            needs += [*last, *(part for need in before for part in of_story.get(need, ()))]
+            of_story.setdefault(story[1], []).append(name)
+            beside.append(name)
         else:
-            needs = names[max(0, first - 1) : place] if place > first else [*names[place - 1 : place], *said]
-        needs = [need for need in dict.fromkeys(needs) if need and need != name]
-        stages.append(StageDraft(native=name, title=name, needs=tuple(needs)))
+            needs += beside or last
+            last, beside = [name], []
+        stages.append(StageDraft(native=name, title=name, needs=tuple(_others(needs, name))))
     return stages
+
+
+def _others(needs: Sequence[str], name: str) -> Iterator[str]:
+    return (need for need in dict.fromkeys(needs) if need and need != name)
