@@ -45,7 +45,10 @@ class TaskStanding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunStanding(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the run stands: what can be claimed, what is claimed, what else is not settled, and the totals."""
+    """Where the run stands: what can be claimed, what is claimed, what else is not settled, and the totals.
+
+    `stages` are those that are in play; `left_off` counts the unsettled tasks that are not named.
+    """
 
     run: str
     goal: str

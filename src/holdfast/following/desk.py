@@ -21,6 +21,7 @@ class Desk:
         self._here = here
         self._agreed = agreed
         self._run: FollowedRun | None = None
+        self._journal: SqliteJournal | None = None
 
     async def open(self, wish: Wish) -> Opening:
         """Open a run and wait a moment until it is known what is ready. Raises LeaseHeldError if another leads it."""
@@ -32,10 +33,17 @@ class Desk:
         require_outside_workspace(repo, self._here)
         repo.require_own_state_dir()
         repo.hide_state_dir()
-        begun = begin(repo, SqliteJournal.open(repo.state.journal), wish, agreed=self._agreed)
+        begun = begin(repo, self._open_journal(repo), wish, agreed=self._agreed)
         self._run = run = FollowedRun(begun.turn)
         await run.ready(_SETTLING_S)
         return Opening(run=run.name, resumed=begun.resumed, notice=begun.notice, standing=run.standing())
+
+    def _open_journal(self, repo: Repository) -> SqliteJournal:
+        """Open the journal anew: since the last run it may have been replaced."""
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = SqliteJournal.open(repo.state.journal)
+        return self._journal
 
     @property
     def run(self) -> FollowedRun:

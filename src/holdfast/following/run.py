@@ -11,13 +11,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from holdfast.channel import BELL_VARIABLE, REPORT_VARIABLE, send_report
+from holdfast.channel import BELL_VARIABLE, LINE_BYTES_MAX, REPORT_VARIABLE, send_report
 from holdfast.core import events as ev, ids
 from holdfast.core.facts import ExitReason
 from holdfast.core.resume_note import resume_note
 from holdfast.core.shown import shown_task_statuses
 from holdfast.core.state import RunState
-from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
+from holdfast.core.status import TASK_IS_SETTLED, RunStatus, StageStatus, TaskStatus
 from holdfast.errors import HoldfastError
 from holdfast.fleet.follow import ClaimError, FollowFleet, Offer
 from holdfast.following.answers import (
@@ -41,6 +41,7 @@ from holdfast.views.status import status_view
 from holdfast.views.times import timestamp
 
 _UNSETTLED_MAX = 50
+_IN_PLAY = (StageStatus.OPENING, StageStatus.RUNNING, StageStatus.CLOSING, StageStatus.BLOCKED)
 _POLL_S = 0.02
 _GOING_S = 2.0
 WAIT_MAX_S = 600.0
@@ -97,7 +98,7 @@ class FollowedRun:
             branch=view.run.branch,
             ready=tuple(ready_task(self.state, offer) for offer in self._fleet.offers()),
             claimed=tuple(map(held_task, self._fleet.claims())),
-            stages=view.stages,
+            stages=tuple(stage for stage in view.stages if stage.status in _IN_PLAY)[:_UNSETTLED_MAX],
             unsettled=tuple(standing_of(task, shown[task.id]) for task in open_[:_UNSETTLED_MAX]),
             left_off=max(0, len(open_) - _UNSETTLED_MAX),
             metrics=view.metrics,
@@ -152,7 +153,7 @@ class FollowedRun:
 
     async def fail(self, task: str, token: str, reason: str) -> TaskStanding:
         """End a claim as failed. The reason is told to whoever claims the task next; the work is kept."""
-        failed = partial(self._fleet.finish, reason=ExitReason.EXITED, code=1, words=reason)
+        failed = partial(self._fleet.finish, reason=ExitReason.EXITED, code=1, words=reason[:LINE_BYTES_MAX])
         return await self._end(task, token, failed, _GOING_S)
 
     async def release(self, task: str, token: str) -> TaskStanding:
