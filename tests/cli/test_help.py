@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import __version__
-from holdfast.cli.arguments import COMMANDS
+from holdfast.cli.arguments import COMMANDS, GROUPS
 from holdfast.cli.main import main
 
 
@@ -23,7 +23,7 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         main(["--help"])
     said = capsys.readouterr().out
-    assert all(f"    {command}" in said for command in COMMANDS)
+    assert all(f"\n  {command} " in said for command in COMMANDS)
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,4 +45,14 @@ def test_no_command_at_all_is_a_usage_error_that_lists_them(capsys: pytest.Captu
         main([])
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert all(f"    {command}" in said for command in COMMANDS)
+    assert all(f"\n  {command} " in said for command in COMMANDS)
+
+
+def test_the_help_groups_commands_by_what_they_are_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever wants to stop a run reads the few commands that steer, not all of them."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    sections = capsys.readouterr().out.split("\n\n")
+    steering = next(section for section in sections if section.startswith("steer:\n"))
+    assert all(f"\n  {command} " in steering for command in GROUPS["steer"])
+    assert "\n  doctor " not in steering

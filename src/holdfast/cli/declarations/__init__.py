@@ -1,0 +1,1 @@
+"""The arguments of every command, one module per purpose. Declarations only: nothing heavy is imported."""
