@@ -1,26 +1,33 @@
-"""W5: what a user waits for: `holdfast status`, and a run with a single small task."""
+"""W5: what one waits for: a user for `holdfast status` and a run of one small task, an agent for `holdfast report`."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import count
+from pathlib import Path
 from statistics import median
 
-from bench.clock import Span, median_seconds, scratch, timed
+from bench.clock import Span, environment, median_seconds, scratch, timed
 from bench.figures import Figure
 from bench.limits import bare_python_s
 from bench.project import Project
+from holdfast.channel import REPORT_FILE, REPORT_VARIABLE
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Measure both from a cold process to its end, `status` in turn with an interpreter that does nothing."""
+    """Measure all from a cold process to its end, the quick ones in turn with an interpreter that does nothing."""
     times = 3 if quick else 15
     with scratch() as folder:
         project = Project(folder / "repo")
         numbers = count(1)
         run = median_seconds(3 if quick else 5, lambda: _one_task(project, next(numbers)))
-        pairs = [(_spent(lambda: project.call("status")), _spent(_bare_python)) for _ in range(times)]
-    ours, bares = zip(*pairs, strict=True)
+        rounds = [
+            (_spent(lambda: project.call("status")), _spent(lambda: _report(folder)), _spent(_bare_python))
+            for _ in range(times)
+        ]
+    ours, reports, bares = zip(*rounds, strict=True)
     status, bare = (median(span.wall_s for span in spans) for spans in (ours, bares))
     status_cpu, bare_cpu = (median(span.cpu_s for span in spans) for spans in (ours, bares))
     return [
@@ -36,6 +43,14 @@ def measure(*, quick: bool) -> list[Figure]:
         ),
         Figure(workload="W5", name="python -c pass, CPU", value=bare_cpu * 1000, unit="ms"),
         Figure(workload="W5", name="holdfast status, CPU", value=status_cpu * 1000, unit="ms"),
+        Figure(
+            workload="W5",
+            name="holdfast report, CPU",
+            value=median(span.cpu_s for span in reports) * 1000,
+            unit="ms",
+            bound=60,
+            sense="<=",
+        ),
         Figure(workload="W5", name="holdfast run, one task", value=run * 1000, unit="ms"),
     ]
 
@@ -48,6 +63,13 @@ def _spent(act: Callable[[], object]) -> Span:
 
 def _bare_python() -> None:
     bare_python_s(1)
+
+
+def _report(workspace: Path) -> None:
+    """Report as an agent does, with nobody listening."""
+    argv = [sys.executable, "-m", "holdfast", "report", "progress", "40"]
+    env = environment() | {REPORT_VARIABLE: str(workspace / ".holdfast" / REPORT_FILE)}
+    subprocess.run(argv, cwd=workspace, env=env, check=True)
 
 
 def _one_task(project: Project, number: int) -> None:
