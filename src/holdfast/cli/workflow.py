@@ -34,6 +34,8 @@ READERS = (*(system.value for system in System), *(kind.value for kind in ListKi
 
 _NOTES_MAX = 5
 _SPECIFICATION_CHARS = 40_000
+_NOT_PLANNED = ("no-plan", "salvaged")
+"""Findings that say a document is no valid plan: there was none, or only a part of it could be read."""
 _SPECIFICATIONS = ("spec.md", "requirements.md", "requirements.json")
 
 
@@ -107,13 +109,14 @@ def _values(pairs: list[str]) -> dict[str, str]:
 
 def _agent(workflow: Workflow, checkout: Path, args: argparse.Namespace) -> str:
     """Return who works: the user's choice, else the workflow's own, else the first agent that is installed."""
-    if args.agent or workflow.body.get("agent"):
+    tasks = [task for stage in workflow.body["stages"] for task in stage["tasks"]]
+    if args.agent or "agent" in workflow.body or all("run" in task or "agent" in task for task in tasks):
         return str(args.agent)
     presets = presets_of(checkout)
     if not (installed := installed_presets(presets)):
         raise HoldfastError(
             "no known agent is on the PATH, so nobody can work",
-            f"install one of {', '.join(agent_names(presets))}",
+            f"install one of {', '.join(agent_names(presets))}, or name one of yours with --agent",
         )
     return installed[0]
 
@@ -146,6 +149,8 @@ def _read(reader: str, path: Path, checkout: Path) -> Document:
     system = System(reader)
     source = find(path, checkout, {system: format_of(system)})[0]
     run = format_of(system).read(source.main, source.documents)
+    if any(finding.kind in _NOT_PLANNED for finding in run.findings):
+        raise HoldfastError(f"{path} holds no valid plan", "let it be planned, or restore its plan")
     _tell_findings(run, path)
     return Document(run.name, run.plan, _specification(path))
 

@@ -1,0 +1,429 @@
+"""`run --workflow`: each way of working from its own inputs to landed work, with a scripted agent."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.kit import Cli, Done, eventually
+from tests.gitkit import Project, write
+
+SPEC = ".auto-claude/specs/001-shelf"
+SHORT = "tests,security,examine,docs,cicd"
+ON_ITS_OWN = """\
+workflow: 1
+name: mine
+about: A greeting, twice if asked
+input: {kind: description}
+flags: {twice: {default: false}}
+values: {word: {default: hello}}
+goal: "Greet {description}"
+stages:
+  - id: greet
+    tasks:
+      - {id: one, run: [sh, -c, "echo {word} {description} > one.txt"], verify: ["grep -q {description} one.txt"]}
+      - {id: two, when: twice, needs: [one], run: [sh, -c, "cat one.txt one.txt > two.txt"]}
+"""
+
+WORKER = """\
+#!/bin/sh
+# Plans, judges or works, whatever its brief asks for, and keeps what it was told.
+root={root}
+if grep -q '^# Write a plan' "$1"; then
+  echo planned >> $root/planned
+  cp "$1" $root/planning.md
+  exec cp $root/answer.yaml plan.yaml
+fi
+if grep -q 'Judge this work' "$1"; then
+  echo "$HOLDFAST_TASK" >> $root/judged
+  exec holdfast report confidence 0.95 --summary fine
+fi
+cp "$1" "$root/brief-$HOLDFAST_TASK.md"
+echo "$HOLDFAST_TASK" >> $root/order
+while [ -e "$root/hold-$HOLDFAST_TASK" ]; do sleep 0.05; done
+echo "$HOLDFAST_TASK" > "work-$HOLDFAST_TASK.txt"
+holdfast report summary "Found by $HOLDFAST_TASK:
+- the second line of it"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """A user with a repository and one agent, `worker`, which is a script."""
+
+    cli: Cli
+    root: Path
+
+    @classmethod
+    def create(cls, root: Path) -> Shop:
+        """Make the repository and the agent."""
+        write(root / "worker", WORKER.replace("{root}", str(root)))
+        command = msgspec.json.encode(["sh", str(root / "worker"), "{brief}"]).decode()
+        write(root / "config" / "holdfast" / "agents.toml", f"[worker]\ncommand = {command}\n")
+        return cls(Cli(Project.create(root / "p").path), root)
+
+    def write(self, name: str, content: object) -> None:
+        """Write a file of the checkout; what is no text becomes JSON."""
+        text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+        write(self.cli.here / name, text)
+
+    def __call__(self, *args: str) -> Done:
+        """Give a command."""
+        return self.cli(*args, XDG_CONFIG_HOME=str(self.root / "config"))
+
+    def run(self, *args: str) -> Done:
+        """Run a workflow with the agent, without questions."""
+        return self("run", "--agent", "worker", "--yes", "--workflow", *args)
+
+    def lines(self, name: str) -> list[str]:
+        """Return what the agent noted."""
+        path = self.root / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def brief(self, task: str) -> str:
+        """Return the brief of a task's last attempt."""
+        return (self.root / f"brief-{task}.md").read_text()
+
+    def landed(self) -> list[str]:
+        """Return the files that the run branch has and the user's does not."""
+        branch = self.cli.project.git("for-each-ref", "--format=%(refname)", "refs/heads/holdfast/").split()[
+            -1
+        ]
+        return self.cli.project.git("diff", "--name-only", "HEAD", branch).split()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    """A user with an agent."""
+    return Shop.create(tmp_path)
+
+
+def _spec(shop: Shop, *, planned: bool = True) -> None:
+    """Write a spec folder of Auto-Claude, with its plan or without."""
+    shop.write(f"{SPEC}/spec.md", "# Shelf\n\nA shelf with two boards.\n")
+    phases = [
+        {
+            "id": "phase-1",
+            "name": "Wood",
+            "subtasks": [{"id": "saw", "description": "Saw it", "status": "pending"}],
+        },
+        {
+            "id": "phase-2",
+            "name": "Glue",
+            "subtasks": [{"id": "glue", "description": "Glue it", "status": "pending"}],
+        },
+    ]
+    if planned:
+        shop.write(f"{SPEC}/implementation_plan.json", {"feature": "Shelf", "phases": phases})
+    answer = """holdfast: 1
+goal: Implement the specification 001-shelf
+agent: worker
+stages:
+- {id: wood, tasks: [{id: saw, prompt: Saw it}]}
+- {id: shop, tasks: [{id: glue, prompt: Glue it}]}
+"""
+    write(shop.root / "answer.yaml", answer)
+
+
+# -- APEX ----------------------------------------------------------------------------------------------------
+
+
+def test_apex_runs_phase_by_phase_and_hands_its_summaries_on(shop: Shop) -> None:
+    """A1, A2, A9: the run is named by counter and slug; a phase gets all that the phases before it reported."""
+    done = shop.run("apex", "Add a door", "--without", SHORT)
+    assert done.code == 0, done.err
+    assert "01-add-a-door completed: 6 of 6 landed" in done.out
+    assert shop.lines("order") == [
+        "00-init",
+        "01-analyze",
+        "02-plan",
+        "03-execute",
+        "04-validate",
+        "11-finish",
+    ]
+    told = shop.brief("03-execute")
+    assert "Found by 02-plan:\n- the second line of it" in told
+    assert "Found by 01-analyze:\n- the second line of it" in told
+
+
+def test_apex_without_auto_waits_until_its_plan_is_accepted(shop: Shop) -> None:
+    """Nothing is built before a person says so, and saying so is one command."""
+    waits = shop.run("apex", "Add a door", "--without", f"{SHORT},auto")
+    assert waits.code == 3
+    assert "resume --accept 03-execute" in waits.out
+    assert shop.lines("order")[-1] == "02-plan"
+    assert shop("resume", "--accept", "03-execute", "--yes").code == 0
+    assert shop.lines("order")[-1] == "11-finish"
+
+
+def test_a_phase_is_capped_at_its_own_number_of_attempts(shop: Shop) -> None:
+    """Validation is tried twice, whatever the run allows."""
+    done = shop.run("apex", "Add a door", "--without", SHORT, "--set", "check=false")
+    assert done.code == 1
+    assert shop.cli.task("04-validate")["attempts"] == 2
+
+
+def test_a_dry_run_shows_the_plan_that_a_workflow_makes(shop: Shop) -> None:
+    """What is confirmed by its hash is an ordinary plan, and it can be read first."""
+    done = shop(
+        "run", "--agent", "worker", "--workflow", "apex", "Add a door", "--with", "docker", "--dry-run"
+    )
+    assert "10-docker: A container image [agent worker, needs 10-cicd]" in done.out
+    assert not (shop.cli.here / ".holdfast" / "journal.db").exists()
+
+
+def test_a_workflows_run_is_unfinished_like_any_other(shop: Shop) -> None:
+    """A7: the same words find the run that was begun with them."""
+    shop.run("apex", "Add a door", "--without", f"{SHORT},auto")
+    again = shop("run", "--agent", "worker", "--workflow", "apex", "Add a door", "--without", f"{SHORT},auto")
+    assert again.code == 3
+    assert "run 01-add-a-door of this plan is unfinished" in again.err
+
+
+# -- Execute -------------------------------------------------------------------------------------------------
+
+
+def test_execute_runs_a_folder_of_layer_tasks(shop: Shop) -> None:
+    """E1: layers in order; a task file is the prompt of its task, and its verification is run."""
+    layers = [
+        {
+            "id": "0-setup",
+            "name": "Setup",
+            "tasks": [{"id": "L0-001", "name": "Skeleton", "description": "x"}],
+        },
+        {
+            "id": "1-base",
+            "name": "Base",
+            "tasks": [{"id": "L1-001", "name": "Model", "depends_on": ["L0-001"]}],
+        },
+    ]
+    shop.write("docs/tasks/shelf/layer_plan.json", {"layers": layers})
+    check = "## Verification\n\n```bash\ntest -f work-L0-001.txt\n```\n"
+    shop.write("docs/tasks/shelf/L0-001.md", f"# L0-001: Skeleton\n\nCreate all of it.\n\n{check}")
+    done = shop.run("execute", "docs/tasks/shelf")
+    assert done.code == 0, done.err
+    assert shop.lines("order") == ["L0-001", "L1-001"]
+    assert "Create all of it." in shop.brief("L0-001")
+    assert "test -f work-L0-001.txt" in shop.brief("L0-001")
+
+
+# -- CFN Loop ------------------------------------------------------------------------------------------------
+
+
+def test_cfn_sprints_are_implemented_tested_and_judged(shop: Shop) -> None:
+    """C4, C6: a sprint waits for the one it needs; its tests hold the slot; two validators judge each."""
+    sprints = [
+        {"id": "auth", "name": "Auth", "dependencies": [], "acceptanceCriteria": ["Login works"]},
+        {"id": "cart", "name": "Cart", "dependencies": ["auth"]},
+    ]
+    shop.write("epic.json", {"epicId": "shop", "name": "Shop", "sprints": sprints})
+    done = shop.run("cfn", "epic.json", "--set", "test=ls work-*.txt")
+    assert done.code == 0, done.err
+    assert shop.lines("order") == ["auth", "cart"]
+    assert sorted(shop.lines("judged")) == ["auth", "auth", "cart", "cart"]
+    assert "Login works" in shop.brief("auth")
+
+
+# -- Auto-Claude ---------------------------------------------------------------------------------------------
+
+
+def test_a_valid_plan_of_auto_claude_is_never_planned_again(shop: Shop) -> None:
+    """U1, U5, U8 (plan, no worktree): no planner; one subtask after the other; QA comes last and knows the spec."""
+    _spec(shop)
+    done = shop.run("auto-claude", SPEC)
+    assert done.code == 0, done.err
+    assert shop.lines("planned") == []
+    assert shop.lines("order") == ["saw", "glue", "final-qa"]
+    assert "A shelf with two boards." in shop.brief("final-qa")
+
+
+@pytest.mark.parametrize("broken", [None, "", '{"feature": "Shelf", "phases": [{"id": 1, "subtasks": [{"id"'])
+def test_a_spec_without_a_valid_plan_is_planned_first_and_once(shop: Shop, broken: str | None) -> None:
+    """U1, U8 (no plan): the planner reads the spec; a fresh start does not plan again."""
+    _spec(shop, planned=False)
+    if broken is not None:
+        shop.write(f"{SPEC}/implementation_plan.json", broken)
+    assert shop.run("auto-claude", SPEC, "--without", "qa").code == 0
+    assert shop.run("auto-claude", SPEC, "--without", "qa", "--fresh").code == 0
+    assert shop.lines("planned") == ["planned"]
+    assert "A shelf with two boards." in (shop.root / "planning.md").read_text()
+    assert shop.lines("order") == ["saw", "glue", "saw", "glue"]
+
+
+def test_a_changed_spec_is_planned_anew(shop: Shop) -> None:
+    """A plan is for what the spec said when it was made."""
+    _spec(shop, planned=False)
+    shop.run("auto-claude", SPEC, "--without", "qa")
+    shop.write(f"{SPEC}/spec.md", "# Shelf\n\nThree boards.\n")
+    shop.run("auto-claude", SPEC, "--without", "qa", "--fresh")
+    assert shop.lines("planned") == ["planned", "planned"]
+
+
+def test_a_crash_while_coding_is_carried_on(shop: Shop) -> None:
+    """U8 (both; crash while coding): what landed stays, the rest is done, nobody plans."""
+    _spec(shop)
+    hold = shop.root / "hold-glue"
+    hold.touch()
+    env = {"XDG_CONFIG_HOME": str(shop.root / "config")}
+    words = ("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--yes")
+    runner = shop.cli.start(*words, **env)
+    eventually(lambda: "glue" in shop.lines("order"), "the second subtask begins")
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.wait()
+    hold.unlink()
+    done = shop("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--auto-continue", "--yes")
+    assert done.code == 0, done.err
+    assert shop.lines("order").count("saw") == 1
+    assert "work-glue.txt" in shop.landed()
+    assert shop.lines("planned") == []
+
+
+def test_subtasks_run_beside_each_other_when_asked(shop: Shop) -> None:
+    """U5: `--jobs` is the parallel mode."""
+    rows = [{"id": name, "description": name, "status": "pending"} for name in ("a", "b")]
+    _spec(shop)
+    phase = {"id": "p", "name": "P", "parallel_safe": True, "subtasks": rows}
+    shop.write(f"{SPEC}/implementation_plan.json", {"feature": "Shelf", "phases": [phase]})
+    (shop.root / "hold-a").touch()
+    env = {"XDG_CONFIG_HOME": str(shop.root / "config")}
+    words = (
+        "run",
+        "--agent",
+        "worker",
+        "--workflow",
+        "auto-claude",
+        SPEC,
+        "--jobs",
+        "2",
+        "--yes",
+        "--without",
+        "qa",
+    )
+    runner = shop.cli.start(*words, **env)
+    eventually(lambda: sorted(shop.lines("order")) == ["a", "b"], "both subtasks are under way")
+    (shop.root / "hold-a").unlink()
+    assert runner.wait() == 0
+
+
+def test_what_a_plan_says_is_done_is_pointed_out(shop: Shop) -> None:
+    """A workflow begins anew; whoever wants to carry on is told how."""
+    _spec(shop)
+    row = {"id": "saw", "description": "Saw", "status": "completed"}
+    shop.write(
+        f"{SPEC}/implementation_plan.json", {"feature": "S", "phases": [{"id": "p", "subtasks": [row]}]}
+    )
+    done = shop("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--dry-run")
+    assert (
+        f"1 of 1 tasks are marked as done there. This run does them all; `holdfast adopt {SPEC}`" in done.err
+    )
+
+
+# -- one's own -----------------------------------------------------------------------------------------------
+
+
+def test_a_workflow_of_ones_own_needs_no_agent(shop: Shop) -> None:
+    """Users write their own: flags, values, commands, checks."""
+    shop.write("mine.yaml", ON_ITS_OWN)
+    words = ("--workflow", "./mine.yaml", "Ann", "--with", "twice", "--set", "word=bye", "--yes")
+    assert shop("run", *words).code == 0
+    assert sorted(shop.landed()) == ["one.txt", "two.txt"]
+    branch = shop.cli.json("status")["run"]["branch"].removeprefix("refs/heads/")
+    assert shop.cli.project.git("show", f"{branch}:one.txt") == "bye Ann"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--workflow", "apx", "x"), 'there is no workflow "apx"; did you mean "apex"?'),
+        (("--workflow", "apex", "x", "--with", "tets"), 'no flag "tets"; did you mean "tests"?'),
+        (("--workflow", "apex", "x", "--set", "check"), '"check" sets nothing'),
+        (("--workflow", "apex"), "needs its input: what is to be built"),
+        (("--workflow", "execute", "nowhere"), "nowhere"),
+        (("--workflow", "bad.yaml", "x"), "bad.yaml:3: aboot: unknown key"),
+    ],
+)
+def test_what_is_wrong_is_met_with_words(shop: Shop, words: tuple[str, ...], said: str) -> None:
+    """A slip changes nothing and is named."""
+    shop.write("bad.yaml", ON_ITS_OWN.replace("about", "aboot"))
+    done = shop("run", "--agent", "worker", *words)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_the_workflows_are_listed_and_printed_to_start_from(shop: Shop) -> None:
+    """What is printed is a workflow again."""
+    assert "apex-init" in shop("plan", "workflows").out
+    shop.write("copy.yaml", shop("plan", "workflows", "apex").out)
+    checked = shop("plan", "workflows", "copy.yaml")
+    assert "flag docker (off)" in checked.out
+    assert "valid workflow" in checked.out
+
+
+# -- importing -----------------------------------------------------------------------------------------------
+
+LISTS: dict[str, object] = {
+    "specs/001-x/tasks.md": "# Tasks: X\n\n## Phase 1: Setup\n\n- [ ] T001 Begin\n- [x] T002 [P] Done\n",
+    ".taskmaster/tasks/tasks.json": {"master": {"tasks": [{"id": 1, "title": "Begin", "status": "pending"}]}},
+    "backlog/tasks/task-1 - Begin.md": "---\nid: task-1\ntitle: Begin\nstatus: To Do\n---\n",
+    "TODO.md": "# List\n\n- [ ] Begin\n",
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_becomes_a_plan_that_runs(shop: Shop, name: str) -> None:
+    """From a file that somebody has to landed work, in two commands."""
+    shop.write(name, LISTS[name])
+    done = shop("plan", "import", name, "--agent", "worker")
+    assert done.code == 0, done.err
+    assert "1 task in 1 stage" in done.out
+    assert shop("run", "--yes").code == 0
+    assert len(shop.landed()) == 1
+
+
+@pytest.mark.parametrize("folder", ["specs/001-x", ".", "backlog"])
+def test_a_folder_is_looked_into(shop: Shop, folder: str) -> None:
+    """Its usual place is enough to find a list."""
+    for name in [name for name in LISTS if name.startswith(folder.strip(".")) and name != "TODO.md"]:
+        shop.write(name, LISTS[name])
+    assert shop("plan", "import", folder, "--agent", "worker").code == 0
+
+
+def test_an_import_never_overwrites_without_leave_and_tells_what_is_left_out(shop: Shop) -> None:
+    """A plan that somebody edited is not lost by giving a command twice."""
+    shop.write("tasks.md", LISTS["specs/001-x/tasks.md"])
+    assert "Left out: T002 (ticked)" in shop("plan", "import", "tasks.md").out
+    assert shop("plan", "import", "tasks.md").code == 2
+    assert shop.cli.json("plan", "import", "tasks.md", "--force", "--all")["tasks"] == 2
+
+
+def test_running_a_list_suggests_to_import_it(shop: Shop) -> None:
+    """The error is the way in."""
+    shop.write("tasks.md", LISTS["specs/001-x/tasks.md"])
+    done = shop("run", "tasks.md")
+    assert done.code == 2
+    assert "task list (spec-kit), not a plan" in done.err
+    assert "holdfast plan import tasks.md" in done.err
+
+
+def test_a_file_without_a_list_is_refused_with_what_would_do(shop: Shop) -> None:
+    """Nothing is written for prose."""
+    shop.write("notes.md", "# Notes\n\nProse.\n")
+    done = shop("plan", "import", "notes.md")
+    assert done.code == 2
+    assert "no task list was found in notes.md" in done.err
+    assert not (shop.cli.here / "plan.yaml").exists()
+
+
+def test_a_list_can_be_the_input_of_a_workflow(shop: Shop) -> None:
+    """Readers are one vocabulary: a workflow goes through a checklist as it goes through layers."""
+    body = "{id: all, tasks: [{each: tasks, id: '{task.id}', run: [touch, '{task.id}.txt']}]}"
+    head = "workflow: 1\nname: touch\nabout: x\ninput: {kind: document, readers: checklist}\n"
+    shop.write("touch.yaml", f"{head}goal: '{{goal}}'\nstages: [{body}]\n")
+    shop.write("TODO.md", LISTS["TODO.md"])
+    assert shop("run", "--workflow", "touch.yaml", "TODO.md", "--yes").code == 0
+    assert shop.landed() == ["01-begin.txt"]
