@@ -1,0 +1,255 @@
+"""`adopt`, `export` and `mirror` as a user gives them: what they find, say and refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+from tests.cli.kit import Cli
+from tests.gitkit import Project, fingerprint, git, write
+
+AGENT = '#!/bin/sh\ncat > /dev/null\necho "by $HOLDFAST_TASK" > "$HOLDFAST_TASK.txt"\n'
+SPEC = ".auto-claude/specs/001-login/implementation_plan.json"
+STATE = "docs/tasks/thing/execute-state.json"
+
+
+def _cli(tmp_path: Path) -> Cli:
+    return Cli(Project.create(tmp_path / "p").path)
+
+
+def _with_agent(tmp_path: Path) -> dict[str, str]:
+    """Return the environment of a machine on which `claude` is a script."""
+    folder = tmp_path / "bin"
+    write(folder / "claude", AGENT)
+    (folder / "claude").chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def _subtask(name: str, status: str = "pending", **more: Any) -> dict[str, Any]:
+    return {"id": name, "description": f"Do {name}", "status": status, **more}
+
+
+def _spec(cli: Cli, *subtasks: dict[str, Any], path: str = SPEC) -> None:
+    """Write a spec of Auto-Claude with one phase."""
+    phase = {"id": "phase-1", "name": "All", "subtasks": list(subtasks)}
+    plan = {"feature": "Login", "workflow_type": "feature", "phases": [phase], "status": "in_progress"}
+    write(cli.here / path, json.dumps(plan))
+
+
+def _execute(cli: Cli, **tasks: Any) -> None:
+    state = {"version": "2.0", "status": "in_progress", "tasks": tasks}
+    write(cli.here / STATE, json.dumps(state))
+
+
+def test_a_dry_run_shows_everything_and_changes_nothing(tmp_path: Path) -> None:
+    """What would be adopted is told before anything is made."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1", "completed"), _subtask("subtask-1-2"))
+    before = fingerprint(cli.here), git(cli.here, "for-each-ref")
+    done = cli("adopt", ".", "--dry-run")
+    assert done.code == 0
+    assert "auto-claude 001-login" in done.out
+    assert "no commit is recorded for it" in done.out
+    assert (fingerprint(cli.here), git(cli.here, "for-each-ref")) == before
+    assert not (cli.here / ".holdfast").exists()
+
+
+def test_an_adopted_run_is_resumed_and_completed(tmp_path: Path) -> None:
+    """From another system's crashed state to a completed run: two commands."""
+    cli, env = _cli(tmp_path), _with_agent(tmp_path)
+    cli.project.write("L1-001.txt", "done elsewhere\n")
+    commit = cli.project.commit("L1-001: first")
+    _execute(
+        cli,
+        **{
+            "L1-001": {"status": "completed", "title": "One", "commit": commit},
+            "L1-002": {"status": "in_progress", "title": "Two", "depends_on": ["L1-001"], "attempts": 1},
+        },
+    )
+    done = cli("adopt", STATE, "--agent", "claude", "--yes", **env)
+    assert done.code == 0, done.err
+    assert "`holdfast resume 01-" in done.out
+    assert cli("resume", "--yes", **env).code == 0
+    run = cli.json("list")[0]["id"]
+    files = git(cli.here, "ls-tree", "-r", "--name-only", f"holdfast/{run}")
+    assert {"L1-001.txt", "L1-002.txt"} <= set(files.split())
+    assert git(cli.here, "show", f"holdfast/{run}:L1-001.txt") == "done elsewhere"
+
+
+def test_list_and_status_say_where_a_run_came_from(tmp_path: Path) -> None:
+    """Months later it is still known whose run this was."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1"))
+    cli("adopt", SPEC, "--agent", "claude")
+    assert "(from auto-claude 001-login)" in cli("list").out
+    origin = cli.json("status")["run"]["adopted_from"]
+    assert (origin["system"], origin["name"], origin["main"]) == ("auto-claude", "001-login", SPEC)
+
+
+def test_several_runs_are_listed_with_the_commands_to_adopt_them(tmp_path: Path) -> None:
+    """Without a terminal nothing is chosen for the user: exit 3, and what to type."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1"))
+    _execute(cli, **{"L1-001": {"status": "pending", "title": "One"}})
+    done = cli("adopt", ".")
+    assert done.code == 3
+    assert f"holdfast adopt {cli.here / SPEC}" in done.err
+    assert f"holdfast adopt {cli.here / STATE}" in done.err
+    assert {line["system"] for line in cli.json("adopt", ".", "--list")} == {"auto-claude", "execute"}
+
+
+def test_the_tasks_of_apex_are_listed_its_own_way(tmp_path: Path) -> None:
+    """`adopt --list` shows each APEX task with status, last phase, time, and whether it can be resumed."""
+    cli = _cli(tmp_path)
+    state = {
+        "version": "1.0",
+        "task_id": "01-add-auth",
+        "updated_at": "2026-01-05T10:35:00Z",
+        "completed_phases": [{"number": 0, "name": "init", "status": "PASS"}],
+        "current_phase": {"number": 1, "name": "analyze", "status": "IN_PROGRESS"},
+        "pending_phases": [{"number": 2, "name": "plan"}],
+    }
+    write(cli.here / ".claude/output/apex/01-add-auth/state.json", json.dumps(state))
+    said = cli("adopt", ".", "--list").out
+    assert "01-add-auth  IN_PROGRESS  analyze" in said
+    assert "← resumable" in said
+
+
+def test_a_second_adoption_of_the_same_files_names_the_run_that_has_them(tmp_path: Path) -> None:
+    """Nothing is adopted twice by mistake; --fresh does it on purpose."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1"))
+    first = cli("adopt", SPEC, "--agent", "claude")
+    again = cli("adopt", SPEC, "--agent", "claude")
+    assert (first.code, again.code) == (0, 0)
+    assert "has it already" in again.out
+    assert len(cli.json("list")) == 1
+    assert cli("adopt", SPEC, "--agent", "claude", "--fresh").code == 0
+    assert len(cli.json("list")) == 2
+
+
+def test_files_that_changed_since_are_a_decision(tmp_path: Path) -> None:
+    """The other system went on after it was adopted: whether to begin anew is for the user to say."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1"))
+    cli("adopt", SPEC, "--agent", "claude")
+    _spec(cli, _subtask("subtask-1-1", "in_progress"))
+    done = cli("adopt", SPEC, "--agent", "claude")
+    assert done.code == 3
+    assert "--fresh" in done.err
+
+
+def test_a_broken_file_is_named_and_left_as_it_is(tmp_path: Path) -> None:
+    """Half a JSON file is refused with the reason and a way out."""
+    cli = _cli(tmp_path)
+    write(cli.here / SPEC, '{"feature": "Login", "phases": [{')
+    done = cli("adopt", SPEC)
+    assert done.code == 2
+    assert "breaks off" in done.err
+    assert (cli.here / SPEC).read_text() == '{"feature": "Login", "phases": [{'
+
+
+def test_a_place_without_any_state_says_so(tmp_path: Path) -> None:
+    """The error names what was looked for."""
+    cli = _cli(tmp_path)
+    for path in (".", "a.txt", "nowhere"):
+        done = cli("adopt", path)
+        assert done.code == 2
+        assert "holdfast:" in done.err
+    assert "holds no state file" in cli("adopt", ".").err
+
+
+def test_nobody_to_work_is_a_decision(tmp_path: Path) -> None:
+    """Without an agent on the machine, adopt asks for one rather than guess."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1"))
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    for name in ("git", "sh"):
+        found = shutil.which(name)
+        assert found
+        (bare / name).symlink_to(found)
+    done = cli("adopt", SPEC, PATH=str(bare))
+    assert done.code == 3
+    assert "--agent" in done.err
+
+
+def test_a_living_process_is_warned_of(tmp_path: Path) -> None:
+    """Two systems at work on the same files would undo each other."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1"))
+    write(cli.here / SPEC.replace("implementation_plan.json", "build.lock"), f'{{"pid": {os.getpid()}}}')
+    assert f"Process {os.getpid()} holds" in cli("adopt", SPEC, "--dry-run").out
+
+
+def test_a_state_file_outside_any_repository_is_adopted_here(tmp_path: Path) -> None:
+    """A copy that somebody sent is as good as the file at its place."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1"))
+    elsewhere = tmp_path / "inbox" / "implementation_plan.json"
+    elsewhere.parent.mkdir()
+    shutil.move(cli.here / SPEC, elsewhere)
+    done = cli("adopt", str(elsewhere), "--agent", "claude")
+    assert done.code == 0, done.err
+    assert cli.json("list")[0]["adopted_from"]["main"] == "implementation_plan.json"
+
+
+def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
+    """A state file that is a link to somewhere else is not read."""
+    cli = _cli(tmp_path)
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"feature": "x", "phases": [{"subtasks": [{"id": "a"}]}]}')
+    (cli.here / SPEC).parent.mkdir(parents=True)
+    (cli.here / SPEC).symlink_to(secret)
+    assert cli("adopt", ".").code == 2
+
+
+def test_export_writes_the_state_to_standard_output_or_a_folder(completed: Cli) -> None:
+    """One file in a pipe, or the whole native layout in a folder; what is there is not replaced unasked."""
+    printed = json.loads(completed("export", "--as", "execute").out)
+    assert printed["status"] == "completed"
+    assert completed("export", "--as", "execute", "-o", "out/").code == 0
+    names = [path.name for path in (completed.here / "out").rglob("*") if path.is_file()]
+    assert "execute-state.json" in names
+    write(completed.here / "mine.json", "{}")
+    assert completed("export", "--as", "execute", "-o", "mine.json").code == 2
+    assert (completed.here / "mine.json").read_text() == "{}"
+    assert completed("export", "--as", "execute", "-o", "mine.json", "--force").code == 0
+
+
+def test_mirror_writes_at_once_and_ends_on_demand(blocked: Cli) -> None:
+    """A resting run is mirrored on the spot, follows what the user decides, and stays as it is after --off."""
+    path = blocked.here / "docs/tasks/01-try-it/execute-state.json"
+    assert blocked("mirror", "1", "execute").code == 0
+    assert json.loads(path.read_text())["tasks"]["b"]["status"] == "abandoned"
+    assert blocked("retry", "b").code == 0
+    assert json.loads(path.read_text())["tasks"]["b"]["status"] != "abandoned"
+    assert blocked.json("status")["run"]["mirrors"] == ["execute"]
+    assert blocked("mirror", "1", "execute", "--off").code == 0
+    before = path.read_bytes()
+    blocked("skip", "b")
+    assert path.read_bytes() == before
+
+
+def test_a_mirror_stays_inside_the_project(blocked: Cli, tmp_path: Path) -> None:
+    """`--to` takes folders of the project only."""
+    for folder in ("../outside", str(tmp_path / "elsewhere"), ".git/x", ".holdfast/x"):
+        done = blocked("mirror", "1", "execute", "--to", folder)
+        assert done.code == 2, folder
+    assert blocked("mirror", "1", "execute", "--to", "copies").code == 0
+    assert (blocked.here / "copies/docs/tasks/01-try-it/execute-state.json").is_file()
+
+
+def test_a_native_file_of_somebody_else_is_refused(blocked: Cli) -> None:
+    """The way out is named: adopt it first, or write elsewhere."""
+    path = blocked.here / "docs/tasks/01-try-it/execute-state.json"
+    write(path, '{"mine": 1}')
+    done = blocked("mirror", "1", "execute")
+    assert done.code == 2
+    assert "--to DIR" in done.err
+    assert path.read_text() == '{"mine": 1}'
+    assert stat.S_ISREG(path.lstat().st_mode)
