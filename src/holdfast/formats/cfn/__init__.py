@@ -2,5 +2,6 @@
 
 from holdfast.formats.cfn.layout import companions
 from holdfast.formats.cfn.read import read, recognises
+from holdfast.formats.cfn.write import write
 
-__all__ = ["companions", "read", "recognises"]
+__all__ = ["companions", "read", "recognises", "write"]

@@ -64,7 +64,7 @@ def _base(found: Sorted, config: Node) -> Sheet:
         return read_epic(config)
     if found[Record.EPIC]:
         name, epic = _chosen(found[Record.EPIC])
-        sheet = read_epic({"epicId": name, **epic})
+        sheet = read_epic({**epic, "epicId": name})
         sheet.leveled = sheet.leveled or not sheet.drafts
         return sheet
     if found[Record.SWARM]:
@@ -111,7 +111,7 @@ def overlay(sheet: Sheet, found: Sorted, *, own: bool) -> None:
 
 def _is_of(sheet: Sheet, record: Node) -> bool:
     owner = text(first(record, "epicId", "epic_id"))
-    return not owner or owner == sheet.name
+    return not owner or owner.removeprefix("epic-") == sheet.name.removeprefix("epic-")
 
 
 def _add(sheet: Sheet, name: str, record: Node) -> None:

@@ -13,19 +13,19 @@ from holdfast.formats.cfn.needs import Known, Waits, known_names, waits_of
 from holdfast.formats.cfn.sheet import Sheet
 from holdfast.formats.cfn.sprint import native_of, task_of, title_of
 from holdfast.formats.drafts import StageDraft, TaskDraft
-from holdfast.formats.loose import Node, count, first, items, node, nodes, text, texts
+from holdfast.formats.loose import Node, count, first, items, node, text, texts
 from holdfast.formats.model import Finding
 
 _EPIC_ID = ("epicId", "epic_id", "id", "slug")
 _EPIC_TITLE = ("name", "title", "epic_name", "epicName", "epic_title")
 _JOBS_MAX = 64
-_NO_PHASE = ""
 
 
 class _Place(msgspec.Struct, kw_only=True):
-    """A sprint in its file: its object, its name, and the phase it lies in."""
+    """A sprint in its file: its object, as it is read and as it lies in the file, its name and its phase."""
 
     sprint: Node
+    own: Node
     native: str
     phase: str
     phase_node: Node
@@ -52,6 +52,7 @@ def read_epic(root: Node) -> Sheet:
         waits = _joined(waits_of(place.sprint, known), elsewhere.get(place.native, ()))
         sheet.drafts.append(_draft(place, sheet.home(place.phase), waits, inner, root))
         sheet.nodes.append(place.sprint)
+        sheet.own.append(place.own)
         sheet.findings += [_outside(place.native, name) for name in waits.outside]
     sheet.findings += _prerequisites(root, inner, known)
     return sheet
@@ -66,10 +67,15 @@ def epic_name(root: Node) -> str:
 
 def _phases(root: Node) -> dict[str, Node]:
     found: dict[str, Node] = {}
-    for phase in _objects(first(root, "phases") or node(root.get("epic")).get("phases")):
+    for phase, _ in phases_of(root):
         if _objects(phase.get("sprints")):
             found.setdefault(phase_name(phase), phase)
     return found
+
+
+def phases_of(root: Node) -> list[tuple[Node, Node]]:
+    """Return the phases of an epic file, each as it is read and as it lies in the file."""
+    return _objects(first(root, "phases") or node(root.get("epic")).get("phases"))
 
 
 def phase_name(phase: Node) -> str:
@@ -79,41 +85,34 @@ def phase_name(phase: Node) -> str:
 
 def _places(root: Node) -> list[_Place]:
     """Return every sprint of a file, once. Where it has phases but no sprints, the phases are the work."""
-    inner = node(root.get("epic"))
-    phases = _objects(first(root, "phases") or inner.get("phases"))
-    listed = [(phase, sprint) for phase in phases for sprint in _objects(phase.get("sprints"))]
-    listed += [({}, sprint) for sprint in _objects(first(root, "sprints") or inner.get("sprints"))]
-    if not listed:
-        listed = [({}, phase) for phase in phases]
+    phases = phases_of(root)
+    listed = [(phase, entry) for phase, _ in phases for entry in _objects(phase.get("sprints"))]
+    top = first(root, "sprints") or node(root.get("epic")).get("sprints")
+    listed += [({}, entry) for entry in _objects(top)]
+    listed = listed or [({}, phase) for phase in phases]
     places: list[_Place] = []
     taken: set[str] = set()
-    for number, (phase, sprint) in enumerate(listed, 1):
+    for number, (phase, (sprint, own)) in enumerate(listed, 1):
         native = base = native_of(sprint) or f"sprint-{number}"
         again = 2
         while native in taken:
             native, again = f"{base} ({again})", again + 1
         taken.add(native)
-        places.append(
-            _Place(
-                sprint=sprint,
-                native=native,
-                phase=phase_name(phase) if phase else _NO_PHASE,
-                phase_node=phase,
-            )
-        )
+        home = phase_name(phase) if phase else ""
+        places.append(_Place(sprint=sprint, own=own, native=native, phase=home, phase_node=phase))
     return places
 
 
-def _objects(value: object) -> list[Node]:
-    """Return the objects of a list as they are, so that they can be written to; bare names become objects."""
+def _objects(value: object) -> list[tuple[Node, Node]]:
+    """Return the objects of a list or of an object of them, with their names, and as they lie in the file."""
     if isinstance(value, dict):
-        return nodes(value)
-    listed = value if isinstance(value, list) else []
-    return [
-        each if isinstance(each, dict) else {"id": text(each)}
-        for each in listed
-        if isinstance(each, dict) or text(each)
-    ]
+        return [({"id": key, **own}, own) for key, own in value.items() if isinstance(own, dict)]
+    found: list[tuple[Node, Node]] = []
+    for each in value if isinstance(value, list) else []:
+        own = each if isinstance(each, dict) else {"id": text(each)} if text(each) else {}
+        if own:
+            found.append((own, own))
+    return found
 
 
 def _stage(name: str, phase: Node) -> StageDraft:

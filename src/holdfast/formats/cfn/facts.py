@@ -49,7 +49,7 @@ def claim_of(native: str, sprint: Node, agents: Sequence[Node] = ()) -> Claim:
         branch=text(first(sprint, "wipBranch", "wip_branch", "branch")),
         worktree=text(first(sprint, "worktree", "worktreePath")),
         summary=text(first(sprint, "summary", "outcome")),
-        report=_report(sprint, agents),
+        report=_report(sprint, agents, standing),
     )
     return notes.claim(claim, notes.of(sprint))
 
@@ -73,7 +73,7 @@ def _written(sprint: Node) -> Iterator[str]:
                 yield from texts(first(each, *_FILE))
 
 
-def _report(sprint: Node, agents: Sequence[Node]) -> Report | None:
+def _report(sprint: Node, agents: Sequence[Node], standing: Standing) -> Report | None:
     """Return how far the work is: the file in progress, where in it, and how sure the agent was.
 
     The sprint's own record comes first; what it leaves open its agents' records may say.
@@ -90,7 +90,8 @@ def _report(sprint: Node, agents: Sequence[Node]) -> Report | None:
         section_next=_said(found, _NEXT) or _last(agents, "subtasksRemaining", 0),
         confidence=confidence,
     )
-    return report if report != Report() else None
+    only_progress = report == Report(progress=progress)
+    return None if only_progress and (progress is None or standing is not Standing.RUNNING) else report
 
 
 def _open_files(sprint: Node) -> list[Node]:

@@ -120,9 +120,14 @@ def kind_of(found: Node) -> Kind | None:
         (Kind.EPIC, _is_epic(found)),
         (Kind.RECORD, "sprintId" in keys and bool(_OF_A_SPRINT & keys)),
         (Kind.RECORD, "agentId" in keys and bool(_OF_AN_AGENT & keys)),
-        (Kind.SPRINT_REPORT, bool({"sprint", "sprint_id", "sprint_summary"} & keys and _REPORTED & keys)),
+        (Kind.SPRINT_REPORT, bool(_REPORTED & keys) and _is_about_a_sprint(found)),
     )
     return next((kind for kind, holds in rules if holds), None)
+
+
+def _is_about_a_sprint(found: Node) -> bool:
+    """Tell whether a report names a sprint, or is one of a loop on a whole phase."""
+    return bool({"sprint", "sprint_id", "sprint_summary"} & found.keys()) or {"phase", "loop"} <= found.keys()
 
 
 def _is_epic(found: Node) -> bool:

@@ -49,7 +49,7 @@ def _reported(root: Node) -> list[tuple[str, str, Node]]:
     summed = node(root.get("sprint_summary"))
     if summed:
         return [(plain_name(name) or name, text(first(node(said), "name", "title")), node(said) or {"status": text(said)}) for name, said in summed.items()]  # fmt: skip
-    name = text(first(root, "sprint", "sprint_id", "sprintId")) or "sprint"
+    name = text(first(root, "sprint", "sprint_id", "sprintId", "phase")) or "sprint"
     split = re.fullmatch(r"((?:sprint[\s_-]*)?[\d.]+)\s*\W\s+(.+)", name, re.IGNORECASE)
     title = text(first(root, "sprint_name", "title", "name"))
     return [(split[1], title or split[2], root)] if split else [(name, title, root)]
@@ -68,10 +68,9 @@ def report_claim(native: str, entry: Node) -> Claim:
     standing = claim.standing
     if not claim.said:
         standing = _decided(text(first(entry, *_DECIDED)), score, gate)
+    attempts = max(claim.attempts, 1)
     failed = standing is Standing.FAILED
-    claim = replace(
-        claim, standing=standing, attempts=max(claim.attempts, 1), spent=max(claim.spent, int(failed))
-    )
+    claim = replace(claim, standing=standing, attempts=attempts, spent=attempts if failed else attempts - 1)
     if failed and not claim.failures:
         error = (
             f"the validators gave {score}, and {gate} was asked for"

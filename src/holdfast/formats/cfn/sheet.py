@@ -14,7 +14,8 @@ _OTHERS = "other-sprints"
 
 
 class Sheet(msgspec.Struct, kw_only=True):
-    """The epic's names and status, its phases and sprints. `nodes` are the objects of the sprints, in order.
+    """The epic's names and status, its phases and sprints. `nodes` are the objects of the sprints, in order, and
+    `own` the same as they lie in an epic file, so that they can be written to.
 
     `leveled` says that it names no phases, so that stages are dependency levels, which hold nobody back.
     """
@@ -25,6 +26,7 @@ class Sheet(msgspec.Struct, kw_only=True):
     stages: list[StageDraft] = []
     drafts: list[TaskDraft] = []
     nodes: list[Node] = []
+    own: list[Node] = []
     findings: list[Finding] = []
     limits: Limits = Limits()
     leveled: bool = False
