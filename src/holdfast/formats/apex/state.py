@@ -217,10 +217,9 @@ def _about_phase(part: Part, claim: Claim, home: str, documents: Mapping[str, by
 
 def _about_resuming(document: Node, parts: list[Part], claims: Mapping[str, Claim]) -> Iterator[Finding]:
     """Tell where the state contradicts itself about what comes next."""
-    names = {
-        alias: part.id for part in parts for alias in (part.phase.name, part.phase.label, part.phase.number)
-    }
-    open_now = [part.id for part in parts if claims[part.id].standing not in SETTLED]
+    aliases = ((part.phase.id, (part.phase.name, part.phase.label, part.phase.number)) for part in parts)
+    names = {alias: phase for phase, several in aliases for alias in several}
+    open_now = [part.phase.id for part in parts if claims[part.id].standing not in SETTLED]
     said = loose.text(loose.node(document.get("recovery_info")).get("can_resume_from"))
     if said and said not in names:
         text = f"It says to resume from {said!r}, and there is no such phase."

@@ -1,0 +1,79 @@
+"""SpecFlow, both ways: the state of a run in waves, its specification, `.continue-here`, and the table in STATE.md."""
+
+from __future__ import annotations
+
+import glob
+import posixpath
+from collections.abc import Mapping
+
+from holdfast.formats import loose, markdown
+from holdfast.formats.loose import BrokenFileError
+from holdfast.formats.model import ForeignRun, NativeFile, RunView
+from holdfast.formats.specflow import layout, other
+from holdfast.formats.specflow.document import is_state
+from holdfast.formats.specflow.read import read_state
+from holdfast.formats.specflow.table import (
+    StatusRow as StatusRow,
+    execution_status as execution_status,
+    status_row as status_row,
+    with_status as with_status,
+)
+from holdfast.formats.specflow.write import write_run
+
+
+def recognises(path: str, data: bytes) -> bool:
+    """Tell whether a file is SpecFlow's: by what it holds, or by where it lies if it is broken."""
+    name = posixpath.basename(path)
+    if name.startswith("._"):
+        return False
+    if name == posixpath.basename(layout.CONTINUE) or layout.is_pause_note(path):
+        return True
+    if name.endswith(".md"):
+        text = markdown.decoded(data)
+        return other.is_position(path, text) or other.is_specification(path, text)
+    if not name.endswith(".json"):
+        return False
+    try:
+        return is_state(loose.parse_object(path, data))
+    except BrokenFileError:
+        return layout.is_execution(path)
+
+
+def companions(main: str) -> tuple[str, ...]:
+    """Return the patterns of what belongs to a state: its specification, the marks of a pause, the lock, STATE.md."""
+    here = glob.escape(layout.prefix_of(main))
+    spec = glob.escape(layout.spec_in(main)) or "*"
+    names = (
+        layout.state_path(spec),
+        layout.spec_path(spec),
+        f"{layout.HOME}/archive/{spec}.md",
+        layout.CONTINUE,
+        layout.LOCK,
+        layout.STATE_MD,
+        f"{layout.SESSIONS}/PAUSE-*.md",
+    )
+    # Without the name of a specification the archive would bring every one that was ever finished.
+    return tuple(here + name for name in names if spec != "*" or "/archive/" not in name)
+
+
+def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
+    """Return the run that the documents tell of."""
+    if main.endswith(posixpath.basename(layout.CONTINUE)):
+        return other.read_pause(main, documents)
+    if layout.is_pause_note(main):
+        return other.read_session(main, documents)
+    if main.endswith(".md"):
+        text = markdown.decoded(documents[main])
+        is_position = other.is_position(main, text)
+        return (
+            other.read_position(main, documents) if is_position else other.read_specification(main, documents)
+        )
+    try:
+        return read_state(main, loose.parse_object(main, documents[main]), documents)
+    except BrokenFileError as error:
+        return other.read_without_state(main, documents, error)
+
+
+def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
+    """Return the native files of a run; an adopted state is edited, and of STATE.md only one row."""
+    return write_run(view, originals)

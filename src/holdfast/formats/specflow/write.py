@@ -1,0 +1,203 @@
+"""Writing a run as SpecFlow does: its specification if it has none, its state, and the mark of a pause.
+
+The state of a finished run is in the archive before the live one goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.core.plan import Stage, Task
+from holdfast.formats import loose, markdown, notes
+from holdfast.formats.loose import BrokenFileError, Node
+from holdfast.formats.model import Claim, NativeFile, RunView, Standing
+from holdfast.formats.naming import task_ids
+from holdfast.formats.rows import SETTLED, claim_of, error_of, is_complete, is_held, together
+from holdfast.formats.specflow import layout
+from holdfast.formats.specflow.document import Group, Wave, groups_of, is_state, results_of
+from holdfast.formats.specflow.noting import add_notes
+from holdfast.formats.specflow.read import assembled, spec_id, spec_of
+from holdfast.formats.specflow.spec_text import spec_text
+from holdfast.formats.specflow.table import status_row, with_status
+from holdfast.formats.stamps import stamp
+from holdfast.formats.words import standing_of
+
+_GROUP_WORDS = {
+    Standing.PENDING: "pending",
+    Standing.RUNNING: "running",
+    Standing.DONE: "complete",
+    Standing.SKIPPED: "complete",
+    Standing.FAILED: "failed",
+    Standing.ABANDONED: "failed",
+    Standing.BLOCKED: "blocked",
+}
+_LISTS = ("commits", "files_created", "files_modified", "criteria_met", "deviations")
+_WAVE_WORDS = {
+    Standing.PENDING: "pending",
+    Standing.RUNNING: "in_progress",
+    Standing.DONE: "complete",
+    Standing.SKIPPED: "complete",
+    Standing.FAILED: "failed",
+}
+
+
+def write_run(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
+    """Return the native files of a run, in the order in which they are valid at every instant."""
+    main, document = _original(originals)
+    name = _spec_name(view, main, document)
+    specs = [path for path in originals if layout.is_spec(path)]
+    written = {} if specs else {layout.spec_path(name): spec_text(view, name).encode()}
+    around = {**originals, **written}
+    state = _composed(view, name, document, around)
+    files = [NativeFile(path=path, content=content) for path, content in written.items()]
+    files += _state_files(view, name, loose.to_json(state))
+    files.append(_pause_file(view, name, state))
+    if layout.STATE_MD in originals:
+        text = with_status(markdown.decoded(originals[layout.STATE_MD]), status_row(view, name))
+        files.append(NativeFile(path=layout.STATE_MD, content=text.encode()))
+    return files
+
+
+def _original(originals: Mapping[str, bytes]) -> tuple[str, Node]:
+    """Return the state that a run was adopted from, and its path; nothing if there was none."""
+    for path, data in originals.items():
+        try:
+            found = loose.parse_object(path, data) if path.endswith(".json") else {}
+        except BrokenFileError:
+            continue
+        if is_state(found):
+            return path, found
+    return "", {}
+
+
+def _spec_name(view: RunView, main: str, document: Node) -> str:
+    """Return the specification's id, safe in a path; a run that never had one is named after itself."""
+    name = task_ids([spec_id(document, main) if document else view.name])[0]
+    return name if document or name.startswith("SPEC-") else f"SPEC-{name}"
+
+
+def _state_files(view: RunView, name: str, content: bytes) -> list[NativeFile]:
+    """Return the live state, or of a finished run the archived one, after which the live one goes."""
+    live = layout.state_path(name)
+    if not is_complete(view):
+        return [NativeFile(path=live, content=content)]
+    return [NativeFile(path=layout.archive_path(name), content=content), NativeFile(path=live, gone=True)]
+
+
+def _pause_file(view: RunView, name: str, state: Node) -> NativeFile:
+    """Return `.continue-here` for a run that was paused or stopped; for any other it is taken away."""
+    if not is_held(view):
+        return NativeFile(path=layout.CONTINUE, gone=True)
+    wave, task, standing = _resting_place(view)
+    pause = {
+        "type": "orchestrated",
+        "spec_id": name,
+        "state_file": layout.state_path(name),
+        "paused_at": {"wave": wave, "group": task, "status": _GROUP_WORDS[standing]},
+        "commits_completed": state["commits"],
+        "timestamp": stamp(view.written_at),
+    }
+    return NativeFile(path=layout.CONTINUE, content=loose.to_json(pause))
+
+
+def _resting_place(view: RunView) -> tuple[int, str | None, Standing]:
+    """Return where a run goes on: the first group that is not complete."""
+    for number, stage in enumerate(view.plan.stages, 1):
+        for task in stage.tasks:
+            standing = claim_of(view, task.id).standing
+            if _GROUP_WORDS[standing] != "complete":
+                return number, task.id, standing
+    return len(view.plan.stages), None, Standing.DONE
+
+
+def _composed(view: RunView, name: str, document: Node, documents: Mapping[str, bytes]) -> Node:
+    """Return the state as SpecFlow would have it, with what it has no words for noted; unknown keys stay."""
+    adopted = _Adopted.of(name, document, documents)
+    fresh: Node = {"spec_id": name, "mode": "orchestrated", "started": stamp(view.started)}
+    state = fresh | {key: said for key, said in document.items() if key != notes.KEY}
+    state["waves"] = [_wave(view, *stage, adopted) for stage in enumerate(view.plan.stages, 1)]
+    landed = (commit for _, task in view.plan.tasks() for commit in claim_of(view, task.id).commits)
+    state["commits"] = list(dict.fromkeys((*loose.commits(document.get("commits")), *landed)))
+    state["last_checkpoint"] = stamp(view.updated)
+    if "status" in document:
+        state["status"] = _word(
+            loose.text(document["status"]), "complete" if is_complete(view) else "in_progress"
+        )
+    add_notes(view, name, state, documents)
+    return state
+
+
+@dataclass(frozen=True, slots=True)
+class _Adopted:
+    """The state that a run was adopted from: its waves by our stages, its groups by our tasks."""
+
+    waves: dict[str, Wave]
+    groups: dict[str, Group]
+
+    @classmethod
+    def of(cls, name: str, document: Node, documents: Mapping[str, bytes]) -> _Adopted:
+        """Find waves and groups again by the ids that reading gave them. Of a state without waves none are kept."""
+        if not document.get("waves"):
+            return cls({}, {})
+        spec = spec_of(name, layout.state_path(name), documents)
+        groups = groups_of(document, spec)
+        made = assembled(name, document, spec, groups)
+        waves = {
+            made.stages[group.wave.name]: group.wave for group in groups if group.wave.name in made.stages
+        }
+        return cls(waves, dict(zip(made.ids, groups, strict=True)))
+
+
+def _wave(view: RunView, number: int, stage: Stage, adopted: _Adopted) -> Node:
+    """Return a stage as a wave: where it stands, and the result of each group."""
+    claims = {task.id: claim_of(view, task.id) for task in stage.tasks}
+    old = adopted.waves[stage.id].entry if stage.id in adopted.waves else {}
+    entry: Node = {"id": number, "groups": [], "status": ""} | {
+        k: v for k, v in old.items() if k != notes.KEY
+    }
+    names = {
+        task.id: adopted.groups[task.id].name if task.id in adopted.groups else task.id
+        for task in stage.tasks
+    }
+    if set(names.values()) != {group.name for group in adopted.groups.values() if group.wave.entry is old}:
+        entry["groups"] = list(names.values())
+    together_now = together([claim.standing for claim in claims.values()])
+    entry["status"] = _word(loose.text(entry["status"]), _WAVE_WORDS[together_now])
+    results = results_of(old) | {
+        names[task.id]: _result(view, task, claims[task.id], adopted.groups.get(task.id))
+        for task in stage.tasks
+    }
+    return entry | {"results": results}
+
+
+def _word(said: str, ours: str) -> str:
+    """Return the word that was there as long as it means the same, else ours."""
+    return said if said and standing_of(said)[0] is standing_of(ours)[0] else ours
+
+
+def _result(view: RunView, task: Task, claim: Claim, group: Group | None) -> Any:
+    """Return the result of a group. One of which only its status is known stays a word, as long as that holds."""
+    word = _GROUP_WORDS[claim.standing]
+    old = group.result if group else None
+    if isinstance(old, str) and _word(old, word) == old and not claim.commits:
+        return old
+    if old is None and claim.standing is Standing.PENDING:
+        return {"status": word}
+    entry: Node = dict.fromkeys(("status", *_LISTS, "error")) | {name: [] for name in _LISTS}
+    entry |= {key: said for key, said in loose.node(old).items() if key != notes.KEY}
+    created = [path for path in claim.files if path in task.files]
+    modified = [path for path in claim.files if path not in task.files]
+    skipped = ["skipped by the user"] if claim.standing is Standing.SKIPPED else []
+    added = {
+        "commits": claim.commits,
+        "files_created": created,
+        "files_modified": modified,
+        "deviations": skipped,
+    }
+    for key, more in added.items():
+        entry[key] = list(dict.fromkeys((*loose.texts(entry[key]), *more)))
+    entry["status"] = _word(loose.text(entry["status"]), word)
+    entry["error"] = (error_of(view, task.id) or None) if claim.standing not in SETTLED else None
+    return entry
