@@ -55,7 +55,9 @@ def spec_id(document: Node, main: str) -> str:
 def spec_of(name: str, main: str, documents: Mapping[str, bytes]) -> Spec | None:
     """Return the specification, if it is among the documents: by its name, or because it is the file itself."""
     wanted = [path for path in documents if layout.is_spec(path) and layout.spec_in(path) == name]
-    if main.endswith(".md") and layout.is_spec(main):
+    if main.endswith(".md") and (
+        layout.is_spec(main) or parse_spec(markdown.decoded(documents[main])).groups
+    ):
         wanted = [main]
     return parse_spec(markdown.decoded(documents[wanted[0]])) if wanted else None
 

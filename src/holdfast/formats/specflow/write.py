@@ -47,8 +47,9 @@ def write_run(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]
     """Return the native files of a run, in the order in which they are valid at every instant."""
     main, document = _original(originals)
     name = _spec_name(view, main, document)
-    specs = [path for path in originals if layout.is_spec(path)]
-    written = {} if specs else {layout.spec_path(name): spec_text(view, name).encode()}
+    # A run that was adopted has its specification already, also where it was not handed to us.
+    has_spec = bool(document) or any(layout.is_spec(path) for path in originals)
+    written = {} if has_spec else {layout.spec_path(name): spec_text(view, name).encode()}
     around = {**originals, **written}
     state = _composed(view, name, document, around)
     files = [NativeFile(path=path, content=content) for path, content in written.items()]
