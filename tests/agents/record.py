@@ -1,4 +1,4 @@
-"""Records what real agents print: `python -m tests.agents.record AGENT…`, after an agent's version has changed.
+"""Records what real agents print: `python -m tests.agents.record AGENT[-CASE]…`, after an agent's version has changed.
 
 Each case is one run against the scripted model. Standard output and standard error go to one file, as in an
 attempt's log. Machine paths and ports are replaced, and what comes after the first lines is left out: an agent that
@@ -18,11 +18,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from holdfast.testing import Script, ScriptedModel, Shell, Write
-from tests.agents.kit import AGENTS, AIDER, HERE, RealAgent
+from holdfast.core.plan import AgentSpec
+from holdfast.testing import Fault, Script, ScriptedModel, Shell, Write
+from tests.agents.kit import AGENTS, AIDER, CODEX, HERE, RealAgent
 
 STREAMS = HERE / "streams"
 PATIENCE_S = 60.0
@@ -50,6 +51,10 @@ CASES: Mapping[str, Case] = {
     "rate-limit": Case("429 to every request", "rate-limit"),
     "rate-limit-once": Case("429 to the first request, then as ok", "rate-limit-once"),
     "usage-limit": Case("429 that names a reset an hour ahead", "usage-limit"),
+    "late-usage-limit": Case(
+        "a file, then 429 that names a reset an hour ahead",
+        script=replace(_WORK, fault=Fault.USAGE_LIMIT, after=1),
+    ),
     "overflow": Case("the context is exceeded", "overflow"),
     "bad-key": Case("401", "bad-key"),
     "cut": Case("the connection is reset in the middle of every answer", "cut"),
@@ -64,11 +69,12 @@ _CODEX_ONLY: Mapping[str, Case] = {
 
 
 def main(names: list[str]) -> None:
-    """Record every case of the named agents."""
-    for agent in (AGENTS[name] for name in names):
-        cases = {**CASES, **_CODEX_ONLY} if agent.name == "codex" else CASES
+    """Record every case of the named agents, or one case: `codex` or `codex-patch`."""
+    for agent in AGENTS.values():
+        cases = {**CASES, **_CODEX_ONLY} if agent is CODEX else CASES
         for name, case in cases.items():
-            print(agent.name, name, _record(agent, name, case))
+            if agent.name in names or f"{agent.name}-{name}" in names:
+                print(agent.name, name, _record(agent, name, case))
 
 
 def _record(agent: RealAgent, name: str, case: Case) -> dict[str, object]:
@@ -80,7 +86,7 @@ def _record(agent: RealAgent, name: str, case: Case) -> dict[str, object]:
     (root / "brief.md").write_text(BRIEF)
     started = time.time()
     with ScriptedModel(lambda _prompt: case.script) as model:
-        code, output = _run(agent, model.url(case.mode), workspace, home)
+        code, output = _run(agent.spec(model.url(case.mode), home), workspace)
         port = model.url().split(":")[2].split("/")[0]
         requests = len(model.requests)
     places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", port: "8000"}
@@ -94,9 +100,8 @@ def _record(agent: RealAgent, name: str, case: Case) -> dict[str, object]:
     return entry
 
 
-def _run(agent: RealAgent, url: str, workspace: Path, home: Path) -> tuple[int | None, str]:
+def _run(spec: AgentSpec, workspace: Path) -> tuple[int | None, str]:
     """Return the exit code, None when it had to be killed, and all that was printed."""
-    spec = agent.spec(url, home)
     brief = BRIEF if spec.prompt == "arg" else str(workspace.parent / "brief.md")
     argv = [word.replace("{brief}", brief).replace("{workspace}", str(workspace)) for word in spec.command]
     env = {"PATH": os.environ["PATH"], "TZ": "UTC", **spec.env}
