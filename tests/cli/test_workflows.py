@@ -185,6 +185,25 @@ def test_a_workflows_run_is_unfinished_like_any_other(shop: Shop) -> None:
     assert "run 01-add-a-door of this plan is unfinished" in again.err
 
 
+def test_apex_keeps_its_own_state_and_an_output_of_each_phase(shop: Shop) -> None:
+    """A1: with `--mirror apex` every finished phase has its markdown at its place, with what was reported."""
+    done = shop.run("apex", "Add a door", "--without", SHORT, "--mirror", "apex")
+    assert done.code == 0, done.err
+    home = shop.cli.here / ".claude" / "output" / "apex" / "01-add-a-door"
+    names = ["00-init.md", "01-analyze.md", "02-plan.md", "03-execute.md", "04-validate.md", "11-finish.md"]
+    assert sorted(path.name for path in home.glob("*.md")) == names
+    assert "Found by 02-plan:" in (home / "02-plan.md").read_text()
+    assert (shop.cli.here / ".claude" / "apex-state" / "current.json").exists()
+
+
+def test_a_run_that_is_carried_on_may_be_mirrored_as_well(shop: Shop) -> None:
+    """The option means the same whether the run is new or not."""
+    words = ("apex", "Add a door", "--without", f"{SHORT},auto", "--mirror", "apex")
+    assert shop.run(*words).code == 3
+    assert shop.run(*words).code == 3
+    assert (shop.cli.here / ".claude" / "output" / "apex" / "01-add-a-door" / "02-plan.md").exists()
+
+
 # -- Execute -------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +246,48 @@ def test_cfn_sprints_are_implemented_tested_and_judged(shop: Shop) -> None:
     assert shop.lines("order") == ["auth", "cart"]
     assert sorted(shop.lines("judged")) == ["auth", "auth", "cart", "cart"]
     assert "Login works" in shop.brief("auth")
+
+
+# -- SpecFlow ------------------------------------------------------------------------------------------------
+
+GROUPS = """# SPEC-001: Shelf
+
+---
+id: SPEC-001
+status: audited
+---
+
+## Task
+
+Build a shelf.
+
+## Implementation Tasks
+
+| Group | Tasks | Dependencies |
+|-------|-------|--------------|
+| G1 | Types | — |
+| G2 | Wood | G1 |
+| G3 | Glue | G1 |
+| G4 | Paint | G2, G3 |
+"""
+
+
+@pytest.mark.parametrize("name", [".specflow/specs/SPEC-001.md", "docs/shelf.md"])
+def test_specflow_runs_its_groups_in_waves_with_checks_before_and_after(shop: Shop, name: str) -> None:
+    """S1: a group's wave follows from what it needs; each wave is checked before it opens and before it closes."""
+    shop.write(name, GROUPS)
+    done = shop.run("specflow", name, "--set", "before=test -f a.txt", "--set", "after=ls work-*.txt")
+    assert done.code == 0, done.err
+    assert [stage["tasks"] for stage in shop.cli.json("status")["stages"]] == [1, 2, 1]
+    assert (shop.lines("order")[0], shop.lines("order")[-1]) == ("G1", "G4")
+    assert "Build a shelf." in shop.brief("G2")
+
+
+def test_a_wave_whose_check_fails_waits_for_a_decision(shop: Shop) -> None:
+    """A failing check after a wave keeps the next one closed."""
+    shop.write("shelf.md", GROUPS)
+    assert shop.run("specflow", "shelf.md", "--set", "after=test -f nowhere").code == 3
+    assert shop.lines("order") == ["G1"]
 
 
 # -- Auto-Claude ---------------------------------------------------------------------------------------------

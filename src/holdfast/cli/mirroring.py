@@ -63,6 +63,12 @@ def mirror(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
+def keep_mirror(place: Opened, run: str, system: str) -> None:
+    """Have a run that nobody carries on yet keep a system's own files, at their own places, from its first event on."""
+    check_mirror(place.repo, place.journal, run, System(system), "")
+    decide_by_hand(place.repo, place.journal, run, ev.MirrorKept(system=System(system), folder=""))
+
+
 def _end(place: Opened, run: str, system: System) -> int:
     if place.holder(run) is not None:
         leave_request(place.directory(run), Request(action="unmirror", system=system))

@@ -41,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     with opened(create=True) as place:
         unfinished = _unfinished(place, plan, source)
         if unfinished is not None and not args.fresh and _wants_to_resume(place, unfinished, args):
+            _keep_mirror(place, unfinished.row.run, args)
             say(f"Resuming {unfinished.row.run}.{_plan_kept(unfinished, plan)}", args)
             return _carry_on(place, unfinished.row.run, args, Choices(jobs=args.jobs))
         for notice in place.repo.notices():
@@ -56,8 +57,16 @@ def run(args: argparse.Namespace) -> int:
         if unfinished is not None:
             _give_up(place, unfinished.row.run, args)
         name = create_run(place.repo, place.journal, plan, source)
+        _keep_mirror(place, name, args)
         say(f"Run {name} begins.", args)
         return _carry_on(place, name, args, Choices(jobs=args.jobs))
+
+
+def _keep_mirror(place: Opened, name: str, args: argparse.Namespace) -> None:
+    if args.mirror:
+        from holdfast.cli.mirroring import keep_mirror
+
+        keep_mirror(place, name, args.mirror)
 
 
 def _meant(args: argparse.Namespace, checkout: Path) -> tuple[Plan, str]:

@@ -36,6 +36,8 @@ _NOTES_MAX = 5
 _SPECIFICATION_CHARS = 40_000
 _NOT_PLANNED = ("no-plan", "salvaged")
 """Findings that say a document is no valid plan: there was none, or only a part of it could be read."""
+_EXPECTED = ("state-missing",)
+"""Findings that only matter to somebody who carries a run on, not to one who begins."""
 _SPECIFICATIONS = ("spec.md", "requirements.md", "requirements.json")
 
 
@@ -157,7 +159,8 @@ def _read(reader: str, path: Path, checkout: Path) -> Document:
 
 def _tell_findings(run: ForeignRun, path: Path) -> None:
     """Say what was guessed, and that a list of done tasks is not taken over but begun anew."""
-    for finding in run.findings[:_NOTES_MAX]:
+    told = [finding for finding in run.findings if finding.kind not in _EXPECTED]
+    for finding in told[:_NOTES_MAX]:
         print(f"Note: {one_line(finding.sentence, 160)}", file=sys.stderr)
     if done := sum(claim.standing is Standing.DONE for claim in run.claims):
         print(

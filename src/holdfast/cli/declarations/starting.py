@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.declarations.shared import Commands, Parser, add_json, add_run, add_yes, positive
+from holdfast.cli.declarations.systems import SYSTEMS
 
 
 def _init(command: Parser) -> None:
@@ -77,6 +78,9 @@ def _run(command: Parser) -> None:
         action="append",
         default=[],
         help="a value of the workflow",
+    )
+    command.add_argument(
+        "--mirror", metavar="FORMAT", choices=SYSTEMS, help="keep this system's own files beside the run"
     )
     command.add_argument(
         "--goal", metavar="TEXT", help="let a planner write the plan for this goal, then run it"
