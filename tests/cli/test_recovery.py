@@ -41,6 +41,47 @@ def test_the_report_offers_four_choices_each_with_its_command(blocked: Cli) -> N
     assert view["choices"][1]["command"] == "holdfast resume 01-try-it --failed-only"
 
 
+def test_a_dry_run_of_failed_only_shows_the_failed_tasks_redone(blocked: Cli) -> None:
+    """C8: what is shown is what the same command without `--dry-run` does; nothing is recorded."""
+    before = blocked.json("inspect")["seq"]
+    view = blocked.json("resume", "--failed-only", "--dry-run")
+    assert {task["id"]: task["move"] for task in view["report"]["tasks"]} == {"a": "skip", "b": "redo"}
+    assert view["does"] == ["nothing new is begun but b; what is under way goes on"]
+    assert view["choices"][0]["command"] == "holdfast resume 01-try-it --failed-only"
+    assert (view["report"]["undecided"], blocked.json("inspect")["seq"]) == (0, before)
+
+
+def test_a_dry_run_of_failed_only_needs_a_failed_task_too(completed: Cli) -> None:
+    """A command that would be refused is refused."""
+    done = completed("resume", "--failed-only", "--dry-run")
+    assert (done.code, "no task of run 01-try-it has failed" in done.err) == (2, True)
+
+
+def test_a_dry_run_of_chosen_tasks_leaves_the_others(tmp_path: Path) -> None:
+    """C8: a task that is not chosen is left alone, and so is a chosen one that waits for it."""
+    tasks = (writes("a"), writes("b", needs=["a"]), writes("c"))
+    cli = Cli.of(tmp_path / "p", stages=[{"id": "s", "entry": ["false"], "tasks": tasks}])
+    cli("run", "--yes")
+    view = cli.json("resume", "--only", "b,c", "--dry-run")
+    assert {task["id"]: task["move"] for task in view["report"]["tasks"]} == {
+        "a": "leave",
+        "b": "leave",
+        "c": "run",
+    }
+
+
+def test_a_dry_run_of_accepting_says_which_check_is_passed_over(tmp_path: Path) -> None:
+    """The check stays failed; going on is the user's decision, shown before it is made."""
+    stage = {"id": "s", "entry": ["false"], "tasks": [writes("a")]}
+    cli = Cli.of(tmp_path / "p", stages=[stage])
+    assert cli("run", "--yes").code == 3
+    assert (
+        "stage s goes on, although its entry check failed" in cli("resume", "--accept", "s", "--dry-run").out
+    )
+    assert cli("resume", "--accept", "t", "--dry-run").code == 2
+    assert cli.run_status() == "blocked"
+
+
 def test_a_crashed_run_says_so_and_since_when(tmp_path: Path) -> None:
     """A10: `status`, `list` and a plain `run` know the crash at once."""
     cli, agent = _killed(tmp_path)

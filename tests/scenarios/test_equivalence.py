@@ -6,6 +6,7 @@ from pathlib import Path
 
 from holdfast.core import events as ev
 from holdfast.core.recovery_report import Move
+from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.fleet.local import LocalFleet
 from holdfast.runner.examine import examine_run
@@ -98,5 +99,7 @@ def test_a_dry_run_knows_what_is_provably_there(tmp_path: Path) -> None:
     git(desk, "reset", "-q", "--soft", trial.stored().row.base)
     git(desk, "commit", "-q", "-m", "squashed")
     repo = trial.project.open()
-    moves = {line.task: line.move for line in forecast(repo, LocalFleet(repo.state), trial.stored())}
+    stored = trial.stored()
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    moves = {line.task: line.move for line in forecast(repo, LocalFleet(repo.state), state)}
     assert moves == {"A": Move.SKIP, "B": Move.SKIP, "C": Move.RUN}

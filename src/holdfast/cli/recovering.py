@@ -18,6 +18,7 @@ from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.repository import Repository
 from holdfast.runner.outlook import outlook
+from holdfast.runner.session import Choices
 from holdfast.runner.steering import decide_by_hand
 from holdfast.views.history import inspection
 from holdfast.views.history_text import inspection_text
@@ -36,7 +37,7 @@ def report_on(repo: Repository, journal: JournalReader, run: str) -> RecoveryVie
     """Return the recovery report of a run. Journal, git, workspaces and processes are only looked at."""
     view = current_status(Glimpse(repo.checkout, repo.state, journal), run).run
     assert view is not None
-    return recovery_view(view, outlook(repo, LocalFleet(repo.state), journal, run))
+    return recovery_view(view, outlook(repo, LocalFleet(repo.state), journal, run, Choices()))
 
 
 def ask_how_to_resume(place: Opened, run: str) -> str:
@@ -75,12 +76,18 @@ def ask_about_unfinished(place: Opened, run: str) -> str:
 def restart_failed(place: Opened, run: str) -> frozenset[str]:
     """Give every failed and abandoned task of a run all its attempts again and return which they are."""
     stored = place.journal.load(run)
-    failed = failed_tasks(RunState(stored.plan, stored.row, stored.tasks))
-    if not failed:
-        raise HoldfastError(f"no task of run {run} has failed", f"`holdfast resume {run}` carries it on")
+    failed = require_failed(RunState(stored.plan, stored.row, stored.tasks))
     for task in failed:
         decide_by_hand(place.repo, place.journal, run, ev.TaskReset(task=task))
     return frozenset(failed)
+
+
+def require_failed(state: RunState) -> tuple[str, ...]:
+    """Return the failed and abandoned tasks of a run, or say that there are none."""
+    run = state.row.run
+    if failed := failed_tasks(state):
+        return failed
+    raise HoldfastError(f"no task of run {run} has failed", f"`holdfast resume {run}` carries it on")
 
 
 def _ways_on(run: str) -> list[Choice]:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from holdfast.cli.asking import confirm, is_interactive
 from holdfast.cli.carrying import background, foreground, say
-from holdfast.cli.look import as_json, require_task
+from holdfast.cli.look import as_json
 from holdfast.cli.opening import Opened, choose, glimpse, opened
 from holdfast.cli.plan_file import find_plan, load_plan, require_commands, require_consent, source_of
 from holdfast.cli.rewinding import begin_again_at, tell_rewind
 from holdfast.core.plan import Plan, plan_hash
-from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.journal.lease import boot_id
@@ -205,7 +204,7 @@ def _show_plan(plan: Plan, args: argparse.Namespace) -> int:
 
 def _show_report(args: argparse.Namespace) -> int:
     """Say where a run stands and what resuming would do to each task. Everything is only looked at."""
-    from holdfast.cli.recovering import report_on
+    from holdfast.cli.foreseeing import foreseen
     from holdfast.views.recovery_text import recovery_text
 
     place = glimpse()
@@ -216,9 +215,6 @@ def _show_report(args: argparse.Namespace) -> int:
         raise _was_abandoned(name)
     if at := args.begin_at or args.restart_stage:
         return tell_rewind(Repository.open(place.checkout), journal, name, at, args)
-    stored = journal.load(name)
-    for task in args.only.split(",") if args.only else ():
-        require_task(RunState(stored.plan, stored.row, stored.tasks), task)
-    view = report_on(Repository.open(place.checkout), journal, name)
+    view = foreseen(Repository.open(place.checkout), journal, name, args)
     print(as_json(view) if args.json else recovery_text(view))
     return 0

@@ -32,9 +32,12 @@ class Move(StrEnum):
     LAND = "land"
     RUN = "run"
     WAIT = "wait"
+    LEAVE = "leave"
 
 
 _AGENT_WORKS = (Move.RUN, Move.REDO, Move.REATTACH)
+_NEEDS_A_PERSON = (TaskStatus.ABANDONED, TaskStatus.BLOCKED)
+_NOTHING_HAPPENS = (Move.SKIP, Move.WAIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ def recovery_report(
         redo_s=round(sum(task.redo_s for task in tasks), 3),
         finish_s=time_to_finish(state.plan, state.jobs, left, measured),
         measured=len(measured),
-        undecided=sum(task.status in (TaskStatus.ABANDONED, TaskStatus.BLOCKED) for task in tasks),
+        undecided=sum(task.status in _NEEDS_A_PERSON and task.move in _NOTHING_HAPPENS for task in tasks),
         failed=failed_tasks(state),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holdfast.core.chosen import left_alone
 from holdfast.core.facts import Facts, Presence, Sighting
 from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile
@@ -10,7 +11,6 @@ from holdfast.core.shown import shown_task_statuses
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
-from holdfast.journal.protocol import StoredRun
 from holdfast.repo.history import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.runner.evidence import equivalents
@@ -34,9 +34,8 @@ _BY_STATUS = {
 }
 
 
-def forecast(repo: Repository, fleet: Fleet, stored: StoredRun) -> list[Forecast]:
+def forecast(repo: Repository, fleet: Fleet, state: RunState) -> list[Forecast]:
     """Return what would happen to each task, in plan order. The state given is used up."""
-    state = RunState(stored.plan, stored.row, stored.tasks)
     running = [task for task in state.active.values() if task.status is TaskStatus.RUNNING]
     sightings = {
         task.id: fleet.inspect(LaunchKey(state.row.run, task.id, task.attempt, AGENT_STEP))
@@ -45,7 +44,13 @@ def forecast(repo: Repository, fleet: Fleet, stored: StoredRun) -> list[Forecast
     for event in reconcile(state, _facts(repo, state, sightings)):
         state.apply(event)
     shown = shown_task_statuses(state)
-    return [_forecast(task, shown[name], sightings.get(name)) for name, task in state.tasks.items()]
+    alone = left_alone(state)
+    return [
+        Forecast(name, Move.LEAVE, alone[name])
+        if name in alone
+        else _forecast(task, shown[name], sightings.get(name))
+        for name, task in state.tasks.items()
+    ]
 
 
 def _facts(repo: Repository, state: RunState, sightings: dict[str, Sighting]) -> Facts:
@@ -70,4 +75,6 @@ def _pending(task: TaskRow) -> Forecast:
     if task.attempt == 0:
         return Forecast(task.id, Move.RUN, "not started yet")
     kept = f"a fresh agent goes on from {task.carry[:12]}" if task.carry else "nothing of it was saved"
+    if task.forgiven and task.forgiven == len(task.failures):
+        return Forecast(task.id, Move.REDO, f"it has all its attempts again; {kept}")
     return Forecast(task.id, Move.REDO, f"attempt {task.attempt} was cut short; {kept}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from holdfast.core import events as ev
 from holdfast.core.recovery_report import RecoveryReport, Seen, recovery_report
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
@@ -11,16 +14,32 @@ from holdfast.repo.repository import Repository
 from holdfast.repo.snapshots import unsaved_files
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.forecast import forecast
+from holdfast.runner.session import Choices
+from holdfast.runner.steering import decided
 from holdfast.runner.traces import agent_traces
 
 
-def outlook(repo: Repository, fleet: LocalFleet, journal: JournalReader, run: str) -> RecoveryReport:
-    """Return the recovery report of a run as it is at this moment."""
+def outlook(
+    repo: Repository,
+    fleet: LocalFleet,
+    journal: JournalReader,
+    run: str,
+    choices: Choices,
+    decisions: Sequence[ev.AnyEvent] = (),
+) -> RecoveryReport:
+    """Return the recovery report of a run as it is at this moment.
+
+    What resuming does is worked out for these choices, after what the user decides along with them.
+    """
     stored = journal.load(run)
-    forecasts = forecast(repo, fleet, journal.load(run))  # It uses up what it is given.
-    seen = _seen(repo, fleet, stored)
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    state.jobs = choices.jobs or state.jobs
+    future = decided(journal.load(run), *decisions)
+    if choices.only is not None:
+        future.restrict(choices.only)
+    forecasts = forecast(repo, fleet, future)
     recorded = journal.events(run, upto=stored.last_seq)
-    return recovery_report(RunState(stored.plan, stored.row, stored.tasks), forecasts, seen, recorded)
+    return recovery_report(state, forecasts, _seen(repo, fleet, stored), recorded)
 
 
 def _seen(repo: Repository, fleet: LocalFleet, stored: StoredRun) -> dict[str, Seen]:

@@ -22,22 +22,27 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """What `resume --dry-run` says."""
+    """What `resume --dry-run` says; `does` is what the command would do besides what each task says."""
 
     run: RunView
+    does: tuple[str, ...]
     report: RecoveryReport
     choices: tuple[Choice, ...]
 
 
-def recovery_view(run: RunView, report: RecoveryReport) -> RecoveryView:
-    """Return the report of a run with the ways on."""
-    return RecoveryView(run=run, report=report, choices=tuple(_choices(run.id, report.failed)))
+def recovery_view(
+    run: RunView, report: RecoveryReport, does: Sequence[str] = (), options: str = ""
+) -> RecoveryView:
+    """Return the report of a run with the ways on; `options` are those of `resume` that it was made for."""
+    choices = tuple(_choices(run.id, options, report.failed))
+    return RecoveryView(run=run, does=tuple(does), report=report, choices=choices)
 
 
 def recovery_text(view: RecoveryView) -> str:
     """Return the whole report as text."""
     return "\n".join([
         *recovery_header(view),
+        *(f"  {line}" for line in view.does),
         "",
         *_tasks(view.report.tasks),
         "",
@@ -61,9 +66,9 @@ def choice_lines(choices: Sequence[Choice]) -> list[str]:
     return table([(choice.key, choice.does, f"`{choice.command}`") for choice in choices])
 
 
-def _choices(run: str, failed: Sequence[str]) -> Iterator[Choice]:
+def _choices(run: str, options: str, failed: Sequence[str]) -> Iterator[Choice]:
     which = one_line(", ".join(failed), 60) or "none has failed"
-    yield Choice(key="r", does="resume: carry on as said above", command=f"holdfast resume {run}")
+    yield Choice(key="r", does="resume: carry on as said above", command=f"holdfast resume {run}{options}")
     yield Choice(
         key="f", does=f"restart failed only: {which}", command=f"holdfast resume {run} --failed-only"
     )
