@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -53,6 +54,7 @@ def blank(native: str, stage: str) -> TaskDraft:
     return TaskDraft(native=native, stage=stage, task=Task(id=""), claim=Claim(task="", native=native))
 
 
+@lru_cache(maxsize=8192)
 def plain_name(name: str) -> str:
     """Return a name without what people write differently each time: case, signs, a leading `sprint` or `task`."""
     bare = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
@@ -74,6 +76,9 @@ def assemble(
     needs = _needs(drafts, ids, findings)
     homes = _homes(drafts, ids, needs, order, findings)
     names = _stage_ids(order, set(homes.values()))
+    tasks: dict[str, list[Task]] = {native: [] for native in names}
+    for draft, name in zip(drafts, ids, strict=True):
+        tasks[homes[name]].append(_task(draft, name, needs))
     plan = Plan(
         goal=goal.strip() or "Carry on",
         limits=limits or Limits(),
@@ -83,11 +88,7 @@ def assemble(
                 id=names[stage.native],
                 title=stage.title,
                 needs=tuple(names[need] for need in stage_needs[stage.native] if need in names),
-                tasks=tuple(
-                    _task(draft, name, needs)
-                    for draft, name in zip(drafts, ids, strict=True)
-                    if homes[name] == stage.native
-                ),
+                tasks=tuple(tasks[stage.native]),
             )
             for stage in order
             if stage.native in names

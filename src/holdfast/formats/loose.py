@@ -77,7 +77,11 @@ def _way_out(reason: str) -> str:
 
 def first(node: Node, *keys: str) -> Any:
     """Return the first value that is there and says something, whichever of its names it goes by."""
-    return next((node[key] for key in keys if node.get(key) not in (None, "", [], {})), None)
+    for key in keys:
+        found = node.get(key)
+        if found or found == 0:
+            return found
+    return None
 
 
 def text(value: Any) -> str:
