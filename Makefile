@@ -10,24 +10,25 @@ NPM    := npm install --no-save --no-progress --loglevel=error
 # Tests start the program thousands of times; compiling it each time would double what they take.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-agents check bench crash clean
+.PHONY: demo test test-agents check bench crash fuzz clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3 ..."; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || apt-get install --yes --quiet python3-venv
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { apt-get update --quiet && apt-get install --yes --quiet python3-venv; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $(READY)
 
 # Real agents for the tests. Where they cannot be had, their tests are skipped and say so.
 $(AGENTS): tests/agents/package-lock.json
-	@command -v npm >/dev/null || apt-get install --yes --quiet nodejs npm || true
+	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || true
 	@cd tests/agents && $(NPM) && touch $(notdir $(@D))/.ready || echo "no real agents: npm could not install them"
 
 # Aider needs a Python below 3.13, in an environment of its own.
 $(MORE): tests/agents/more/package-lock.json
-	@command -v npm >/dev/null || apt-get install --yes --quiet nodejs npm || true
+	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || true
 	cd tests/agents/more && $(NPM)
 	$(PYTHON) -m venv tests/agents/more/venv
 	tests/agents/more/venv/bin/python -m pip install --quiet aider-chat==0.86.2 || echo "no aider here"
@@ -53,6 +54,9 @@ bench: $(READY)               ## figures, as a table and as JSON
 crash: $(READY)               ## the long sweep: random kills, then every crash point
 	$(BIN)/python -m tests.crash.chaos
 	$(BIN)/python -m tests.crash.sweep --all
+
+fuzz: $(READY)                ## 50,000 damaged files of other systems
+	$(BIN)/python -m tests.formats.mutation
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache tests/crash/build \

@@ -6,7 +6,7 @@ import pytest
 
 from tests.formats.mutation import sweep
 
-CHUNK = 500
+CHUNK = 150
 
 
 @pytest.mark.parametrize("seed", range(8))
