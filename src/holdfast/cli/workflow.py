@@ -149,7 +149,10 @@ def _read(reader: str, path: Path, checkout: Path) -> Document:
         name, imported = read_list_at(path, checkout, ListKind(reader))
         return Document(name, imported.plan)
     system = System(reader)
-    source = find(path, checkout, {system: format_of(system)})[0]
+    source, *others = find(path, checkout, {system: format_of(system)})
+    if others:
+        names = ", ".join(found.main for found in (source, *others[:_NOTES_MAX]))
+        raise HoldfastError(f"{path} holds {len(others) + 1} of them: {names}", "name the one that is meant")
     run = format_of(system).read(source.main, source.documents)
     if any(finding.kind in _NOT_PLANNED for finding in run.findings):
         raise HoldfastError(f"{path} holds no valid plan", "let it be planned, or restore its plan")
