@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -248,10 +249,19 @@ def test_a_slow_model_answers_when_the_test_lets_it() -> None:
     assert said == [200]
 
 
-def test_a_closed_model_lets_waiting_clients_go() -> None:
+def test_a_thinking_model_takes_its_time_for_every_answer() -> None:
+    """A measurement needs agents that mostly wait for their model, as real ones do."""
+    with ScriptedModel({"T1": Script(think_s=0.05)}) as model:
+        began = time.monotonic()
+        assert [ask(model, "chat").status for _ in range(2)] == [200, 200]
+        assert time.monotonic() - began >= 0.1
+
+
+@pytest.mark.parametrize(("mode", "think_s"), [("slow", 0.0), ("ok", 3600.0)])
+def test_a_closed_model_lets_waiting_clients_go(mode: str, think_s: float) -> None:
     """A test that fails must not leave a thread or an agent behind that waits for ever."""
-    with ScriptedModel({}) as model:
-        client = threading.Thread(target=ask, args=(model, "chat", "slow"))
+    with ScriptedModel({"T1": Script(think_s=think_s)}) as model:
+        client = threading.Thread(target=ask, args=(model, "chat", mode))
         client.start()
         model.wait_for("T1")
     client.join(10)

@@ -77,6 +77,7 @@ class ScriptedModel:
             closed, self._closing = self._closing, True
             for event in self._held:
                 event.set()
+            self._news.notify_all()
         if not closed:
             self._server.shutdown()
             self._server.server_close()
@@ -115,6 +116,7 @@ class ScriptedModel:
         mode = plain.split("/")[1]
         script = self._in_mode(mode, self._script(turn))
         self._wait(script.hold)
+        self._think(script.think_s)
         if script.fault and self._fails(script, (mode, turn.task), turn.made):
             return _failure(dialect, turn, script.fault, script.resets_in_s)
         try:
@@ -148,6 +150,10 @@ class ScriptedModel:
             if self._closing:
                 hold.set()
         hold.wait()
+
+    def _think(self, seconds: float) -> None:
+        with self._news:
+            self._news.wait_for(lambda: self._closing, seconds)
 
     def _fails(self, script: Script, where: tuple[str, str], made: int) -> bool:
         with self._news:

@@ -51,7 +51,8 @@ class Script:
 
     With a `fault`, the first `times` requests fail, or all of them when `times` is None. `after` lets that many
     actions be done before. `resets_in_s` is how far ahead a usage limit's reset lies. `hold` makes the model slow: an
-    answer waits until the test sets the event. `tokens` are the input and output tokens that every answer claims.
+    answer waits until the test sets the event. `think_s` is how long it thinks before each answer, for measurements
+    rather than for tests, which should not wait for clocks. `tokens` are the input and output tokens that every answer claims.
     """
 
     actions: tuple[Action, ...] = ()
@@ -61,4 +62,5 @@ class Script:
     after: int = 0
     resets_in_s: int = 3600
     hold: threading.Event | None = None
+    think_s: float = 0.0
     tokens: tuple[int, int] = (1000, 50)
