@@ -204,8 +204,8 @@ def test_an_output_file_of_the_state_proves_a_step_without_code(tmp_path: Path) 
     """A phase that only writes a report is done if the report is there."""
     project, _ = _project(tmp_path)
     run = foreign(
-        claim("analyse", DONE, files=("out/01.md",)),
-        claim("plan", DONE, files=("out/02.md",)),
+        claim("analyse", DONE, outputs=("out/01.md",)),
+        claim("plan", DONE, outputs=("out/02.md",)),
         documents={MAIN: b"{}", "out/01.md": b"# Found"},
     )
     found = prospect_of(project, run).judged

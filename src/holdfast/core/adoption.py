@@ -183,8 +183,8 @@ def _by_commits(claim: Claim, proofs: Proofs) -> Judged:
 
 def _by_outputs(claim: Claim, proofs: Proofs) -> Judged:
     """Judge what recorded no commit: a step whose whole result is a file of the state is done if the file is there."""
-    if claim.files and proofs.outputs.issuperset(claim.files):
-        return _judged(claim, Verdict.PROVEN, proofs.base, f"its output is there: {claim.files[0]}")
+    if claim.outputs and proofs.outputs.issuperset(claim.outputs):
+        return _judged(claim, Verdict.PROVEN, proofs.base, f"its output is there: {claim.outputs[0]}")
     return _judged(claim, Verdict.CLAIMED, why="no commit is recorded for it")
 
 

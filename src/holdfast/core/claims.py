@@ -33,8 +33,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the files say of one task. `native` is its name over there, `said` the very word of its status.
 
     `commits` are the hashes it recorded, oldest first; `files` what it says it created; `summary` what it says it
-    did. `branch` and `worktree` are where its unfinished work may lie. `attempts` counts all attempts, the present
-    one too; `spent` those that count against the budget.
+    did. `outputs` are the files among the state's own that are its whole result, where it changes no code. `branch`
+    and `worktree` are where its unfinished work may lie. `attempts` counts all attempts, the present one too; `spent`
+    those that count against the budget.
     """
 
     task: str
@@ -46,6 +47,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failures: tuple[PastFailure, ...] = ()
     commits: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
     branch: str = ""
     worktree: str = ""
     summary: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -89,7 +90,7 @@ def assembled(main: str, document: Node, parts: list[Part]) -> Assembly:
         phase = part.phase
         if phase.id not in stages:
             stages[phase.id] = notes.stage(StageDraft(native=phase.id), stage_note(phase))
-        task, claim = _task(part, criteria), claim_of(part, document)
+        task, claim = _task(part, criteria), claim_of(part, document, layout.home_in(main))
         drafts.append(TaskDraft(native=part.id, stage=phase.id, task=task, claim=claim))
         criteria = loose.texts(loose.first(phase.entry, "acceptance_criteria", "criteria")) or criteria
     made = assemble(goal_of(document, main), list(stages.values()), drafts)
@@ -110,8 +111,8 @@ def _task(part: Part, criteria: tuple[str, ...]) -> Task:
     return notes.task(task, part.note)
 
 
-def claim_of(part: Part, document: Node) -> Claim:
-    """Return what the state says of one phase."""
+def claim_of(part: Part, document: Node, home: str) -> Claim:
+    """Return what the state says of one phase, whose output is in the folder `home`."""
     phase, entry = part.phase, part.phase.entry
     said = _word(phase)
     standing = _standing(phase, said)
@@ -127,10 +128,19 @@ def claim_of(part: Part, document: Node) -> Claim:
         failures=_failures(phase, standing, attempts, document),
         commits=loose.commits(loose.first(entry, "commits", "commit", "git_commit")),
         files=loose.texts(loose.first(entry, "files_changed", "files_modified", "files")),
+        outputs=_outputs(phase, home),
         branch=loose.text(loose.node(document.get("recovery_info")).get("git_branch")),
         summary=loose.text(loose.first(entry, "summary", "result")),
     )
     return notes.claim(claim, part.note)
+
+
+def _outputs(phase: Phase, home: str) -> tuple[str, ...]:
+    """Return the report that is all that a phase without code leaves."""
+    if not phases.may_be_empty(phase.name):
+        return ()
+    said = loose.text(phase.entry.get("output_file"))
+    return (posixpath.join(home, said or layout.output_name(phase.number, phase.name)),)
 
 
 def _word(phase: Phase) -> str:

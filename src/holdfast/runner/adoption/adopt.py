@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.adoption import attempts_of, inheritance, prepared
 from holdfast.core.legible import legible
-from holdfast.core.plan import AgentSpec, Plan
+from holdfast.core.plan import AgentSpec, Plan, encode_plan
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import Origin, RunRow
 from holdfast.core.state import RunState
@@ -25,8 +25,11 @@ from holdfast.formats.model import ForeignRun
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader, StoredRun
 from holdfast.repo.adoption import Finished, commit_adoption
+from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
+from holdfast.repo.record import keep_record
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.adoption.record import keep_inheritance
 from holdfast.runner.adoption.shelters import save_work
 from holdfast.runner.adoption.survey import Prospect, Wishes, survey
@@ -84,10 +87,18 @@ def adopt(
     try:
         stored = journal.load(run)
         if stored.row.adopting:
+            clear_debris(repo, Workspaces(repo, directory.workspaces))
+            _keep_record(repo, journal, stored)
             _take_in(repo, journal, stored, prospect)
     finally:
         lease.release()
     return run
+
+
+def _keep_record(repo: Repository, journal: Journal, stored: StoredRun) -> None:
+    """Make sure that git knows the plan: whoever created the run may have been killed before that."""
+    started = next(iter(journal.events(stored.row.run, upto=1))).event
+    keep_record(repo, stored.row.run, encode_plan(stored.plan), ev.encode_event(started))
 
 
 def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: Prospect) -> None:
