@@ -8,7 +8,7 @@ from holdfast.core.plan import Stage
 from holdfast.core.projection import StageRow, TaskRow
 from holdfast.core.status import TASK_IS_SETTLED, StageStatus, TaskStatus
 from holdfast.core.waves import waves
-from holdfast.formats.execute.entries import keeps_meaning
+from holdfast.formats.execute.entries import restated
 from holdfast.formats.execute.roster import layer_name
 from holdfast.formats.loose import Node, count, items, node, nodes, text
 from holdfast.formats.model import RunView, Standing, Times
@@ -66,8 +66,7 @@ def layers(view: RunView, names: Names, before: object) -> object:
 def _layer(view: RunView, stage: Stage, before: Node) -> Node:
     statuses = _statuses(view, stage)
     times = view.stage_times.get(stage.id, Times())
-    word, standing = _LAYER_WORDS[view.row.stages.get(stage.id, StageRow(id=stage.id)).status]
-    said = text(before.get("status"))
+    word, standing = _LAYER_WORDS[_stage_status(view, stage)]
     done = statuses.count(TaskStatus.COMPLETED)
     counters = {"total": len(statuses), "merged": done}
     if not counters.keys() & before.keys():
@@ -75,11 +74,18 @@ def _layer(view: RunView, stage: Stage, before: Node) -> Node:
         counters = {"tasks_total": len(statuses), "tasks_completed": done, "tasks_failed": failed}
     return {
         **before,
-        "status": said if keeps_meaning(said, standing) else word,
+        "status": restated(text(before.get("status")), standing, word),
         **counters,
         "started_at": stamp(times.started) or before.get("started_at"),
         "completed_at": stamp(times.ended) or before.get("completed_at"),
     }
+
+
+def _stage_status(view: RunView, stage: Stage) -> StageStatus:
+    """Return where a stage stands; one whose tasks were all done elsewhere is, though it never opened here."""
+    status = view.row.stages.get(stage.id, StageRow(id=stage.id)).status
+    settled = all(status in TASK_IS_SETTLED for status in _statuses(view, stage))
+    return StageStatus.COMPLETED if status is StageStatus.PENDING and settled else status
 
 
 def merge_queue(view: RunView, names: Names, before: object) -> list[object]:

@@ -41,6 +41,7 @@ _DERIVED_WORDS = {
     _S.ABANDONED: "abandoned",
     _S.SKIPPED: "skipped",
 }
+_SHORT_HASH = 7
 _CHECKED = (FailureKind.CHECK, FailureKind.MERGED_CHECK, FailureKind.VALIDATION, FailureKind.SYNTAX)
 _MERGING = (FailureKind.CONFLICT, FailureKind.SIDE_LOST)
 
@@ -100,9 +101,9 @@ def _times(row: TaskRow, times: Times, before: Node) -> Node:
 
 def _history(row: TaskRow, before: Node, *, derived: bool) -> Node:
     """Return commits, errors and feedback: those that were there, and ours that were not."""
-    kept = {name for each in items(before.get("commits")) if (name := _hash(each))}
+    kept = [name for each in items(before.get("commits")) if (name := _hash(each))]
     commits = items(before.get("commits")) + [
-        _commit(each) for each in row.commits if each.commit not in kept
+        _commit(each) for each in row.commits if not _is_kept(each.commit, kept)
     ]
     told = {count(error.get("attempt")) for error in nodes(before.get("errors"))}
     ours = [failure for failure in row.failures if failure.attempt not in told]
@@ -114,6 +115,11 @@ def _history(row: TaskRow, before: Node, *, derived: bool) -> Node:
     if row.merge_commit and row.status is TaskStatus.COMPLETED:
         history["commit" if derived else "merge_commit"] = row.merge_commit
     return history
+
+
+def _is_kept(commit: str, kept: list[str]) -> bool:
+    """Tell whether a commit is on record already, perhaps by the beginning of its hash."""
+    return any(commit.startswith(each) if len(each) >= _SHORT_HASH else commit == each for each in kept)
 
 
 def _hash(commit: object) -> str:
@@ -141,6 +147,8 @@ def _feedback(failure: Failure) -> Node:
     return {"attempt": failure.attempt + 1, "feedback": failure.detail or failure.error}
 
 
-def keeps_meaning(word: str, standing: Standing) -> bool:
-    """Tell whether a word that was there already says this, so that it can stay."""
-    return bool(word) and standing_of(word)[0] is standing
+def restated(said: str, standing: Standing, word: str) -> str:
+    """Return the word for a standing: the one that was there if it says this already, or if nothing has begun since."""
+    was = standing_of(said)[0]
+    stays = was is standing or (standing is Standing.PENDING and was is Standing.RUNNING)
+    return said if said and stays else word

@@ -10,7 +10,7 @@ from holdfast.core.plan import Task
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.formats import notes
 from holdfast.formats.execute.counters import current, layers, lists, merge_queue, metrics, row_of
-from holdfast.formats.execute.entries import entry_of, keeps_meaning
+from holdfast.formats.execute.entries import entry_of, restated
 from holdfast.formats.execute.layout import LAYER_PLAN, STATE, ledger_path, state_path
 from holdfast.formats.execute.papers import Papers, sort_papers
 from holdfast.formats.execute.read import put_together
@@ -99,12 +99,11 @@ def _state(view: RunView, papers: Papers, names: _Names, at: str, slug: str) -> 
     word, standing = _RUN_WORDS[view.row.status]
     if view.row.status is RunStatus.BLOCKED and _gave_up(view):
         word, standing = "abandoned", Standing.ABANDONED
-    said = text(before.get("status"))
     done = view.row.status is RunStatus.COMPLETED
     return {
         **before,
         **{key: value for key, value in first.items() if key not in before},
-        "status": said if keeps_meaning(said, standing) else word,
+        "status": restated(text(before.get("status")), standing, word),
         **current(view, names.layers),
         "updated_at": stamp(view.updated),
         "completed_at": stamp(view.updated) if done else None,
