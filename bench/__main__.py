@@ -1,4 +1,4 @@
-"""`python -m bench [W1 … W7 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
+"""`python -m bench [W1 … W8 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench import limits, w1_journal, w2_processes, w4_resume, w5_start, w6_landing, w7_checkpoint
+from bench import limits, w1_journal, w2_processes, w4_resume, w5_start, w6_landing, w7_checkpoint, w8_agents
 from bench.clock import RESULTS
 from bench.figures import Figure, Machine, Report, table
 
@@ -26,7 +26,10 @@ _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
     "W5": w5_start.measure,
     "W6": w6_landing.measure,
     "W7": w7_checkpoint.measure,
+    "W8": w8_agents.measure,
 }
+_MISSING: dict[str, Callable[[], str]] = {"W8": w8_agents.missing}
+"""Why a workload cannot be measured here, for those that need what a machine may not have."""
 
 
 def main() -> None:
@@ -38,13 +41,15 @@ def main() -> None:
     if unknown := set(options.workloads) - _WORKLOADS.keys():
         parser.error(f"no workload {', '.join(sorted(unknown))}; there are {', '.join(_WORKLOADS)}")
     report = _measure(options.workloads or list(_WORKLOADS), quick=options.quick)
-    print(_heading(report), table(report.figures), f"written to {_write(report)}", sep="\n\n")
+    skips = [f"{name} SKIPPED: {reason}" for name, reason in report.skipped.items()]
+    print(_heading(report), table(report.figures), *skips, f"written to {_write(report)}", sep="\n\n")
 
 
 def _measure(workloads: list[str], *, quick: bool) -> Report:
     before = os.getloadavg()
     figures: list[Figure] = []
-    for name in workloads:
+    skipped = {name: reason for name in workloads if name in _MISSING and (reason := _MISSING[name]())}
+    for name in (name for name in workloads if name not in skipped):
         print(f"measuring {name} …", file=sys.stderr)
         figures += _WORKLOADS[name](quick=quick)
     machine = Machine(
@@ -60,6 +65,7 @@ def _measure(workloads: list[str], *, quick: bool) -> Report:
         quick=quick,
         machine=machine,
         figures=figures,
+        skipped=skipped,
     )
 
 

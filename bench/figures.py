@@ -37,13 +37,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the benchmark."""
+    """One run of the benchmark. `skipped` says of each workload that could not be measured why not."""
 
     taken_at: str
     command: str
     quick: bool
     machine: Machine
     figures: list[Figure]
+    skipped: dict[str, str]
 
 
 def table(figures: list[Figure]) -> str:

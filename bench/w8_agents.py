@@ -1,0 +1,146 @@
+"""W8: real Codex agents in parallel, whose model thinks as long as a real one: what does Holdfast take beside them?"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+from tests.agents.kit import CODEX
+
+from bench.census import Census
+from bench.clock import scratch
+from bench.figures import Figure
+from bench.project import Project
+from holdfast.core.plan import AgentSpec
+from holdfast.process import procfs
+from holdfast.testing import Script, ScriptedModel, Shell, Write
+
+THINK_S = 3.5
+"""How long the model thinks before each answer. The larger it is, the better we look; hosted models take 2 to 20 s."""
+_AGENTS = 8
+_ANSWERS = 10
+_LOOK_S = 0.2
+_ORPHANS_S = 5.0
+_STOPWATCH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("stopwatch.py")))
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What one run took. `cpu_s` is that of the runner and of all below it, `agents_cpu_s` that of the agents alone."""
+
+    wall_s: float
+    cpu_s: float
+    agents_cpu_s: float
+    watching_cpu_s: float
+    census: Census
+    orphans: int
+
+    @property
+    def own_cpu_s(self) -> float:
+        """The processor time of runner, nursery, supervisors and git."""
+        return self.cpu_s - self.agents_cpu_s - self.watching_cpu_s
+
+
+def missing() -> str:
+    """Return why this cannot be measured here, or an empty string."""
+    return f"{CODEX.missing}; `make test` installs it" if CODEX.missing else ""
+
+
+def measure(*, quick: bool) -> list[Figure]:
+    """Run the plan once: three tasks for each agent, one after the other."""
+    tasks, think_s = (_AGENTS, 0.2) if quick else (3 * _AGENTS, THINK_S)
+    scripts = {f"t{number}": _script(f"part-{number}", think_s) for number in range(tasks)}
+    with scratch() as folder, ScriptedModel(scripts) as model:
+        (folder / "notes").mkdir()
+        project = Project(folder / "repo")
+        project.call("list")  # compiles what the commands need
+        project.plan.write_bytes(_plan(CODEX.spec(model.url(), folder / "home"), folder / "notes", tasks))
+        taken = _run(project, folder / "notes")
+        completed, answers = project.completed(), len(model.requests)
+    assert (completed, answers) == (tasks, tasks * _ANSWERS), f"{completed} tasks, {answers} answers"
+    return _figures(taken, tasks, f"{_ANSWERS} answers per task, each after {think_s:g} s of thinking")
+
+
+def _script(name: str, think_s: float) -> Script:
+    """Look round, then write files and read them again, as agents do."""
+    actions: list[Shell | Write] = [Shell("ls")]
+    for number in range((_ANSWERS - 2) // 2):
+        path = f"{name}/{number}.txt"
+        actions += [Write(path, f"{path}\n" * 20), Shell(f"cat {path}")]
+    return Script(tuple(actions), think_s=think_s)
+
+
+def _plan(agent: AgentSpec, notes: Path, tasks: int) -> bytes:
+    """Return a plan of independent tasks, whose agents run under a stopwatch."""
+    watched = replace(agent, command=(*_STOPWATCH, str(notes), *agent.command), stream="codex")
+    plan = {
+        "holdfast": 1,
+        "goal": "Work beside agents",
+        "agent": "codex",
+        "agents": {"codex": watched},
+        "limits": {"jobs": _AGENTS},
+        "tasks": [{"id": f"t{number}", "prompt": f"Write part {number}."} for number in range(tasks)],
+    }
+    return msgspec.json.encode(plan)
+
+
+def _run(project: Project, notes: Path) -> _Taken:
+    began = time.perf_counter()
+    runner = project.start("run", str(project.plan), "--yes")
+    census = Census(runner.pid)
+    while not (ended := os.wait4(runner.pid, os.WNOHANG))[0]:
+        census.look()
+        time.sleep(_LOOK_S)
+    wall_s, usage = time.perf_counter() - began, ended[2]
+    runner.returncode = os.waitstatus_to_exitcode(ended[1])
+    assert runner.returncode == 0, f"holdfast run ended with {runner.returncode}"
+    agents, watching = zip(*(map(float, note.read_text().split()) for note in notes.iterdir()), strict=True)
+    time.sleep(_ORPHANS_S)
+    return _Taken(
+        wall_s=wall_s,
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        agents_cpu_s=sum(agents),
+        watching_cpu_s=sum(watching),
+        census=census,
+        orphans=len({*census.survivors(), *_carriers(project)}),
+    )
+
+
+def _carriers(project: Project) -> list[int]:
+    """Return every live process that carries the token of an attempt, seen before or not."""
+    records = project.state.root.glob("runs/*/attempts/*/*/*/supervisor.json")
+    tokens = {msgspec.json.decode(record.read_bytes())["token"] for record in records}
+    return [pid for pid in procfs.pids() if procfs.token(pid) in tokens]
+
+
+def _figures(taken: _Taken, tasks: int, note: str) -> list[Figure]:
+    own, census = taken.own_cpu_s, taken.census
+    git = own - census.runner_cpu_s - census.supervisors_cpu_s
+    return [
+        _figure(f"{tasks} tasks, {_AGENTS} Codex agents at a time", taken.wall_s, "s", note=note),
+        _figure("agents, CPU", taken.agents_cpu_s, "s"),
+        _figure("Holdfast, CPU", own, "s"),
+        _figure("Holdfast, CPU / wall time of the run", own / taken.wall_s * 100, "%", 3),
+        _figure("Holdfast, CPU / agents' CPU", own / taken.agents_cpu_s * 100, "%"),
+        _figure("runner, CPU", census.runner_cpu_s / tasks * 1000, "ms/task"),
+        _figure("supervisors, CPU", census.supervisors_cpu_s / tasks * 1000, "ms/task"),
+        _figure("git and nursery, CPU", git / tasks * 1000, "ms/task"),
+        _figure("agents, peak memory", census.agents_mb, "MB", note="PSS"),
+        _figure(
+            "Holdfast, peak memory",
+            census.own_mb,
+            "MB",
+            60,
+            note=f"PSS, with {census.supervisors} supervisors",
+        ),
+        _figure(f"processes left {_ORPHANS_S:g} s after the end", taken.orphans, "", 0),
+    ]
+
+
+def _figure(name: str, value: float, unit: str, bound: float | None = None, note: str = "") -> Figure:
+    return Figure(workload="W8", name=name, value=value, unit=unit, bound=bound, sense="<=", note=note)
