@@ -57,6 +57,23 @@ def test_land_brings_the_run_into_the_users_branch_once(completed: Cli) -> None:
     assert "already there" in completed("land", "--yes").out
 
 
+def test_status_knows_that_a_result_has_landed_because_git_does(completed: Cli) -> None:
+    """Landing is offered until the branch has the result, also when the user merged it by hand."""
+    assert "holdfast land 01-try-it" in completed("status").out
+    completed.project.git("merge", "-q", "--no-edit", "holdfast/01-try-it")
+    said = completed("status").out
+    assert ("Its result is in main." in said, "holdfast land" in said) == (True, False)
+    assert completed.json("status")["run"]["landed_in"] == ["main"]
+
+
+def test_a_result_that_landed_elsewhere_is_found_too(completed: Cli) -> None:
+    """`land --into` is remembered by git, not by us; another run's branch is no place of the user's."""
+    completed.project.git("branch", "next")
+    completed.project.git("branch", "holdfast/other", "holdfast/01-try-it")
+    assert completed("land", "--yes", "--into", "next").code == 0
+    assert completed.json("status")["run"]["landed_in"] == ["next"]
+
+
 def test_an_unfinished_run_lands_only_on_the_users_word(blocked: Cli) -> None:
     """Half a result is never merged by accident."""
     assert blocked("land").code == 3

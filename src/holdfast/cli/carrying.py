@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.cli.look import landed_in
 from holdfast.cli.opening import Opened
 from holdfast.core.events import RunnerAttached
 from holdfast.core.status import RunStatus, TaskStatus
@@ -42,7 +43,7 @@ def foreground(place: Opened, run: str, choices: Choices, args: argparse.Namespa
     if args.json:
         print(msgspec.json.encode(Result(run=run, status=stored.row.status, exit_code=code)).decode())
     else:
-        _summarise(stored)
+        _summarise(place, stored)
         tell_note(place, run)
     return code
 
@@ -132,8 +133,9 @@ def _await_attachment(place: Opened, run: str, before: int, pid: int, output: Pa
         time.sleep(_POLL_S)
 
 
-def _summarise(stored: StoredRun) -> None:
-    view = status_view(stored, None, time.time())
+def _summarise(place: Opened, stored: StoredRun) -> None:
+    there = landed_in(place.repo.checkout, stored.row)
+    view = status_view(stored, None, time.time(), landed_in=there)
     assert view.run is not None
     metrics = view.metrics
     skipped = sum(task.status is TaskStatus.SKIPPED for task in view.tasks)

@@ -7,10 +7,12 @@ import sys
 import time
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
 from holdfast.cli.opening import Glimpse, choose, choose_latest, glimpse
+from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import RunStatus
 from holdfast.core.wording import did_you_mean, shown
@@ -65,7 +67,9 @@ def inspect(args: argparse.Namespace) -> int:
     if args.task is not None:
         require_task(state, args.task)
     events = journal.events(run, upto=stored.last_seq)
-    view = inspection(status_view(stored, who, time.time(), boot_id=boot_id()), state, events, args.task)
+    there = () if args.at else landed_in(place.checkout, stored.row)
+    status = status_view(stored, who, time.time(), boot_id=boot_id(), landed_in=there)
+    view = inspection(status, state, events, args.task)
     print(as_json(view) if args.json else inspection_text(view))
     return 0
 
@@ -84,7 +88,7 @@ def recap(args: argparse.Namespace) -> int:
     branch = branch_facts(Repository.open(place.checkout), row.branch, row.base, run)
     state = RunState(stored.plan, row, stored.tasks)
     view = recap_view(
-        status_view(stored, _holder(place, run), time.time(), boot_id=boot_id()),
+        current_status(place, run),
         state,
         journal.events(run),
         branch,
@@ -135,7 +139,23 @@ def logs(args: argparse.Namespace) -> int:
 def current_status(place: Glimpse, run: str) -> StatusView:
     """Return the status of a run at this moment."""
     stored, held = place.require_journal().load(run), _holder(place, run)
-    return status_view(stored, held, time.time(), boot_id=boot_id(), seen_at=_last_trace(place, stored, held))
+    return status_view(
+        stored,
+        held,
+        time.time(),
+        boot_id=boot_id(),
+        seen_at=_last_trace(place, stored, held),
+        landed_in=landed_in(place.checkout, stored.row),
+    )
+
+
+def landed_in(checkout: Path, row: RunRow) -> tuple[str, ...]:
+    """Return the branches that hold the result of a completed run. Of any other run git is not asked."""
+    if row.status is not RunStatus.COMPLETED:
+        return ()
+    from holdfast.repo.whereabouts import branches_with_result
+
+    return branches_with_result(checkout, row)
 
 
 def require_task(state: RunState, task: str) -> None:

@@ -30,7 +30,7 @@ RUN_TASK_AGENT = "run"
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """The run as a whole."""
+    """The run as a whole. `landed_in` names the branches that hold the result of a completed run, the target first."""
 
     id: str
     goal: str
@@ -48,6 +48,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     intrusions: int
     adopted_from: Origin | None = None
     mirrors: tuple[str, ...] = ()
+    landed_in: tuple[str, ...] = ()
 
 
 class StageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,16 +107,23 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_view(
-    stored: StoredRun, holder: str | None, now: float, *, boot_id: str = "", seen_at: float = 0.0
+    stored: StoredRun,
+    holder: str | None,
+    now: float,
+    *,
+    boot_id: str = "",
+    seen_at: float = 0.0,
+    landed_in: tuple[str, ...] = (),
 ) -> StatusView:
     """Return what `status` says of a run; `holder` names the runner that lives, `now` is for the elapsed time.
 
-    `boot_id` tells a reboot from a crash, `seen_at` is the newest trace of an agent after one.
+    `boot_id` tells a reboot from a crash, `seen_at` is the newest trace of an agent after one, `landed_in` are the
+    branches that hold the result.
     """
     state = RunState(stored.plan, stored.row, stored.tasks)
     shown = shown_task_statuses(state)
     return StatusView(
-        run=_run(stored, holder, rest_of_run(stored, holder is not None, boot_id, seen_at)),
+        run=_run(stored, holder, rest_of_run(stored, holder is not None, boot_id, seen_at), landed_in),
         stages=tuple(_stage(state, stage, shown) for stage in state.plan.stages),
         tasks=tuple(_task(state, stage, task, shown) for stage, task in state.plan.tasks()),
         merge_queue=tuple(QueueView(task=task.id, status=place) for task, place in merge_queue(state)),
@@ -134,7 +142,7 @@ def rest_of_run(stored: StoredRun, held: bool, boot_id: str, seen_at: float = 0.
     return rest_of(ending, stored.updated_at, seen_at)
 
 
-def _run(stored: StoredRun, holder: str | None, rest: Rest) -> RunView:
+def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str, ...]) -> RunView:
     row, held = stored.row, holder is not None
     return RunView(
         id=row.run,
@@ -153,6 +161,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest) -> RunView:
         intrusions=row.intrusions,
         adopted_from=row.origin,
         mirrors=tuple(row.mirrors),
+        landed_in=landed_in,
     )
 
 

@@ -120,6 +120,9 @@ def next_steps(view: StatusView) -> Iterator[str]:
         return
     if run.held_by:
         yield f"`holdfast logs {run.id} TASK -f` follows an agent; `holdfast stop {run.id}` ends the run, resumably."
+    elif run.landed_in:
+        branches = one_line(", ".join(run.landed_in), 80)
+        yield f"Its result is in {branches}. `holdfast review {run.id}` shows it; `holdfast clean {run.id}` frees its room."
     elif run.status is RunStatus.COMPLETED:
         yield f"`holdfast review {run.id}` shows the result; `holdfast land {run.id}` brings it into {run.target or 'a branch'}."
     elif run.resumable:
