@@ -12,6 +12,7 @@ from holdfast.core import events as ev
 from holdfast.core.plan import Limits, Plan, Stage, Task, Validator
 from holdfast.core.report import Report
 from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus
 from holdfast.formats import cfn
 from holdfast.formats.loose import BrokenFileError
 from holdfast.formats.model import Claim, ForeignRun, NativeFile, Standing
@@ -348,6 +349,16 @@ def test_reports_beside_an_epic_tell_how_far_it_is() -> None:
     assert run.claims[0].files == ("a.py",)
 
 
+def test_every_documented_status_is_known() -> None:
+    """A sprint that was starting has begun; one that waits has not."""
+    words = ("completed", "in_progress", "starting", "waiting")
+    run = _read(
+        {"epicId": "notes", "sprints": [{"id": word, "status": word, "commit": "abc"} for word in words]}
+    )
+    assert [claim.standing.value for claim in run.claims] == ["done", "running", "running", "pending"]
+    assert run.findings == ()
+
+
 def test_a_swarm_and_a_wave_of_older_releases_are_read() -> None:
     """Their tasks and phases, and their containers, are work like any other."""
     swarm = {
@@ -569,6 +580,22 @@ def test_an_adopted_dump_keeps_its_shape_and_its_unknown_keys() -> None:
         "good",
     )
     assert json.loads(written["sprint:catalog:state"])["status"] == "completed"
+
+
+def test_an_adopted_sprint_that_was_cut_short_keeps_how_far_it_got() -> None:
+    """A mirror of a run that was only adopted says what the file said: the progress, the file, the line, its keys."""
+    dump = json.loads(_bytes(RECORDS))
+    dump["epic:shop:state"]["sprints"][1]["mood"] = "good"
+    run = _read(dump)
+    state = begun(run.plan)
+    claim = _claim(run, "catalog")
+    state.apply(ev.TaskInherited(task="catalog", attempts=1, spent=0, report=claim.report))
+    state.row.status = RunStatus.PENDING
+    written = json.loads(cfn.write(view_of(state, name="shop"), {"epic.json": _bytes(dump)})[0].content)
+    row = written["epic:shop:state"]["sprints"][1]
+    assert row == {"id": "catalog", "status": "interrupted", "progress": 80, "mood": "good"}
+    assert written["epic:shop:state"]["status"] == "in_progress"
+    assert written["sprint:catalog:state"]["filesInProgress"][0]["currentLine"] == 245
 
 
 def test_an_attempt_that_a_crash_cut_short_is_not_charged_after_a_round_trip() -> None:

@@ -12,11 +12,11 @@ _WORDS: dict[str, Standing] = {
         ("pending", "notstarted", "todo", "queued", "queue", "backlog", "planned", "planning", "ready", "new",
          "open", "waiting", "initializing", "approved", "creating", "draft"), _S.PENDING),
     **dict.fromkeys(
-        ("inprogress", "running", "active", "started", "implementing", "coding", "executing", "testing",
+        ("inprogress", "running", "active", "started", "starting", "implementing", "coding", "executing", "testing",
          "validating", "verifying", "verified", "merging", "review", "aireview", "humanreview", "partial",
          "paused", "recovering", "stopped", "interrupted"), _S.RUNNING),
     **dict.fromkeys(
-        ("failed", "fail", "error", "failure", "stuck", "rejected", "belowthreshold"), _S.FAILED),
+        ("failed", "fail", "error", "failure", "stuck", "rejected", "reject", "needswork", "belowthreshold"), _S.FAILED),
     **dict.fromkeys(("blocked", "onhold", "deferred"), _S.BLOCKED),
     **dict.fromkeys(
         ("completed", "complete", "done", "pass", "passed", "warn", "merged", "success", "succeeded", "finished",

@@ -95,13 +95,21 @@ def agent_name(native: str, row: TaskRow) -> str:
 
 
 def word_of(view: RunView, task: Task) -> str:
-    """Return the word for where a sprint stands; one that waits for another says so."""
+    """Return the word for where a sprint stands: also that it waits for another, or was cut short and has work left."""
     row = row_of(view, task.id)
+    if row.status is _S.PENDING and row.attempt and (row.carry or row.last_report):
+        return "interrupted"
     needs = (*task.needs, *task.needs_interface)
     waits = any(row_of(view, need).status not in TASK_IS_SETTLED for need in needs)
     if row.status is _S.PENDING and waits:
         return "waiting"
     return "validating" if row.status is _S.VERIFYING and row.tested else SPRINT_WORDS[row.status]
+
+
+def progress(row: TaskRow) -> int:
+    """Return how far a sprint is, in percent; of one that was cut short, how far it had got."""
+    left = row.last_report.progress if row.last_report and row.status is _S.PENDING else None
+    return progress_of(row) if left is None else round(left)
 
 
 def _epic(view: RunView, epic: str, names: Names) -> Node:
@@ -120,7 +128,7 @@ def _epic(view: RunView, epic: str, names: Names) -> Node:
         "inProgressSprints": sum(status in (*_AT_WORK, _S.VERIFIED, _S.MERGING) for status in statuses),
         "waitingSprints": len(waiting),
         "sprints": [
-            {"id": names[task.id], "status": word, "progress": progress_of(row_of(view, task.id))}
+            {"id": names[task.id], "status": word, "progress": progress(row_of(view, task.id))}
             for task, word in zip(tasks, words, strict=True)
         ],
         "dependencies": {
@@ -137,10 +145,10 @@ def _sprint(view: RunView, epic: str, native: str, task: Task, row: TaskRow) -> 
     record: Node = {
         "sprintId": native,
         "epicId": epic,
-        "name": task.title,
+        "name": task.title or native,
         "status": word_of(view, task),
         "phase": "Loop 2 - Validation" if validating else _LOOPS.get(row.status, "Waiting"),
-        "progress": progress_of(row),
+        "progress": progress(row),
         "startTime": stamp(times.started),
         "lastCheckpoint": stamp(view.updated),
         "agents": _crew(native, task, row),

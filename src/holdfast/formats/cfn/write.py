@@ -6,15 +6,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.core.shown import progress_of, shown_run_status
+from holdfast.core.plan import Task
+from holdfast.core.shown import shown_run_status
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.formats.cfn.config import config_of
 from holdfast.formats.cfn.epic import phase_name, phases_of
 from holdfast.formats.cfn.layout import Kind, export_path, kind_of, parse_key
 from holdfast.formats.cfn.read import lay_out, put_together
-from holdfast.formats.cfn.records import EPIC_WORDS, SPRINT_WORDS, Names, records, row_of
+from holdfast.formats.cfn.records import EPIC_WORDS, SPRINT_WORDS, Names, progress, records, row_of, word_of
 from holdfast.formats.cfn.sheet import Sheet
-from holdfast.formats.loose import BrokenFileError, Node, node, parse_object, text, to_json
+from holdfast.formats.cfn.sprint import native_of
+from holdfast.formats.loose import BrokenFileError, Node, node, nodes, parse_object, text, to_json
 from holdfast.formats.model import NativeFile, RunView, Standing
 from holdfast.formats.naming import task_ids
 from holdfast.formats.rows import claim_of, together
@@ -107,21 +109,23 @@ def _export(view: RunView, epic: str, names: Names, found: dict[str, Node], befo
             "status": EPIC_WORDS[status],
             "lastCheckpoint": stamp(view.updated),
         },
-        "sprints": [_summary(view, task.id, names) for _, task in view.plan.tasks()],
+        "sprints": _rows(
+            before.get("sprints"), [_summary(view, task, names) for _, task in view.plan.tasks()]
+        ),
         "config": plan,
         "records": _merged(node(before.get("records")), found),
     }
 
 
-def _summary(view: RunView, task: str, names: Names) -> Node:
+def _summary(view: RunView, task: Task, names: Names) -> Node:
     """Return a sprint as the documented export shows it: files done and open, and where in them its agent was."""
-    row = row_of(view, task)
+    row = row_of(view, task.id)
     report = row.report or row.last_report
-    landed = view.files.get(task, ()) if row.status is TaskStatus.COMPLETED else ()
+    landed = view.files.get(task.id, ()) if row.status is TaskStatus.COMPLETED else ()
     summary: Node = {
-        "id": names[task],
-        "status": SPRINT_WORDS[row.status],
-        "progress": progress_of(row),
+        "id": names[task.id],
+        "status": word_of(view, task),
+        "progress": progress(row),
         "filesCompleted": list(landed),
         "filesInProgress": [report.file] if report and report.file and not landed else [],
     }
@@ -142,9 +146,24 @@ def _merged(before: Node, found: Mapping[str, Node]) -> Node:
     }
     for key, record in found.items():
         old = before.get(key)
-        whole = {**_parsed(key, old), **record}
+        whole = _over(_parsed(key, old), record)
         merged[key] = msgspec.json.encode(whole).decode() if isinstance(old, str) else whole
     return merged
+
+
+def _over(before: Node, record: Node) -> Node:
+    """Lay a record over what it was. What was in progress and has not begun here still is."""
+    said, now = text(before.get("status")), standing_of(text(record.get("status")))[0]
+    goes_on = standing_of(said)[0] is Standing.RUNNING and now is Standing.PENDING
+    status = {"status": said} if said and goes_on else {}
+    rows = {"sprints": _rows(before.get("sprints"), record["sprints"])} if "sprints" in record else {}
+    return {**before, **record, **status, **rows}
+
+
+def _rows(before: object, rows: list[Node]) -> list[Node]:
+    """Return rows of sprints with what their old ones said besides."""
+    old = {native_of(row): row for row in nodes(before)}
+    return [{**old.get(native_of(row), {}), **row} for row in rows]
 
 
 def _is_stale_agent(key: str, found: Mapping[str, Node]) -> bool:
