@@ -15,6 +15,7 @@ from holdfast.runner.adoption.adopt import adopted_before, adopted_earlier, plan
 from holdfast.runner.adoption.survey import digest_of
 from holdfast.runner.examine import examine_run
 from holdfast.runner.rebuild import rebuild
+from holdfast.runner.rewind import consider
 from holdfast.runner.session import create_run
 from tests.adoptkit import MAIN, adopt_into, adopted, claim, foreign, prospect_of
 from tests.gitkit import Project, fingerprint, git, write
@@ -255,6 +256,17 @@ def test_rebuild_restores_an_adopted_run_from_git(tmp_path: Path) -> None:
     assert after.tasks["two"].failures == before.tasks["two"].failures
     assert [after.tasks[name].status for name in after.names] == ["completed", "pending", "skipped"]
     assert trial.carry_on() is RunStatus.COMPLETED
+
+
+def test_beginning_again_at_an_adopted_task_leaves_the_others_done(tmp_path: Path) -> None:
+    """One task that another system did is done anew; what it did besides is not."""
+    project, commit = _project(tmp_path)
+    done = [claim(name, DONE, commits=(commit,)) for name in ("one", "two", "three")]
+    trial = adopted(project, foreign(*done, claim("four")))
+    with journal_of(project.open()) as journal:
+        rewind = consider(project.open(), journal, trial.run, "three")
+    assert rewind.redone == ("three", "four")
+    assert rewind.landed == ("three",)
 
 
 def test_the_same_files_are_adopted_once(tmp_path: Path) -> None:

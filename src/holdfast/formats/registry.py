@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import cast
 
@@ -22,6 +23,19 @@ def format_of(system: System) -> Format:
     return cast("Format", import_module(_MODULES[system]))
 
 
-def all_formats() -> dict[System, Format]:
+def all_formats() -> Mapping[System, Format]:
     """Return every system's reader and writer, in the order in which they are asked about a file."""
-    return {system: format_of(system) for system in _MODULES}
+    return _Formats()
+
+
+class _Formats(Mapping[System, Format]):
+    """All systems; one that is not asked for is not loaded."""
+
+    def __getitem__(self, system: System) -> Format:
+        return format_of(system)
+
+    def __iter__(self) -> Iterator[System]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)

@@ -53,12 +53,13 @@ def consider(repo: Repository, journal: JournalReader, run: str, at: str) -> Rew
             f"`holdfast status {run}` lists them",
         )
     state = RunState(stored.plan, stored.row, stored.tasks)
-    line, places = _places(repo, state)
+    line, places, adopted = _places(repo, state)
     first = first_redone(places, scope)
     if first is None and stored.row.status not in RUN_IS_OVER:
         return Rewind(run, at, scope)
     first = len(line) if first is None else first
-    stands = {name for name, place in places.items() if place < first}
+    # What was done elsewhere lies below the base: it stands wherever the run begins again.
+    stands = {name for name, place in places.items() if place < first} | (adopted - set(scope.tasks))
     landed = tuple(name for name in state.names if name in places and name not in stands)
     start = line[first - 1] if first else stored.row.base
     return Rewind(run, at, scope, landed, _what_is_left(stored, scope, stands, start))
@@ -83,8 +84,8 @@ def begin_again(repo: Repository, journal: Journal, rewind: Rewind, observer: Ob
     return new
 
 
-def _places(repo: Repository, state: RunState) -> tuple[list[str], dict[str, int]]:
-    """Return the first-parent line of the run branch, and where on it each landed task is."""
+def _places(repo: Repository, state: RunState) -> tuple[list[str], dict[str, int], set[str]]:
+    """Return the first-parent line of the run branch, where on it each landed task is, and which were adopted."""
     row = state.row
     where = row.branch if repo.read_ref(row.branch) else row.tip
     branch = branch_facts(repo, where, row.base, row.run)
@@ -92,7 +93,7 @@ def _places(repo: Repository, state: RunState) -> tuple[list[str], dict[str, int
     at = {commit: place for place, commit in enumerate(line)}
     places = {landing.task: at[landing.commit] for landing in branch.landings}
     places |= {name: at[same.commit] for name, same in equivalents(repo, state, branch).items()}
-    return line, places
+    return line, places, {landing.task for landing in branch.landings if landing.adopted}
 
 
 def _what_is_left(stored: StoredRun, scope: Scope, stands: set[str], start: str) -> Plan:
