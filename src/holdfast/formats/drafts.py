@@ -119,7 +119,7 @@ def _stages_in_order(
     kept, dropped = acyclic(wanted)
     for who, what in dropped:
         findings.append(
-            Finding(kind="cycle", sentence=f"{who} and {what} wait for each other; {who} no longer waits")
+            Finding(kind="cycle", sentence=f"{who} and {what} wait for each other; {who} no longer waits.")
         )
     return [known[name] for name in in_order(kept)], kept
 
@@ -136,7 +136,7 @@ def _known_stages(
             findings.append(
                 Finding(
                     kind="unknown-stage",
-                    sentence=f"{stage.native} waits for {need}, which is nowhere described",
+                    sentence=f"{stage.native} waits for {need}, which is nowhere described.",
                 )
             )
     return tuple(found)
@@ -191,11 +191,11 @@ def _resolved(
     for need in dict.fromkeys(wanted):
         name = lookup.get(need) or lookup.get(plain_name(need))
         if name is None:
-            sentence = f"{who} waits for {need}, which is nowhere described; it no longer waits for that"
+            sentence = f"{who} waits for {need}, which is nowhere described; it no longer waits for that."
             findings.append(Finding(kind="unknown-need", sentence=sentence, task=who))
         elif name == who:
             findings.append(
-                Finding(kind="cycle", sentence=f"{who} waits for itself; that is left out", task=who)
+                Finding(kind="cycle", sentence=f"{who} waits for itself; that is left out.", task=who)
             )
         elif name not in found:
             found.append(name)
@@ -218,7 +218,7 @@ def _homes(
         later = max((own[need] for need in edges[name]), default=0)
         if later > own[name]:
             said, to = order[own[name]].native, order[later].native
-            sentence = f"{name} is listed in {said} but needs work of {to}; it runs with {to}"
+            sentence = f"{name} is listed in {said} but needs work of {to}; it runs with {to}."
             findings.append(Finding(kind="moved", sentence=sentence, task=name))
             own[name] = later
         homes[name] = order[own[name]].native

@@ -20,12 +20,12 @@ def doubts(sheet: Sheet, root: Node, claims: Sequence[Claim]) -> Iterator[Findin
             )
             yield Finding(kind="unknown-status", sentence=sentence, task=claim.task)
         if claim.standing is Standing.DONE and not claim.commits:
-            sentence = f"{claim.native} is marked done, but no commit is recorded for it"
+            sentence = f"{claim.native} is marked done, but no commit is recorded for it."
             yield Finding(kind="no-commit", sentence=sentence, task=claim.task)
     if standing_of(sheet.status)[0] is Standing.DONE:
         unfinished = [claim.native for claim in claims if claim.standing not in SETTLED]
         if unfinished:
-            sentence = f"the epic is marked {sheet.status}, but {', '.join(unfinished)} is not"
+            sentence = f"The epic is marked {sheet.status}, but {', '.join(unfinished)} is not."
             yield Finding(kind="done-with-unfinished-parts", sentence=sentence)
     yield from _counters(root, claims)
 
@@ -40,5 +40,5 @@ def _counters(root: Node, claims: Sequence[Claim]) -> Iterator[Finding]:
     for place in places:
         for key, known in (("totalSprints", len(claims)), ("completedSprints", done)):
             if key in place and count(place[key]) != known:
-                sentence = f"the epic says {key} {place[key]}, but the sprints add up to {known}"
+                sentence = f"The epic says {key} {place[key]}, but the sprints add up to {known}."
                 yield Finding(kind="counters-differ", sentence=sentence)

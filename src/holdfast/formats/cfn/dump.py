@@ -28,7 +28,7 @@ def read_dump(records: Node, config: Node) -> Sheet:
     if len(epics) > 1:
         others = ", ".join(name for name in epics if name != sheet.name)
         sheet.findings.append(
-            Finding(kind="other-epics", sentence=f"records of other epics are left out: {others}")
+            Finding(kind="other-epics", sentence=f"Records of other epics are left out: {others}.")
         )
     overlay(sheet, found, own=bool(config))
     return sheet
@@ -44,7 +44,7 @@ def sort_records(records: Node, findings: list[Finding]) -> Sorted:
         try:
             found[parsed[0]][parsed[1]] = parse_record(key, value)
         except BrokenFileError as error:
-            findings.append(Finding(kind="unreadable", sentence=f"{error.message}; this record is left out"))
+            findings.append(Finding(kind="unreadable", sentence=f"{error.message}; this record is left out."))
     return found
 
 
@@ -121,7 +121,7 @@ def _add(sheet: Sheet, name: str, record: Node) -> None:
     sheet.drafts.append(TaskDraft(native=name, stage=stage, task=task, claim=claim_of(name, record)))
     sheet.nodes.append(record)
     if len(sheet.nodes) > 1:
-        sentence = f"sprint {name} has a record of its own, but the epic does not list it; it is added"
+        sentence = f"Sprint {name} has a record of its own, but the epic does not list it; it is added."
         sheet.findings.append(Finding(kind="unlisted-sprint", sentence=sentence))
 
 

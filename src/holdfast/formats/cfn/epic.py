@@ -171,7 +171,7 @@ def _edges(root: Node, inner: Node) -> Iterator[tuple[str, str]]:
 
 
 def _outside(native: str, name: str) -> Finding:
-    sentence = f"{native} waits for {name}, which is no sprint of this epic; it does not wait for that"
+    sentence = f"{native} waits for {name}, which is no sprint of this epic; it does not wait for that."
     return Finding(kind="unknown-need", sentence=sentence)
 
 
@@ -180,7 +180,7 @@ def _prerequisites(root: Node, inner: Node, known: Known) -> list[Finding]:
     wanted = {**node(inner.get("dependencies")), **node(root.get("dependencies"))}
     return [
         Finding(
-            kind="prerequisite", sentence=f"the epic takes for granted ({group}): {', '.join(texts(names))}"
+            kind="prerequisite", sentence=f"The epic takes for granted ({group}): {', '.join(texts(names))}."
         )
         for group, names in wanted.items()
         if not known.meant(group) and texts(names)

@@ -111,10 +111,10 @@ def read_epic_report(root: Node) -> Sheet:
         sheet.drafts.append(TaskDraft(native=name, stage="", task=task, claim=claim_of(name, said)))
         sheet.nodes.append(said)
     total = count(root.get("total_sprints"))
-    sentence = "the report names phases, not their sprints: each phase is one task"
+    sentence = "The report names phases, not their sprints: each phase is one task."
     sheet.findings.append(Finding(kind="guess", sentence=sentence))
     if counted != total:
-        sentence = f"the report counts {total} sprints, but its phases add up to {counted}"
+        sentence = f"The report counts {total} sprints, but its phases add up to {counted}."
         sheet.findings.append(Finding(kind="counters-differ", sentence=sentence))
     return sheet
 
@@ -136,7 +136,7 @@ def overlay_report(sheet: Sheet, root: Node) -> None:
     for native, title, entry in _reported(root):
         draft = directory.find(native) or (directory.find(title) if title else None)
         if draft is None:
-            sentence = f"a report is about sprint {native}, which the epic does not list; it is left out"
+            sentence = f"A report is about sprint {native}, which the epic does not list; it is left out."
             sheet.findings.append(Finding(kind="unknown-task", sentence=sentence))
         elif draft.claim.standing is Standing.PENDING:
             draft.claim = report_claim(draft.native, entry)

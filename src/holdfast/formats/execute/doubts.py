@@ -30,13 +30,13 @@ def doubts(papers: Papers, claims: Mapping[str, Claim], layers: Mapping[str, lis
 def _of_statuses(papers: Papers, claims: Mapping[str, Claim]) -> Iterator[Finding]:
     for name, claim in claims.items():
         if not standing_of(claim.said)[1]:
-            sentence = f"{name}: nobody knows the status {claim.said!r}; it counts as {claim.standing}"
+            sentence = f"{name}: nobody knows the status {claim.said!r}; it counts as {claim.standing}."
             yield Finding(kind="unknown-status", sentence=sentence, task=claim.task)
         if claim.standing is Standing.DONE and not claim.commits:
-            sentence = f"{name} is marked done, but no commit is recorded for it"
+            sentence = f"{name} is marked done, but no commit is recorded for it."
             yield Finding(kind="no-commit", sentence=sentence, task=claim.task)
         if claim.standing is Standing.ABANDONED and standing_of(claim.said)[0] is Standing.FAILED:
-            sentence = f"{name} failed {claim.attempts} times; after {GIVES_UP_AFTER} it counts as abandoned"
+            sentence = f"{name} failed {claim.attempts} times; after {GIVES_UP_AFTER} it counts as abandoned."
             yield Finding(kind="attempts-used-up", sentence=sentence, task=claim.task)
     if papers.ledger:
         yield from _of_the_ledger(papers, claims)
@@ -47,7 +47,7 @@ def _of_the_ledger(papers: Papers, claims: Mapping[str, Claim]) -> Iterator[Find
     for name, claim in claims.items():
         said = standing_of(claim.said)[0]
         if said is Standing.DONE and name not in recorded:
-            sentence = f"{name} is marked done, but the ledger has no line for it"
+            sentence = f"{name} is marked done, but the ledger has no line for it."
             yield Finding(kind="not-in-ledger", sentence=sentence, task=claim.task)
         elif claim.said and said is not Standing.DONE and name in recorded:
             sentence = (
@@ -61,18 +61,18 @@ def _of_lists(papers: Papers, claims: Mapping[str, Claim]) -> Iterator[Finding]:
     for entry in nodes(state.get("merge_queue")):
         name = text(first(entry, "task_id", "task", "id"))
         if name not in claims:
-            sentence = f"the merge queue names {name or 'a task without a name'}, which is nowhere described"
+            sentence = f"The merge queue names {name or 'a task without a name'}, which is nowhere described."
             yield Finding(kind="unknown-task", sentence=sentence)
         elif text(entry.get("status")) == "merged" and claims[name].standing is not Standing.DONE:
-            sentence = f"the merge queue calls {name} merged, but it is {claims[name].standing}"
+            sentence = f"The merge queue calls {name} merged, but it is {claims[name].standing}."
             yield Finding(kind="copies-differ", sentence=sentence, task=claims[name].task)
     entries = state_tasks(state)
     for name, standing in listed_standings(state).items():
         if name in entries and claims[name].standing is not standing:
-            sentence = f"a list calls {name} {standing}, but its entry says {claims[name].said or 'nothing'}, which counts"
+            sentence = f"A list calls {name} {standing}, but its entry says {claims[name].said or 'nothing'}, which counts."
             yield Finding(kind="copies-differ", sentence=sentence, task=claims[name].task)
     for name in listed(state.get("missing_commits")):
-        sentence = f"the state says that the commit of {name} is missing; git decides"
+        sentence = f"The state says that the commit of {name} is missing; git decides."
         yield Finding(
             kind="missing-commit", sentence=sentence, task=claims[name].task if name in claims else ""
         )
@@ -86,7 +86,7 @@ def _of_layers(
         tasks = [claims[task] for task in layers.get(name, ())]
         open_ = [claim.native for claim in tasks if claim.standing not in SETTLED]
         if standing_of(text(layer.get("status")))[0] is Standing.DONE and open_:
-            sentence = f"layer {name} is marked completed, but {', '.join(open_)} is not"
+            sentence = f"Layer {name} is marked completed, but {', '.join(open_)} is not."
             yield Finding(kind="done-with-unfinished-parts", sentence=sentence)
         for key, known in (
             (_TOTALS, len(tasks)),
@@ -96,20 +96,20 @@ def _of_layers(
                 sum(claim.standing in (Standing.FAILED, Standing.ABANDONED) for claim in tasks),
             ),
         ):
-            yield from _miscount(layer, key, known, f"layer {name}")
+            yield from _miscount(layer, key, known, f"Layer {name}")
 
 
 def _of_metrics(state: Node, claims: Mapping[str, Claim]) -> Iterator[Finding]:
     metrics = node(state.get("metrics"))
     done = sum(claim.standing is Standing.DONE for claim in claims.values())
-    yield from _miscount(metrics, _TOTALS, len(claims), "the metrics")
-    yield from _miscount(metrics, _DONES, done, "the metrics")
+    yield from _miscount(metrics, _TOTALS, len(claims), "The metrics")
+    yield from _miscount(metrics, _DONES, done, "The metrics")
 
 
 def _miscount(counters: Node, keys: tuple[str, ...], known: int, whose: str) -> Iterator[Finding]:
     for key in keys:
         if key in counters and count(counters[key]) != known:
-            sentence = f"{whose} say{'s' if whose != 'the metrics' else ''} {key} {counters[key]}, but the tasks add up to {known}"
+            sentence = f"{whose} say{'s' if whose != 'The metrics' else ''} {key} {counters[key]}, but the tasks add up to {known}."
             yield Finding(kind="counters-differ", sentence=sentence)
 
 
@@ -118,7 +118,7 @@ def _of_paths(papers: Papers) -> Iterator[Finding]:
     said = text(papers.state.get("tasks_path")).replace("\\", "/").rstrip("/")
     folder = dirname(papers.state_at)
     if said and folder and not f"/{said}".endswith(f"/{folder}"):
-        sentence = f"the state says it lies in {said}, but it was found in {folder}"
+        sentence = f"The state says it lies in {said}, but it was found in {folder}."
         yield Finding(kind="path-elsewhere", sentence=sentence)
 
 
@@ -126,8 +126,8 @@ def _of_the_whole(state: Node, claims: Mapping[str, Claim]) -> Iterator[Finding]
     word = text(state.get("status"))
     standing, known = standing_of(word)
     if not known:
-        yield Finding(kind="unknown-status", sentence=f"nobody knows the run's status {word!r}")
+        yield Finding(kind="unknown-status", sentence=f"Nobody knows the run's status {word!r}.")
     unfinished = [name for name, claim in claims.items() if claim.standing not in SETTLED]
     if standing is Standing.DONE and unfinished:
-        sentence = f"the run is marked {word}, but {len(unfinished)} of {len(claims)} tasks are not"
+        sentence = f"The run is marked {word}, but {len(unfinished)} of {len(claims)} tasks are not."
         yield Finding(kind="done-with-unfinished-parts", sentence=sentence)

@@ -87,7 +87,7 @@ def _take_state(papers: Papers, path: str, state: Node) -> None:
     if not papers.state_at:
         papers.state, papers.state_at = state, path
     elif state != papers.state:
-        sentence = f"{path} differs from {papers.state_at}, which is used"
+        sentence = f"{path} differs from {papers.state_at}, which is used."
         papers.findings.append(Finding(kind="copies-differ", sentence=sentence))
 
 
@@ -102,5 +102,5 @@ def _take_ledger(papers: Papers, path: str, data: bytes) -> None:
         try:
             papers.ledger.append(parse_object(path, line.encode()))
         except BrokenFileError:
-            sentence = f"{path}: line {number} of {len(lines)} cannot be read and is left out"
+            sentence = f"{path}: line {number} of {len(lines)} cannot be read and is left out."
             papers.findings.append(Finding(kind="unreadable", sentence=sentence))

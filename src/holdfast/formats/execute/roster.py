@@ -218,7 +218,7 @@ def _disagreement(name: str, known: _Known) -> list[Finding]:
     return [
         Finding(
             kind="needs-differ",
-            sentence=f"{differ} ({'; '.join(filter(None, words))}); it waits for all of them",
+            sentence=f"{differ} ({'; '.join(filter(None, words))}); it waits for all of them.",
         )
     ]
 
