@@ -262,3 +262,16 @@ def test_an_agent_that_forgot_everything_is_told_what_it_holds(tmp_path: Path) -
             assert claim["workspace"] in text
 
     led(play)
+
+
+def test_the_stream_of_the_plans_agent_is_not_asked_of_a_leader(tmp_path: Path) -> None:
+    """A plan for an agent whose own event stream would be judged is led all the same: a claim has no stream."""
+    project = Project.create(tmp_path / "p")
+
+    async def play() -> None:
+        async with leading(project.path) as leader:
+            await leader("open_run", plan=plan_of(asks("a"), asks("b", agent="codex"), agent="claude"))
+            for task in ("a", "b"):
+                assert (await leader.work(task))["status"] == "completed"
+
+    led(play)
