@@ -270,10 +270,10 @@ def test_a_backlog_is_written_with_a_backup_and_only_statuses_change() -> None:
     """Comments, order and unknown keys are the user's: they stay byte for byte."""
     run = apex.read("docs/backlog.yaml", {"docs/backlog.yaml": BACKLOG})
     written = apex.write(kit.view_of(adopted(run, landed=("US-1", "US-2"))), run.documents)
-    assert [file.path for file in written] == ["docs/backlog.yaml.bak", "docs/backlog.yaml"]
-    assert written[0].content == BACKLOG
+    assert [file.path for file in written] == ["docs/backlog.yaml", "docs/backlog.yaml.bak"]
+    assert written[1].content == BACKLOG
     expected = BACKLOG.replace(b"log in\n    status: TODO", b"log in\n    status: DONE")
-    assert written[1].content == expected.replace(b"status: BLOCKED", b"status: TODO")
+    assert written[0].content == expected.replace(b"status: BLOCKED", b"status: TODO")
 
 
 def adopted(run: ForeignRun, landed: tuple[str, ...] = ()) -> RunState:

@@ -264,18 +264,18 @@ def second_wave(status: str = "") -> RunState:
 
 
 def test_the_state_tells_waves_groups_commits_and_files() -> None:
-    """The schema of the document, readable by people: a specification first, then the state."""
+    """The schema of the document, readable by people, and a specification so that SpecFlow can go on."""
     files = specflow.write(kit.view_of(second_wave(), "SPEC-7", {"L0-001": ("db/schema.sql", "x.py")}), {})
     assert [file.path for file in files] == [
-        ".specflow/specs/SPEC-7.md", ".specflow/execution/SPEC-7-state.json", CONTINUE]  # fmt: skip
-    written = json.loads(files[1].content)
+        ".specflow/execution/SPEC-7-state.json", ".specflow/specs/SPEC-7.md", CONTINUE]  # fmt: skip
+    written = json.loads(files[0].content)
     assert list(written)[:6] == ["spec_id", "mode", "started", "waves", "commits", "last_checkpoint"]
     first = written["waves"][0]
     assert (first["id"], first["groups"], first["status"]) == (1, ["L0-001"], "complete")
     group = first["results"]["L0-001"]
     assert (group["commits"], group["files_created"], group["files_modified"]) == (
         ["L0-001-merge"], ["db/schema.sql"], ["x.py"])  # fmt: skip
-    assert b'\n  "mode"' in files[1].content
+    assert b'\n  "mode"' in files[0].content
 
 
 def test_a_paused_run_leaves_continue_here_and_a_running_one_takes_it_away() -> None:
@@ -295,7 +295,7 @@ def test_a_finished_run_is_archived_before_its_live_state_goes() -> None:
         kit.landed(run, task)
     for event in (ev.StageClosing(stage="1-backend"), ev.StageClosed(stage="1-backend"), ev.RunCompleted()):
         run.apply(event)
-    files = specflow.write(kit.view_of(run, "SPEC-7"), {SPEC: b""})
+    files = specflow.write(kit.view_of(run, "SPEC-7"), {".specflow/specs/SPEC-7.md": b""})
     assert [(file.path, file.gone) for file in files[:2]] == [
         (".specflow/execution/archive/SPEC-7-state.json", False), (".specflow/execution/SPEC-7-state.json", True)]  # fmt: skip
     assert json.loads(files[0].content)["waves"][1]["status"] == "complete"

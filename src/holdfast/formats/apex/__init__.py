@@ -84,17 +84,20 @@ def _salvaged(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun
 def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the native files of a run: in the form that it was adopted from, else as a state with its links."""
     states = {path: found for path in originals if (found := _state_in(path, originals[path]))}
-    if not states:
-        for path, data in originals.items():
-            if layout.is_backlog(path):
-                return write_backlog(view, path, data)
-            if is_context(path, markdown.decoded(data)):
-                return [write_context(view, path, markdown.decoded(data))]
-    main = next(iter(states), "")
+    if not states and (path := next(iter(_contexts(originals)), "")):
+        return [write_context(view, path, markdown.decoded(originals[path]))]
+    backlog, *others = originals or [""]
+    if layout.is_backlog(backlog) and not others:
+        return write_backlog(view, backlog, originals[backlog])
+    main = next((path for path, state in states.items() if name_of(state, path) == view.name), "")
     home = layout.home_in(main)
     if not home or layout.is_link(main):
-        home = layout.home_of(task_ids([name_of(states[main], main) if states else view.name])[0])
+        home = layout.home_of(task_ids([view.name])[0])
     return write_state(view, home, states.get(main, {}), originals)
+
+
+def _contexts(originals: Mapping[str, bytes]) -> list[str]:
+    return [path for path, data in originals.items() if is_context(path, markdown.decoded(data))]
 
 
 def _state_in(path: str, data: bytes) -> Node | None:

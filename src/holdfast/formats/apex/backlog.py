@@ -146,11 +146,11 @@ def _findings(story: Node, claim: Claim) -> Iterator[Finding]:
 
 
 def write_backlog(view: RunView, main: str, data: bytes) -> list[NativeFile]:
-    """Return the backlog with the statuses as they are now, its backup first. It is parsed before it is let out."""
+    """Return the backlog with the statuses as they are now, and as it was. It is parsed before it is let out."""
     text = markdown.decoded(data)
     changed = _with_statuses(view, text, _parsed(main, data)).encode()
     _parsed(main, changed)
-    return [NativeFile(path=f"{main}.bak", content=data), NativeFile(path=main, content=changed)]
+    return [NativeFile(path=main, content=changed), NativeFile(path=f"{main}.bak", content=data)]
 
 
 def _with_statuses(view: RunView, text: str, document: Node) -> str:

@@ -82,13 +82,13 @@ def _named(word: str) -> Node:
 
 def _take(found: dict[tuple[str, str], Phase], place: Place, entry: Node) -> None:
     """Add an entry. APEX lists the phase under way among those to come too; that it is under way counts."""
-    number = loose.text(loose.first(entry, "number", "phase", "phase_number", "step")).casefold()
-    name = loose.text(loose.first(entry, "name", "phase_name", "title"))
+    number, name = _number_of(entry).casefold(), _name_of(entry)
     key = _key(found, number, name)
-    known = found.get(key)
-    if known is None:
-        found[key] = Phase(number, name, place, entry)
-    elif place == known.place:
+    known = found.setdefault(key, Phase(number, name, place, entry))
+    known.number, known.name = known.number or number, known.name or name
+    if known.entry is entry:
+        return
+    if place == known.place:
         known.earlier.append(known.entry)
         known.entry = entry
     elif known.place == "completed":
@@ -99,13 +99,34 @@ def _take(found: dict[tuple[str, str], Phase], place: Place, entry: Node) -> Non
         known.listed = entry
 
 
+def _number_of(entry: Node) -> str:
+    return loose.text(loose.first(entry, "number", "phase", "phase_number", "step"))
+
+
+def _name_of(entry: Node) -> str:
+    return loose.text(loose.first(entry, "name", "phase_name", "title"))
+
+
+def named_fully(entry: Node, number: int | str, name: str) -> Node:
+    """Return an entry that has a number and a name, whichever of them it had."""
+    missing = {} if _number_of(entry) or number == "" else {"number": number}
+    return missing | ({} if _name_of(entry) or not name else {"name": name}) | entry
+
+
 def _key(found: dict[tuple[str, str], Phase], number: str, name: str) -> tuple[str, str]:
     """Return under which key a phase is known: lists that leave out its number or its name mean the same one."""
     key = (number, name.casefold())
-    if key in found or (number and name):
+    if key in found:
         return key
-    part = 0 if number else 1
-    return next((other for other in found if other[part] == key[part]), key)
+    whole = bool(number and name)
+    near = (other for other in found if not (whole and all(other)) and _is_same(key, other))
+    return next(near, key)
+
+
+def _is_same(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Tell whether two keys agree in what both have, and have something in common."""
+    pairs = [pair for pair in zip(one, other, strict=True) if all(pair)]
+    return bool(pairs) and all(mine == theirs for mine, theirs in pairs)
 
 
 def _order(phase: Phase) -> tuple[int, str]:

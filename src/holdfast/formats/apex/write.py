@@ -10,7 +10,7 @@ from holdfast.core.ids import slug
 from holdfast.core.plan import Stage
 from holdfast.formats import loose, notes
 from holdfast.formats.apex import layout, phases
-from holdfast.formats.apex.document import Phase, phases_of
+from holdfast.formats.apex.document import Phase, named_fully, phases_of
 from holdfast.formats.apex.outputs import output_of
 from holdfast.formats.apex.state import Part, assembled, blockers_of, parts_of
 from holdfast.formats.drafts import Assembly
@@ -126,7 +126,7 @@ def _composed(view: RunView, document: Node, steps: list[Step]) -> Node:
 
 def _entry(step: Step) -> Node:
     """Return what an adopted state said of a phase, else its number and name."""
-    return dict(step.phase.entry) if step.phase else {"number": step.number, "name": step.name}
+    return named_fully(step.phase.entry if step.phase else {}, step.number, step.name)
 
 
 def _current(view: RunView, step: Step) -> Node:
@@ -198,10 +198,9 @@ def _criteria_after(view: RunView, stage: str) -> tuple[str, ...]:
 
 def _pending(step: Step) -> Node:
     """Return a phase as it is listed among those to come."""
-    if step.phase and step.phase.listed:
-        return dict(step.phase.listed)
-    was_pending = step.phase and step.phase.place == "pending"
-    return _entry(step) if was_pending else {"number": step.number, "name": step.name}
+    was_pending = step.phase is not None and step.phase.place == "pending"
+    listed = step.phase.listed if step.phase else None
+    return _entry(step) if was_pending else named_fully(listed or {}, step.number, step.name)
 
 
 def _iterations(document: Node, steps: list[Step]) -> Node:

@@ -1,4 +1,4 @@
-"""Writing a run as SpecFlow does: its specification if it has none, its state, and the mark of a pause.
+"""Writing a run as SpecFlow does: its state, its specification if it has none, and the mark of a pause.
 
 The state of a finished run is in the archive before the live one goes.
 """
@@ -45,15 +45,17 @@ _WAVE_WORDS = {
 
 def write_run(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the native files of a run, in the order in which they are valid at every instant."""
-    main, document = _original(originals)
+    main, document = _original(view, originals)
     name = _spec_name(view, main, document)
     # A run that was adopted has its specification already, also where it was not handed to us.
-    has_spec = bool(document) or any(layout.is_spec(path) for path in originals)
+    has_spec = bool(document) or any(
+        layout.is_spec(path) and layout.spec_in(path) == name for path in originals
+    )
     written = {} if has_spec else {layout.spec_path(name): spec_text(view, name).encode()}
     around = {**originals, **written}
     state = _composed(view, name, document, around)
-    files = [NativeFile(path=path, content=content) for path, content in written.items()]
-    files += _state_files(view, name, loose.to_json(state))
+    files = _state_files(view, name, loose.to_json(state))
+    files += [NativeFile(path=path, content=content) for path, content in written.items()]
     files.append(_pause_file(view, name, state))
     if layout.STATE_MD in originals:
         text = with_status(markdown.decoded(originals[layout.STATE_MD]), status_row(view, name))
@@ -61,16 +63,19 @@ def write_run(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]
     return files
 
 
-def _original(originals: Mapping[str, bytes]) -> tuple[str, Node]:
-    """Return the state that a run was adopted from, and its path; nothing if there was none."""
-    for path, data in originals.items():
-        try:
-            found = loose.parse_object(path, data) if path.endswith(".json") else {}
-        except BrokenFileError:
-            continue
-        if is_state(found):
-            return path, found
-    return "", {}
+def _original(view: RunView, originals: Mapping[str, bytes]) -> tuple[str, Node]:
+    """Return the state that a run was adopted from, and its path; nothing if there is none of its name."""
+    found = {path: state for path, data in originals.items() if (state := _state_in(path, data))}
+    main = next((path for path, state in found.items() if spec_id(state, path) == view.name), "")
+    return main, found.get(main, {})
+
+
+def _state_in(path: str, data: bytes) -> Node:
+    try:
+        found = loose.parse_object(path, data) if path.endswith(".json") else {}
+    except BrokenFileError:
+        return {}
+    return found if is_state(found) else {}
 
 
 def _spec_name(view: RunView, main: str, document: Node) -> str:
