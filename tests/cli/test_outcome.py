@@ -90,7 +90,7 @@ def test_discard_archives_the_branch(completed: Cli) -> None:
     tip = completed.project.git("rev-parse", "holdfast/01-try-it")
     assert completed("discard").code == 3
     done = completed("discard", "--yes")
-    ref = done.out.split("`git log ")[1].split("`")[0]
+    ref = done.out.split("branch: ")[1].strip()
     assert completed.project.git("rev-parse", ref) == tip
     assert completed.project.git("branch", "--list", "holdfast/*") == ""
     assert completed("discard", "--yes").code == 0

@@ -131,3 +131,51 @@ def test_what_cannot_be_done_now_is_said_in_words(tmp_path: Path) -> None:
     assert (done.code, "that cannot be done now: task a is running" in done.err) == (2, True)
     cli("stop")
     runner.wait()
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "detail"),
+    [
+        ("stop", "blocked", "nothing of it is running"),
+        ("pause", "blocked", "nothing of it is running"),
+        ("retry b", "blocked", "b has all its attempts again"),
+        ("skip b", "blocked", "b is skipped"),
+        ("reset 1 b --yes", "blocked", "b begins again"),
+        ("abandon --yes", "abandoned", "Gave 01-try-it up"),
+        ("land --yes", "blocked", "01-try-it is in main"),
+        ("discard --yes", "abandoned", "its branch is archived"),
+    ],
+)
+def test_steering_answers_programs_with_one_object(
+    words: str, status: str, detail: str, blocked: Cli
+) -> None:
+    """`--json` gives the run, where it stands now and what was done, and nothing else on standard output."""
+    said = blocked.json(*words.split())
+    assert said.keys() == {"run", "status", "detail", "task", "pending", "kept"}
+    assert (said["run"], said["status"], said["pending"]) == ("01-try-it", status, False)
+    assert detail in said["detail"]
+    assert said["task"] == ("b" if " b" in words else None)
+
+
+def test_programs_learn_what_was_put_aside(blocked: Cli) -> None:
+    """A backup and an archived branch can be had back by what `kept` names."""
+    kept = blocked.json("reset", "1", "--yes")["kept"]
+    assert Path(kept["backup"]).exists()
+    assert blocked.project.git("rev-parse", "--verify", kept["branch"])
+
+
+def test_stopping_what_is_left_prints_json_alone(tmp_path: Path) -> None:
+    """What happens on the way is told on standard error, so that the output can be parsed."""
+    at_work = Signal(tmp_path / "at-work")
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", f"{at_work.give}; sleep 60"]})
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert cli.json("stop")["status"] == "stopped"
+
+
+def test_a_refusal_is_the_same_for_programs(blocked: Cli) -> None:
+    """Errors stay on standard error with their exit code."""
+    done = blocked("skip", "a", "--json")
+    assert (done.code, done.out, "that cannot be done now" in done.err) == (2, "", True)

@@ -93,7 +93,7 @@ def test_resetting_a_task_backs_up_first(blocked: Cli) -> None:
     """E8: the copy is named; the task is as if it had never been tried."""
     assert blocked("reset", RUN, "b").code == 3
     done = blocked("reset", RUN, "b", "--yes")
-    copy = Path(done.out.split("Backup: ")[1].strip())
+    copy = Path(done.out.split("backup: ")[1].strip())
     assert (done.code, copy.exists(), blocked.task("b")["status"]) == (0, True, "pending")
     assert blocked("reset", RUN, "a", "--yes").code == 2
     assert blocked("reset", RUN, "nope", "--yes").code == 2

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 
+from holdfast.cli.answering import answer
 from holdfast.cli.asking import confirm
 from holdfast.cli.look import require_task
 from holdfast.cli.opening import Opened, choose, opened
 from holdfast.cli.steer import bring_to_rest
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER
-from holdfast.errors import ExitCode, LeaseHeldError, NeedsDecisionError
+from holdfast.errors import LeaseHeldError, NeedsDecisionError
 from holdfast.runner.backup import back_up_state
 from holdfast.runner.resetting import reset_task
 from holdfast.runner.steering import abandon as abandon_run, discard
@@ -23,13 +24,13 @@ def abandon(args: argparse.Namespace) -> int:
     with opened() as place:
         row = choose(place.journal.runs(), args.run).row
         if row.status in RUN_IS_OVER:
-            print(f"{row.run} is {row.status}; there is nothing to give up.")
-            return ExitCode.DONE
+            said = f"{row.run} is {row.status}; there is nothing to give up."
+            return answer(place, row.run, said, args)
         _require(f"Give {row.run} up? Its branch, its refs and its unfinished work stay.", args)
         bring_to_rest(place, row.run, args.wait)
         abandon_run(place.repo, place.journal, row.run, plain_lines(sys.stderr))
-        print(f"Gave {row.run} up. `git for-each-ref refs/holdfast/{row.run}` shows what is kept.")
-    return ExitCode.DONE
+        said = f"Gave {row.run} up. `git for-each-ref refs/holdfast/{row.run}` shows what is kept."
+        return answer(place, row.run, said, args)
 
 
 def reset(args: argparse.Namespace) -> int:
@@ -47,8 +48,8 @@ def _reset_task(place: Opened, run: str, args: argparse.Namespace) -> int:
     _require(f"Let {args.task} begin again from nothing? What it did stays at its refs.", args)
     copy = back_up_state(place.repo)
     reset_task(place.repo, place.journal, run, args.task, plain_lines(sys.stderr))
-    print(f"{args.task} begins again with the next `holdfast resume {run}`.\n  Backup: {copy}")
-    return ExitCode.DONE
+    said = f"{args.task} begins again with the next `holdfast resume {run}`."
+    return answer(place, run, said, args, task=args.task, kept={"backup": str(copy)})
 
 
 def _reset_run(place: Opened, run: str, args: argparse.Namespace) -> int:
@@ -56,11 +57,8 @@ def _reset_run(place: Opened, run: str, args: argparse.Namespace) -> int:
     bring_to_rest(place, run, args.wait)
     copy = back_up_state(place.repo)
     kept = discard(place.repo, place.journal, run, plain_lines(sys.stderr))
-    print(f"Reset {run}. Nothing was started: `holdfast run` begins its plan anew.")
-    if kept:
-        print(f"  `git log {kept}` still shows its branch")
-    print(f"  Backup: {copy}")
-    return ExitCode.DONE
+    said = f"Reset {run}. Nothing was started: `holdfast run` begins its plan anew."
+    return answer(place, run, said, args, kept={"branch": kept, "backup": str(copy)})
 
 
 def _require(question: str, args: argparse.Namespace) -> None:

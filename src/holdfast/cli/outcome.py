@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from holdfast.cli.answering import answer
 from holdfast.cli.asking import confirm
 from holdfast.cli.opening import choose_latest, glimpse, opened
 from holdfast.core.facts import Landing
@@ -49,8 +50,7 @@ def land(args: argparse.Namespace) -> int:
             )
         if not confirm(f"Bring {_short(row.branch)} into {target}?", yes=args.yes):
             raise NeedsDecisionError("nothing was landed", "say --yes to land without being asked")
-        print(deliver_run(place.repo, row, args.into))
-    return 0
+        return answer(place, row.run, deliver_run(place.repo, row, args.into), args)
 
 
 def discard(args: argparse.Namespace) -> int:
@@ -64,12 +64,12 @@ def discard(args: argparse.Namespace) -> int:
         if not confirm(f"Put run {row.run} away? Its branch is archived, not deleted.", yes=args.yes):
             raise NeedsDecisionError("nothing was discarded", "say --yes to discard without being asked")
         kept = discard_run(place.repo, place.journal, row.run, plain_lines(sys.stderr))
-        print(
-            f"Discarded {row.run}; `git log {kept}` still shows it."
+        said = (
+            f"Discarded {row.run}; its branch is archived, `git log` shows it."
             if kept
             else f"{row.run} has no branch any more."
         )
-    return 0
+        return answer(place, row.run, said, args, kept={"branch": kept})
 
 
 def deliver_run(repo: Repository, row: RunRow, into: str | None) -> str:

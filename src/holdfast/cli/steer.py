@@ -8,13 +8,14 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from holdfast.cli.carrying import tell_note
+from holdfast.cli.answering import answer
+from holdfast.cli.carrying import say
 from holdfast.cli.look import require_task
 from holdfast.cli.opening import Opened, choose, opened
 from holdfast.core import events as ev
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
-from holdfast.errors import ExitCode, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Holder
 from holdfast.runner.requests import Request, leave_request
 from holdfast.runner.steering import decide_by_hand, decided, stop_leftovers
@@ -29,9 +30,9 @@ def stop(args: argparse.Namespace) -> int:
     with opened() as place:
         run = choose(place.journal.runs(), args.run).row.run
         if place.holder(run) is None:
-            return _stop_without_runner(place, run)
+            return _stop_without_runner(place, run, args)
         bring_to_rest(place, run, args.wait)
-        return _report(place, run)
+        return _report(place, run, args)
 
 
 def bring_to_rest(place: Opened, run: str, seconds: float) -> None:
@@ -52,11 +53,11 @@ def pause(args: argparse.Namespace) -> int:
     with opened() as place:
         run = choose(place.journal.runs(), args.run).row.run
         if place.holder(run) is None:
-            return _stop_without_runner(place, run)
+            return _stop_without_runner(place, run, args)
         if _ask_and_wait(place, run, Request(action="pause", now=args.now), args.wait):
-            return _report(place, run)
-        print(f"{run} pauses when what is under way has landed; `holdfast status {run}` shows it.")
-        return ExitCode.DONE
+            return _report(place, run, args)
+        said = f"{run} pauses when what is under way has landed; `holdfast status {run}` shows it."
+        return answer(place, run, said, args, pending=True)
 
 
 def retry(args: argparse.Namespace) -> int:
@@ -76,28 +77,23 @@ def _decide(args: argparse.Namespace, action: Literal["retry", "skip"], event: e
         require_task(RunState(stored.plan, stored.row, stored.tasks), args.task)
         if (held := place.holder(run)) is not None:
             decided(stored, event)
-            return _ask_runner(place, run, held, Request(action=action, task=args.task))
+            leave_request(place.directory(run), Request(action=action, task=args.task))
+            asked = f"{args.task}: asked the runner of {run} ({held}). `holdfast status {run}` shows what it does."
+            return answer(place, run, asked, args, task=args.task, pending=True)
         decide_by_hand(place.repo, place.journal, run, event)
         done = "has all its attempts again" if action == "retry" else "is skipped"
-        print(f"{args.task} {done}. `holdfast resume {run}` carries on.")
-        return ExitCode.DONE
+        said = f"{args.task} {done}. `holdfast resume {run}` carries on."
+        return answer(place, run, said, args, task=args.task)
 
 
-def _ask_runner(place: Opened, run: str, held: Holder, request: Request) -> int:
-    leave_request(place.directory(run), request)
-    print(f"{request.task}: asked the runner of {run} ({held}). `holdfast status {run}` shows what it does.")
-    return ExitCode.DONE
-
-
-def _stop_without_runner(place: Opened, run: str) -> int:
+def _stop_without_runner(place: Opened, run: str, args: argparse.Namespace) -> int:
     """Stop what a crashed runner left. A run that rests already is only reported."""
     status = place.journal.load(run).row.status
     if status is not RunStatus.RUNNING:
-        print(f"{run} is {status}; nothing of it is running.")
-        return ExitCode.DONE
-    print(f"No runner carries {run}; stopping what is left of it.", flush=True)
-    stop_leftovers(place.repo, place.journal, run, plain_lines(sys.stdout))
-    return _report(place, run)
+        return answer(place, run, f"{run} is {status}; nothing of it is running.", args)
+    say(f"No runner carries {run}; stopping what is left of it.", args)
+    stop_leftovers(place.repo, place.journal, run, plain_lines(sys.stderr if args.json else sys.stdout))
+    return _report(place, run, args)
 
 
 def _ask_and_wait(place: Opened, run: str, asked: Request, seconds: float) -> bool:
@@ -131,7 +127,7 @@ def _withdraw(request: Path) -> None:
     request.unlink(missing_ok=True)
 
 
-def _report(place: Opened, run: str) -> int:
-    print(f"{run} is {place.journal.load(run).row.status}. `holdfast resume {run}` carries on.")
-    tell_note(place, run)
-    return ExitCode.DONE
+def _report(place: Opened, run: str, args: argparse.Namespace) -> int:
+    said = f"{run} is {place.journal.load(run).row.status}. `holdfast resume {run}` carries on."
+    note = place.directory(run).note
+    return answer(place, run, said, args, kept={"note": str(note) if note.exists() else ""})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declarations.shared import Commands, Parser, add_any_run, add_yes
+from holdfast.cli.declarations.shared import Commands, Parser, add_any_run, add_json, add_yes
 
 
 def _land(command: Parser) -> None:
@@ -11,11 +11,13 @@ def _land(command: Parser) -> None:
         "--into", metavar="BRANCH", help="the branch to bring the result into (where the run began)"
     )
     add_yes(command)
+    add_json(command)
 
 
 def _discard(command: Parser) -> None:
     add_any_run(command)
     add_yes(command)
+    add_json(command)
 
 
 COMMANDS: Commands = {

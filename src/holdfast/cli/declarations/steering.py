@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declarations.shared import Commands, Parser, add_run, add_wait, add_yes
+from holdfast.cli.declarations.shared import Commands, Parser, add_json, add_run, add_wait, add_yes
 
 
 def _steer(command: Parser) -> None:
     add_run(command)
     add_wait(command)
+    add_json(command)
 
 
 def _pause(command: Parser) -> None:
@@ -27,11 +28,13 @@ def _reset(command: Parser) -> None:
     command.add_argument("task", metavar="TASK", nargs="?", help="this task alone; left out, the whole run")
     add_wait(command)
     add_yes(command)
+    add_json(command)
 
 
 def _steer_task(command: Parser) -> None:
     command.add_argument("task", metavar="TASK")
     add_run(command)
+    add_json(command)
 
 
 def _save(command: Parser) -> None:
