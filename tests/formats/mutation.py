@@ -11,7 +11,7 @@ import random
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +111,7 @@ def _has(holder: Any, key: Any) -> bool:
     return key in holder if isinstance(holder, dict) else key < len(holder)
 
 
-def outcome(formats: dict[Any, Format], name: str, data: bytes) -> str:
+def outcome(formats: Mapping[System, Format], name: str, data: bytes) -> str:
     """Read a file as whoever recognises it would, and as everybody else would; return what came of it.
 
     Raises whatever a reader or a writer raises that is no error of ours.
