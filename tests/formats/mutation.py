@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.errors import HoldfastError
-from holdfast.formats.model import ForeignRun, Format, RunView
+from holdfast.formats.model import ForeignRun, Format, RunView, System
 from holdfast.formats.registry import all_formats
 from tests.formats.samples import SAMPLES
 

@@ -17,6 +17,13 @@ HOLD_NO_RUN = {"swarm-state-schema.json": "JSON Schema", "topgun-STATE-md-1.md":
 pytestmark = pytest.mark.skipif(not FILES, reason="the corpus of real files is not here")
 
 
+def read(path: Path, project: Path) -> ForeignRun:
+    """Return the run that a file holds, found as `adopt` finds it."""
+    formats = all_formats()
+    (source,) = find(path, project, formats)
+    return formats[source.system].read(source.main, source.documents)
+
+
 @pytest.mark.parametrize(
     "path", [path for path in FILES if path.name not in HOLD_NO_RUN], ids=lambda path: path.name
 )
