@@ -14,6 +14,7 @@ from holdfast.core.state import RunState
 from holdfast.formats import apex
 from holdfast.formats.loose import BrokenFileError
 from holdfast.formats.model import ForeignRun, NativeFile, Standing
+from holdfast.formats.resuming import SEVERAL, resume_from, resume_points
 from tests.formats import viewkit as kit
 
 HOME = ".claude/output/apex/01-add-auth"
@@ -166,7 +167,7 @@ def test_a_broken_state_is_rebuilt_from_the_outputs_of_its_phases() -> None:
         ("11-finish", "pending")]  # fmt: skip
     assert (run.plan.goal, claims(run)["1-analyze"].summary) == ("Add JWT auth", "Five routes.")
     assert "rebuilt" in kinds(run)
-    assert apex.SEVERAL not in kinds(run)
+    assert SEVERAL not in kinds(run)
 
 
 def test_several_resume_points_are_listed_for_the_user_to_choose() -> None:
@@ -174,13 +175,12 @@ def test_several_resume_points_are_listed_for_the_user_to_choose() -> None:
     run = read(
         b"", **{"00-init": "# Status: PASS", "01-analyze": "# Status: PASS", "03-execute": "half a sent"}
     )
-    choices = [finding.task for finding in run.findings if finding.kind == apex.SEVERAL]
-    assert choices == ["2-plan", "3-execute", "4-validate"]
-    chosen = apex.resume_from(run, "4-validate")
+    assert list(resume_points(run)) == ["2-plan", "3-execute", "4-validate"]
+    chosen = resume_from(run, "4-validate")
     standings = {claim.task: claim.standing for claim in chosen.claims}
     assert (standings["1-analyze"], standings["2-plan"]) == (Standing.DONE, Standing.SKIPPED)
     assert standings["4-validate"] is Standing.PENDING
-    assert apex.SEVERAL not in kinds(chosen)
+    assert SEVERAL not in kinds(chosen)
 
 
 def test_a_missing_state_is_rebuilt_too() -> None:

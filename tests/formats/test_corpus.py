@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError
+from holdfast.formats.gather import find
+from holdfast.formats.model import ForeignRun
+from holdfast.formats.registry import all_formats
 from tests.formats.mutation import CORPUS
 
 FILES = sorted(path for path in CORPUS.glob("*/*") if path.is_file())

@@ -141,6 +141,19 @@ def test_tasks_and_layers_may_be_objects_or_lists(as_list: bool) -> None:
     assert _claim(run, "L1-001").spent == 2
 
 
+def test_tasks_that_only_layers_list_are_read_too() -> None:
+    """Older states keep their tasks within the layers, or only name them there."""
+    layers = [
+        {"id": "0-setup", "tasks": [{"id": "a", "status": "completed", "commit": "abc"}]},
+        {"id": "1-backend", "tasks": {"b": {"status": "failed", "attempts": 2}}},
+    ]
+    run = _read({"prd_slug": "notes", "layers": layers})
+    assert [(stage.id, task.id) for stage, task in run.plan.tasks()] == [("0-setup", "a"), ("1-backend", "b")]
+    assert [claim.standing for claim in run.claims] == [Standing.DONE, Standing.FAILED]
+    named = _state(x={"status": "pending"}) | {"layers": {"3-frontend": {"tasks": ["x"]}, "4-end": {}}}
+    assert [stage.id for stage, _ in _read(named).plan.tasks()] == ["3-frontend"]
+
+
 def test_five_failures_are_abandoned_and_stay_so() -> None:
     """The budget outlives the crash: what used it up is not quietly tried five times more."""
     tasks = _task("L0_001", status="failed", attempts=5) | _task("L0_002", status="abandoned", attempts=5)
