@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 
 from holdfast.agents.presets import builtin_presets
@@ -12,6 +13,7 @@ from holdfast.core.observations import Heard
 STREAMS = Path(__file__).parent / "streams"
 
 
+@lru_cache(maxsize=1)
 def recorded() -> dict[str, int | None]:
     """Return every recorded stream with the exit status of its agent; None where it had to be ended."""
     index = json.loads((STREAMS / "index.json").read_text())
@@ -32,4 +34,15 @@ def heard(stream: bytes, agent: str, *, chunk: int = 1 << 16) -> Heard:
 
 def heard_in(name: str, *, chunk: int = 1 << 16) -> Heard:
     """Return what a recorded stream tells."""
-    return heard((STREAMS / name).read_bytes(), name.partition("-")[0], chunk=chunk)
+    return heard((STREAMS / name).read_bytes(), agent_of(name), chunk=chunk)
+
+
+def agent_of(name: str) -> str:
+    """Return the preset whose agent a recorded stream is of."""
+    agent = name.partition("-")[0]
+    return "mini-swe-agent" if agent == "mini" else agent
+
+
+def case_of(name: str) -> str:
+    """Return what a recorded agent was served."""
+    return name.partition("-")[2].partition(".")[0]

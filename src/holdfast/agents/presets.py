@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agents.preset import BASE, Preset, changed, of_plan
-from holdfast.core.plan import AgentSpec
+from holdfast.core.plan import AgentSpec, Plan
+from holdfast.core.roster import Seat
 from holdfast.core.wording import did_you_mean, shown
 from holdfast.errors import HoldfastError
 from holdfast.paths import StateDir
@@ -50,6 +51,13 @@ def find_agent(name: str, agents: Mapping[str, AgentSpec], presets: Presets) -> 
     if spec is not None:
         return of_plan(name, spec, presets)
     return presets.get(name) if name != BASE else None
+
+
+def roster_of(plan: Plan, presets: Presets) -> dict[str, Seat]:
+    """Return every agent that a plan may put to work, as decisions see it."""
+    names = [*agent_names(presets), *plan.agents]
+    found = {name: find_agent(name, plan.agents, presets) for name in names}
+    return {name: agent.seat(name) for name, agent in found.items() if agent is not None}
 
 
 def installed_presets(presets: Presets) -> list[str]:

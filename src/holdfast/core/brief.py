@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.core.events import AttemptKind
+from holdfast.core.events import AttemptKind, FailureKind
 from holdfast.core.projection import Failure, Report, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
@@ -73,7 +73,12 @@ def _conflict(task: TaskRow) -> Iterator[str]:
 
 
 def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
-    if task.attempt > 1:
+    if task.attempt > 1 and task.resumes:
+        yield (
+            f"## This is attempt {task.attempt}\n\n"
+            "You go on with your own session; the workspace is as you left it. What became of your work is below."
+        )
+    elif task.attempt > 1:
         yield (
             f"## This is attempt {task.attempt}\n\n"
             f"You are a fresh agent. {_GO_ON if task.carry else _CLEAN_START} "
@@ -81,6 +86,8 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
         )
     for failure in task.failures:
         yield _failure(failure)
+    if task.limited:
+        yield "An earlier attempt ended at a limit of its provider, through no fault of its own."
     if task.lost:
         yield "An earlier attempt was cut short by a crash; what it had written is in the workspace."
     if task.last_report is not None:
@@ -92,9 +99,17 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
         )
 
 
+_OUT_OF_CONTEXT = (
+    "The agent's context window was full; nothing need be wrong with its work, which is in the workspace. "
+    "Go on from there, read only what you need, and work in small steps."
+)
+
+
 def _failure(failure: Failure) -> str:
     check = f" (`{failure.check}`)" if failure.check else ""
     text = f"### Attempt {failure.attempt} failed: {failure.kind}{check}\n\n{failure.error}"
+    if failure.kind is FailureKind.CONTEXT:
+        text += f"\n\n{_OUT_OF_CONTEXT}"
     return text + ("\n\n" + quote(clip(failure.detail, _DETAIL_CHARS)) if failure.detail else "")
 
 

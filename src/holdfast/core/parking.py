@@ -20,7 +20,7 @@ KNOWN_WAIT_MAX_S = 8 * 86400.0
 """No provider's limit lasts longer than a week: a reset further ahead is a clock that is wrong."""
 _JITTER_SHARE = 0.1
 _JITTER_MAX_S = 30.0
-_SHORTER_BY_S = 1.0
+_SHORTER_BY_S = 0.001
 _NEVER = float("inf")
 
 
@@ -43,7 +43,7 @@ def starts_at(state: RunState, task: TaskRow) -> float:
     """Return when, on the run's clock, an attempt at a task may start; infinity if not by itself."""
     if not state.row.parked:
         return 0.0
-    return min((_free_at(state, task, agent) for agent in agents_of(state, task)), default=0.0)
+    return min((_free_at(state, agent) for agent in agents_of(state, task)), default=0.0)
 
 
 def agent_at(state: RunState, task: TaskRow, now: float) -> str | None:
@@ -51,7 +51,7 @@ def agent_at(state: RunState, task: TaskRow, now: float) -> str | None:
     if not state.row.parked:
         return next(agents_of(state, task), "")
     agents = list(agents_of(state, task))
-    return next((agent for agent in agents if _free_at(state, task, agent) <= now), None if agents else "")
+    return next((agent for agent in agents if _free_at(state, agent) <= now), None if agents else "")
 
 
 def waits_for_limit(state: RunState, task: TaskRow, now: float) -> list[Parked]:
@@ -62,19 +62,18 @@ def waits_for_limit(state: RunState, task: TaskRow, now: float) -> list[Parked]:
     return [state.row.parked[name] for name in providers if name in state.row.parked]
 
 
-def _free_at(state: RunState, task: TaskRow, agent: str) -> float:
+def _free_at(state: RunState, agent: str) -> float:
     provider = seat_of(state, agent).provider
     parked = state.row.parked.get(provider)
     if parked is None:
         return 0.0
     if parked.shut_in >= 0:
         return _NEVER if parked.shut_in == state.row.epoch else 0.0
-    # Whoever waits begins at a moment of its own, so that not all come back at once.
-    own = _jitter(task.token, parked.wait_s) if task.token and task.provider == provider else 0.0
-    return parked.not_before + own
+    return parked.not_before
 
 
 def _jitter(token: str, wait_s: float) -> float:
+    """Return a moment more to wait, the same whenever it is asked for, so that not all runs come back at once."""
     return crc32(token.encode()) / 2**32 * min(_JITTER_SHARE * wait_s, _JITTER_MAX_S)
 
 
@@ -89,10 +88,11 @@ def park(
     left = max(0.0, before.not_before - clock)
     hits = before.hits if left else before.hits + 1
     known = 0.0 if until is None else min(until - wall, KNOWN_WAIT_MAX_S)
-    wait = known if known > 0 else left or default_wait(hits, state.plan.limits.limit_wait_s)
-    wait = max(wait, left)
+    if known > 0 or not left:
+        wait = known if known > 0 else default_wait(hits, state.plan.limits.limit_wait_s)
+        left = max(left, wait + _jitter(task.token, wait))
     return ev.ProviderParked(
-        provider=task.provider, until=wall + wait, wait_s=wait, clock=clock, hits=hits, words=words
+        provider=task.provider, until=wall + left, wait_s=left, clock=clock, hits=hits, words=words
     )
 
 

@@ -18,7 +18,7 @@ from holdfast.channel import REPORT_VARIABLE
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
 from holdfast.errors import HoldfastError
 from holdfast.fleet.local import LocalFleet, end_carriers
-from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchSpec
+from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchSpec, Output
 from holdfast.locks import open_lockable, try_lock
 from holdfast.paths import StateDir
 from holdfast.process.order import exit_file, log_file, make_folder, record_file, to_json, write_whole
@@ -207,6 +207,10 @@ class FollowFleet:
     def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
         """Return the output of a launch: of a claim, what its holder said at its end."""
         return self._local.logs(key, offset)
+
+    def output(self, key: LaunchKey, offset: int, most: int) -> Output:
+        """Return a piece of the output of a launch, as `logs` has it."""
+        return self._local.output(key, offset, most)
 
     def close(self) -> None:
         """Let go of everything without ending anything: what is claimed is lost, to be found by the next runner."""

@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.core.facts import Exit, Presence, Sighting
 from holdfast.errors import LaunchError
-from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec, Output
 from holdfast.paths import StateDir
 from holdfast.process import lock, log, procfs
 from holdfast.process.nursery import Nursery
@@ -141,6 +141,10 @@ class LocalFleet:
         """
         return log.read(log_file(self.folder(key)), offset)
 
+    def output(self, key: LaunchKey, offset: int, most: int) -> Output:
+        """Return at most `most` bytes of the output from `offset` on; what is no longer kept is left out."""
+        return Output(*log.window(log_file(self.folder(key)), offset, most))
+
     def last_sign(self, key: LaunchKey) -> float:
         """Return when the launch was last heard of, by the clock of the disk: started, printed or ended; else 0."""
         folder = self.folder(key)
@@ -204,6 +208,7 @@ def _order(spec: LaunchSpec, folder: str) -> Order:
         stall_s=spec.stall_s,
         grace_s=spec.grace_s,
         log_bytes_max=spec.log_bytes_max,
+        stop_signal=signal.Signals[f"SIG{spec.stop_signal}"].value,
         secrets=secret_values(dict(spec.env)),
     )
 

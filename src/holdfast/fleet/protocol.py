@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -34,6 +34,7 @@ class LaunchSpec:
 
     `holds` are descriptors of the caller's, a few at most: whatever supervises the process keeps them open until
     the whole process tree is gone, the process itself does not get them. So a lock lives as long as what it guards.
+    `stop_signal` is what the process is asked to end with, before it is killed.
     """
 
     key: LaunchKey
@@ -47,6 +48,15 @@ class LaunchSpec:
     grace_s: float = 2.0
     log_bytes_max: int = 64 * 1024 * 1024
     holds: tuple[int, ...] = ()
+    stop_signal: str = "TERM"
+
+
+class Output(NamedTuple):
+    """A piece of a launch's output: where it begins, counted from the first byte ever printed, and where all of it ends."""
+
+    start: int
+    data: bytes
+    end: int
 
 
 class Fleet(Protocol):
@@ -88,8 +98,11 @@ class Fleet(Protocol):
     def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
         """Return the output of a launch from `offset` on; empty when there is none."""
 
+    def output(self, key: LaunchKey, offset: int, most: int) -> Output:
+        """Return at most `most` bytes of the output from `offset` on; what is no longer kept is left out."""
+
     def close(self) -> None:
         """Let go of everything without stopping anything: launches outlive this object."""
 
 
-__all__ = ["AGENT_STEP", "Exit", "Fleet", "LaunchKey", "LaunchSpec", "Sighting"]
+__all__ = ["AGENT_STEP", "Exit", "Fleet", "LaunchKey", "LaunchSpec", "Output", "Sighting"]

@@ -68,6 +68,19 @@ def read(path: str, offset: int) -> bytes:
     return b"".join(_tail(segment, max(0, offset - start)) for start, segment in _segments(path))
 
 
+def window(path: str, offset: int, most: int) -> tuple[int, bytes, int]:
+    """Return where the output from `offset` on really begins, at most `most` bytes of it, and where the output ends."""
+    segments = _segments(path)
+    if not segments:
+        return offset, b"", offset
+    begin = max(offset, segments[0][0])
+    data = b""
+    for start, segment in segments:
+        if len(data) < most and begin + len(data) >= start:
+            data += _tail(segment, begin + len(data) - start, most - len(data))
+    return begin, data, max(begin + len(data), segments[-1][0] + _size(segments[-1][1]))
+
+
 def _segments(path: str) -> list[tuple[int, str]]:
     folder, base = os.path.split(path)
     try:
@@ -82,10 +95,17 @@ def _segment(path: str, start: int) -> str:
     return f"{path}.{start}" if start else path
 
 
-def _tail(path: str, offset: int) -> bytes:
+def _tail(path: str, offset: int, most: int = -1) -> bytes:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - this module is loaded by the supervisor
             file.seek(offset)
-            return file.read()
+            return file.read(most)
     except FileNotFoundError:
         return b""  # dropped by the supervisor since the folder was listed
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - as above
+    except FileNotFoundError:
+        return 0

@@ -13,7 +13,8 @@ TAKEN = b"taken"
 
 
 class Order:
-    """One launch, as its supervisor needs it. `stdin` is a path, or empty for none; `secrets` must not appear in the log.
+    """One launch, as its supervisor needs it. `stdin` is a path, or empty for none; `secrets` must not appear in the log;
+    `stop_signal` is the one that the tree is asked to end with.
 
     A plain class: what dataclasses and named tuples import would be copied into every supervisor.
     """
@@ -31,6 +32,7 @@ class Order:
         grace_s: float,
         log_bytes_max: int,
         secrets: list[bytes],
+        stop_signal: int,
     ) -> None:
         self.folder = folder
         self.token = token
@@ -43,6 +45,7 @@ class Order:
         self.grace_s = grace_s
         self.log_bytes_max = log_bytes_max
         self.secrets = secrets
+        self.stop_signal = stop_signal
 
     def encode(self) -> bytes:
         """Return the order for the socket. Both ends are one interpreter, so its own fast format will do."""

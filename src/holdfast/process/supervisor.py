@@ -160,7 +160,7 @@ class Supervision:
             self.patience = min(2 * self.patience, _KILL_AGAIN_MAX_S)
             self.kill_at = now + self.patience
         elif self.kill_at == _NEVER and (reason := self._reason_to_stop(now)):
-            left = self._signal_tree(signal.SIGTERM)
+            left = self._signal_tree(self.order.stop_signal)
             self.strays = left if reason == _EXITED else 0
             self.reason = reason
             self.kill_at = now + self.order.grace_s

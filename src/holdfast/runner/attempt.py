@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from holdfast.agents.command import Placeholders, invoke_task
-from holdfast.agents.presets import find_agent
 from holdfast.core import events as ev, ids
 from holdfast.core.facts import ExitReason, Presence, Sighting
 from holdfast.core.projection import TaskRow
@@ -24,9 +24,10 @@ from holdfast.runner.briefing import write_brief
 from holdfast.runner.checks import wait_or_stop
 from holdfast.runner.collect import collect
 from holdfast.runner.environment import attempt_environment, report_variables
+from holdfast.runner.listening import agent_of_attempt, ear_for, listen, observed
 from holdfast.runner.reports import report_file
 from holdfast.runner.syntax import judge_work
-from holdfast.runner.trouble import secured, understood
+from holdfast.runner.trouble import OvertakenError, secured, understood
 from holdfast.runner.workshop import Workshop
 
 
@@ -48,15 +49,16 @@ async def carry_out(shop: Workshop, name: str) -> list[ev.AnyEvent]:
             raise
         return [_environment_failure(shop, task, trouble)]
     with shop.reports.watched(task, shop.slot_path(task)):
-        sighting = await _watch(shop, task)
-    if last_words := shop.reports.of(task, shop.slot_path(task)):
+        sighting = await _listened_to(shop, task)
+    heard = ear_for(shop, task).finish(shop.fleet, shop.agent_key(task))
+    if last_words := [*shop.reports.of(task, shop.slot_path(task)), *observed(task, heard)]:
         await shop.record(last_words)
-    if _was_cancelled(sighting) or (sighting.exit is None and shop.stopping.is_set()):
+    if (_was_cancelled(sighting) and task.halt is None) or (sighting.exit is None and shop.stopping.is_set()):
         return [await asyncio.to_thread(_set_aside, shop, task, "stop")]
     if sighting.exit is None:
         await shop.fleet.sweep(shop.run, _alive_agents(shop, besides=task))
         return [await asyncio.to_thread(_set_aside, shop, task, "crash")]
-    how = partial(collect, shop, task, sighting.exit)
+    how = partial(collect, shop, task, sighting.exit, heard)
     ended = await asyncio.to_thread(secured, shop.slot_path(task), how)
     return [
         await judge_work(shop, task, event) if isinstance(event, ev.AttemptDone) else event for event in ended
@@ -86,8 +88,9 @@ def _spec(shop: Workshop, task: TaskRow, workspace: Path, brief: Path) -> Launch
         task=task.id,
         attempt=task.attempt,
         run=shop.run,
+        session=task.resumes,
     )
-    invocation = invoke_task(spec, find_agent(spec.agent or plan.agent, plan.agents, shop.presets), values)
+    invocation = invoke_task(spec, agent_of_attempt(shop, task), values)
     passed = plan.pass_env + invocation.pass_env
     env = attempt_environment(workspace, shop.run, task.id, task.attempt, brief, passed)
     env |= report_variables(report_file(workspace), shop.directory.bell)
@@ -100,6 +103,7 @@ def _spec(shop: Workshop, task: TaskRow, workspace: Path, brief: Path) -> Launch
         stdin=brief if invocation.stdin_brief else None,
         timeout_s=plan.limits.timeout_s if spec.timeout_s is None else spec.timeout_s,
         stall_s=plan.limits.stall_s if spec.stall_s is None else spec.stall_s,
+        stop_signal=invocation.stop_signal,
     )
 
 
@@ -107,6 +111,18 @@ def _alive_agents(shop: Workshop, besides: TaskRow) -> frozenset[LaunchKey]:
     """Return the keys that a sweep must leave alone while one attempt's leftovers are ended."""
     lost = shop.agent_key(besides)
     return frozenset(key for key in shop.fleet.adopt(shop.run) if key != lost)
+
+
+async def _listened_to(shop: Workshop, task: TaskRow) -> Sighting:
+    """Wait for the agent while its stream is listened to. One that is being ended for a reason is waited for, too."""
+    listener = asyncio.ensure_future(listen(shop, task))
+    try:
+        return await _watch(shop, task)
+    finally:
+        if task.halt is None:
+            listener.cancel()
+        with suppress(asyncio.CancelledError, OvertakenError):
+            await listener
 
 
 async def _watch(shop: Workshop, task: TaskRow) -> Sighting:

@@ -24,6 +24,7 @@ _BESIDE_CHARS = 64_000
 _OF_THE_WORK = (FailureKind.NO_CHANGE,)
 _SUMMARY_CHARS = 200
 
+
 def collect(shop: Workshop, task: TaskRow, exit_: Exit, heard: Heard) -> list[ev.AnyEvent]:
     """Commit the workspace and say how the attempt ended. Collecting twice finds the commit made before."""
     output = shop.fleet.logs(shop.agent_key(task)).decode(errors="replace")

@@ -62,6 +62,7 @@ class RunLoop:
         self._spool: list[Path] = []
         self._saving: set[Path] = set()
         self._failure: BaseException | None = None
+        self._decided_at = 0.0
         shop.record = self._record
 
     async def run(self) -> RunStatus:
@@ -115,7 +116,8 @@ class RunLoop:
 
     def _decide(self, events: list[ev.AnyEvent]) -> list[Command]:
         state, effects = self._shop.state, []
-        while commands := decide(state, self._shop.clock()):
+        self._decided_at = self._shop.clock()
+        while commands := decide(state, self._decided_at):
             for command in commands:
                 token = secrets.token_hex(16) if isinstance(command, StartAttempt) else ""
                 for event in intents(command, token):
@@ -185,7 +187,10 @@ class RunLoop:
     async def _wait(self) -> None:
         """Sleep until something arrives or the next retry is due."""
         wake_at = next_wake(self._shop.state)
-        timeout = None if wake_at is None else max(0.0, wake_at - self._shop.clock())
+        # What was due when we last decided waits for a place, not for the clock.
+        timeout = None
+        if wake_at is not None and wake_at > self._decided_at:
+            timeout = max(0.0, wake_at - self._shop.clock())
         if self._shop.state.row.status is RunStatus.RUNNING:
             try:
                 await asyncio.wait_for(self._woken.wait(), timeout)
@@ -228,15 +233,15 @@ class RunLoop:
                     self._deliver([ev.TaskReset(task=request.task)])
                 case _ if request.action == "accept":
                     self._deliver([ev.StageGateWaived(stage=request.stage, gate=request.gate)])
+                case _ if request.action == "mirror":
+                    self._deliver([ev.MirrorKept(system=request.system, folder=request.folder)])
+                case _ if request.action == "unmirror":
+                    self._deliver([ev.MirrorEnded(system=request.system)])
                 case _:
                     self._deliver([ev.TaskSkipped(task=request.task)])
 
     async def _save(self, path: Path) -> None:
         """Have all work under way saved, then remove the request: that is its answer. Nothing is written for it."""
-                case _ if request.action == "mirror":
-                    self._deliver([ev.MirrorKept(system=request.system, folder=request.folder)])
-                case _ if request.action == "unmirror":
-                    self._deliver([ev.MirrorEnded(system=request.system)])
         await self._shop.checkpoints.take()
         path.unlink(missing_ok=True)
         self._saving.discard(path)

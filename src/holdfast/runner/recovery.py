@@ -6,6 +6,7 @@ Everything here may be killed and repeated: it only removes debris, saves work, 
 from __future__ import annotations
 
 import asyncio
+import time
 
 from holdfast.core import events as ev
 from holdfast.core.facts import Facts, Presence, Sighting
@@ -20,6 +21,7 @@ from holdfast.repo.landing import move_branch
 from holdfast.repo.record import keep_record
 from holdfast.runner.attempt import rescue_wip
 from holdfast.runner.evidence import equivalents
+from holdfast.runner.listening import ear_for, observed
 from holdfast.runner.workshop import Workshop
 
 
@@ -30,7 +32,7 @@ async def take_over(shop: Workshop) -> list[ev.AnyEvent]:
     alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
     ended = frozenset(task.token for task in running if task not in alive)
     await shop.fleet.sweep(shop.run, frozenset(shop.agent_key(task) for task in alive), ended)
-    reported = _reports(shop, running, sightings)
+    reported = [*_reports(shop, running, sightings), *_heard(shop, running, sightings)]
     in_use = frozenset(str(task.slot) for task in alive)
     await asyncio.to_thread(clear_debris, shop.repo, shop.workspaces, in_use)
     saved = await asyncio.to_thread(_save_lost_work, shop, running, sightings)
@@ -67,6 +69,16 @@ def _reports(shop: Workshop, running: list[TaskRow], sightings: dict[str, Sighti
     return [event for task in started for event in shop.reports.of(task, shop.slot_path(task))]
 
 
+def _heard(shop: Workshop, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+    """Return what the streams of lost agents told last; those of the others are listened to when they are carried on."""
+    lost = [task for task in running if sightings[task.id].presence is Presence.LOST]
+    return [
+        event
+        for task in lost
+        for event in observed(task, ear_for(shop, task).finish(shop.fleet, shop.agent_key(task)))
+    ]
+
+
 def _save_lost_work(
     shop: Workshop, running: list[TaskRow], sightings: dict[str, Sighting]
 ) -> list[ev.AnyEvent]:
@@ -99,4 +111,5 @@ def _gather(shop: Workshop, sightings: dict[str, Sighting]) -> Facts:
         sightings=sightings,
         equivalents=equivalents(shop.repo, shop.state, branch),
         missing_commits=shop.repo.missing(heads),
+        wall=time.time(),
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from holdfast.agents.presets import presets_of
+from holdfast.agents.presets import presets_of, roster_of
 from holdfast.core import events as ev, ids
 from holdfast.core.events import RunStarted
 from holdfast.core.folds import first_row
@@ -41,6 +41,7 @@ class Choices:
 
     jobs: int | None = None
     only: frozenset[str] | None = None
+    native_resume: bool = False
 
 
 def create_run(
@@ -198,6 +199,8 @@ async def _run(
 ) -> RunStatus:
     directory = repo.state.run(state.row.run)
     workspaces = Workspaces(repo, directory.workspaces)
+    presets = presets_of(repo.checkout)
+    state.roster = roster_of(state.plan, presets)
     began, offset = time.monotonic(), state.row.clock
     shop = Workshop(
         repo=repo,
@@ -210,7 +213,7 @@ async def _run(
         epoch=epoch,
         record=_not_yet,
         clock=lambda: offset + time.monotonic() - began,
-        presets=presets_of(repo.checkout),
+        presets=presets,
     )
     try:
         herald = Herald(shop, observer)
@@ -218,10 +221,10 @@ async def _run(
         status = await RunLoop(shop, mirrors).run()
         if status is RunStatus.COMPLETED:
             workspaces.remove_all()
+        await mirrors.finish()
         await herald.finish()
         return status
     finally:
-        await mirrors.finish()
         fleet.close()
 
 
@@ -230,6 +233,7 @@ async def _not_yet(events: Sequence[ev.AnyEvent]) -> None:
 
 
 def _restrict(state: RunState, choices: Choices) -> None:
+    state.native = choices.native_resume
     if choices.jobs is not None:
         state.jobs = choices.jobs
     if choices.only is None:

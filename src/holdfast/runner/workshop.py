@@ -19,6 +19,7 @@ from holdfast.paths import RunDir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.checkpoints import Checkpoints
+from holdfast.runner.ears import Ear
 from holdfast.runner.reports import Reports
 from holdfast.runner.slots import Slots
 
@@ -51,9 +52,10 @@ class Workshop:
     intact: set[tuple[str, int]] = field(default_factory=set)
     parsed: set[str] = field(default_factory=set)
     captured: dict[str, str] = field(default_factory=dict)
-    serial: count[int] = field(default_factory=count)
     mirrored: set[str] = field(default_factory=set)
+    serial: count[int] = field(default_factory=count)
     reports: Reports = field(default_factory=Reports)
+    ears: dict[tuple[str, int], Ear] = field(default_factory=dict)
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     slots: Slots = field(init=False)
 

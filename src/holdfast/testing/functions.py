@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
-from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec, Output
 from holdfast.paths import StateDir
 
 Work = Callable[[LaunchSpec], int]
@@ -75,6 +75,10 @@ class FunctionFleet:
     def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
         """Return nothing: functions print elsewhere."""
         return b""
+
+    def output(self, key: LaunchKey, offset: int, most: int) -> Output:
+        """Return nothing, as `logs` does."""
+        return Output(offset, b"", offset)
 
     def close(self) -> None:
         """Let go of everything."""

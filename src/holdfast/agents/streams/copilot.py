@@ -31,6 +31,7 @@ class Copilot:
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
+        self._written = self._used = 0
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one event tells."""
@@ -40,6 +41,9 @@ class Copilot:
         match text(event, "type"):
             case "assistant.message":
                 yield Activity(text=text(data, "content"))
+                # Without usage events, which older versions lack, only what was written is known.
+                self._written += count(data, "outputTokens")
+                yield Usage(self._written, whole=True)
             case "assistant.turn_start" | "assistant.message_delta" | "assistant.reasoning":
                 yield Activity()
             case "tool.execution_start":
@@ -47,8 +51,9 @@ class Copilot:
             case "tool.execution_complete":
                 yield Activity(tool_done=True)
             case "assistant.usage":
-                tokens = count(data, "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
-                yield Usage(tokens)
+                names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+                self._used += count(data, *names)
+                yield Usage(self._used, whole=True)
             case "permission.requested":
                 what = text(data, "permissionRequest", "kind") or text(data, "kind") or "something"
                 yield Wrong(Trouble.PERMISSION, f"it asks for permission: {what}", waits=True)

@@ -44,6 +44,6 @@ class Gemini:
         if text(event, "status") == "success":
             yield Finished()
             return
-        message = text(event, "error", "message") or text(event, "error") or "it ended with an error"
+        message = text(event, "error", "message") or text(event, "error")
         said = f"{text(event, 'error', 'type')} {message}".strip()
         yield Wrong(self._signals.of_error(said, number(event, "error", "code")), message)

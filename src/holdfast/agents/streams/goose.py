@@ -13,23 +13,27 @@ _ASKS = ("toolConfirmationRequest", "actionRequired")
 
 
 class Goose:
-    """One stream of messages, closed by `complete` or by an `error`."""
+    """One stream of messages. `complete` closes it in any case, also after an `error`."""
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
+        self._failed = False
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one event tells."""
         match text(event, "type"):
             case "message":
+                self._failed = False
                 for part in rows(event, "message", "content"):
                     yield _part(part)
             case "error":
+                self._failed = True
                 message = text(event, "error") or text(event, "message")
                 yield Wrong(self._signals.of_error(message), message)
             case "complete":
                 yield Usage(count(event, "total_tokens"), whole=True)
-                yield Finished()
+                if not self._failed:
+                    yield Finished()
 
 
 def _part(part: dict[str, Any]) -> Observation:

@@ -66,6 +66,10 @@ class StreamReader:
             self._rest, self._skipping = b"", True
         return found
 
+    def skip(self) -> None:
+        """Take note that bytes are missing here: what follows up to the next line end is no whole line."""
+        self._rest, self._skipping = b"", True
+
     def close(self) -> list[Observation]:
         """Return what an unfinished last line tells."""
         line, self._rest = self._rest, b""

@@ -1,0 +1,108 @@
+"""Listening to agents' event streams while they work: what they use, what they say is wrong, and when to end them.
+
+Streams are read from the log that the supervisor keeps, from its beginning: whoever comes later hears the same, and
+the totals that are recorded count once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from holdfast.agents.preset import Preset
+from holdfast.agents.presets import find_agent
+from holdfast.agents.streams.reader import StreamReader
+from holdfast.agents.streams.signals import Signals
+from holdfast.core import events as ev
+from holdfast.core.budgets import attempt_overrun
+from holdfast.core.observations import Heard
+from holdfast.core.projection import TaskRow
+from holdfast.runner.ears import Ear
+from holdfast.runner.workshop import Workshop
+
+LISTEN_S = 1.0
+"""How often a stream is read. An agent may use this much longer what it may not use."""
+HEARTBEAT_S = 10.0
+"""How often, at most, what an agent does is written down."""
+LIMIT_PATIENCE_S = 120.0
+"""How long an agent may try to get past a limit by itself before the waiting is done without it."""
+
+
+def agent_of_attempt(shop: Workshop, task: TaskRow) -> Preset | None:
+    """Return the agent of a task's present attempt; None for a command of the task's own."""
+    plan, spec = shop.state.plan, shop.state.specs[task.id]
+    return None if spec.run else find_agent(task.agent or spec.agent or plan.agent, plan.agents, shop.presets)
+
+
+def ear_for(shop: Workshop, task: TaskRow) -> Ear:
+    """Return the ear at a task's present attempt. A new one hears everything from the beginning."""
+    key = (task.id, task.attempt)
+    if key not in shop.ears:
+        agent = agent_of_attempt(shop, task)
+        signals = agent.signals() if agent is not None else Signals()
+        stream = agent.stream if agent is not None else "raw"
+        deaf = stream == "raw" and not signals.lines
+        shop.ears[key] = Ear(StreamReader(stream, signals), signals, deaf=deaf)
+    return shop.ears[key]
+
+
+def observed(task: TaskRow, heard: Heard) -> list[ev.AnyEvent]:
+    """Return the event for what was heard of an attempt, if it says more than its row."""
+    activity, trouble = heard.tool or heard.text[:200], heard.trouble or ""
+    told = (heard.tokens, round(heard.cost_usd, 6), heard.session, trouble)
+    known = (task.spent.tokens, round(task.spent.cost_usd, 6), task.session, task.trouble)
+    if told == known and activity == task.activity:
+        return []
+    return [
+        ev.AgentObserved(
+            task=task.id,
+            attempt=task.attempt,
+            tokens=heard.tokens,
+            cost_usd=heard.cost_usd,
+            session=heard.session,
+            activity=activity,
+            trouble=trouble,
+            at=time.time(),
+        )
+    ]
+
+
+async def listen(shop: Workshop, task: TaskRow) -> None:
+    """Hear an attempt's stream until cancelled; write down what it does, and end it when it must not go on.
+
+    Why it is ended is durable before it is: a runner that finds it ended knows the reason.
+    """
+    ear, key, heard = ear_for(shop, task), shop.agent_key(task), ear_for(shop, task).heard
+    while not ear.deaf:
+        await asyncio.sleep(LISTEN_S)
+        ear.listen(shop.fleet, key)
+        news = observed(task, heard)
+        halt = _reason_to_halt(shop, task, ear)
+        if halt is not None:
+            await shop.record([*news, halt])
+            await shop.fleet.cancel(key)
+            return
+        if news and (_is_urgent(task, heard) or time.monotonic() - ear.told_at >= HEARTBEAT_S):
+            ear.told_at = time.monotonic()
+            await shop.record(news)
+
+
+def _is_urgent(task: TaskRow, heard: Heard) -> bool:
+    """A session by which the agent can be found again, and a trouble, are worth a line at once."""
+    return heard.session != task.session or (heard.trouble or "") != task.trouble
+
+
+def _reason_to_halt(shop: Workshop, task: TaskRow, ear: Ear) -> ev.AttemptHalted | None:
+    heard = ear.heard
+    if spent := attempt_overrun(shop.state, task, heard.tokens, heard.cost_usd):
+        return _halt(task, ev.FailureKind.BUDGET, spent)
+    if heard.waits:
+        return _halt(task, ev.FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
+    since = ear.limited_since
+    if since is not None and time.monotonic() - since >= LIMIT_PATIENCE_S:
+        return _halt(task, ev.FailureKind.LIMIT, heard.message)
+    return None
+
+
+def _halt(task: TaskRow, failure: ev.FailureKind, error: str) -> ev.AttemptHalted:
+    return ev.AttemptHalted(task=task.id, attempt=task.attempt, failure=failure, error=error)
