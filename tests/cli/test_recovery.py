@@ -41,6 +41,14 @@ def test_the_report_offers_four_choices_each_with_its_command(blocked: Cli) -> N
     assert view["choices"][1]["command"] == "holdfast resume 01-try-it --failed-only"
 
 
+def test_the_report_fits_the_terminal(blocked: Cli) -> None:
+    """No row runs over the edge, however narrow; without a terminal there is room for 120 columns."""
+    for columns in (80, 100, 140):
+        report = blocked("resume", "--dry-run", COLUMNS=str(columns)).out
+        assert max(map(len, report.splitlines())) <= columns
+    assert max(map(len, blocked("resume", "--dry-run", COLUMNS="").out.splitlines())) <= 120
+
+
 def test_a_dry_run_of_failed_only_shows_the_failed_tasks_redone(blocked: Cli) -> None:
     """C8: what is shown is what the same command without `--dry-run` does; nothing is recorded."""
     before = blocked.json("inspect")["seq"]

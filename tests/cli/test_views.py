@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.views.sentences import _WORDS, sentence
-from holdfast.views.text import block, one_line, table
+from holdfast.views.text import block, one_line, table, wrapped_table
 from holdfast.views.times import duration, timestamp
 
 
@@ -58,3 +58,17 @@ def test_blocks_keep_lines_and_lose_control_characters() -> None:
 def test_columns_are_aligned() -> None:
     """Without trailing space."""
     assert table([("A", "B"), ("long", "")], indent="") == ["A     B", "long"]
+
+
+def test_a_table_too_wide_wraps_its_last_column() -> None:
+    """The columns stay columns, and no line is longer than the terminal."""
+    (heading,), lines = wrapped_table([("TASK", "WHY"), ("a", "one two three four five six")], 34)
+    assert heading == "  TASK  WHY"
+    assert lines == ["  a     one two three four five", "        six"]
+
+
+def test_a_table_without_room_puts_its_last_column_below() -> None:
+    """Words in a column of three letters cannot be read; a cut name can."""
+    heading, lines = wrapped_table([("TASK", "WHY"), ("a" * 30, "one two three")], 30)
+    assert heading == ["  TASK", "    WHY"]
+    assert lines == ["  " + "a" * 27 + "…", "    one two three"]

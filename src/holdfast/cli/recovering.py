@@ -31,6 +31,7 @@ from holdfast.views.recovery_text import (
     recovery_view,
 )
 from holdfast.views.status import status_view
+from holdfast.views.streams import width_of_terminal
 
 
 def report_on(repo: Repository, journal: JournalReader, run: str) -> RecoveryView:
@@ -43,7 +44,7 @@ def report_on(repo: Repository, journal: JournalReader, run: str) -> RecoveryVie
 def ask_how_to_resume(place: Opened, run: str) -> str:
     """Show the report and return the key of the answer: `r`esume, restart `f`ailed, `a`bandon. Quitting raises."""
     view = report_on(place.repo, place.journal, run)
-    print(recovery_text(view))
+    print(recovery_text(view, width_of_terminal()))
     while True:
         key = choose_key("r, f, i, a, or q to quit [r]?", "rfiaq", default="r")
         if key == "i":
@@ -60,7 +61,7 @@ def ask_about_unfinished(place: Opened, run: str) -> str:
     Reviewing comes back to the question. Landing what there is, and quitting, end the command.
     """
     view = report_on(place.repo, place.journal, run)
-    print("\n".join([*recovery_header(view), "", *choice_lines(_ways_on(run))]))
+    print("\n".join([*recovery_header(view), "", *choice_lines(_ways_on(run), width_of_terminal())]))
     while True:
         key = choose_key("c, v, l, f, or q to quit [c]?", "cvlfq", default="c")
         if key == "v":

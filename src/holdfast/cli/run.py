@@ -206,6 +206,7 @@ def _show_report(args: argparse.Namespace) -> int:
     """Say where a run stands and what resuming would do to each task. Everything is only looked at."""
     from holdfast.cli.foreseeing import foreseen
     from holdfast.views.recovery_text import recovery_text
+    from holdfast.views.streams import width_of_terminal
 
     place = glimpse()
     journal = place.require_journal()
@@ -216,5 +217,5 @@ def _show_report(args: argparse.Namespace) -> int:
     if at := args.begin_at or args.restart_stage:
         return tell_rewind(Repository.open(place.checkout), journal, name, at, args)
     view = foreseen(Repository.open(place.checkout), journal, name, args)
-    print(as_json(view) if args.json else recovery_text(view))
+    print(as_json(view) if args.json else recovery_text(view, width_of_terminal()))
     return 0

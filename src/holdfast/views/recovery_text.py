@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.recovery_report import RecoveryReport, TaskReport
 from holdfast.views.endings import ending_label
 from holdfast.views.status import RunView
-from holdfast.views.text import count, one_line, table
+from holdfast.views.text import count, one_line, wrapped_table
 from holdfast.views.times import duration
 
 
@@ -38,17 +38,17 @@ def recovery_view(
     return RecoveryView(run=run, does=tuple(does), report=report, choices=choices)
 
 
-def recovery_text(view: RecoveryView) -> str:
-    """Return the whole report as text."""
+def recovery_text(view: RecoveryView, width: int) -> str:
+    """Return the whole report as text; its tables have at most `width` columns."""
     return "\n".join([
         *recovery_header(view),
         *(f"  {line}" for line in view.does),
         "",
-        *_tasks(view.report.tasks),
+        *_tasks(view.report.tasks, width),
         "",
         *_estimates(view.report),
         "",
-        *choice_lines(view.choices),
+        *choice_lines(view.choices, width),
     ])  # fmt: skip
 
 
@@ -61,9 +61,10 @@ def recovery_header(view: RecoveryView) -> Iterator[str]:
     yield f"  {one_line(run.detail, 300) or 'last sign of life ' + run.last_sign_at}"
 
 
-def choice_lines(choices: Sequence[Choice]) -> list[str]:
+def choice_lines(choices: Sequence[Choice], width: int) -> list[str]:
     """Return the ways on as lines: key, what it does, the command that does the same."""
-    return table([(choice.key, choice.does, f"`{choice.command}`") for choice in choices])
+    rows = [(choice.key, choice.does, f"`{choice.command}`") for choice in choices]
+    return [line for row in wrapped_table(rows, width) for line in row]
 
 
 def _choices(run: str, options: str, failed: Sequence[str]) -> Iterator[Choice]:
@@ -80,7 +81,7 @@ def _choices(run: str, options: str, failed: Sequence[str]) -> Iterator[Choice]:
     )
 
 
-def _tasks(tasks: Sequence[TaskReport]) -> Iterator[str]:
+def _tasks(tasks: Sequence[TaskReport], width: int) -> Iterator[str]:
     rows = [("TASK", "STATUS", "PROGRESS", "ATTEMPTS", "SAFE IN GIT", "UNSAVED", "REDO", "RESUME WOULD")]
     rows += [
         (
@@ -95,12 +96,12 @@ def _tasks(tasks: Sequence[TaskReport]) -> Iterator[str]:
         )
         for task in tasks
     ]
-    heading, *lines = table(rows)
-    yield heading
-    for task, line in zip(tasks, lines, strict=True):
-        yield line
+    heading, *others = wrapped_table(rows, width)
+    yield from heading
+    for task, lines in zip(tasks, others, strict=True):
+        yield from lines
         if (place := _place(task)) and not task.landed:
-            yield f"    {place}"
+            yield f"    {one_line(place, width - 4)}"
 
 
 def _safe(task: TaskReport) -> str:
@@ -119,7 +120,7 @@ def _place(task: TaskReport) -> str:
         f"finished {task.section_done}" if task.section_done else "",
         f"next {task.section_next}" if task.section_next else "",
     )
-    return one_line(", ".join(part for part in parts if part), 150)
+    return ", ".join(part for part in parts if part)
 
 
 def _estimates(report: RecoveryReport) -> Iterator[str]:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TextIO
+
+_NARROWEST = 40
+_WIDE = 120
 
 
 def is_lively(out: TextIO) -> bool:
     """Tell whether a moving picture is welcome: a terminal that can do it, and nobody asked for plain text."""
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def width_of_terminal() -> int:
+    """Return how many columns a line may have: what COLUMNS or the terminal says, else enough for a wide table."""
+    return max(_NARROWEST, shutil.get_terminal_size((_WIDE, 0)).columns)
 
 
 def silence(out: TextIO) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 _GAP = "  "
+_LAST_COLUMN_MIN = 24
 # Colours are welcome. Everything else that a terminal obeys could move the cursor, rename the window or hide a line.
 _STEERING = re.compile(r"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
@@ -19,11 +20,40 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
     ]
 
 
+def wrapped_table(rows: Sequence[Sequence[str]], width: int, indent: str = "  ") -> list[list[str]]:
+    """Return each row as the lines that it takes where none may be longer than `width`.
+
+    The last column is wrapped. Where the others leave it no room, it goes below them, and they are cut.
+    """
+    firsts = table([row[:-1] for row in rows], indent)
+    column = max((len(line) for line in firsts), default=0) + len(_GAP)
+    if width - column >= _LAST_COLUMN_MIN:
+        return [
+            _wrapped(row[-1], width, line.ljust(column), " " * column) or [line]
+            for line, row in zip(firsts, rows, strict=True)
+        ]
+    below = indent * 2
+    return [
+        [_cut(line, width), *_wrapped(row[-1], width, below, below)]
+        for line, row in zip(firsts, rows, strict=True)
+    ]
+
+
+def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+    from textwrap import wrap
+
+    return wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
 def one_line(text: str, width: int = 100) -> str:
     """Return a text of an agent or a tool as one bounded line, without characters that could steer a terminal."""
     flat = " ".join(text.split())
     safe = "".join(c if c.isprintable() else "�" for c in flat)
-    return safe if len(safe) <= width else safe[: width - 1] + "…"
+    return _cut(safe, width)
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def block(text: str, indent: str) -> list[str]:
