@@ -233,7 +233,7 @@ def _stage_ids(order: Sequence[StageDraft], used: set[str]) -> dict[str, str]:
 def _task(draft: TaskDraft, name: str, needs: _Needs) -> Task:
     """Return the task under its id. Nobody can work on an empty prompt: its names are the least there is to say."""
     spec = draft.task
-    title = spec.title or (draft.native if draft.native != name else "")
+    title = " ".join((spec.title or (draft.native if draft.native != name else "")).split())
     prompt = spec.prompt.strip() or ("" if spec.run else title or name)
     return msgspec.structs.replace(
         spec,

@@ -38,21 +38,20 @@ def kind_of(path: str, data: bytes) -> Kind | None:
     if name.endswith(".jsonl"):
         return Kind.LEDGER if name == LEDGER or b'"task_id"' in data[:2000] else None
     try:
-        return _kind_of_object(parse_object(path, data)) or _BY_NAME.get(name)
+        return _BY_NAME.get(name) or _kind_of_object(parse_object(path, data))
     except BrokenFileError:
-        return Kind.STATE if name == STATE else None
+        return None
 
 
 def _kind_of_object(found: Node) -> Kind | None:
     """Tell by the keys that only these files have."""
     if "task_inventory" in found:
         return Kind.MANIFEST
+    if found.keys() & {"merge_queue", "current_layer", "worktree_dir", "derived_from"}:
+        return Kind.STATE
     if "layers" in found and ("dependency_graph" in found or _has_planned_tasks(found["layers"])):
         return Kind.LAYER_PLAN
-    if not {"tasks", "layers", "completed"} & found.keys():
-        return None
-    of_execute = {"prd_slug", "merge_queue", "current_layer", "worktree_dir", "derived_from"} & found.keys()
-    return Kind.STATE if of_execute else None
+    return Kind.STATE if "prd_slug" in found and {"tasks", "layers", "completed"} & found.keys() else None
 
 
 def _has_planned_tasks(layers: object) -> bool:

@@ -8,7 +8,6 @@ from posixpath import basename
 import msgspec
 
 from holdfast.formats.execute.layout import (
-    LAYER_PLAN,
     LEDGER,
     MANIFEST,
     STATE,
@@ -77,7 +76,7 @@ def _take(papers: Papers, path: str, data: bytes) -> None:
         papers.layer_plan = parse_object(path, data)
     elif kind is Kind.MANIFEST and not papers.manifest:
         papers.manifest = parse_object(path, data)
-    elif kind is None and basename(path) in (LAYER_PLAN, MANIFEST):
+    elif kind is None and basename(path) == MANIFEST:
         # It is none of ours as it is; if it does not even parse, the user hears of it.
         parse_object(path, data)
 

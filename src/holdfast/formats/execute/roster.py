@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -80,20 +80,27 @@ def named(entries: Iterable[Node]) -> dict[str, Node]:
 
 
 def state_tasks(state: Node) -> dict[str, Node]:
-    """Return the tasks of a state, which keeps them as an object or as a list; a bare word is a status."""
+    """Return the tasks of a state, which keeps them as an object, as a list, or within its layers.
+
+    A bare word is a status.
+    """
     tasks = state.get("tasks")
     if isinstance(tasks, dict):
         return {name: node(entry) or {"status": text(entry)} for name, entry in tasks.items()}
-    return named(nodes(tasks))
+    listed = nodes(tasks) or [entry for _, entry in _in_layers(state) if "status" in entry]
+    return named(listed)
+
+
+def _in_layers(document: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the tasks that layers list, with their layers. A task may be named by its id alone."""
+    for layer in nodes(document.get("layers")):
+        tasks = layer.get("tasks")
+        for each in nodes(tasks) if isinstance(tasks, dict) else items(tasks):
+            yield layer_name(layer), node(each) or {"id": text(each)}
 
 
 def _know(papers: Papers) -> _Known:
-    layers = nodes(papers.layer_plan.get("layers"))
-    entries = [
-        (layer_name(layer), node(each) or {"id": text(each)})
-        for layer in layers
-        for each in items(layer.get("tasks"))
-    ]
+    entries = list(_in_layers(papers.layer_plan))
     entries += [
         (text(first(each, "layer", "layer_id")), each) for each in nodes(papers.layer_plan.get("tasks"))
     ]
@@ -102,9 +109,10 @@ def _know(papers: Papers) -> _Known:
     for line in papers.ledger:
         if name := text(first(line, "task_id", "task", "id")):
             ledger.setdefault(name, []).append(line)
+    said = {text(first(entry, "id", "task_id")): layer for layer, entry in _in_layers(papers.state)}
     return _Known(
         planned=planned,
-        layers=dict(zip(planned, (layer for layer, _ in entries), strict=True)),
+        layers=said | dict(zip(planned, (layer for layer, _ in entries), strict=True)),
         graph=_graph(papers),
         inventory=named(nodes(papers.manifest.get("task_inventory"))),
         state=state_tasks(papers.state),
@@ -254,7 +262,7 @@ class _Layers:
 
     def stages(self) -> list[StageDraft]:
         """Return the layers, by their numbers where each has one, else as they were found. They run in order."""
-        numbers = {name: found[0] for name in self._titles if (found := re.search(r"\d+", name))}
+        numbers = {name: found[0] for name in self._titles if (found := re.search(r"\d{1,9}", name))}
         names = list(self._titles)
         if len(numbers) == len(names):
             names.sort(key=lambda name: int(numbers[name]))

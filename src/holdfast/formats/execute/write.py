@@ -137,7 +137,7 @@ def _tasks(view: RunView, papers: Papers, names: _Names) -> object:
 
 def _ledger(view: RunView, papers: Papers, names: _Names, slug: str) -> NativeFile:
     """Return the ledger with a line for each landing that it does not have yet. Lines that are there are kept."""
-    at = papers.ledger_at if "/" in papers.ledger_at else ledger_path(papers.slug or slug)
+    at = papers.ledger_at if "/" in papers.ledger_at else ledger_path(slug)
     known = {text(line.get("task_id")) for line in papers.ledger}
     landed = [row for _, task in view.plan.tasks() if (row := row_of(view, task.id)).merge_commit]
     landed = [
