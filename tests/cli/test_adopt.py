@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.kit import Cli
+from tests.cli.terminal import on_terminal
 from tests.gitkit import Project, fingerprint, git, write
 
 AGENT = '#!/bin/sh\ncat > /dev/null\necho "by $HOLDFAST_TASK" > "$HOLDFAST_TASK.txt"\n'
@@ -206,6 +207,53 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
     (cli.here / SPEC).parent.mkdir(parents=True)
     (cli.here / SPEC).symlink_to(secret)
     assert cli("adopt", ".").code == 2
+
+
+def test_on_a_terminal_the_user_chooses_which_run_and_what_counts(tmp_path: Path) -> None:
+    """One key for the run, one for the tasks that are called done without proof."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1", "completed"), _subtask("subtask-1-2"))
+    _execute(cli, **{"L1-001": {"status": "pending", "title": "One"}})
+    code, screen = on_terminal(cli, "adopt", ".", "--agent", "claude", answers="1t")
+    assert code == 0, screen
+    assert "Which one?" in screen
+    assert cli.task("subtask-1-1")["status"] == "completed"
+
+
+def test_quitting_on_the_terminal_adopts_nothing(tmp_path: Path) -> None:
+    """The question has a way out that changes nothing."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1", "completed"))
+    code, _ = on_terminal(cli, "adopt", SPEC, "--agent", "claude", answers="q")
+    assert code == 3
+    assert cli.json("list") == []
+
+
+def test_a_lost_journal_is_told_of_before_the_same_files_are_adopted_again(tmp_path: Path) -> None:
+    """Git still knows the run: rebuilding it is better than a second one."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1"))
+    cli("adopt", SPEC, "--agent", "claude")
+    (cli.here / ".holdfast" / "journal.db").unlink()
+    assert "`holdfast rebuild` brings it back" in cli("adopt", SPEC, "--agent", "claude").err
+
+
+def test_many_tasks_cost_no_more_git_processes_than_few(tmp_path: Path) -> None:
+    """A state of a thousand tasks is adopted in well under a second: git is asked about all of them at once."""
+
+    def processes(tasks: int) -> int:
+        cli = _cli(tmp_path / str(tasks))
+        commit = cli.project.commit("all of it")
+        done = {"status": "completed", "title": "Done", "commit": commit}
+        _execute(cli, **{f"L1-{number:03}": done for number in range(tasks)})
+        log = tmp_path / f"{tasks}.log"
+        write(tmp_path / "bin" / "git", f'#!/bin/sh\necho x >> {log}\nexec {shutil.which("git")} "$@"\n')
+        (tmp_path / "bin" / "git").chmod(0o755)
+        path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+        assert cli("adopt", STATE, "--agent", "claude", PATH=path).code == 0
+        return len(log.read_text().splitlines())
+
+    assert processes(150) == processes(2)
 
 
 def test_export_writes_the_state_to_standard_output_or_a_folder(completed: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from holdfast.agents.presets import Presets, agent_names, installed_presets, pre
 from holdfast.cli.asking import choose_key, confirm, is_interactive
 from holdfast.cli.look import as_json
 from holdfast.cli.opening import Opened, opened
+from holdfast.cli.resume_point import settle_resume_point
 from holdfast.core.adoption import Policy
 from holdfast.core.claims import Standing
 from holdfast.core.plan import plan_hash
@@ -24,6 +26,7 @@ from holdfast.formats.registry import all_formats
 from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.adopt import adopt as make_run, adopted_before, adopted_earlier, plan_of
 from holdfast.runner.adoption.survey import Prospect, Wishes, survey
+from holdfast.runner.examine import forgotten_runs
 from holdfast.views.adoption import (
     SourceLine,
     adoption_text,
@@ -43,7 +46,7 @@ def adopt(args: argparse.Namespace) -> int:
     sources = find(path, repo.checkout, formats)
     if args.list:
         return _show_list(sources, formats, args)
-    foreign = read_source(_chosen(sources, args), formats)
+    foreign = settle_resume_point(read_source(_chosen(sources, args), formats), args)
     wishes = Wishes(Policy(args.trust_claims, args.accept_named), args.base, args.with_checkout)
     prospect = survey(repo, foreign, wishes)
     if args.dry_run:
@@ -51,6 +54,7 @@ def adopt(args: argparse.Namespace) -> int:
         print(as_json(view) if args.json else adoption_text(view))
         return ExitCode.DONE
     with opened(create=True, start=repo.checkout) as place:
+        _note_forgotten(place)
         if told := _had_before(place, prospect, args):
             print(
                 as_json(adoption_view(prospect, told))
@@ -59,6 +63,14 @@ def adopt(args: argparse.Namespace) -> int:
             )
             return ExitCode.DONE
         return _adopt(place, prospect, wishes, args)
+
+
+def _note_forgotten(place: Opened) -> None:
+    """Say so if the journal was lost: what was adopted before is known to git alone, and would be adopted again."""
+    if forgotten := forgotten_runs(place.repo, place.journal):
+        names = ", ".join(forgotten)
+        note = f"Note: git knows {names}, the journal does not: `holdfast rebuild` brings it back."
+        print(note, file=sys.stderr)
 
 
 def _repository(path: Path) -> Repository:

@@ -42,11 +42,14 @@ def forgotten_runs(repo: Repository, journal: JournalReader | None) -> list[str]
 
 
 def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Violation]:
-    """Judge one run by everything that can be seen of it. Changes nothing."""
+    """Judge one run by everything that can be seen of it. Changes nothing.
+
+    Of one whose adoption was cut short git may know more than the journal, until adopting it again completes it.
+    """
     stored = journal.load(run)
     recorded = list(journal.events(run, upto=stored.last_seq))
     state = RunState(stored.plan, stored.row, stored.tasks)
-    found = violations(state, _evidence(repo, state, recorded))
+    found = [] if stored.row.adopting else violations(state, _evidence(repo, state, recorded))
     return found + fold_violations(stored.plan, recorded, stored.row, stored.tasks)
 
 
