@@ -26,7 +26,7 @@ _DEPTH_MAX = 5
 _SUFFIXES = (".json", ".jsonl", ".yaml", ".yml", ".md", ".continue-here")
 _PASSED_OVER = frozenset({".git", ".holdfast", "node_modules", ".venv", "venv", "__pycache__", "target"})
 _NATIVE = frozenset(
-    {".auto-claude", ".claude", ".specflow", ".execute", ".cfn", ".worktrees", "docs", ".tasks"}
+    {".auto-claude", ".claude", ".codex", ".specflow", ".execute", ".cfn", ".worktrees", "docs", ".tasks"}
 )
 
 PLACES = (
@@ -40,6 +40,9 @@ PLACES = (
     ".execute/*/ledger.jsonl",
     ".claude/output/apex/*/state.json",
     ".claude/output/apex/*/00-context.md",
+    ".claude/output/apex/*/[0-9]*.md",
+    ".codex/output/apex/*/00-context.md",
+    ".codex/output/apex/*/[0-9]*.md",
     ".claude/apex-state/*.json",
     "docs/apex-init/state.json",
     "docs/backlog.yaml",

@@ -30,6 +30,13 @@ def _adopt(command: Parser) -> None:
         action="store_true",
         help="the checkout's uncommitted files are the running task's work",
     )
+    command.add_argument(
+        "--from",
+        dest="resume_at",
+        metavar="TASK",
+        default="",
+        help="go on at this task: what is before it is done with",
+    )
     command.add_argument("--fresh", action="store_true", help="a new run, even if another has these files")
     add_yes(command)
     add_json(command)

@@ -12,7 +12,7 @@ from holdfast.formats.apex.backlog import has_stories, read_backlog, write_backl
 from holdfast.formats.apex.context import is_context, read_context, write_context
 from holdfast.formats.apex.document import is_state, phases_of
 from holdfast.formats.apex.listing import TaskLine as TaskLine, as_text as as_text, listing as listing
-from holdfast.formats.apex.rebuild import SEVERAL as SEVERAL, rebuild, resume_from as resume_from
+from holdfast.formats.apex.rebuild import rebuild
 from holdfast.formats.apex.state import name_of, read_state
 from holdfast.formats.apex.write import write_state
 from holdfast.formats.loose import BrokenFileError, Node

@@ -16,10 +16,9 @@ from holdfast.formats.apex import layout, phases
 from holdfast.formats.apex.state import read_state
 from holdfast.formats.loose import BrokenFileError, Node
 from holdfast.formats.model import Finding, ForeignRun, Standing
-from holdfast.formats.rows import SETTLED
+from holdfast.formats.resuming import SEVERAL
 from holdfast.formats.words import standing_of
 
-SEVERAL = "several-resume-points"
 _CORE = ("init", "analyze", "plan", "execute", "brainstorm", "prd", "architecture", "scaffold")
 _SUMMARY_CHARS = 1_000
 _Key = tuple[str, str]
@@ -63,18 +62,6 @@ def rebuild(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun:
     ids = {key: claim.task for key, claim in zip(sorted(expected, key=_order), run.claims, strict=True)}
     guesses = (*_guesses(outputs, init, document, ids), *_resume_points(outputs, expected, ids))
     return replace(run, findings=(told, *guesses, *run.findings))
-
-
-def resume_from(run: ForeignRun, task: str) -> ForeignRun:
-    """Return the run as it stands if the user says where to go on: what is before is done with, the rest is not."""
-    place = next((place for place, claim in enumerate(run.claims) if claim.task == task), 0)
-    before = (
-        claim if claim.standing in SETTLED else replace(claim, standing=Standing.SKIPPED)
-        for claim in run.claims[:place]
-    )
-    after = (replace(claim, standing=Standing.PENDING) for claim in run.claims[place:])
-    findings = tuple(finding for finding in run.findings if finding.kind != SEVERAL)
-    return replace(run, claims=(*before, *after), findings=findings, finished=False)
 
 
 def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, Output]:
