@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from holdfast.views.status import StatusView
-from tests.cli.kit import COMMAND, Cli, fails, writes
+from tests.cli.kit import COMMAND, Cli, eventually, fails, writes
 from tests.gitkit import fingerprint
 from tests.runkit import Signal
 
@@ -242,3 +243,16 @@ def test_a_silent_agent_is_said_to_have_been_silent(ended: Cli) -> None:
 def test_a_brief_is_json_for_programs_too(ended: Cli) -> None:
     """`--json` holds wherever it is offered."""
     assert ended.json("inspect", "1", "c", "--brief").startswith("# Task c\n")
+
+
+def test_status_shows_what_agents_report_of_their_progress(tmp_path: Path) -> None:
+    """The table has a column for it as soon as one of them said something, and none before."""
+    at_work = Signal(tmp_path / "at-work")
+    script = f"{sys.executable} -P -m holdfast report progress 40; {at_work.give}; sleep 60"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]}, writes("b", needs=["a"]))
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    eventually(lambda: cli.task("a")["reported"] == 40.0, "the runner hears of it")
+    assert "40 %" in cli("status").out
+    assert (cli("stop").code, runner.wait()) == (0, 130)
+    assert "PROGRESS" not in cli("status").out

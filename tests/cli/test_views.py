@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import get_args
 
 import pytest
+from rich.console import Console
 
 from holdfast.core import events as ev
+from holdfast.core.state import replay
+from holdfast.views.live import LiveTable
 from holdfast.views.sentences import _WORDS, sentence
 from holdfast.views.text import block, one_line, table, wrapped_table
 from holdfast.views.times import duration, timestamp
+from tests.core.build import ATTACHED, STARTED, plan, start, task
 
 
 @pytest.mark.parametrize(
@@ -72,3 +77,25 @@ def test_a_table_without_room_puts_its_last_column_below() -> None:
     heading, lines = wrapped_table([("TASK", "WHY"), ("a" * 30, "one two three")], 30)
     assert heading == ["  TASK", "    WHY"]
     assert lines == ["  " + "a" * 27 + "…", "    one two three"]
+
+
+def test_the_moving_picture_shows_what_agents_report_of_their_progress() -> None:
+    """Who watches sees how far each agent says it is, in a column that is there when one says so."""
+    told = ev.ProgressReported(task="A", attempt=1, progress=40.0)
+    silent: list[ev.AnyEvent] = [
+        STARTED,
+        ATTACHED,
+        ev.StageOpening(stage="s1"),
+        ev.StageOpened(stage="s1"),
+        start("A", 1),
+    ]
+    assert "progress" not in _drawn(silent)
+    assert "40 %" in _drawn([*silent, told])
+
+
+def _drawn(events: list[ev.AnyEvent]) -> str:
+    """Return the picture of a run after these events."""
+    live, out = LiveTable(), StringIO()
+    live([], replay(plan((task("A"),)), events))
+    Console(file=out, width=100).print(live._draw())
+    return out.getvalue()

@@ -64,11 +64,15 @@ def progress_of(task: TaskRow) -> int:
 
     Otherwise it says which steps of the task's life (worked on, checked, merged, landed) are behind it.
     """
-    step = _PROGRESS.get(task.status, 0)
-    reported = task.report.progress if task.report is not None else None
-    if reported is None or task.status not in _REPORTED:
+    step, reported = _PROGRESS.get(task.status, 0), reported_progress(task)
+    if reported is None:
         return step
     return round(reported) if task.status is TaskStatus.RUNNING else max(step, min(round(reported), 99))
+
+
+def reported_progress(task: TaskRow) -> float | None:
+    """Return the percentage that the agent of a task under way reported last, or None if it never did."""
+    return task.report.progress if task.report is not None and task.status in _REPORTED else None
 
 
 def merge_queue(state: RunState) -> list[tuple[TaskRow, QueuePlace]]:

@@ -17,11 +17,12 @@ from rich.text import Text
 
 from holdfast.core.events import AnyEvent, AttemptStarted
 from holdfast.core.projection import TaskRow
+from holdfast.core.shown import reported_progress
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.views.sentences import sentence
 from holdfast.views.status import agent_of
-from holdfast.views.text import one_line
+from holdfast.views.text import one_line, percent
 from holdfast.views.times import duration, time_of_day
 
 _FRAMES_PER_SECOND = 4
@@ -33,6 +34,7 @@ class _Working:
     status: str
     attempt: int
     agent: str
+    reported: float | None
     since: float
 
 
@@ -103,6 +105,7 @@ def _picture(state: RunState, since: dict[str, float], now: float) -> _Picture:
                 status="checking" if task.status is TaskStatus.VERIFYING else "working",
                 attempt=task.attempt,
                 agent=agent_of(state.plan, state.specs[task.id]),
+                reported=reported_progress(task),
                 since=since.setdefault(task.id, now),
             )
             for task in state.active.values()
@@ -123,8 +126,10 @@ def _waits(task: TaskRow, place: int) -> bool:
 
 def _table(working: Sequence[_Working], now: float) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("task", "", "attempt", "agent", "for"):
+    tells = any(row.reported is not None for row in working)
+    for heading in ("task", "", "attempt", "agent", "for", *(["progress"] if tells else [])):
         table.add_column(heading, no_wrap=True)
     for row in working:
-        table.add_row(row.task, row.status, str(row.attempt), row.agent, duration(now - row.since))
+        told = [percent(row.reported)] if tells else []
+        table.add_row(row.task, row.status, str(row.attempt), row.agent, duration(now - row.since), *told)
     return table

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.recovery_report import RecoveryReport, TaskReport
 from holdfast.views.endings import ending_label
 from holdfast.views.status import RunView
-from holdfast.views.text import count, one_line, wrapped_table
+from holdfast.views.text import count, one_line, percent, wrapped_table
 from holdfast.views.times import duration
 
 
@@ -87,7 +87,7 @@ def _tasks(tasks: Sequence[TaskReport], width: int) -> Iterator[str]:
         (
             task.id,
             task.status,
-            "-" if task.progress is None else f"{task.progress:g} %",
+            percent(task.progress),
             str(task.attempts),
             _safe(task),
             count(task.unsaved, "file") if task.unsaved else "-",

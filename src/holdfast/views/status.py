@@ -16,6 +16,7 @@ from holdfast.core.shown import (
     is_resumable,
     merge_queue,
     progress_of,
+    reported_progress,
     shown_run_status,
     shown_task_statuses,
 )
@@ -65,7 +66,7 @@ class StageView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
-    """One task."""
+    """One task. `progress` also counts the steps of its life, `reported` is its agent's own word while it works."""
 
     id: str
     stage: str
@@ -75,6 +76,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     merge_commit: str | None
     progress: int
     error: str | None
+    reported: float | None = None
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,6 +193,7 @@ def _task(state: RunState, stage: Stage, task: Task, shown: dict[str, TaskStatus
         merge_commit=row.merge_commit or None,
         progress=progress_of(row),
         error=row.error or next(_blockers(state, task, shown), None),
+        reported=reported_progress(row),
     )
 
 

@@ -10,7 +10,7 @@ from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.views.endings import ending_label
 from holdfast.views.runs import RunLine
 from holdfast.views.status import RunView, StageView, StatusView, TaskView
-from holdfast.views.text import count, one_line, table
+from holdfast.views.text import count, one_line, percent, table
 from holdfast.views.times import duration
 
 NO_RUN = (
@@ -94,10 +94,12 @@ def _note(stage: StageView) -> str:
 
 
 def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
-    rows = [("TASK", "STATUS", "ATTEMPTS", "AGENT", "NOTE")]
+    tells = any(task.reported is not None for task in tasks)
+    rows = [("TASK", "STATUS", *(["PROGRESS"] if tells else []), "ATTEMPTS", "AGENT", "NOTE")]
     for task in tasks:
-        note = task.error or (task.merge_commit or "")[:12]
-        rows.append((task.id, task.status, str(task.attempts), task.agent, one_line(note, 80)))
+        told = [percent(task.reported)] if tells else []
+        note = one_line(task.error or (task.merge_commit or "")[:12], 80)
+        rows.append((task.id, task.status, *told, str(task.attempts), task.agent, note))
     yield from table(rows)
 
 

@@ -67,6 +67,11 @@ def harmless(text: str) -> str:
     return _STEERING.sub("�", text)
 
 
+def percent(share: float | None) -> str:
+    """Return `40 %`, or a dash where nobody said how much."""
+    return "-" if share is None else f"{share:g} %"
+
+
 def count(number: int, noun: str) -> str:
     """Return `1 task`, `2 tasks`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
