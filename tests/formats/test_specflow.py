@@ -358,6 +358,15 @@ def test_keys_that_nobody_knows_and_words_that_still_hold_are_kept() -> None:
     assert results["G2"] == "running"
 
 
+def test_a_hash_that_was_cut_short_gives_way_to_the_whole_one() -> None:
+    """The same commit is not recorded twice."""
+    run = read(state())
+    now = kit.begun(run.plan)
+    now.apply(ev.TaskLanded(task="G1", attempt=0, commit="def5678" + "0" * 33, head="head"))
+    written = json.loads(on_disk(specflow.write(kit.view_of(now, name=run.name), run.documents))[STATE])
+    assert written["waves"][0]["results"]["G1"]["commits"] == ["abc1234", "def5678" + "0" * 33]
+
+
 def test_a_note_gives_way_to_what_the_file_says_now() -> None:
     """SpecFlow may carry an exported run on: its word for a group stands above ours."""
     run = second_wave()

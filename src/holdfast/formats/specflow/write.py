@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.plan import Stage, Task
+from holdfast.core.status import RunStatus
 from holdfast.formats import loose, markdown, notes
 from holdfast.formats.loose import BrokenFileError, Node
 from holdfast.formats.model import Claim, NativeFile, RunView, Standing
@@ -56,7 +57,7 @@ def write_run(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]
     state = _composed(view, name, document, around)
     files = _state_files(view, name, loose.to_json(state))
     files += [NativeFile(path=path, content=content) for path, content in written.items()]
-    files.append(_pause_file(view, name, state))
+    files += _pause_files(view, name, state)
     if layout.STATE_MD in originals:
         text = with_status(markdown.decoded(originals[layout.STATE_MD]), status_row(view, name))
         files.append(NativeFile(path=layout.STATE_MD, content=text.encode()))
@@ -92,10 +93,12 @@ def _state_files(view: RunView, name: str, content: bytes) -> list[NativeFile]:
     return [NativeFile(path=layout.archive_path(name), content=content), NativeFile(path=live, gone=True)]
 
 
-def _pause_file(view: RunView, name: str, state: Node) -> NativeFile:
-    """Return `.continue-here` for a run that was paused or stopped; for any other it is taken away."""
+def _pause_files(view: RunView, name: str, state: Node) -> list[NativeFile]:
+    """Return `.continue-here` for a run that was paused or stopped. It goes once the run goes on."""
+    if view.row.status is RunStatus.PENDING:
+        return []
     if not is_held(view):
-        return NativeFile(path=layout.CONTINUE, gone=True)
+        return [NativeFile(path=layout.CONTINUE, gone=True)]
     wave, task, standing = _resting_place(view)
     pause = {
         "type": "orchestrated",
@@ -105,7 +108,7 @@ def _pause_file(view: RunView, name: str, state: Node) -> NativeFile:
         "commits_completed": state["commits"],
         "timestamp": stamp(view.written_at),
     }
-    return NativeFile(path=layout.CONTINUE, content=loose.to_json(pause))
+    return [NativeFile(path=layout.CONTINUE, content=loose.to_json(pause))]
 
 
 def _resting_place(view: RunView) -> tuple[int, str | None, Standing]:
@@ -125,7 +128,7 @@ def _composed(view: RunView, name: str, document: Node, documents: Mapping[str, 
     state = fresh | {key: said for key, said in document.items() if key != notes.KEY}
     state["waves"] = [_wave(view, *stage, adopted) for stage in enumerate(view.plan.stages, 1)]
     landed = (commit for _, task in view.plan.tasks() for commit in claim_of(view, task.id).commits)
-    state["commits"] = list(dict.fromkeys((*loose.commits(document.get("commits")), *landed)))
+    state["commits"] = _joined(loose.commits(document.get("commits")), tuple(landed))
     state["last_checkpoint"] = stamp(view.updated)
     if "status" in document:
         state["status"] = _word(
@@ -178,6 +181,12 @@ def _wave(view: RunView, number: int, stage: Stage, adopted: _Adopted) -> Node:
     return entry | {"results": results}
 
 
+def _joined(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
+    """Return both, once each; a hash that was cut short gives way to the whole one."""
+    kept = (each for each in old if not any(other.startswith(each) for other in new))
+    return list(dict.fromkeys((*kept, *new)))
+
+
 def _word(said: str, ours: str) -> str:
     """Return the word that was there as long as it means the same, else ours."""
     return said if said and standing_of(said)[0] is standing_of(ours)[0] else ours
@@ -196,14 +205,10 @@ def _result(view: RunView, task: Task, claim: Claim, group: Group | None) -> Any
     created = [path for path in claim.files if path in task.files]
     modified = [path for path in claim.files if path not in task.files]
     skipped = ["skipped by the user"] if claim.standing is Standing.SKIPPED else []
-    added = {
-        "commits": claim.commits,
-        "files_created": created,
-        "files_modified": modified,
-        "deviations": skipped,
-    }
+    added = {"files_created": created, "files_modified": modified, "deviations": skipped}
     for key, more in added.items():
         entry[key] = list(dict.fromkeys((*loose.texts(entry[key]), *more)))
+    entry["commits"] = _joined(loose.texts(entry["commits"]), claim.commits)
     entry["status"] = _word(loose.text(entry["status"]), word)
     entry["error"] = (error_of(view, task.id) or None) if claim.standing not in SETTLED else None
     return entry

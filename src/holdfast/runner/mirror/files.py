@@ -29,6 +29,7 @@ from holdfast.repo.files import (
 BACKUP_SUFFIX = ".before-holdfast"
 _FORBIDDEN = frozenset({".git", STATE_DIR, "..", "."})
 _NOTHING = ""
+_LINK = "link "
 
 
 class OccupiedError(HoldfastError):
@@ -59,6 +60,11 @@ class Shelf:
             if there == _mark(file):
                 continue
             if there != _NOTHING and not self._is_ours(file.path, there):
+                if file.gone:
+                    continue  # What is somebody else's is not ours to take away.
+                if file.link and there.startswith(_LINK):
+                    found.append(file)  # A link only points: turning it to another run loses nothing.
+                    continue
                 raise OccupiedError(
                     f"{self._root / file.path} was not written by Holdfast, or was changed since",
                     "adopt it first with `holdfast adopt`, or write elsewhere with `--to DIR`",
@@ -156,13 +162,13 @@ def _mark(file: NativeFile) -> str:
     """Return what stands for a file as it should be."""
     if file.gone:
         return _NOTHING
-    return f"link {file.link}" if file.link else _content_mark(file.content)
+    return f"{_LINK}{file.link}" if file.link else _content_mark(file.content)
 
 
 def _mark_of(path: Path) -> str:
     """Return what stands for a path as it is; nothing if there is nothing."""
     if path.is_symlink():
-        return f"link {path.readlink()}"
+        return f"{_LINK}{path.readlink()}"
     if is_plain_directory(path):
         return "folder"
     try:
