@@ -202,6 +202,13 @@ def test_a_dry_run_of_a_goal_starts_no_planner(tmp_path: Path) -> None:
     assert not (planner.cli.here / ".holdfast").exists()
 
 
+def test_a_goal_may_be_longer_than_any_file_name(tmp_path: Path) -> None:
+    """Whoever describes a goal well must not be told that a file name is too long."""
+    planner = Planner.create(tmp_path)
+    done = planner("run", "make it work " * 40, "--dry-run")
+    assert (done.code, "would write one" in done.err) == (3, True)
+
+
 def test_the_name_of_a_missing_file_is_no_goal(tmp_path: Path) -> None:
     """A slip in a file's name does not set an agent to work."""
     planner = Planner.create(tmp_path)

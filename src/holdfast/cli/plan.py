@@ -57,8 +57,16 @@ def goal_of(args: argparse.Namespace) -> str | None:
     if args.goal is not None:
         return _cleaned(args.goal)
     named = (args.plan or "").strip()
-    is_file = named.endswith((".yaml", ".yml", ".json")) or Path(named).exists()
+    is_file = named.endswith((".yaml", ".yml", ".json")) or _is_there(named)
     return _cleaned(named) if " " in named and not is_file else None
+
+
+def _is_there(named: str) -> bool:
+    """Tell whether a file has this name. A goal may be longer than any file's name, which is no error."""
+    try:
+        return Path(named).exists()
+    except OSError:
+        return False
 
 
 def plan_for_goal(goal: str, checkout: Path, args: argparse.Namespace) -> Path:
