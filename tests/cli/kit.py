@@ -67,6 +67,19 @@ class Cli:
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
+    def piped(self, text: str, *args: str) -> Done:
+        """Run a command to its end with this text as its standard input."""
+        done = subprocess.run(
+            [*COMMAND, *args],
+            cwd=self.here,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S * 2,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
     def json(self, *args: str) -> Any:
         """Run a command with `--json` and return what it printed."""
         done = self(*args, "--json")

@@ -10,6 +10,7 @@ from holdfast.cli.asking import confirm, is_interactive
 from holdfast.cli.carrying import background, foreground, say
 from holdfast.cli.look import as_json
 from holdfast.cli.opening import Opened, choose, glimpse, opened
+from holdfast.cli.piped_plan import is_piped, plan_from_pipe
 from holdfast.cli.plan_file import find_plan, load_plan, require_commands, require_consent, source_of
 from holdfast.cli.rewinding import begin_again_at, tell_rewind
 from holdfast.core.plan import Plan, plan_hash
@@ -74,6 +75,8 @@ def _meant(args: argparse.Namespace, checkout: Path) -> tuple[Plan, str]:
         from holdfast.cli.workflow import plan_of_workflow
 
         return plan_of_workflow(args, checkout)
+    if args.goal is None and is_piped(args.plan):
+        return plan_from_pipe(args.plan, args.agent, checkout), ""
     path = _path_of_plan(args, checkout)
     return load_plan(path, args.agent, checkout), source_of(path, checkout)
 

@@ -39,7 +39,10 @@ def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Pla
 def _content(path: Path) -> bytes:
     """Return the bytes of a file, a little more than a plan may have at most. A pipe would keep us waiting."""
     if path.is_fifo():
-        raise PlanError(f"{path} is a pipe, not a file", "write the plan to a file and name that")
+        raise PlanError(
+            f"{path} is a pipe, not a file",
+            "write the plan to a file and name that; `holdfast run` takes pipes and `-`",
+        )
     with path.open("rb") as file:
         return file.read(MAX_SIZE + 1)
 

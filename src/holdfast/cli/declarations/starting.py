@@ -56,7 +56,8 @@ def _run(command: Parser) -> None:
         "plan",
         metavar="PLAN",
         nargs="?",
-        help="plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml), a goal in words, or a workflow's input",
+        help="plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml), - for standard input, "
+        "a goal in words, or a workflow's input",
     )
     command.add_argument(
         "--workflow", metavar="NAME|FILE", help="make the plan this way (`plan workflows` lists them)"
