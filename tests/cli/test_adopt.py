@@ -79,6 +79,7 @@ def test_an_adopted_run_is_resumed_and_completed(tmp_path: Path) -> None:
     files = git(cli.here, "ls-tree", "-r", "--name-only", f"holdfast/{run}")
     assert {"L1-001.txt", "L1-002.txt"} <= set(files.split())
     assert git(cli.here, "show", f"holdfast/{run}:L1-001.txt") == "done elsewhere"
+    assert "done before it was adopted: L1-001" in cli("review").out
 
 
 def test_list_and_status_say_where_a_run_came_from(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_doubtful_task_may_need_no_change() -> None:
     """An agent that finds the work there must not fail for changing nothing; a new task must change something."""
     claims = [_claim(), Claim(task="u")]
     judged = {claim.task: judge(claim, Proofs("base"), Policy()) for claim in claims}
-    made = prepared(plan((task("t"), task("u"))), claims, judged)
+    made = prepared(plan((task("t"), task("u"))), claims, judged, {})
     assert {one.id: one.allow_empty for _, one in made.tasks()} == {"t": True, "u": False}
 
 

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core import events as ev
 from holdfast.core.claims import PastFailure, Standing
@@ -223,6 +224,17 @@ def test_a_done_task_below_an_open_one_keeps_its_place(tmp_path: Path) -> None:
     assert trial.carry_on() is RunStatus.COMPLETED
     assert [event.task for event in trial.of_kind(ev.AttemptStarted)] == ["zero"]
     assert trial.violations() == []
+
+
+def test_a_deliverable_that_is_gone_is_told_and_blocks_nothing(tmp_path: Path) -> None:
+    """A done task's file was removed since: nobody is left to deliver it, so no stage waits for it."""
+    project, commit = _project(tmp_path)
+    run = foreign(claim("one", DONE, commits=(commit,)), claim("two"))
+    promising = replace(run.plan.stages[0].tasks[0], files=("one.txt", "gone.txt"))
+    stage = replace(run.plan.stages[0], tasks=(promising, *run.plan.stages[0].tasks[1:]))
+    run = replace(run, plan=replace(run.plan, stages=(stage,)))
+    assert [finding.kind for finding in prospect_of(project, run).findings] == ["deliverable-missing"]
+    assert adopted(project, run).carry_on() is RunStatus.COMPLETED
 
 
 def test_doctor_finds_nothing_wrong_with_an_adopted_run(tmp_path: Path) -> None:

@@ -31,8 +31,11 @@ def review(args: argparse.Namespace) -> int:
     if not facts.tip:
         raise _no_branch(row)
     print(f"{row.run}  {row.status}  {one_line(row.goal)}")
+    if adopted := [landing.task for landing in facts.landings if landing.adopted]:
+        print(f"\ndone before it was adopted: {', '.join(adopted)}")
     for landing in facts.landings:
-        _print_landing(repo, landing)
+        if not landing.adopted:
+            _print_landing(repo, landing)
     print(f"\nall of it, {row.base[:12]}..{facts.tip[:12]} on {_short(row.branch)}")
     print("\n".join(block(diffstat(repo, row.base, facts.tip) or "no change", "  ")))
     return 0

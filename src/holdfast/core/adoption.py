@@ -119,14 +119,25 @@ def findings(claims: Sequence[Claim], judged: Mapping[str, Judged], plan: Plan) 
             yield Finding(kind="done-before-needs", sentence=sentence, task=task.id)
 
 
-def prepared(plan: Plan, claims: Sequence[Claim], judged: Mapping[str, Judged]) -> Plan:
-    """Return the plan as the run gets it: a task that may be done after all may be found to need no change."""
+def prepared(
+    plan: Plan,
+    claims: Sequence[Claim],
+    judged: Mapping[str, Judged],
+    missing: Mapping[str, tuple[str, ...]],
+) -> Plan:
+    """Return the plan as the run gets it: a task that may be done after all may be found to need no change.
+
+    `missing` are files that done tasks were to deliver and that are not below the base any more. Nobody is left to
+    deliver them, so the run does not promise them.
+    """
     doubtful = {
         c.task for c in claims if c.standing is Standing.DONE and judged[c.task].verdict not in FINISHED
     }
 
     def task(one: Task) -> Task:
-        return msgspec.structs.replace(one, allow_empty=True) if one.id in doubtful else one
+        files = tuple(path for path in one.files if path not in missing.get(one.id, ()))
+        empty = one.allow_empty or one.id in doubtful
+        return msgspec.structs.replace(one, allow_empty=empty, files=files)
 
     def stage(one: Stage) -> Stage:
         return msgspec.structs.replace(one, tasks=tuple(map(task, one.tasks)))
@@ -161,6 +172,13 @@ def attempts_of(claim: Claim) -> int:
 
 
 _LETS_OTHERS_START = FINISHED | {Verdict.SKIPPED}
+
+
+def missing_files(missing: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
+    """Yield a finding for each done task whose files are no longer there."""
+    for task, paths in missing.items():
+        sentence = f"{task} is done, but {', '.join(paths)}, which it was to deliver, is not below the base."
+        yield Finding(kind="deliverable-missing", sentence=sentence, task=task)
 
 
 def _judged(claim: Claim, verdict: Verdict, evidence: str = "", why: str = "") -> Judged:

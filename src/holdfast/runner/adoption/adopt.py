@@ -55,7 +55,7 @@ def plan_of(prospect: Prospect, agent: str, agents: dict[str, AgentSpec], known:
 
     Raises PlanError if no sound plan came of the files.
     """
-    plan = prepared(prospect.foreign.plan, prospect.foreign.claims, prospect.judged)
+    plan = prepared(prospect.foreign.plan, prospect.foreign.claims, prospect.judged, prospect.missing)
     plan = msgspec.structs.replace(plan, base=prospect.base, agent=agent, agents={**plan.agents, **agents})
     broken = next(broken_rules(plan, known), None)
     if broken is not None:

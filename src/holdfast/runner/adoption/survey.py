@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.core.adoption import FINISHED, CommitFact, Judged, Policy, Proofs, findings, judge
+from holdfast.core.adoption import (
+    FINISHED,
+    UNPROVEN,
+    CommitFact,
+    Judged,
+    Policy,
+    Proofs,
+    findings,
+    judge,
+    missing_files,
+)
 from holdfast.core.claims import Finding, Standing
+from holdfast.core.plan import Plan
 from holdfast.formats.model import ForeignRun
 from holdfast.repo.ancestry import (
     branch_with_all,
@@ -22,6 +33,7 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.shelters import Shelter, find_shelters
 
 HEAD = "HEAD"
+_ABOUT_COMMITS = frozenset({*UNPROVEN.values(), "no-commit", "missing-commit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,7 @@ class Prospect:
     base_name: str
     judged: Mapping[str, Judged]
     shelters: Mapping[str, Shelter]
+    missing: Mapping[str, tuple[str, ...]]
     findings: tuple[Finding, ...]
 
     @property
@@ -62,13 +75,39 @@ def survey(repo: Repository, foreign: ForeignRun, wishes: Wishes) -> Prospect:
     shelters, noticed = find_shelters(
         repo, foreign.claims, judged, base, heads, with_checkout=wishes.checkout
     )
+    missing = _missing_files(repo, foreign.plan, judged, base)
     found = (
-        *foreign.findings,
+        *_without_doubles(foreign.findings, judged),
         *findings(foreign.claims, judged, foreign.plan),
+        *missing_files(missing),
         *_overall(foreign, judged),
         *noticed,
     )
-    return Prospect(foreign, digest_of(foreign), base, base_name, judged, shelters, found)
+    return Prospect(foreign, digest_of(foreign), base, base_name, judged, shelters, missing, found)
+
+
+def _without_doubles(told: Sequence[Finding], judged: Mapping[str, Judged]) -> list[Finding]:
+    """Leave out what readers say about missing commits of tasks that git has the better word on."""
+    unproven = {name for name, one in judged.items() if one.verdict in UNPROVEN}
+    return [one for one in told if one.kind not in _ABOUT_COMMITS or one.task not in unproven]
+
+
+def _missing_files(
+    repo: Repository, plan: Plan, judged: Mapping[str, Judged], base: str
+) -> dict[str, tuple[str, ...]]:
+    promised = [
+        (task.id, path)
+        for _, task in plan.tasks()
+        if judged[task.id].verdict in FINISHED
+        for path in task.files
+        if "\n" not in path
+    ]
+    blobs = repo.ids_of(*(f"{base}:{path}" for _, path in promised)) if promised else []
+    missing: dict[str, tuple[str, ...]] = {}
+    for (task, path), blob in zip(promised, blobs, strict=True):
+        if not blob:
+            missing[task] = (*missing.get(task, ()), path)
+    return missing
 
 
 def digest_of(foreign: ForeignRun) -> str:
