@@ -12,9 +12,10 @@ from pathlib import Path
 import msgspec
 
 from holdfast.cli.opening import Glimpse, choose, choose_latest, glimpse
+from holdfast.core.liveness import AgentSign
 from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState, replay
-from holdfast.core.status import RunStatus
+from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.core.wording import did_you_mean, shown
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import boot_id
@@ -146,7 +147,18 @@ def current_status(place: Glimpse, run: str) -> StatusView:
         boot_id=boot_id(),
         seen_at=_last_trace(place, stored, held),
         landed_in=landed_in(place.checkout, stored.row),
+        signs=_signs(place, stored),
     )
+
+
+def _signs(place: Glimpse, stored: StoredRun) -> dict[str, AgentSign]:
+    """Return what the machine shows of agents at work. Where none is, nothing is loaded to look."""
+    if not any(task.status is TaskStatus.RUNNING for task in stored.tasks):
+        return {}
+    from holdfast.fleet.local import LocalFleet
+    from holdfast.runner.traces import agent_signs
+
+    return agent_signs(LocalFleet(place.state), stored)
 
 
 def landed_in(checkout: Path, row: RunRow) -> tuple[str, ...]:

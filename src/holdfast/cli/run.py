@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         if unfinished is not None and not args.fresh and _wants_to_resume(place, unfinished, args):
             _keep_mirror(place, unfinished.row.run, args)
             say(f"Resuming {unfinished.row.run}.{_plan_kept(unfinished, plan)}", args)
-            return _carry_on(place, unfinished.row.run, args, Choices(jobs=args.jobs))
+            return _carry_on(place, unfinished.row.run, args, _choices(args))
         for notice in place.repo.notices():
             print(f"Note: {notice}", file=sys.stderr)
         if forgotten := forgotten_runs(place.repo, place.journal):
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         name = create_run(place.repo, place.journal, plan, source)
         _keep_mirror(place, name, args)
         say(f"Run {name} begins.", args)
-        return _carry_on(place, name, args, Choices(jobs=args.jobs))
+        return _carry_on(place, name, args, _choices(args))
 
 
 def _keep_mirror(place: Opened, name: str, args: argparse.Namespace) -> None:
@@ -103,7 +103,7 @@ def resume(args: argparse.Namespace) -> int:
         if at := args.begin_at or args.restart_stage:
             _refuse_if_held(place, listing)
             _require_consent(place, name, args)
-            return _carry_on(place, begin_again_at(place, name, at, args), args, Choices(jobs=args.jobs))
+            return _carry_on(place, begin_again_at(place, name, at, args), args, _choices(args))
         if status is RunStatus.COMPLETED and not args.land:
             tidy_up(place.repo, name)
             say(f"Run {name} is completed; there is nothing to resume.", args)
@@ -135,7 +135,11 @@ def _resume_as_chosen(place: Opened, name: str, args: argparse.Namespace) -> int
     only = frozenset(args.only.split(",")) if args.only else None
     if key == "f" or args.failed_only:
         only = restart_failed(place, name)
-    return _carry_on(place, name, args, Choices(jobs=args.jobs, only=only))
+    return _carry_on(place, name, args, _choices(args, only))
+
+
+def _choices(args: argparse.Namespace, only: frozenset[str] | None = None) -> Choices:
+    return Choices(jobs=args.jobs, only=only, native_resume=args.native_resume)
 
 
 def _carry_on(place: Opened, name: str, args: argparse.Namespace, choices: Choices) -> int:
@@ -144,6 +148,7 @@ def _carry_on(place: Opened, name: str, args: argparse.Namespace, choices: Choic
     arguments = ["--jobs", str(choices.jobs)] if choices.jobs else []
     arguments += ["--only", ",".join(sorted(choices.only))] if choices.only else []
     arguments += ["--land"] if args.land else []
+    arguments += ["--native-resume"] if choices.native_resume else []
     return background(place, name, arguments, args)
 
 

@@ -59,9 +59,15 @@ def how_it_ended(row: RunRow, *, held: bool, boot_id: str, budget: float | None 
     if row.status is RunStatus.RUNNING:
         rebooted = bool(row.boot_id and boot_id) and row.boot_id != boot_id
         return Ending.REBOOT if rebooted else Ending.CRASH
-    if row.status is RunStatus.BLOCKED and budget is not None and row.cost_usd >= budget:
+    if row.status is RunStatus.BLOCKED and _is_at_a_limit(row, budget):
         return Ending.LIMIT
     return _AT_REST[row.status]
+
+
+def _is_at_a_limit(row: RunRow, budget: float | None) -> bool:
+    """Tell whether a blocked run waits for more money, or for the end of a provider's limit."""
+    parked = (one for one in row.parked.values() if one.shut_in < 0 and one.words)
+    return (budget is not None and row.cost_usd >= budget) or any(one.words in row.reason for one in parked)
 
 
 def rest_of(ending: Ending, recorded_at: float, seen_at: float = 0.0) -> Rest:

@@ -15,7 +15,7 @@ def seat_agent(task: TaskRow, event: ev.AttemptStarted) -> None:
     task.agent, task.provider, task.resumes = event.agent, event.provider, event.session
     task.spent, task.halt = Spent(), None
     task.session = task.session_left = task.activity = task.trouble = ""
-    task.session_slot, task.active_at = -1, 0.0
+    task.session_slot, task.active_at, task.in_tool = -1, 0.0, False
 
 
 def leave_session(task: TaskRow, carry: str) -> None:
@@ -40,7 +40,7 @@ def _agent_observed(row: RunRow, limits: Limits, task: TaskRow, event: ev.AgentO
     row.cost_usd += cost
     if event.session:
         task.session, task.session_slot = event.session, task.slot
-    task.activity, task.trouble = event.activity, event.trouble
+    task.activity, task.in_tool, task.trouble = event.activity, event.in_tool, event.trouble
     task.active_at = max(task.active_at, event.at)
 
 

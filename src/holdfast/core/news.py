@@ -15,6 +15,7 @@ OCCASIONS: dict[type[ev.Event], str] = {
     ev.RunBlocked: "needs_decision",
     ev.RunCompleted: "finished",
     ev.RunStopped: "finished",
+    ev.ProviderParked: "waiting_limit",
 }
 """The events that are news, and what they are called there."""
 
@@ -42,7 +43,7 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
 def news_of(event: ev.AnyEvent, state: RunState) -> News | None:
     """Return the news that an event is, or None if it is none."""
     occasion = OCCASIONS.get(type(event))
-    if occasion is None:
+    if occasion is None or (isinstance(event, ev.ProviderParked) and event.reckoned):
         return None
     statuses = [task.status for task in state.tasks.values()]
     return News(
@@ -50,7 +51,7 @@ def news_of(event: ev.AnyEvent, state: RunState) -> News | None:
         run=state.row.run,
         goal=state.plan.goal,
         status=state.row.status,
-        reason=state.row.reason,
+        reason=event.words if isinstance(event, ev.ProviderParked) else state.row.reason,
         branch=state.row.branch.removeprefix("refs/heads/"),
         counts=Counts(
             tasks=len(statuses),

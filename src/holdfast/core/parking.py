@@ -114,4 +114,5 @@ def reckon(state: RunState, wall: float) -> Iterator[ev.AnyEvent]:
                 clock=state.row.clock,
                 hits=parked.hits,
                 words=parked.words,
+                reckoned=True,
             )

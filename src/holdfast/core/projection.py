@@ -107,6 +107,7 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     session_left: str = ""
     resumes: str = ""
     activity: str = ""
+    in_tool: bool = False
     trouble: str = ""
     active_at: float = 0.0
     halt: Halt | None = None

@@ -78,7 +78,13 @@ def _take_in(span: Span, record: ev.Recorded, quiet_since: float, restart_below:
         case ev.ProgressReported(progress=progress, cost_usd=cost):
             span.progress = span.progress if progress is None else progress
             span.cost_usd = (span.cost_usd or 0.0) + cost if cost else span.cost_usd
-        case ev.AttemptDone(duration_s=seconds):
+        case ev.AgentObserved(cost_usd=cost):
+            span.cost_usd = max(span.cost_usd or 0.0, cost) if cost else span.cost_usd
+        case (
+            ev.AttemptDone(duration_s=seconds)
+            | ev.AttemptLimited(duration_s=seconds)
+            | ev.AttemptBlocked(duration_s=seconds)
+        ):
             span.ended = span.started + seconds
         case ev.AttemptFailed(failure=failure, carry=carry, duration_s=seconds):
             span.ended = span.started + seconds

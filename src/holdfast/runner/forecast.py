@@ -68,6 +68,8 @@ def _forecast(task: TaskRow, shown: TaskStatus, sighting: Sighting | None) -> Fo
         return Forecast(task.id, *_BY_PRESENCE[sighting.presence])
     if shown is TaskStatus.PENDING:
         return _pending(task)
+    if task.status is TaskStatus.BLOCKED:
+        return Forecast(task.id, Move.REDO, "it needed you; an agent tries again")
     return Forecast(task.id, *_BY_STATUS[shown])
 
 

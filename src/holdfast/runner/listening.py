@@ -61,6 +61,7 @@ def observed(task: TaskRow, heard: Heard) -> list[ev.AnyEvent]:
             cost_usd=heard.cost_usd,
             session=heard.session,
             activity=activity,
+            in_tool=bool(heard.tool),
             trouble=trouble,
             at=time.time(),
         )

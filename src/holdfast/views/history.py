@@ -22,7 +22,7 @@ _FAILURES = {
 }
 """The events that make an attempt a failure, and its kind where they do not say it themselves."""
 
-Outcome = Literal["under way", "done", "failed", "lost", "landed"]
+Outcome = Literal["under way", "done", "failed", "lost", "limited", "blocked", "landed"]
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +46,10 @@ class AttemptView(msgspec.Struct, kw_only=True):
     start: str
     commit: str | None = None
     kept: str | None = None
+    agent: str = ""
+    session: str = ""
+    tokens: int = 0
+    cost_usd: float = 0.0
     errors: list[ErrorView] = []
 
 
@@ -141,6 +145,7 @@ def _attempts(recorded: Iterable[ev.Recorded]) -> dict[str, list[AttemptView]]:
                 outcome="under way",
                 started_at=at,
                 start=event.start,
+                agent=event.agent,
             )
             found.setdefault(event.task, []).append(begun)
         elif (task := getattr(event, "task", "")) in found:
@@ -155,6 +160,15 @@ def _add(attempt: AttemptView, event: ev.AnyEvent, at: str) -> None:
             attempt.outcome, attempt.commit, attempt.ended_at = "done", head, at
         case ev.AttemptLost(carry=carry):
             attempt.outcome, attempt.kept, attempt.ended_at = "lost", carry or None, at
+        case ev.AttemptLimited(carry=carry):
+            attempt.outcome, attempt.kept, attempt.ended_at = "limited", carry or None, at
+            attempt.errors.append(_error(event, "limit", at))
+        case ev.AttemptBlocked(carry=carry, failure=failure):
+            attempt.outcome, attempt.kept, attempt.ended_at = "blocked", carry or None, at
+            attempt.errors.append(_error(event, failure, at))
+        case ev.AgentObserved(tokens=tokens, cost_usd=cost, session=session):
+            attempt.tokens, attempt.cost_usd = max(attempt.tokens, tokens), max(attempt.cost_usd, cost)
+            attempt.session = session or attempt.session
         case ev.TaskLanded():
             attempt.outcome = "landed"
         case _ if (kind := type(event).__name__) in _FAILURES:

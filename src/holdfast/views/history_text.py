@@ -43,6 +43,11 @@ def _attempt(attempt: AttemptView) -> Iterator[str]:
     ended = f" to {attempt.ended_at}" if attempt.ended_at else ""
     outcome = "cut short" if attempt.outcome == "lost" else attempt.outcome
     yield f"  attempt {attempt.attempt} ({attempt.kind}): {outcome}{commit}, {attempt.started_at}{ended}"
+    used = f", {attempt.cost_usd:.4f} USD" if attempt.cost_usd else ""
+    if attempt.tokens or used:
+        yield f"    used {attempt.tokens} tokens{used}"
+    if attempt.session:
+        yield f"    session {one_line(attempt.session)}"
     if attempt.kept:
         yield f"    its work is kept as {attempt.kept[:12]}, where the next attempt goes on"
     for error in attempt.errors:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from holdfast.core.events import Gate
 from holdfast.core.interruption import Ending, Rest, how_it_ended, rest_of
+from holdfast.core.liveness import AgentSign, Liveness, liveness
 from holdfast.core.plan import Plan, Stage, Task
-from holdfast.core.projection import Origin
+from holdfast.core.projection import Origin, TaskRow
 from holdfast.core.shown import (
     QueuePlace,
     is_resumable,
@@ -66,7 +67,10 @@ class StageView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. `progress` also counts the steps of its life, `reported` is its agent's own word while it works."""
+    """One task. `progress` also counts the steps of its life, `reported` is its agent's own word while it works.
+
+    `liveness` and `activity` are of an agent at work, `waiting_until` of a task that waits for a limit.
+    """
 
     id: str
     stage: str
@@ -77,6 +81,11 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     progress: int
     error: str | None
     reported: float | None = None
+    liveness: Liveness | None = None
+    activity: str | None = None
+    waiting_until: str | None = None
+    tokens: int = 0
+    cost_usd: float = 0.0
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +105,8 @@ class MetricsView(msgspec.Struct, frozen=True, kw_only=True):
     redone: int = 0
     commits: int = 0
     elapsed_s: float = 0.0
+    tokens: int = 0
+    cost_usd: float = 0.0
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,18 +127,21 @@ def status_view(
     boot_id: str = "",
     seen_at: float = 0.0,
     landed_in: tuple[str, ...] = (),
+    signs: Mapping[str, AgentSign] = {},
 ) -> StatusView:
     """Return what `status` says of a run; `holder` names the runner that lives, `now` is for the elapsed time.
 
     `boot_id` tells a reboot from a crash, `seen_at` is the newest trace of an agent after one, `landed_in` are the
-    branches that hold the result.
+    branches that hold the result, `signs` what the machine shows of the agents at work.
     """
     state = RunState(stored.plan, stored.row, stored.tasks)
     shown = shown_task_statuses(state)
     return StatusView(
         run=_run(stored, holder, rest_of_run(stored, holder is not None, boot_id, seen_at), landed_in),
         stages=tuple(_stage(state, stage, shown) for stage in state.plan.stages),
-        tasks=tuple(_task(state, stage, task, shown) for stage, task in state.plan.tasks()),
+        tasks=tuple(
+            _task(state, stage, task, shown, signs.get(task.id), now) for stage, task in state.plan.tasks()
+        ),
         merge_queue=tuple(QueueView(task=task.id, status=place) for task, place in merge_queue(state)),
         metrics=_metrics(state, shown, _elapsed(stored, holder, now)),
     )
@@ -182,19 +196,39 @@ def _stage(state: RunState, stage: Stage, shown: dict[str, TaskStatus]) -> Stage
     )
 
 
-def _task(state: RunState, stage: Stage, task: Task, shown: dict[str, TaskStatus]) -> TaskView:
+def _task(
+    state: RunState,
+    stage: Stage,
+    task: Task,
+    shown: dict[str, TaskStatus],
+    sign: AgentSign | None,
+    now: float,
+) -> TaskView:
     row = state.tasks[task.id]
+    running = row.status is TaskStatus.RUNNING
     return TaskView(
         id=task.id,
         stage=stage.id,
         status=shown[task.id],
         attempts=row.attempt,
-        agent=agent_of(state.plan, task),
+        agent=row.agent or agent_of(state.plan, task),
         merge_commit=row.merge_commit or None,
         progress=progress_of(row),
         error=row.error or next(_blockers(state, task, shown), None),
         reported=reported_progress(row),
+        liveness=liveness(row, sign, now) if running and sign is not None else None,
+        activity=(row.activity or None) if running else None,
+        waiting_until=_waiting_until(state, row),
+        tokens=row.tokens,
+        cost_usd=round(row.cost_usd, 6),
     )
+
+
+def _waiting_until(state: RunState, row: TaskRow) -> str | None:
+    parked = state.row.parked.get(row.provider)
+    if parked is None or row.status is not TaskStatus.WAITING_LIMIT:
+        return None
+    return timestamp(parked.until)
 
 
 def _blockers(state: RunState, task: Task, shown: dict[str, TaskStatus]) -> Iterator[str]:
@@ -216,6 +250,8 @@ def _metrics(state: RunState, shown: dict[str, TaskStatus], elapsed_s: float) ->
         redone=sum(row.wasted for row in rows),
         commits=sum(len(row.commits) for row in rows),
         elapsed_s=elapsed_s,
+        tokens=state.row.tokens,
+        cost_usd=round(state.row.cost_usd, 6),
     )
 
 

@@ -98,9 +98,20 @@ def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
     rows = [("TASK", "STATUS", *(["PROGRESS"] if tells else []), "ATTEMPTS", "AGENT", "NOTE")]
     for task in tasks:
         told = [percent(task.reported)] if tells else []
-        note = one_line(task.error or (task.merge_commit or "")[:12], 80)
+        note = one_line(_at_work(task) or task.error or (task.merge_commit or "")[:12], 80)
         rows.append((task.id, task.status, *told, str(task.attempts), task.agent, note))
     yield from table(rows)
+
+
+def _at_work(task: TaskView) -> str:
+    """Say how it goes with an agent at work, or until when a task waits; empty for any other task."""
+    if task.waiting_until:
+        return f"until {task.waiting_until}"
+    if task.liveness is None:
+        return ""
+    used = f", {task.tokens} tokens" if task.tokens else ""
+    doing = f": {task.activity}" if task.activity else ""
+    return f"{task.liveness}{used}{doing}"
 
 
 def _queue(view: StatusView) -> Iterator[str]:

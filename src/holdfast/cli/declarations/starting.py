@@ -122,6 +122,11 @@ def _add_carrying_on(command: Parser) -> None:
     command.add_argument("--dry-run", action="store_true", help="say what would happen and do nothing")
     command.add_argument("--detach", action="store_true", help="run in the background")
     command.add_argument(
+        "--native-resume",
+        action="store_true",
+        help="let agents go on with their own session where that is possible, instead of starting fresh",
+    )
+    command.add_argument(
         "--land", action="store_true", help="when completed, bring the result into the branch it began on"
     )
     add_yes(command)

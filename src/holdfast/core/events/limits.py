@@ -8,7 +8,7 @@ from holdfast.core.events.base import Event, FailureKind
 class AgentObserved(Event, frozen=True, tag=True):
     """What the attempt's event stream amounts to so far. Totals, so that told twice they count once.
 
-    `activity` is what the agent is doing and `at` the wall time of its last sign of life, both for people;
+    `activity` is what the agent is doing, with a tool if `in_tool`, and `at` the wall time of this, for people;
     `trouble` is what it says is in its way.
     """
 
@@ -18,6 +18,7 @@ class AgentObserved(Event, frozen=True, tag=True):
     cost_usd: float = 0.0
     session: str = ""
     activity: str = ""
+    in_tool: bool = False
     trouble: str = ""
     at: float = 0.0
 
@@ -61,6 +62,7 @@ class ProviderParked(Event, frozen=True, tag=True):
 
     `until` is the wall time at which it should be over, from which a later runner reckons what is left of the wait.
     `hits` counts the limits since work last went well through this provider; `words` is all of it for people.
+    `reckoned`: it is no new limit, a new runner found it and reckoned what is left.
     """
 
     provider: str
@@ -69,6 +71,7 @@ class ProviderParked(Event, frozen=True, tag=True):
     clock: float
     hits: int = 1
     words: str = ""
+    reckoned: bool = False
 
 
 class ProviderShut(Event, frozen=True, tag=True):
