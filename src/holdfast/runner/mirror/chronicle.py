@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.core.state import RunState
 from holdfast.formats.model import NativeFile, RunView, System, Times
 from holdfast.formats.registry import format_of
@@ -27,34 +27,32 @@ class Chronicle:
     def __init__(self, repo: Repository, journal: JournalReader, run: str) -> None:
         self._repo = repo
         self._journal = journal
-        self._run = run
+        self.run = run
         self._seen = 0
         self._tasks: dict[str, Times] = {}
         self._stages: dict[str, Times] = {}
         self._files: dict[str, tuple[str, ...]] = {}
+        self._origin: Origin | None = None
         self._originals: dict[str, bytes] | None = None
 
     def native_files(self, system: System, *, live: bool) -> list[NativeFile]:
         """Return the run in a system's own files, as it is at this moment."""
-        stored = self._journal.load(self._run)
-        return format_of(system).write(
-            self._view(stored, system, live=live), self.originals(stored.row, system)
-        )
+        stored = self._journal.load(self.run)
+        return format_of(system).write(self._view(stored, system, live=live), self.originals(system))
 
-    def originals(self, row: RunRow, system: System) -> dict[str, bytes]:
+    def originals(self, system: System) -> dict[str, bytes]:
         """Return the files that the run was adopted from, the state file first; none if it came from elsewhere."""
-        if row.origin is None or row.origin.system != system:
-            return {}
         if self._originals is None:
-            kept, main = originals_of(self._repo, self._run), row.origin.main
-            self._originals = {
-                path: kept[path] for path in sorted(kept, key=lambda path: (path != main, path))
-            }
-        return self._originals
+            origin = self._journal.load(self.run).row.origin
+            kept = originals_of(self._repo, self.run) if origin is not None else {}
+            names = sorted(kept, key=lambda path: (origin is None or path != origin.main, path))
+            self._origin, self._originals = origin, {path: kept[path] for path in names}
+        is_theirs = self._origin is not None and self._origin.system == system
+        return self._originals if is_theirs else {}
 
     def _view(self, stored: StoredRun, system: System, *, live: bool) -> RunView:
         row = stored.row
-        self._read_on(self._journal.events(self._run, after=self._seen, upto=stored.last_seq))
+        self._read_on(self._journal.events(self.run, after=self._seen, upto=stored.last_seq))
         tasks = {
             task.id: self._shown(task) for task in RunState(stored.plan, row, stored.tasks).tasks.values()
         }

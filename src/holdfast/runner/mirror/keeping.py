@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,12 +11,11 @@ from contextlib import suppress
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError, JournalError, LeaseLostError
 from holdfast.formats.model import NativeFile, System
 from holdfast.journal.protocol import JournalReader
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite import SqliteReader
 from holdfast.repo.repository import Repository
 from holdfast.runner.loop import Observer
 from holdfast.runner.mirror.chronicle import Chronicle
@@ -24,40 +24,47 @@ from holdfast.runner.workshop import Workshop
 
 PAUSE_S = 1.0
 """How long files are left alone after they were written, however much happens in the run."""
+_IDLE = 9.0
+"""How many times as long as a write took is waited before the next."""
 
 
 def check_mirror(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> None:
     """Raise OccupiedError if the native files of a run cannot be kept there. Writes nothing."""
     chronicle = Chronicle(repo, journal, run)
     files = _below(folder, chronicle.native_files(system, live=False))
-    _shelf(repo, chronicle, journal.load(run).row, system, folder).changes(files)
+    _shelf(repo, chronicle, system, folder).changes(files)
 
 
 def write_mirrors(repo: Repository, journal: JournalReader, run: str) -> list[ev.AnyEvent]:
     """Bring the native files of a run that rests up to date; return an event for each system that could not be."""
-    row = journal.load(run).row
+    mirrors = journal.load(run).row.mirrors
     chronicle = Chronicle(repo, journal, run)
     return [
-        event for system in row.mirrors for event in _write(repo, chronicle, row, system, set(), live=False)
+        event
+        for system, folder in mirrors.items()
+        for event in _write(repo, chronicle, system, folder, set(), live=False)
     ]
 
 
 def write_once(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> list[str]:
     """Write the native files of a run as it is now, and return the paths that changed."""
-    chronicle, row = Chronicle(repo, journal, run), journal.load(run).row
+    chronicle = Chronicle(repo, journal, run)
     files = _below(folder, chronicle.native_files(system, live=False))
-    return _shelf(repo, chronicle, row, system, folder).put(files)
+    return _shelf(repo, chronicle, system, folder).put(files)
 
 
 class Mirrors:
-    """Writes the mirrors of a live run, at most once in a while and once more when it rests. One per runner."""
+    """Writes the mirrors of a live run, every now and then and once more when it rests. One per runner."""
 
     def __init__(self, shop: Workshop, observer: Observer) -> None:
         self._shop = shop
         self._observer = observer
-        self._chronicle: Chronicle | None = None
+        # Another thread than the loop's reads the journal, so it gets a reader of its own.
+        self._chronicle = Chronicle(shop.repo, SqliteReader(shop.repo.state.journal), shop.run)
+        self._one_at_a_time = threading.Lock()
         self._stale = False
         self._broken: set[str] = set()
+        self._unsaid: list[ev.AnyEvent] = []
         self._writing: asyncio.Task[None] | None = None
 
     def __call__(self, events: Sequence[ev.AnyEvent], state: RunState) -> None:
@@ -76,50 +83,47 @@ class Mirrors:
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
-        troubles = await asyncio.to_thread(self._write, live=False)
-        if troubles:
-            shop = self._shop
+        shop = self._shop
+        if shop.state.row.mirrors:
+            await asyncio.to_thread(self._write, live=False)
+        if self._unsaid:
             # The run rests and that is durable: a journal that fails now must not spoil it.
             with suppress(JournalError, LeaseLostError):
-                shop.journal.append(shop.run, shop.epoch, troubles, shop.state.row, (), time.time())
-            self._observer(troubles, shop.state)
+                shop.journal.append(shop.run, shop.epoch, self._unsaid, shop.state.row, (), time.time())
+            self._observer(self._unsaid, shop.state)
+            self._unsaid = []
 
     async def _keep_writing(self) -> None:
         while self._stale:
             self._stale = False
-            troubles = await asyncio.to_thread(self._write, live=True)
-            if troubles:
-                await self._shop.record(troubles)
-            await asyncio.sleep(PAUSE_S)
+            began = time.monotonic()
+            await asyncio.to_thread(self._write, live=True)
+            if self._unsaid:
+                await self._shop.record(self._unsaid)
+                self._unsaid = []
+            # However large the run is, mirrors take a small part of the machine.
+            await asyncio.sleep(max(PAUSE_S, _IDLE * (time.monotonic() - began)))
 
-    def _write(self, *, live: bool) -> list[ev.AnyEvent]:
-        row, shop = self._shop.state.row, self._shop
-        wanted = [system for system in dict(row.mirrors) if system not in self._broken]
-        if not wanted:
-            return []
-        if self._chronicle is None:
-            # Another thread than the loop's reads the journal here, so it gets a reader of its own.
-            reader = SqliteJournal.open_read_only(shop.repo.state.journal)
-            self._chronicle = Chronicle(shop.repo, reader, shop.run)
-        chronicle = self._chronicle
-        troubles = [
-            event
-            for system in wanted
-            for event in _write(shop.repo, chronicle, row, system, shop.mirrored, live=live)
-        ]
-        self._broken |= {event.system for event in troubles}
-        return list(troubles)
+    def _write(self, *, live: bool) -> None:
+        """Write every mirror. A thread whose waiter was cancelled may still be at it: only one writes at a time."""
+        with self._one_at_a_time:
+            shop = self._shop
+            for system, folder in dict(shop.state.row.mirrors).items():
+                if system not in self._broken:
+                    troubles = _write(shop.repo, self._chronicle, system, folder, shop.mirrored, live=live)
+                    self._unsaid += troubles
+                    self._broken |= {trouble.system for trouble in troubles}
 
 
 def _write(
-    repo: Repository, chronicle: Chronicle, row: RunRow, system: str, mirrored: set[str], *, live: bool
+    repo: Repository, chronicle: Chronicle, system: str, folder: str, mirrored: set[str], *, live: bool
 ) -> list[ev.MirrorFailed]:
     """Write one mirror. Whatever goes wrong becomes an event: it must not reach the run."""
     try:
-        known, folder = System(system), row.mirrors[system]
+        known = System(system)
         files = _below(folder, chronicle.native_files(known, live=live))
         mirrored.update(file.path for file in files)
-        _shelf(repo, chronicle, row, known, folder).put(files)
+        _shelf(repo, chronicle, known, folder).put(files)
     except HoldfastError as error:
         return [ev.MirrorFailed(system=system, error=error.message)]
     except Exception as error:  # noqa: BLE001 - a writer's mistake must not end a run
@@ -132,7 +136,6 @@ def _below(folder: str, files: Sequence[NativeFile]) -> list[NativeFile]:
     return [msgspec.structs.replace(file, path=f"{folder}/{file.path}".lstrip("/")) for file in files]
 
 
-def _shelf(repo: Repository, chronicle: Chronicle, row: RunRow, system: System, folder: str) -> Shelf:
-    ledger = repo.state.run(row.run).mirror_ledger(system)
-    originals = {} if folder else chronicle.originals(row, system)
-    return Shelf(repo.checkout, ledger, originals)
+def _shelf(repo: Repository, chronicle: Chronicle, system: System, folder: str) -> Shelf:
+    ledger = repo.state.run(chronicle.run).mirror_ledger(system)
+    return Shelf(repo.checkout, ledger, {} if folder else chronicle.originals(system))
