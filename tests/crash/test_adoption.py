@@ -14,7 +14,7 @@ from tests.crash.scenario import HOLDFAST, copy, environment, git, make_template
 STATE = "docs/tasks/thing/execute-state.json"
 ADOPT = ("adopt", STATE, "--agent", "claude")
 MIRROR = ("mirror", "1", "execute")
-POINTS = 5
+POINTS = 4
 
 pytestmark = pytest.mark.crash
 

@@ -99,6 +99,17 @@ def test_a_link_to_a_state_is_the_same_run(tmp_path: Path) -> None:
     assert [source.main for source in _find(tmp_path, tmp_path)] == [".claude/output/apex/01-x/state.json"]
 
 
+@pytest.mark.parametrize("named", ["current.json", ""], ids=["the link", "the folder of links"])
+def test_a_link_that_is_named_leads_to_all_that_belongs_to_its_state(tmp_path: Path, named: str) -> None:
+    """`current.json` is how APEX itself finds its task; the outputs lie beside what it points to."""
+    _write(tmp_path / "run/state.json")
+    _write(tmp_path / "run/parts/one.json")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links/current.json").symlink_to("../run/state.json")
+    (source,) = _find(tmp_path / "links" / named, tmp_path)
+    assert (source.main, len(source.documents)) == ("run/state.json", 2)
+
+
 def test_nothing_outside_the_project_is_read(tmp_path: Path) -> None:
     """Neither through a link nor through a pattern that climbs out."""
     outside = _write(tmp_path / "outside.json")
@@ -131,10 +142,11 @@ def test_a_file_from_elsewhere_is_told_from_its_own_project(tmp_path: Path) -> N
     assert (source.root, source.main) == (tmp_path / "other", ".specflow/execution/a.json")
 
 
-@pytest.mark.parametrize("name", ["empty", "empty/nothing.json", "note.txt"])
+@pytest.mark.parametrize("name", ["empty", "empty/nothing.json", "note.txt", ".git/state.json"])
 def test_a_place_without_a_state_is_an_error_that_says_so(tmp_path: Path, name: str) -> None:
-    """An empty folder, a file that is not there, and one of another kind."""
+    """An empty folder, a file that is not there, one of another kind, and git's own."""
     (tmp_path / "empty").mkdir()
+    _write(tmp_path / ".git/state.json")
     _write(tmp_path / "note.txt", "hello")
     with pytest.raises(NothingFoundError):
         _find(tmp_path / name, tmp_path)

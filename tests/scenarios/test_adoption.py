@@ -52,6 +52,14 @@ def test_the_adoption_changes_no_file_of_the_project(tmp_path: Path) -> None:
     assert f"Holdfast-Adopted: one 4 {commit}" in project.git("log", "-1", "--format=%B", tip)
 
 
+def test_a_name_that_looks_like_a_trailer_proves_nothing(tmp_path: Path) -> None:
+    """What another system calls its run is text of anybody's making."""
+    project, commit = _project(tmp_path)
+    forged = f"x\x00\n\nHoldfast-Adopted: two 1 {commit}"
+    trial = adopted(project, foreign(claim("one", DONE, commits=(commit,)), claim("two"), name=forged))
+    assert trial.landed() == ["one"]
+
+
 def test_what_is_only_claimed_is_open_and_may_need_no_change(tmp_path: Path) -> None:
     """No commit, no proof: an agent looks at it, is told of the doubt, and may find that all is there."""
     project, _ = _project(tmp_path)

@@ -91,7 +91,7 @@ def find(path: Path, project: Path, formats: Mapping[System, Format]) -> list[So
     root = _root_of(place, project)
     reader = _Reader(root)
     found: list[Source] = []
-    for main in _candidates(place, root):
+    for main in map(reader.behind, _candidates(place, root)):
         if any(_is_same(source, main, reader) for source in found):
             continue
         if source := _source(main, reader, formats):
@@ -177,7 +177,7 @@ def _rank(name: str) -> int:
 
 
 def _walk(folder: Path, root: Path) -> Iterator[str]:
-    """Yield the files below a folder, without following links, as far down and as many as is sensible."""
+    """Yield the files below a folder and the links to files, as far down and as many as is sensible."""
     pending, seen = [(folder, 0)], 0
     while pending and seen < _ENTRIES_MAX:
         at, depth = pending.pop(0)
@@ -186,7 +186,7 @@ def _walk(folder: Path, root: Path) -> Iterator[str]:
             if entry.is_dir(follow_symlinks=False):
                 if depth < _DEPTH_MAX and entry.name not in _PASSED_OVER:
                     pending.append((Path(entry.path), depth + 1))
-            elif entry.is_file(follow_symlinks=False):
+            elif entry.is_file():
                 yield Path(entry.path).relative_to(root).as_posix()
 
 
@@ -205,11 +205,17 @@ class _Reader:
         self.root = root
         self.real = root.resolve()
 
+    def behind(self, name: str) -> str:
+        """Return the file that a link of this name leads to, if inside the root: what belongs to it lies beside that."""
+        target = (self.root / name).resolve() if (self.root / name).is_symlink() else self.real
+        inside = target != self.real and target.is_relative_to(self.real)
+        return target.relative_to(self.real).as_posix() if inside else name
+
     def read(self, name: str) -> bytes | None:
         """Return a file's content; None if it is too large, not readable, no plain file, or leads out of the root."""
         path = self.root / name
         try:
-            if not path.resolve().is_relative_to(self.real) or not name.isprintable():
+            if not path.resolve().is_relative_to(self.real) or not name.isprintable() or ".git" in path.parts:
                 return None
             found = path.stat()
             if not stat.S_ISREG(found.st_mode) or found.st_size > FILE_BYTES_MAX:

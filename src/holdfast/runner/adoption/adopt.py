@@ -131,8 +131,10 @@ def _landings(repo: Repository, row: RunRow, prospect: Prospect) -> list[ev.AnyE
         return []
     foreign = prospect.foreign
     noun = "task" if len(finished) == 1 else "tasks"
-    subject = f"Adopt {len(finished)} finished {noun} of {foreign.system} {foreign.name}"
-    commit = commit_adoption(repo, row.base, row.run, " ".join(subject.split()), finished)
+    # The name is theirs: nothing in it may break the line or look like a trailer.
+    name = "".join(char if char.isprintable() else " " for char in foreign.name)
+    subject = f"Adopt {len(finished)} finished {noun} of {foreign.system} {name}"
+    commit = commit_adoption(repo, row.base, row.run, subject, finished)
     move_branch(repo, row.branch, commit, repo.read_ref(row.branch))
     return [
         ev.TaskLanded(task=one.task, attempt=one.attempts, commit=commit, head=one.evidence)
