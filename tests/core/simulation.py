@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from random import Random
 
+import msgspec
+
 from holdfast.core import events as ev
 from holdfast.core.commands import CheckTask, CloseStage, Command, LandTasks, OpenStage, StartAttempt, intents
 from holdfast.core.decide import decide, next_wake
@@ -340,7 +342,8 @@ class Simulation:
         task = self.state.tasks[name]
         reset = self.rng.choice((None, self.machine.wall + self.rng.random() * 7200))
         if task.attempt == attempt:
-            self._say(park(self.state, task, reset, self.machine.wall, self._clock, "limit"))
+            parked = park(self.state, task.provider, token, reset, self.machine.wall, self._clock)
+            self._say(msgspec.structs.replace(parked, words="limit"))
         provider = task.provider
         limited = ev.AttemptLimited(task=name, attempt=attempt, token=token, provider=provider, error="limit")
         self._say(limited)

@@ -45,7 +45,9 @@ def _limit(
     state: RunState, until: float | None = None, wall: float = WALL, clock: float = 0.0
 ) -> ev.ProviderParked:
     row = state.tasks["t"]
-    parked = park(state, row, until, wall, clock, "p is at its limit")
+    parked = msgspec.structs.replace(
+        park(state, "p", row.token, until, wall, clock), words="p is at its limit"
+    )
     state.apply(parked)
     state.apply(
         ev.AttemptLimited(task="t", attempt=row.attempt, token=row.token, provider="p", error="limit")
@@ -83,7 +85,7 @@ def test_several_attempts_that_run_into_one_limit_are_one_hit() -> None:
     """The default wait grows with limits, not with the number of agents that met one."""
     state = _two()
     first = _limit(state)
-    second = park(state, state.tasks["t"], None, WALL + 1, 1.0, "")
+    second = park(state, "p", "token", None, WALL + 1, 1.0)
     assert (first.hits, second.hits) == (1, 1)
     assert second.clock + second.wait_s == pytest.approx(first.wait_s)
 

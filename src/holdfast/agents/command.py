@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.agents.preset import Preset
 from holdfast.core.plan import Task
+
+_PLACEHOLDER = re.compile(r"\{(?:brief|workspace|task|attempt|run|session)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,4 @@ def _spread(agent: Preset, template: tuple[str, ...]) -> Iterator[str]:
 
 def _replace(word: str, replacements: dict[str, str]) -> str:
     """Replace in one pass, so that a value which itself looks like a placeholder stays what it is."""
-    out: list[str] = []
-    at = 0
-    while at < len(word):
-        name = next((n for n in replacements if word.startswith(n, at)), None)
-        out.append(replacements[name] if name else word[at])
-        at += len(name) if name else 1
-    return "".join(out)
+    return _PLACEHOLDER.sub(lambda found: replacements[found[0]], word)

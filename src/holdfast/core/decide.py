@@ -22,7 +22,14 @@ from holdfast.core.commands import (
     ValidateTask,
 )
 from holdfast.core.continuation import session_for, wants_session
-from holdfast.core.parking import agent_at, seat_of, starts_at, waits_for_limit
+from holdfast.core.parking import (
+    agent_at,
+    parked_validators,
+    seat_of,
+    starts_at,
+    validation_at,
+    waits_for_limit,
+)
 from holdfast.core.projection import TaskRow
 from holdfast.core.retry import decide_retry, kind_of_next_attempt
 from holdfast.core.state import RunState
@@ -41,7 +48,7 @@ def decide(state: RunState, now: float) -> list[Command]:
         return [] if _in_flight(state) else [Record(_stopped(state))]
     if given_up := list(_abandonments(state)):
         return given_up  # First of all: what else may start depends on it.
-    commands: list[Command] = [*_checks(state), *_landings(state)]
+    commands: list[Command] = [*_checks(state, now), *_landings(state)]
     if not state.row.pausing:
         commands += _stage_moves(state)
         commands += _attempts(state, now)
@@ -65,10 +72,16 @@ def _wakes(state: RunState) -> Iterator[float]:
     if state.row.parked:
         stages = (stage for stage in state.current_stages if _takes_work(state, stage))
         waiting += [task for stage in stages for task in _parked_tasks(state, stage)]
+        judged = [free for task in state.unchecked.values() if (free := validation_at(state, task))]
+        yield from (free for free in judged if _is_waited_for(state, free))
     for task in waiting:
         free = starts_at(state, task)
-        if not free or (free < _NEVER and state.plan.limits.on_limit == "wait"):
+        if not free or _is_waited_for(state, free):
             yield max(task.not_before, free)
+
+
+def _is_waited_for(state: RunState, free: float) -> bool:
+    return free < _NEVER and state.plan.limits.on_limit == "wait"
 
 
 def _parked_tasks(state: RunState, stage: str) -> list[TaskRow]:
@@ -83,12 +96,13 @@ def _in_flight(state: RunState) -> bool:
     return any(state.stage(stage).status in gates for stage in state.current_stages)
 
 
-def _checks(state: RunState) -> Iterator[Command]:
+def _checks(state: RunState, now: float) -> Iterator[Command]:
     for task in state.unchecked.values():
         if not task.tested and state.checks_of(task.id):
             yield CheckTask(task.id, task.attempt)
         elif state.specs[task.id].validators:
-            yield ValidateTask(task.id, task.attempt)
+            if validation_at(state, task) <= now:
+                yield ValidateTask(task.id, task.attempt)
         else:
             yield Record(ev.ChecksPassed(task=task.id, attempt=task.attempt))
 
@@ -240,7 +254,9 @@ def _what_is_waited_for(state: RunState, now: float) -> list[str]:
     """Return the limits and refusals of providers, and what single tasks need from a person."""
     waiting = [*state.failed.values(), *state.held.values()]
     waiting += [task for stage in state.current_stages for task in _parked_tasks(state, stage)]
-    words = dict.fromkeys(parked.words for task in waiting for parked in waits_for_limit(state, task, now))
+    in_the_way = [parked for task in waiting for parked in waits_for_limit(state, task, now)]
+    in_the_way += [one for task in state.unchecked.values() for one in parked_validators(state, task, now)]
+    words = dict.fromkeys(parked.words for parked in in_the_way)
     asked = [
         f"{task.id}: {task.error}"
         for task in state.held.values()

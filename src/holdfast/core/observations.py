@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-_TEXT_CHARS = 4_000
+_TEXT_CHARS = 100_000
+_MESSAGE_CHARS = 4_000
 _NAME_CHARS = 200
 _DENIALS = 20
 _TOKENS_MAX = 10**12
@@ -112,7 +113,7 @@ class Heard:
                 self.tool, self.finished = "", True
                 self.text = text[-_TEXT_CHARS:] or self.text
             case Wrong(trouble, message, until, waits):
-                self._go_wrong(trouble, message[:_TEXT_CHARS], until)
+                self._go_wrong(trouble, message[:_MESSAGE_CHARS], until)
                 self.waits = waits
 
     def _work(self, text: str, tool: str, *, done: bool) -> None:

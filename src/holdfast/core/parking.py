@@ -77,23 +77,34 @@ def _jitter(token: str, wait_s: float) -> float:
     return crc32(token.encode()) / 2**32 * min(_JITTER_SHARE * wait_s, _JITTER_MAX_S)
 
 
+def validation_at(state: RunState, task: TaskRow) -> float:
+    """Return when, on the run's clock, the validators that a task still waits for may start; infinity if not by itself."""
+    asked = (one for one in state.specs[task.id].validators if one.prompt and one.id not in task.scores)
+    return max((_free_at(state, one.agent or state.plan.agent) for one in asked), default=0.0)
+
+
+def parked_validators(state: RunState, task: TaskRow, now: float) -> list[Parked]:
+    """Return the parked providers that keep a task's validators from starting now."""
+    agents = {one.agent or state.plan.agent for one in state.specs[task.id].validators if one.prompt}
+    providers = {seat_of(state, agent).provider for agent in agents if _free_at(state, agent) > now}
+    return [state.row.parked[name] for name in sorted(providers)]
+
+
 def park(
-    state: RunState, task: TaskRow, until: float | None, wall: float, clock: float, words: str
+    state: RunState, provider: str, token: str, until: float | None, wall: float, clock: float
 ) -> ev.ProviderParked:
-    """Return the event that parks a task's provider. `until` is the wall time at which its limit ends, if known.
+    """Return the event that parks a provider. `until` is the wall time at which its limit ends, if known.
 
     Several attempts may run into one limit: as long as it is waited for, that is one hit, and the latest end counts.
     """
-    before = state.row.parked.get(task.provider) or Parked()
+    before = state.row.parked.get(provider) or Parked()
     left = max(0.0, before.not_before - clock)
     hits = before.hits if left else before.hits + 1
     known = 0.0 if until is None else min(until - wall, KNOWN_WAIT_MAX_S)
     if known > 0 or not left:
         wait = known if known > 0 else default_wait(hits, state.plan.limits.limit_wait_s)
-        left = max(left, wait + _jitter(task.token, wait))
-    return ev.ProviderParked(
-        provider=task.provider, until=wall + left, wait_s=left, clock=clock, hits=hits, words=words
-    )
+        left = max(left, wait + _jitter(token, wait))
+    return ev.ProviderParked(provider=provider, until=wall + left, wait_s=left, clock=clock, hits=hits)
 
 
 def default_wait(hits: int, first_s: float) -> float:

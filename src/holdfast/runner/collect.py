@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.agents.streams.words import in_words
 from holdfast.core import events as ev, ids
 from holdfast.core.brief import clip
 from holdfast.core.conflicts import ConflictedFile, judge_resolution
@@ -20,16 +21,14 @@ from holdfast.runner.parked import blocked, limited
 from holdfast.runner.workshop import Workshop
 
 _TAIL_CHARS = 4_000
-_BESIDE_CHARS = 64_000
 _OF_THE_WORK = (FailureKind.NO_CHANGE,)
 _SUMMARY_CHARS = 200
 
 
 def collect(shop: Workshop, task: TaskRow, exit_: Exit, heard: Heard) -> list[ev.AnyEvent]:
     """Commit the workspace and say how the attempt ended. Collecting twice finds the commit made before."""
-    output = shop.fleet.logs(shop.agent_key(task)).decode(errors="replace")
     agent = agent_of_attempt(shop, task)
-    output = output if agent is None or agent.stream == "raw" else _in_words(output, heard)
+    output = in_words(agent, shop.fleet.logs(shop.agent_key(task)), heard)
     try:
         captured = _commit(shop, task)
     except WorkspaceGoneError as gone:
@@ -141,12 +140,6 @@ def _failed(
         duration_s=exit_.duration_s,
         clock=shop.clock(),
     )
-
-
-def _in_words(output: str, heard: Heard) -> str:
-    """Return what a person, or the next agent, can read of an event stream: its last word, and what is no event."""
-    beside = [line for line in output[-_BESIDE_CHARS:].splitlines() if not line.lstrip().startswith("{")]
-    return "\n".join(part for part in (*beside, heard.message, heard.text) if part)
 
 
 def _summary(task: TaskRow, output: str) -> str:

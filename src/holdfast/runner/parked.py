@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+
+import msgspec
 
 from holdfast.agents.preset import Preset
 from holdfast.agents.reset_times import reset_time
@@ -22,32 +25,32 @@ def limited(
     shop: Workshop, task: TaskRow, exit_: Exit, outcome: Outcome, heard: Heard, carry: str
 ) -> list[ev.AnyEvent]:
     """Return the events of an attempt that ended at a limit: its provider is parked, the task waits."""
-    wall = time.time()
-    until = heard.until or reset_time(heard.message, _written_at(shop, task, exit_, wall))
     provider = task.provider or task.agent
-    parked = park(shop.state, task, until, wall, shop.clock(), "")
-    when = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(parked.until))
-    known = "" if until is not None else " (a guess: it does not say)"
-    words = f"{provider} is at its limit until {when}{known}: {heard.message or outcome.error}"
-    return [
-        ev.ProviderParked(
-            provider=parked.provider,
-            until=parked.until,
-            wait_s=parked.wait_s,
-            clock=parked.clock,
-            hits=parked.hits,
-            words=words[:_MESSAGE_CHARS],
-        ),
-        ev.AttemptLimited(
-            task=task.id,
-            attempt=task.attempt,
-            token=task.token,
-            provider=provider,
-            error=f"waits until {when}: {outcome.error}"[:_MESSAGE_CHARS],
-            carry=carry,
-            duration_s=exit_.duration_s,
-        ),
-    ]
+    written_at = _written_at(shop.directory.brief(task.id, task.attempt), exit_)
+    parked = parking(shop, provider, task.token, heard, written_at)
+    ended = ev.AttemptLimited(
+        task=task.id,
+        attempt=task.attempt,
+        token=task.token,
+        provider=provider,
+        error=f"waits until {_when(parked)}: {outcome.error}"[:_MESSAGE_CHARS],
+        carry=carry,
+        duration_s=exit_.duration_s,
+    )
+    return [parked, ended]
+
+
+def parking(shop: Workshop, provider: str, token: str, heard: Heard, written_at: float) -> ev.ProviderParked:
+    """Return the event that parks a provider, for as long as the agent's words of `written_at` say, if they do."""
+    until = heard.until or reset_time(heard.message, written_at)
+    parked = park(shop.state, provider, token, until, time.time(), shop.clock())
+    guess = "" if until is not None else " (a guess: it does not say)"
+    words = f"{provider} is at its limit until {_when(parked)}{guess}: {heard.message or 'no reason given'}"
+    return msgspec.structs.replace(parked, words=words[:_MESSAGE_CHARS])
+
+
+def _when(parked: ev.ProviderParked) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(parked.until))
 
 
 def blocked(
@@ -74,8 +77,12 @@ def blocked(
     )
     if failure is not FailureKind.AUTH:
         return [ended]
-    words = f"{task.provider or task.agent}: {error}"
-    return [ev.ProviderShut(provider=task.provider or task.agent, words=words), ended]
+    return [shutting(task.provider or task.agent, error), ended]
+
+
+def shutting(provider: str, error: str) -> ev.ProviderShut:
+    """Return the event that shuts a provider which refuses our credentials."""
+    return ev.ProviderShut(provider=provider, words=f"{provider}: {error}")
 
 
 def _way_out(shop: Workshop, task: TaskRow, failure: FailureKind, agent: Preset | None) -> str:
@@ -86,10 +93,10 @@ def _way_out(shop: Workshop, task: TaskRow, failure: FailureKind, agent: Preset 
     return f"Allow it in the agent's own settings or by `args:` of its entry in `agents:`, or skip the task; {then}"
 
 
-def _written_at(shop: Workshop, task: TaskRow, exit_: Exit, now: float) -> float:
+def _written_at(brief: Path, exit_: Exit) -> float:
     """Return when the agent's last words were written: it may have ended long before anybody came to read them."""
+    now = time.time()
     try:
-        began = shop.directory.brief(task.id, task.attempt).stat().st_mtime
+        return min(now, brief.stat().st_mtime + exit_.duration_s)
     except OSError:
         return now
-    return min(now, began + exit_.duration_s)

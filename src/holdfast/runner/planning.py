@@ -17,6 +17,7 @@ from pathlib import Path
 
 from holdfast.agents.command import Placeholders, invoke_agent
 from holdfast.agents.preset import Preset
+from holdfast.agents.streams.words import hear, in_words
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
 from holdfast.core.plan import Limits, Plan
@@ -244,7 +245,8 @@ def _write_brief(desk: _Desk, attempt: int, head: str, feedback: list[str]) -> P
 
 def _judge(desk: _Desk, attempt: int, ended: Exit, record: Path) -> Plan | None:
     """Keep a valid answer and return its plan, or write down what is wrong with it. Judging again says the same."""
-    output = desk.fleet.logs(desk.key(attempt)).decode(errors="replace")
+    printed = desk.fleet.logs(desk.key(attempt))
+    output = in_words(desk.work.spec, printed, hear(desk.work.spec, printed))
     answer = _written(desk.workspaces.path(_PLANNER) / PLAN_FILE) or fenced_yaml(output).encode()
     wrong = _how_it_failed(ended, output)
     if not wrong and not answer.strip():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +12,13 @@ import msgspec
 
 from holdfast.agents.command import Invocation, Placeholders, invoke_agent
 from holdfast.agents.presets import find_agent
+from holdfast.agents.streams.words import hear, in_words
 from holdfast.core import events as ev
 from holdfast.core.brief import clip
 from holdfast.core.commands import ValidateTask
 from holdfast.core.facts import Exit, ExitReason
+from holdfast.core.observations import Trouble
+from holdfast.core.parking import seat_of
 from holdfast.core.plan import Validator
 from holdfast.core.projection import TaskRow
 from holdfast.core.validation import build_validation_brief, judge_scores
@@ -22,6 +26,7 @@ from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.runner.checks import ChecksCutShort, wait_or_stop
 from holdfast.runner.environment import attempt_environment, report_variables
+from holdfast.runner.parked import parking, shutting
 from holdfast.runner.reports import clean, last_number, read_lines, report_file
 from holdfast.runner.workshop import Workshop
 
@@ -44,6 +49,14 @@ class _Opinion:
     feedback: str
 
 
+class _ProviderGone(ChecksCutShort):
+    """A validator could not judge because its provider is at a limit or refuses it; it is asked again after that."""
+
+    def __init__(self, why: ev.ProviderParked | ev.ProviderShut) -> None:
+        super().__init__()
+        self.why = why
+
+
 async def validate_task(shop: Workshop, command: ValidateTask) -> list[ev.AnyEvent]:
     """Run the validators that have given no score yet, and hold the mean of all against the gate.
 
@@ -61,7 +74,8 @@ async def validate_task(shop: Workshop, command: ValidateTask) -> list[ev.AnyEve
             t for t in await asyncio.gather(*opinions, return_exceptions=True) if isinstance(t, BaseException)
         ]
         if troubles and all(isinstance(trouble, ChecksCutShort) for trouble in troubles):
-            return [ev.ChecksInterrupted(task=task.id, attempt=task.attempt)]
+            why = [trouble.why for trouble in troubles if isinstance(trouble, _ProviderGone)]
+            return [*why, ev.ChecksInterrupted(task=task.id, attempt=task.attempt)]
         for trouble in troubles:
             raise trouble
     return [judge_scores(spec, task)]
@@ -88,7 +102,7 @@ async def _ask(
         if shop.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
             raise ChecksCutShort
         if ended is not None:
-            opinion = _opinion(ended, shop.fleet.logs(key), reports)
+            opinion = _heard_opinion(shop, validator, ended, shop.fleet.logs(key), reports)
             break
         await shop.fleet.cancel(key)  # its supervisor died; what that left behind would disturb the next one
     scored = ev.ValidatorScored(
@@ -121,6 +135,21 @@ def _spec(
         timeout_s=limits.check_timeout_s if validator.run else limits.timeout_s,
         stall_s=0.0 if validator.run else limits.stall_s,
     )
+
+
+def _heard_opinion(shop: Workshop, validator: Validator, ended: Exit, log: bytes, reports: Path) -> _Opinion:
+    """Return a validator's opinion from its output, whatever stream it speaks. Raises _ProviderGone if it had none to give."""
+    if validator.run:
+        return _opinion(ended, log, reports)
+    name = validator.agent or shop.state.plan.agent
+    agent = find_agent(name, shop.state.plan.agents, shop.presets)
+    heard = hear(agent, log)
+    provider = seat_of(shop.state, name).provider
+    if heard.trouble is Trouble.LIMIT:
+        raise _ProviderGone(parking(shop, provider, ended.token, heard, time.time()))
+    if heard.trouble is Trouble.AUTH:
+        raise _ProviderGone(shutting(provider, f"the credentials of {name} were refused: {heard.message}"))
+    return _opinion(ended, in_words(agent, log, heard).encode(), reports)
 
 
 def _invocation(
