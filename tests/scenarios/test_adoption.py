@@ -12,6 +12,7 @@ from holdfast.core import events as ev
 from holdfast.core.claims import PastFailure, Standing
 from holdfast.core.status import RunStatus
 from holdfast.errors import NeedsDecisionError
+from holdfast.repo.adoption import Finished, commit_adoption
 from holdfast.runner.adoption.adopt import adopted_before, adopted_earlier, plan_of
 from holdfast.runner.adoption.survey import digest_of
 from holdfast.runner.examine import examine_run
@@ -317,6 +318,27 @@ def test_a_run_whose_adoption_was_cut_short_is_completed_not_carried_on(tmp_path
         project.commit("somebody goes on meanwhile")
         assert adopt_into(repo, journal, run) == begun
     assert trial.landed() == ["one"]
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["before the branch moved", "after it moved"])
+def test_a_half_adopted_run_survives_the_loss_of_the_journal_too(tmp_path: Path, moved: bool) -> None:
+    """Killed in the midst of adopting, then the journal lost: rebuilding and adopting again ends the same."""
+    project, commit = _project(tmp_path)
+    run = foreign(claim("one", DONE, commits=(commit,)), claim("two", RUNNING, attempts=1))
+    prospect, repo = prospect_of(project, run), project.open()
+    with journal_of(repo) as journal:
+        plan = plan_of(prospect, "claude", {}, ["claude"])
+        begun = create_run(repo, journal, plan, MAIN, adopting=digest_of(run))
+    if moved:
+        made = commit_adoption(repo, prospect.base, begun, "Adopt", [Finished("one", 1, commit)])
+        project.git("branch", f"holdfast/{begun}", made)
+    repo.state.journal.unlink()
+    rebuild(project.open(), lambda _question: False, replace=False)
+    with journal_of(repo) as journal:
+        assert adopt_into(repo, journal, run) == begun
+    trial = Trial(project, begun)
+    assert trial.landed() == ["one"]
+    assert trial.violations() == []
 
 
 def test_a_repository_without_the_other_systems_folder_still_carries_the_run_on(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.facts import BranchFacts
 from holdfast.core.folds import first_row
 from holdfast.core.ids import plan_ref
 from holdfast.core.plan import Plan, decode_plan, plan_hash
@@ -148,22 +149,31 @@ def _restore(repo: Repository, journal: Journal, one: _Known, ask: Ask) -> Resto
     found = look(repo, one.run, started.base)
     state = RunState(one.plan, first_row(started))
     journal.create_run(one.plan, state.row, started, one.at)
-    left = remains_of(repo, one.run, one.plan, started.base, found)
+    events = _history(repo, one, state, found, ask)
+    journal.append(one.run, journal.take_epoch(one.run), events, state.row, state.take_changed(), one.at)
+    landed = sum(task.status in TASK_IS_SETTLED for task in state.tasks.values())
+    return Restored(run=one.run, status=state.row.status, landed=landed, tasks=len(state.tasks))
+
+
+def _history(repo: Repository, one: _Known, state: RunState, found: Found, ask: Ask) -> list[ev.AnyEvent]:
+    """Bring the run to where git shows it to be; return the events that did it."""
+    inherited = inheritance_of(repo, one.run)
+    if one.started.adopting and not inherited:
+        # Its adoption was cut short: adopting the same files again takes everything in, also what the branch says.
+        return restore(state, BranchFacts(tip=""), {}, ())
+    left = remains_of(repo, one.run, one.plan, one.started.base, found)
     skipped = [
         name
         for name, above in overleapt(one.plan, found.branch).items()
         if ask(f"{one.run}: {name} never landed, yet {above}, which builds on it, did. Was {name} skipped?")
     ]
-    inherited = inheritance_of(repo, one.run)
     skipped += [event.task for event in inherited if isinstance(event, ev.TaskSkipped)]
     began = [event for event in inherited if isinstance(event, ev.RunAdopted | ev.TaskInherited)]
     events = restore(state, found.branch, left, skipped, began)
     for event in _ending(state, one.run, found, ask):
         state.apply(event)
         events.append(event)
-    journal.append(one.run, journal.take_epoch(one.run), events, state.row, state.take_changed(), one.at)
-    landed = sum(task.status in TASK_IS_SETTLED for task in state.tasks.values())
-    return Restored(run=one.run, status=state.row.status, landed=landed, tasks=len(state.tasks))
+    return events
 
 
 def _ending(state: RunState, run: str, found: Found, ask: Ask) -> Iterator[ev.AnyEvent]:

@@ -1,7 +1,7 @@
 """Making a run of ours from what another system left. Killed at any moment, doing it again completes the same run.
 
-The order: the run exists, marked as being adopted; unfinished work is kept at refs; so are the originals; one commit
-on the run branch says what is done; and one append takes it all in and removes the mark.
+The order: the run exists, marked as being adopted; unfinished work is kept at refs; one commit on the run branch says
+what is done; the originals are kept; and one append takes it all in and removes the mark.
 """
 
 from __future__ import annotations
@@ -112,8 +112,10 @@ def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: Pr
         *inheritance(foreign.claims, prospect.judged, work, limits),
     ]
     events = [legible(event) for event in told]
+    # The branch goes first: a run with its origin in git counts as adopted, so nothing else may be missing by then.
+    landed = _landings(repo, row, prospect)
     keep_inheritance(repo, row.run, events, foreign.documents)
-    events += _landings(repo, row, prospect)
+    events += landed
     for event in events:
         state.apply(event)
     epoch = journal.take_epoch(row.run)
