@@ -1,0 +1,127 @@
+"""Real agents at their limits: waited for, killed while waiting, refused, full, cut off, and gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.testing import Fault, Script, Write
+from tests.agents.conftest import installed
+from tests.agents.kit import GEMINI, RealAgent
+from tests.agents.stage import Stage, task
+from tests.cli.kit import Cli, eventually
+from tests.gitkit import write
+
+Build = Callable[[dict[str, Script]], Stage]
+WORK = (Write("one.txt", "one\n"), Write("two.txt", "two\n"))
+
+
+def prepare(here: Stage, agent: RealAgent, **limits: Any) -> Cli:
+    """Make a project whose one task is the agent's, known by its preset and started as the tests start it."""
+    spec = agent.spec(here.model.url(), here.place / "home")
+    entry = {"preset": agent.name, "command": list(spec.command), "prompt": spec.prompt, "env": spec.env}
+    return Cli.of(
+        here.place / "p", task("a"), agent="it", agents={"it": entry}, limits={"limit_wait": 1, **limits}
+    )
+
+
+def attempts(cli: Cli) -> list[tuple[str, str]]:
+    """Return how each attempt ended: its outcome and what was wrong with it."""
+    (found,) = cli.json("inspect", "1", "a")["tasks"]
+    return [
+        (one["outcome"], ", ".join(error["failure"] for error in one["errors"])) for one in found["attempts"]
+    ]
+
+
+def test_a_real_agents_usage_limit_is_waited_for_and_the_run_goes_on(codex: RealAgent, stage: Build) -> None:
+    """X5: nobody does anything; the second attempt lands, and the first is no failure."""
+    here = stage({"a": Script(WORK, fault=Fault.USAGE_LIMIT, times=1, after=1, resets_in_s=1)})
+    cli = prepare(here, codex)
+    assert here.carry_on() == 0
+    assert attempts(cli) == [("limited", "limit"), ("landed", "")]
+    assert here.show("two.txt") == "two"
+
+
+def test_a_runner_killed_while_a_real_agents_limit_lasts_is_resumed(codex: RealAgent, stage: Build) -> None:
+    """The wait is on disk: the next runner waits for the rest of it and carries on."""
+    here = stage({"a": Script(WORK, fault=Fault.USAGE_LIMIT, times=1, resets_in_s=1)})
+    cli = prepare(here, codex, limit_wait=6)
+    runner = here.start()
+    eventually(
+        lambda: bool(cli.json("status")["tasks"]) and cli.task("a")["status"] == "waiting_limit",
+        "the task waits",
+    )
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert cli.task("a")["waiting_until"]
+    assert here.carry_on("resume") == 0
+    assert attempts(cli) == [("limited", "limit"), ("landed", "")]
+
+
+def test_a_real_agents_rate_limit_is_waited_for(codex: RealAgent, stage: Build) -> None:
+    """Once its own retries are used up, the waiting is ours."""
+    here = stage({"a": Script(WORK, fault=Fault.RATE_LIMIT, times=9)})
+    cli = prepare(here, codex)
+    assert here.carry_on() == 0
+    ended = attempts(cli)
+    assert ended[-1] == ("landed", "")
+    assert set(ended[:-1]) == {("limited", "limit")}
+
+
+def test_a_real_agents_refused_key_blocks_the_run_with_the_way_out(codex: RealAgent, stage: Build) -> None:
+    """One attempt, nothing charged, exit code 3, and the hint names the key."""
+    here = stage({"a": Script(WORK, fault=Fault.BAD_KEY)})
+    cli = prepare(here, codex)
+    assert here.carry_on() == 3
+    assert attempts(cli) == [("blocked", "auth")]
+    assert "OPENAI_API_KEY" in cli.json("status")["run"]["detail"]
+
+
+def test_a_real_agent_that_ran_out_of_context_is_followed_by_a_fresh_one(
+    codex: RealAgent, stage: Build
+) -> None:
+    """What it had achieved is kept and the next agent goes on from there."""
+    here = stage({"a": Script(WORK, fault=Fault.OVERFLOW, times=1, after=1)})
+    cli = prepare(here, codex)
+    assert here.carry_on() == 0
+    assert attempts(cli) == [("failed", "context"), ("landed", "")]
+
+
+def test_a_real_agents_tokens_are_counted(agent: RealAgent, stage: Build) -> None:
+    """Each answer of the model claims a thousand and fifty; there are three."""
+    here = stage({"a": Script(WORK)})
+    cli = prepare(here, agent)
+    assert here.carry_on() == 0
+    assert cli.task("a")["tokens"] == 3 * 1050
+
+
+def test_a_real_agent_goes_on_with_its_own_session(codex: RealAgent, stage: Build) -> None:
+    """`--native-resume`: after a cut connection the same session is continued, and it is said."""
+    here = stage({"a": Script(WORK, fault=Fault.CUT, times=3, after=1)})
+    spec = codex.spec(here.model.url(), here.place / "home")
+    cli = Cli.of(here.place / "p", task("a"), agent="it")
+    resume = [*spec.command[:-1], "resume", "{session}", spec.command[-1]]
+    table = {"preset": "codex", "command": list(spec.command), "resume": resume, "prompt": spec.prompt}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+    lines += ["[it.env]", *(f"{key} = {json.dumps(value)}" for key, value in spec.env.items())]
+    write(cli.here / ".holdfast" / "agents.toml", "\n".join(["[it]", *lines]))
+    done = cli("run", "--yes", "--native-resume")
+    assert done.code == 0, done.out
+    assert "going on with it's own session" in done.out
+    first, second = cli.json("inspect", "1", "a")["tasks"][0]["attempts"]
+    assert first["session"] == second["session"] != ""
+
+
+@pytest.mark.more_agents
+def test_a_real_agent_that_ends_with_status_zero_after_an_error_has_failed(stage: Build) -> None:
+    """Gemini ends with 0 when the connection ends early; its own result says that it is an error."""
+    here = stage({"a": Script(WORK, fault=Fault.EOF)})
+    cli = prepare(here, installed(GEMINI), attempts=1)
+    assert here.carry_on() == 1
+    assert attempts(cli) == [("failed", "agent")]
+    assert here.exit_of("a").code == 0
