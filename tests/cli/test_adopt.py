@@ -284,6 +284,14 @@ def test_mirror_writes_at_once_and_ends_on_demand(blocked: Cli) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_mirror_of_our_own_is_not_adopted_by_mistake(blocked: Cli) -> None:
+    """The run that it shows is here; a copy of it would do everything that is left a second time."""
+    blocked("mirror", "1", "execute")
+    done = blocked("adopt", "docs/tasks/01-try-it/execute-state.json", "--agent", "claude")
+    assert done.code == 3
+    assert "`holdfast resume 01-try-it`" in done.err
+
+
 def test_a_mirror_stays_inside_the_project(blocked: Cli, tmp_path: Path) -> None:
     """`--to` takes folders of the project only."""
     for folder in ("../outside", str(tmp_path / "elsewhere"), ".git/x", ".holdfast/x"):

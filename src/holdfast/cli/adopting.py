@@ -5,48 +5,43 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
 from holdfast.cli.asking import choose_key, confirm, is_interactive
+from holdfast.cli.foreign_runs import chosen, repository_of, show_list
 from holdfast.cli.look import as_json
 from holdfast.cli.opening import Opened, opened
 from holdfast.cli.resume_point import settle_resume_point
 from holdfast.core.adoption import Policy
-from holdfast.core.claims import Standing
 from holdfast.core.plan import plan_hash
 from holdfast.core.wording import did_you_mean, shown
-from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError, RepositoryError
-from holdfast.formats.gather import Source, find, read_source
-from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import ForeignRun, Format, System
+from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
+from holdfast.formats.gather import find, read_source
+from holdfast.formats.model import ForeignRun
 from holdfast.formats.registry import all_formats
-from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.adopt import adopt as make_run, adopted_before, adopted_earlier, plan_of
 from holdfast.runner.adoption.survey import Prospect, Wishes, survey
 from holdfast.runner.examine import forgotten_runs
+from holdfast.runner.mirror.keeping import mirroring_run
 from holdfast.views.adoption import (
-    SourceLine,
     adoption_text,
     adoption_view,
     is_doubtful,
     left_to_do,
-    sources_text,
 )
 from holdfast.views.text import count
-from holdfast.views.times import timestamp
 
 
 def adopt(args: argparse.Namespace) -> int:
     """Find what another system left, check it against git, and make a run of it. `--dry-run` only tells."""
     path = Path(args.path)
-    repo, formats = _repository(path), all_formats()
+    repo, formats = repository_of(path), all_formats()
     sources = find(path, repo.checkout, formats)
     if args.list:
-        return _show_list(sources, formats, args)
-    foreign = settle_resume_point(read_source(_chosen(sources, args), formats), args)
+        return show_list(sources, formats, args)
+    foreign = settle_resume_point(read_source(chosen(sources, args), formats), args)
     wishes = Wishes(Policy(args.trust_claims, args.accept_named), args.base, args.with_checkout)
     prospect = survey(repo, foreign, wishes)
     if args.dry_run:
@@ -73,44 +68,6 @@ def _note_forgotten(place: Opened) -> None:
         print(note, file=sys.stderr)
 
 
-def _repository(path: Path) -> Repository:
-    """Open the repository that the files lie in; for files that lie in none, the one around the user."""
-    folder = path if path.is_dir() else path.parent
-    try:
-        return Repository.open(folder)
-    except RepositoryError:
-        return Repository.open(Path.cwd())
-
-
-def _show_list(sources: Sequence[Source], formats: Mapping[System, Format], args: argparse.Namespace) -> int:
-    """Show every run that was found; the tasks of APEX also in its own way."""
-    lines = [_line(source, formats) for source in sources]
-    print(as_json(lines) if args.json else sources_text(lines))
-    tasks = {source.main: source.documents[source.main] for source in sources if source.system is System.APEX}
-    if tasks and not args.json:
-        from holdfast.formats.apex import as_text, listing
-
-        print("", as_text(listing(tasks)), sep="\n")
-    return ExitCode.DONE
-
-
-def _chosen(sources: Sequence[Source], args: argparse.Namespace) -> Source:
-    if len(sources) == 1:
-        return sources[0]
-    lines = [f"{number}  {source.system}  {source.main}" for number, source in enumerate(sources, 1)]
-    if is_interactive() and not args.json and len(sources) < 10:
-        print("\n".join(f"  {line}" for line in lines))
-        keys = "".join(str(number) for number in range(1, len(sources) + 1)) + "q"
-        key = choose_key(f"Which one? [1-{len(sources)}, q]", keys, default="q")
-        if key != "q":
-            return sources[int(key) - 1]
-        raise NeedsDecisionError("nothing was adopted", "`holdfast adopt PATH --list` shows what there is")
-    commands = "\n".join(f"holdfast adopt {source.path}" for source in sources)
-    raise NeedsDecisionError(
-        f"{args.path} holds {count(len(sources), 'run')} of other systems; name one", commands
-    )
-
-
 def _had_before(place: Opened, prospect: Prospect, args: argparse.Namespace) -> str:
     """Return the run that has these very files, or an empty string. Raises if it was adopted when they were others."""
     if args.fresh:
@@ -118,6 +75,13 @@ def _had_before(place: Opened, prospect: Prospect, args: argparse.Namespace) -> 
     row = adopted_before(place.journal, prospect.digest)
     if row is not None:
         return "" if row.adopting else row.run
+    foreign = prospect.foreign
+    ours = mirroring_run(place.repo, foreign.system, foreign.main, foreign.documents.get(foreign.main, b""))
+    if ours:
+        raise NeedsDecisionError(
+            f"{foreign.main} is what Holdfast itself writes for run {ours}",
+            f"`holdfast resume {ours}` carries that on; --fresh makes a new run of it",
+        )
     earlier = adopted_earlier(place.journal, prospect.foreign)
     if earlier is not None:
         raise NeedsDecisionError(
@@ -180,37 +144,6 @@ def _agent(foreign: ForeignRun, named: str, presets: Presets) -> str:
     raise NeedsDecisionError(
         f"{found}, and {foreign.main} does not say who works",
         "name the agent: `holdfast adopt PATH --agent NAME`",
-    )
-
-
-def _line(source: Source, formats: Mapping[System, Format]) -> SourceLine:
-    updated = timestamp(source.path.stat().st_mtime)
-    try:
-        run = read_source(source, formats)
-    except BrokenFileError as error:
-        return SourceLine(
-            system=source.system,
-            name="?",
-            main=source.main,
-            tasks=0,
-            done=0,
-            stage="",
-            updated_at=updated,
-            resumable=False,
-            error=error.message,
-        )
-    settled = (Standing.DONE, Standing.SKIPPED)
-    open_tasks = {claim.task for claim in run.claims if claim.standing not in settled}
-    stages = [stage.id for stage, task in run.plan.tasks() if task.id in open_tasks]
-    return SourceLine(
-        system=source.system,
-        name=run.name,
-        main=source.main,
-        tasks=len(run.claims),
-        done=len(run.claims) - len(open_tasks),
-        stage=stages[0] if stages else "",
-        updated_at=updated,
-        resumable=bool(open_tasks),
     )
 
 

@@ -143,6 +143,11 @@ class Shelf:
             )
 
 
+def is_in_ledger(ledger: Path, name: str, content: bytes) -> bool:
+    """Tell whether a file is what we last wrote there, or the time before."""
+    return _content_mark(content) in _read(ledger).files.get(name, ())
+
+
 def _put_across(file: NativeFile, path: Path) -> None:
     """Write a file that lies on another file system than our own folder."""
     if file.link:

@@ -19,7 +19,7 @@ from holdfast.journal.sqlite import SqliteReader
 from holdfast.repo.repository import Repository
 from holdfast.runner.loop import Observer
 from holdfast.runner.mirror.chronicle import Chronicle
-from holdfast.runner.mirror.files import Shelf
+from holdfast.runner.mirror.files import Shelf, is_in_ledger
 from holdfast.runner.workshop import Workshop
 
 PAUSE_S = 1.0
@@ -51,6 +51,13 @@ def write_once(repo: Repository, journal: JournalReader, run: str, system: Syste
     chronicle = Chronicle(repo, journal, run)
     files = _below(folder, chronicle.native_files(system, live=False))
     return _shelf(repo, chronicle, system, folder).put(files)
+
+
+def mirroring_run(repo: Repository, system: str, name: str, content: bytes) -> str:
+    """Return the run that keeps this very file as its mirror, or an empty string."""
+    runs = (folder.name for folder in repo.state.run("").root.glob("*"))
+    ledgers = ((run, repo.state.run(run).mirror_ledger(system)) for run in runs)
+    return next((run for run, ledger in ledgers if is_in_ledger(ledger, name, content)), "")
 
 
 class Mirrors:
