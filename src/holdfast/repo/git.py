@@ -11,6 +11,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
@@ -192,7 +193,7 @@ class Git:
         # With a work tree git goes there by itself. Starting outside keeps it from looking at one subdirectory only,
         # as it would do if the git directory lies inside the work tree.
         cwd = Path("/") if work_tree else directory
-        return _spawn(argv, cwd, self._env if env is None else {**self._env, **env})
+        return _spawn(argv, cwd, self._env if env is None else {**self._env, **_encoded(env)})
 
 
 def git_version() -> tuple[int, ...]:
@@ -221,11 +222,12 @@ def discover(start: Path, *questions: str) -> Result:
     return Result(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
 
-def _spawn(argv: list[str], cwd: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+def _spawn(argv: list[str], cwd: Path, env: dict[bytes, bytes]) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     try:
         return subprocess.Popen(
             argv,
+            executable=_program(env.get(b"PATH", b"")),
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
@@ -244,7 +246,17 @@ def _spawn(argv: list[str], cwd: Path, env: dict[str, str]) -> subprocess.Popen[
         raise RepositoryError(f"git could not be started: {error}.", _INSTALL_HINT) from error
 
 
-def _environment(identity: Identity) -> dict[str, str]:
+@lru_cache(maxsize=8)
+def _program(path: bytes) -> bytes | None:
+    """Return where git is, so that no start of it has to try every folder of the PATH; None if it is not there.
+
+    By hand, because `shutil` takes as long to load as git to start, and `status` starts git only once.
+    """
+    places = (os.path.join(folder, b"git") for folder in path.split(b":") if folder)  # noqa: PTH118 - bytes
+    return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)  # noqa: PTH113
+
+
+def _environment(identity: Identity) -> dict[bytes, bytes]:
     env = {
         name: value
         for name, value in os.environ.items()
@@ -265,7 +277,12 @@ def _environment(identity: Identity) -> dict[str, str]:
     for number, (key, value) in enumerate(_OVERRIDES.items()):
         env[f"GIT_CONFIG_KEY_{number}"] = key
         env[f"GIT_CONFIG_VALUE_{number}"] = value
-    return env
+    return _encoded(env)
+
+
+def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
+    """Return variables as a process gets them. Done once, because there are many, and git is started all the time."""
+    return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 
 def _hint_for(stderr: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
@@ -18,6 +19,7 @@ from holdfast.repo.git import Git, require_git
 from holdfast.repo.sealed import PRIVATE_DIR, seal, unaccepted_filters
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_TREES_KEPT = 256
 
 
 class Repository:
@@ -36,6 +38,8 @@ class Repository:
         self.git = Git(found.common_dir, identity)
         self.sealed = Git(seal(found.common_dir, found.settings), identity)
         self.state = StateDir.of_checkout(found.checkout)
+        # Tasks that start from the same commit ask for the same trees, and a commit never gets another one.
+        self._tree_of_commit = lru_cache(maxsize=_TREES_KEPT)(self._ask_tree)
 
     @classmethod
     def open(cls, start: Path) -> Repository:
@@ -71,6 +75,10 @@ class Repository:
 
     def tree_of(self, commit: str) -> str:
         """Return the tree id of a commit."""
+        known = _OBJECT_ID.fullmatch(commit)
+        return self._tree_of_commit(commit) if known else self._ask_tree(commit)
+
+    def _ask_tree(self, commit: str) -> str:
         return self.git.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
 
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
@@ -127,10 +135,19 @@ class Repository:
         return list(_notices(self))
 
     def require_own_state_dir(self) -> None:
-        """Raise RepositoryError if `.holdfast` leads elsewhere: what is deleted in there would be deleted there."""
+        """Raise RepositoryError if `.holdfast` leads elsewhere, where things would be deleted, or came with the repository.
+
+        Whoever wrote the repository must not say how the user's agents are started, nor what the user agreed to.
+        """
         if self.state.root.is_symlink():
             hint = f"Put the real folder in its place: `rm {STATE_DIR}`, then move what it pointed to here."
             raise RepositoryError(f"{self.state.root} is a symbolic link; Holdfast does not follow it.", hint)
+        tracked = self.git.run("ls-files", "-z", "--", STATE_DIR).split(b"\0")[0]
+        if tracked:
+            raise RepositoryError(
+                f"{tracked.decode('utf-8', 'replace')} is tracked by git: it came with the repository, not from you.",
+                f"Read what is in {STATE_DIR}, then delete it, or keep it for yourself alone: `git rm -r --cached {STATE_DIR}`.",
+            )
 
     def hide_state_dir(self) -> None:
         """Keep `.holdfast/` out of `git status` through the private exclude file. Adds its line only once."""
