@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.workflows import builtin_names, builtin_workflow
+from holdfast.formats.cfn import read as read_cfn
+from holdfast.workflows import Document, builtin_names, builtin_workflow
 from tests.workflows.kit import DOCUMENT, builtin, ids, plan_of
 
 APEX_FLAGS = (
@@ -103,12 +106,42 @@ def test_auto_claude_works_one_subtask_at_a_time_and_ends_with_qa() -> None:
 
 
 def test_cfn_sprints_share_a_test_slot_and_are_judged() -> None:
-    """C6: tests in the shared slot, then validators whose mean must reach the gate."""
+    """C6: tests in the shared slot, then validators."""
     plan = plan_of(builtin("cfn"), document=DOCUMENT, test="npm test")
     glue = plan.stages[1].tasks[0]
     assert plan.slots == {"tests": 1}
-    assert (glue.slot, glue.verify, glue.gate) == ("tests", ("test -f glue.txt", "npm test"), 0.9)
+    assert (glue.slot, glue.verify) == ("tests", ("test -f glue.txt", "npm test"))
     assert [judge.id for judge in glue.validators] == ["reviewer", "tester"]
+
+
+def _judged(on: tuple[str, ...] = (), **said: object) -> dict[str, tuple[list[str], float]]:
+    """Return who judges each sprint of a small epic, and the gate: one sprint says it for itself, one does not."""
+    own = {"validators": ["lawyer", {"role": "security", "focus": "Tokens"}], "confidenceThreshold": 0.8}
+    epic = {
+        "epicId": "e",
+        "name": "E",
+        "sprints": [{"id": "a", "name": "A", **own}, {"id": "b", "name": "B"}],
+    }
+    run = read_cfn("epic.json", {"epic.json": json.dumps({**epic, **said}).encode()})
+    plan = plan_of(builtin("cfn"), document=Document("e", run.plan), on=on)
+    return {task.id: ([judge.id for judge in task.validators], task.gate) for _, task in plan.tasks()}
+
+
+def test_cfn_sprints_are_judged_by_those_that_the_epic_names() -> None:
+    """C6: a sprint's own validators and gate hold; a sprint without has two validators and 0.9."""
+    assert _judged() == {"a": (["lawyer", "security"], 0.8), "b": (["reviewer", "tester"], 0.9)}
+
+
+def test_cfn_sprints_inherit_the_gate_and_validators_of_their_epic() -> None:
+    """C6: what the whole epic says is said for each sprint that does not say otherwise."""
+    assert _judged(validators=["auditor"], consensus_threshold=0.7)["b"] == (["auditor"], 0.7)
+
+
+def test_cfn_looks_at_security_on_request_whoever_else_judges() -> None:
+    """The user's wish adds a validator; it takes none of the epic's away and clashes with none."""
+    judged = _judged(on=("security",))
+    assert judged["a"][0] == ["lawyer", "security", "security-check"]
+    assert judged["b"][0] == ["reviewer", "tester", "security-check"]
 
 
 def test_cfn_sprints_start_on_an_interface_unless_told_to_wait() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from holdfast.core.wording import did_you_mean, shown
 
@@ -11,7 +11,7 @@ _FLAG = re.compile(r"(not\s+)?([A-Za-z0-9][\w.-]*)")
 _WORDS = ("and", "or", "not")
 
 
-def condition_fault(text: str, flags: Mapping[str, object]) -> str:
+def condition_fault(text: str, flags: Collection[str]) -> str:
     """Return what is wrong with a condition, or nothing."""
     for part in re.split(r"\s+(?:and|or)\s+", text.strip()):
         found = _FLAG.fullmatch(part.strip())

@@ -18,9 +18,10 @@ from holdfast.workflows.conditions import holds
 from holdfast.workflows.fields import LITERAL_KEYS
 from holdfast.workflows.model import Inputs, Workflow, WorkflowError, workflow_error
 from holdfast.workflows.placeholders import (
+    TASK_QUESTIONS,
     Filling,
     fill,
-    only_list,
+    only_value,
     says_nothing,
     stage_fillings,
     task_fillings,
@@ -95,7 +96,7 @@ class _Expansion:
                 place: Where = ("stages", count)
                 tasks = list(self._tasks(template["tasks"], stage, scope, place, origin))
                 row = self._keys({key: part for key, part in template.items() if key != "tasks"}, scope)
-                if not tasks or not self._is_wanted(template):
+                if not tasks or not self._is_wanted(template, scope):
                     self._stages_left_out.add(str(row.get("id", "")))
                     continue
                 self._note(place, origin, stage)
@@ -119,7 +120,7 @@ class _Expansion:
         for index, template in enumerate(templates):
             for task, inner in self._task_scopes(template, stage, scope):
                 row = self._keys(template, inner)
-                if not self._is_wanted(template):
+                if not self._is_wanted(template, inner):
                     self._tasks_left_out.add(str(row.get("id", "")))
                     continue
                 self._note((*place, "tasks", count), (*origin, "tasks", index), task)
@@ -143,8 +144,9 @@ class _Expansion:
         self._origins[place] = origin
         self._names[place] = item.id if item is not None else ""
 
-    def _is_wanted(self, part: Mapping[str, Any]) -> bool:
-        return "when" not in part or holds(part["when"], self._inputs.flags)
+    def _is_wanted(self, part: Mapping[str, Any], scope: Fillings) -> bool:
+        asked = {name: bool(scope[name]) for name in TASK_QUESTIONS if name in scope}
+        return "when" not in part or holds(part["when"], {**self._inputs.flags, **asked})
 
     def _keys(self, part: Mapping[str, Any], scope: Fillings) -> dict[str, Any]:
         """Fill in a mapping; a key whose text comes out empty is left out, as if it had not been written."""
@@ -153,8 +155,8 @@ class _Expansion:
 
     def _filled(self, key: str, value: Any, scope: Fillings) -> Any:
         if isinstance(value, str):
-            spliced = only_list(value, scope)
-            return fill(value, scope) if spliced is None else list(spliced)
+            whole = only_value(value, scope)
+            return fill(value, scope) if whole is None else whole
         if isinstance(value, dict):
             return self._keys(value, scope)
         if isinstance(value, list):
@@ -165,7 +167,7 @@ class _Expansion:
     def _entries(self, key: str, values: list[Any], scope: Fillings) -> Iterator[Any]:
         """Fill in a list: what does not apply is left out, and a placeholder for a list gives its entries."""
         for value in values:
-            if isinstance(value, dict) and not self._is_wanted(value):
+            if isinstance(value, dict) and not self._is_wanted(value, scope):
                 continue
             text = value["text"] if isinstance(value, dict) and set(value) == {"when", "text"} else value
             if isinstance(text, str) and says_nothing(text, scope):

@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from holdfast.core.plan import Stage, Task
 
-Filling = str | tuple[str, ...]
-"""A text, or a list of texts."""
+Entry = str | Mapping[str, Any]
+Filling = str | float | tuple[Entry, ...]
+"""A text, a number, or a list of texts or of parts of a plan."""
 
 _ESCAPED_OR_NAME = re.compile(r"\{\{([A-Za-z][\w.-]*)\}\}|(?<!\$)\{([A-Za-z][\w.-]*)\}")
 
@@ -28,7 +32,11 @@ TASK_NAMES = (
     "task.verify",
     "task.acceptance",
     "task.agent",
+    "task.validators",
+    "task.gate",
 )
+TASK_QUESTIONS = ("task.validators",)
+"""What a condition may ask of a document's task: whether there are any."""
 
 
 def names_in(text: str) -> list[str]:
@@ -43,16 +51,18 @@ def fill(text: str, fillings: Mapping[str, Filling]) -> str:
         if found[1]:
             return "{" + found[1] + "}"
         value = fillings[found[2]]
-        return value if isinstance(value, str) else ", ".join(value)
+        return ", ".join(map(_word, value)) if isinstance(value, tuple) else str(value)
 
     return _ESCAPED_OR_NAME.sub(one, text)
 
 
-def only_list(text: str, fillings: Mapping[str, Filling]) -> tuple[str, ...] | None:
-    """Return the list that a text consists of, if it is one placeholder for a list and nothing else."""
+def only_value(text: str, fillings: Mapping[str, Filling]) -> float | list[Entry] | None:
+    """Return the number or list that a text consists of, if it is one placeholder for such and nothing else."""
     found = _ESCAPED_OR_NAME.fullmatch(text.strip())
     value = fillings.get(found[2]) if found and found[2] else None
-    return value if isinstance(value, tuple) else None
+    if isinstance(value, tuple):
+        return list(value)
+    return value if isinstance(value, float) else None
 
 
 def says_nothing(text: str, fillings: Mapping[str, Filling]) -> bool:
@@ -85,7 +95,13 @@ def task_fillings(task: Task, number: int) -> dict[str, Filling]:
         "task.verify": task.verify,
         "task.acceptance": task.acceptance,
         "task.agent": task.agent,
+        "task.validators": tuple(msgspec.to_builtins(judge) for judge in task.validators),
+        "task.gate": task.gate,
     }
+
+
+def _word(entry: Entry) -> str:
+    return entry if isinstance(entry, str) else str(entry["id"])
 
 
 def _command(task: Task) -> str:

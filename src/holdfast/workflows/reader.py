@@ -19,7 +19,7 @@ from holdfast.plans.source import Source, decode
 from holdfast.workflows.conditions import condition_fault
 from holdfast.workflows.fields import FORMAT, LITERAL_KEYS, PLAN_KEYS, WORKFLOW
 from holdfast.workflows.model import Flag, Value, Wanted, Workflow, workflow_error
-from holdfast.workflows.placeholders import STAGE_NAMES, TASK_NAMES, names_in
+from holdfast.workflows.placeholders import STAGE_NAMES, TASK_NAMES, TASK_QUESTIONS, names_in
 
 _BY_KIND = {
     "description": ("description",),
@@ -75,7 +75,7 @@ def _check_texts(
     known = {*_BY_KIND[head["input"]["kind"]], *head.get("values", {})}
     for at, key, text in _texts(value):
         if key == "when":
-            fault = condition_fault(text, flags)
+            fault = condition_fault(text, [*flags, *_questions(value, at)])
         elif key == "each":
             fault = "" if "stages" in known else "there is no document to go through; see `input:`"
         else:
@@ -110,6 +110,11 @@ def _scope(value: dict[str, Any], at: Where) -> set[str]:
         elif isinstance(part, dict) and part.get("each") == "tasks":
             names |= {*TASK_NAMES, *STAGE_NAMES}
     return names
+
+
+def _questions(value: dict[str, Any], at: Where) -> set[str]:
+    """Return what a condition at this place may ask beside flags."""
+    return _scope(value, at) & set(TASK_QUESTIONS)
 
 
 def _unknown(text: str, known: Collection[str]) -> str:

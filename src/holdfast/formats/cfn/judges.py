@@ -11,7 +11,9 @@ from holdfast.core.plan import Task, Validator
 from holdfast.formats.loose import Node, first, items, node, text, texts
 from holdfast.formats.naming import task_ids
 
-_DEFAULT_GATE = Task(id="").gate
+EPIC_GATE = 0.9
+"""What the validators of a sprint must give where an epic does not say: what epics of CFN Loop ask for."""
+_REPORT_GATE = Task(id="").gate
 _GATES = (
     "confidenceThreshold", "confidence_threshold", "consensusThreshold", "consensus_threshold", "consensusTarget",
     "consensus_target", "confidenceTarget", "confidence_target", "required_consensus", "gate", "autoApproveThreshold",
@@ -36,14 +38,14 @@ _LOOP_2 = (
 _JUDGE = re.compile(r"validat|review|judge|auditor", re.IGNORECASE)
 
 
-def gate_of(*places: Node) -> float:
+def gate_of(*places: Node, default: float = _REPORT_GATE) -> float:
     """Return the score that the validators must give: the nearest place that says one, as a share of 1."""
     for place in places:
         groups = [node(place.get(key)) for key in _GROUPS]
         for said in (first(place, *_GATES), *(first(group, *_LOOP_2) for group in groups)):
             if (share := share_of(said)) is not None:
                 return share
-    return _DEFAULT_GATE
+    return default
 
 
 def share_of(value: object) -> float | None:

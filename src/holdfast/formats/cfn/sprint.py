@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from holdfast.core.plan import Task
 from holdfast.formats import notes
-from holdfast.formats.cfn.judges import gate_of, implementers_of, validators_of
+from holdfast.formats.cfn.judges import EPIC_GATE, gate_of, implementers_of, validators_of
 from holdfast.formats.commands import is_command, is_path
 from holdfast.formats.loose import Node, first, items, node, text, texts
 
@@ -58,7 +58,7 @@ def task_of(sprint: Node, *around: Node) -> Task:
         verify=verify,
         slot=TEST_SLOT if verify else "",
         validators=validators_of(title or native_of(sprint), sprint, *around),
-        gate=gate_of(sprint, *around),
+        gate=gate_of(sprint, *around, default=EPIC_GATE),
         acceptance=tuple(dict.fromkeys(_criteria(sprint))),
     )
     return notes.task(task, notes.of(sprint))
