@@ -37,6 +37,14 @@ async def carry_out(shop: Workshop, name: str) -> list[ev.AnyEvent]:
     Never launched: it is launched. Alive: it is watched. Ended: it is collected. Lost: its work is kept.
     """
     task = shop.state.tasks[name]
+    heard_of = (task.id, task.attempt)
+    try:
+        return await _carry_out(shop, task)
+    finally:
+        shop.ears.pop(heard_of, None)  # all that it heard is recorded
+
+
+async def _carry_out(shop: Workshop, task: TaskRow) -> list[ev.AnyEvent]:
     try:
         if shop.fleet.inspect(shop.agent_key(task)).presence is Presence.UNKNOWN:
             await _launch(shop, task)
