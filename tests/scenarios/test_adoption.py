@@ -136,6 +136,27 @@ def test_a_branch_that_holds_all_recorded_commits_is_found_without_a_name(tmp_pa
     assert (found.base_name, found.judged["two"].verdict) == ("somewhere", "proven")
 
 
+def test_in_a_clone_the_work_is_found_on_the_branch_of_its_remote(tmp_path: Path) -> None:
+    """Whoever goes on at another machine has no local branch yet that holds what was finished."""
+    project, _ = _project(tmp_path)
+    commit = project.commit("two")
+    project.git("update-ref", "refs/remotes/origin/auto/spec", commit)
+    project.git("reset", "-q", "--hard", "HEAD~1")
+    found = prospect_of(project, foreign(claim("two", DONE, commits=(commit,)), claim("three")))
+    assert (found.base_name, found.judged["two"].verdict) == ("origin/auto/spec", "proven")
+
+
+def test_a_project_that_was_moved_keeps_the_unfinished_work_of_its_worktrees(tmp_path: Path) -> None:
+    """The files name the old path; the working tree of the same branch is meant."""
+    project, _ = _project(tmp_path)
+    tree = tmp_path / "tree"
+    project.git("worktree", "add", "-q", "-b", "wip/two", str(tree))
+    write(tree / "two.txt", "half\n")
+    run = foreign(claim("two", RUNNING, worktree="/home/old/tree", branch="wip/two"))
+    shelter = prospect_of(project, run).shelters["two"]
+    assert (shelter.place, shelter.files) == (str(tree), 1)
+
+
 def test_a_dirty_worktree_becomes_a_snapshot_and_stays_as_it_is(tmp_path: Path) -> None:
     """The next agent goes on from what was being written; the original tree, index and branch do not change."""
     project, _ = _project(tmp_path)

@@ -41,16 +41,21 @@ def branches(repo: Repository) -> dict[str, str]:
     return {ref.removeprefix("refs/heads/"): commit for commit, _, ref in pairs}
 
 
-def branch_with_all(repo: Repository, commits: Sequence[str]) -> str:
-    """Return the short name of a branch that contains all these commits, or an empty string."""
+def branch_with_all(repo: Repository, commits: Sequence[str]) -> tuple[str, str]:
+    """Return the short name and the commit of a branch that contains all these commits, or two empty strings.
+
+    One of a remote is taken if no local branch does: in a clone, that is where the work of others is.
+    """
     if not commits:
-        return ""
-    contains = [f"--contains={commit}" for commit in commits[:1]]
-    said = repo.git.try_run("for-each-ref", "--format=%(refname)", *contains, "refs/heads/")
-    for ref in said.stdout.decode("utf-8", "surrogateescape").splitlines():
-        if not outside(repo, commits, ref):
-            return ref.removeprefix("refs/heads/")
-    return ""
+        return "", ""
+    places = ("refs/heads/", "refs/remotes/")
+    contains = f"--contains={commits[0]}"
+    said = repo.git.try_run("for-each-ref", "--format=%(objectname) %(refname)", contains, *places)
+    for line in said.stdout.decode("utf-8", "surrogateescape").splitlines():
+        commit, _, ref = line.partition(" ")
+        if not outside(repo, commits, commit):
+            return ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"), commit
+    return "", ""
 
 
 def same_changes(repo: Repository, commits: Collection[str], tip: str) -> dict[str, str]:

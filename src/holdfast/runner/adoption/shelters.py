@@ -128,15 +128,19 @@ class _Places:
         return {}
 
     def _tree_of(self, claim: Claim) -> Worktree | None:
-        if claim.worktree:
-            path = Path(self._repo.checkout, claim.worktree)
-            tree = self._trees.get(path.resolve())
-            if tree is None and path.is_dir() and path.resolve() != self._repo.checkout:
-                sentence = f"{claim.task}: git knows no working tree at {claim.worktree}; what is in it is not taken."
-                self.noticed.append(Finding(kind="unknown-worktree", sentence=sentence, task=claim.task))
-        else:
-            tree = self._by_branch.get(claim.branch)
+        # A project that was moved leaves old paths in its files; the branch still tells which working tree was meant.
+        tree = self._tree_at(claim) or self._by_branch.get(claim.branch)
         return tree if tree is not None and self._claimed_first(str(tree.path)) else None
+
+    def _tree_at(self, claim: Claim) -> Worktree | None:
+        path = Path(self._repo.checkout, claim.worktree)
+        tree = self._trees.get(path.resolve())
+        if tree is None and claim.worktree and path.is_dir() and path.resolve() != self._repo.checkout:
+            sentence = (
+                f"{claim.task}: git knows no working tree at {claim.worktree}; what is in it is not taken."
+            )
+            self.noticed.append(Finding(kind="unknown-worktree", sentence=sentence, task=claim.task))
+        return tree
 
     def _tips(self, claim: Claim, judged: Judged, tree: Worktree | None) -> Iterator[str]:
         if claim.branch in self._heads and self._claimed_first(claim.branch):

@@ -128,11 +128,11 @@ def _choose_base(
     head = repo.resolve(HEAD)
     astray = outside(repo, known, head)
     lacking = astray - same_changes(repo, sorted(astray), head).keys()
-    staging = next((name for name in foreign.branches if name in heads), "")
-    if lacking:
-        staging = staging or branch_with_all(repo, known)
-    if staging and (lacking or _has_more(repo, heads[staging], head)):
-        return staging, heads[staging]
+    staging = next(((name, heads[name]) for name in foreign.branches if name in heads), ("", ""))
+    if lacking and not staging[0]:
+        staging = branch_with_all(repo, known)
+    if staging[0] and (lacking or _has_more(repo, staging[1], head)):
+        return staging
     return HEAD, head
 
 
