@@ -63,8 +63,10 @@ def doctor(args: argparse.Namespace) -> int:
     environment, judged, mended = [*_machine()], list[Judged](), list[str]()
     try:
         place = glimpse()
-        environment += [*_place(place), *_agents(place.checkout)]
+        environment += _place(place)
         repo, runs = Repository.open(place.checkout), _worth_a_look(place)
+        repo.require_own_state_dir()
+        environment += _agents(place.checkout)
         if args.fix:
             mended = [
                 said

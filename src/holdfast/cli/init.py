@@ -55,6 +55,7 @@ _COMMAND_TASKS = """\
 def init(args: argparse.Namespace) -> int:
     """Write a starter plan and hide `.holdfast/` from git. A file that exists is never overwritten."""
     repo = Repository.open(Path.cwd())
+    repo.require_own_state_dir()
     path, found = Path(args.plan), survey(presets_of(repo.checkout))
     try:
         with path.open("x") as file:

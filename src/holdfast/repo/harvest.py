@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.channel import REPORT_FILE
 from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR
 from holdfast.repo.changes import changed_paths
@@ -27,7 +26,6 @@ from holdfast.repo.workspaces import Workspace
 FILE_BYTES_MAX = 50 * 1024 * 1024
 _TRIES = 3
 _NESTING_MAX = 4
-_REPORTS = f"{STATE_DIR}/{REPORT_FILE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +107,9 @@ def _harvest_once(repo: Repository, workspace: Workspace, base: str) -> Harvest:
         if base != workspace.start():
             env = {"GIT_INDEX_FILE": str(index)}
             repo.sealed.run("read-tree", "--reset", base, work_tree=workspace.path, env=env)
-            # An agent that commits by itself may have forced its own reports in.
-            repo.sealed.run("update-index", "--force-remove", _REPORTS, work_tree=workspace.path, env=env)
+            # An agent that commits by itself may have forced its reports in, or settings for the user's next agents.
+            ours = ("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", STATE_DIR)
+            repo.sealed.run(*ours, work_tree=workspace.path, env=env)
         forced = _staged_though_ignored(repo, workspace, folder)
         found = _add_all(repo, workspace.path, index, forced, 0)
         return Harvest(found.tree, found.problems, (*disarmed, *found.remarks))

@@ -114,6 +114,7 @@ def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
 def make_plan(repo: Repository, work: Assignment, tell: Callable[[str], None]) -> Planned:
     """Return the kept plan for a goal, or let a planner write it. Raises LeaseHeldError if somebody else does just now."""
     record = plan_record(repo.state, work.goal, work.specification)
+    repo.require_own_state_dir()
     repo.hide_state_dir()
     name = f"plan-{record.stem}"
     directory = repo.state.run(name)
