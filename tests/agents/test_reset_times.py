@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -64,3 +67,14 @@ def test_a_day_without_a_year_is_the_next_one() -> None:
     """A limit told on New Year's Eve ends in January."""
     eve = datetime(2026, 12, 31, 20, 0, tzinfo=timezone(timedelta(0)))
     assert _read("resets Jan 2, 3pm", eve) == datetime(2027, 1, 2, 15, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("day", [(2026, 3, 7), (2026, 10, 31)])
+def test_a_local_time_after_the_clocks_change_is_that_local_time(day: tuple[int, int, int]) -> None:
+    """The night of the change is an hour shorter or longer; seven o'clock stays seven o'clock."""
+    evening = datetime(*day, 23, 0, tzinfo=ZoneInfo("America/New_York"))
+    asked = f"from holdfast.agents.reset_times import reset_time; print(reset_time('resets 7am', {evening.timestamp()}))"
+    env = {**os.environ, "TZ": "America/New_York"}
+    told = subprocess.run([sys.executable, "-c", asked], env=env, capture_output=True, text=True, check=True)
+    morning = evening.replace(hour=7) + timedelta(days=1)
+    assert float(told.stdout) == morning.timestamp()

@@ -37,9 +37,8 @@ _AT = re.compile(
 
 def reset_time(message: str, written_at: float, zone: tzinfo | None = None) -> float | None:
     """Return the wall time that a limit's message names, or None. `written_at` is when the message was written."""
-    now = datetime.fromtimestamp(written_at, zone or UTC)
-    if zone is None:
-        now = now.astimezone()
+    # Without a zone the time is a local one, which also knows when summer time begins and ends.
+    now = datetime.fromtimestamp(written_at, zone)
     readers: tuple[Callable[[str, datetime], float | None], ...] = (_epoch, _iso, _in, _at)
     return next((found for read in readers if (found := read(message, now)) is not None), None)
 
@@ -81,20 +80,21 @@ def _at(message: str, now: datetime) -> float | None:
     if found["half"]:
         hour = hour % 12 + (12 if found["half"][0] in "pP" else 0)
     try:
-        here = now.astimezone(_zone(found["zone"], now))
+        zone = _zone(found["zone"])
+        here = now if zone is None else now.astimezone(zone)
         at = here.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
         return (_on_day(at, found) if found["month"] else _next(at, here)).timestamp()
     except (ValueError, OverflowError):
         return None
 
 
-def _zone(name: str | None, now: datetime) -> tzinfo | None:
+def _zone(name: str | None) -> tzinfo | None:
     if name is None:
-        return now.tzinfo
+        return None
     try:
         return UTC if name.upper() in ("UTC", "GMT") else ZoneInfo(name)
     except (ZoneInfoNotFoundError, OSError):
-        return now.tzinfo
+        return None
 
 
 def _next(at: datetime, now: datetime) -> datetime:
