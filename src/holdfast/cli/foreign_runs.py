@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.cli.asking import choose_key, is_interactive
 from holdfast.cli.look import as_json
-from holdfast.core.claims import Standing
+from holdfast.core.claims import SETTLED
 from holdfast.errors import ExitCode, NeedsDecisionError, RepositoryError
 from holdfast.formats.gather import Source, read_source
 from holdfast.formats.loose import BrokenFileError
@@ -74,8 +74,7 @@ def _line(source: Source, formats: Mapping[System, Format]) -> SourceLine:
             resumable=False,
             error=error.message,
         )
-    settled = (Standing.DONE, Standing.SKIPPED)
-    open_tasks = {claim.task for claim in run.claims if claim.standing not in settled}
+    open_tasks = {claim.task for claim in run.claims if claim.standing not in SETTLED}
     stages = [stage.id for stage, task in run.plan.tasks() if task.id in open_tasks]
     return SourceLine(
         system=source.system,

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.brief import clip
-from holdfast.core.claims import Claim, Finding, PastFailure, Standing
+from holdfast.core.claims import UNBEGUN, Claim, Finding, PastFailure, Standing
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.report import Report
 
@@ -167,8 +167,7 @@ def inheritance(
 def attempts_of(claim: Claim) -> int:
     """Return how many attempts a claim tells of, in whichever of its numbers."""
     told = (claim.attempts, claim.spent, *(failure.attempt for failure in claim.failures))
-    begun = claim.standing not in (Standing.PENDING, Standing.BLOCKED, Standing.SKIPPED)
-    return max(*told, 1 if begun else 0)
+    return max(*told, int(claim.standing not in UNBEGUN))
 
 
 _LETS_OTHERS_START = FINISHED | {Verdict.SKIPPED}

@@ -21,6 +21,17 @@ class Standing(StrEnum):
     ABANDONED = "abandoned"
 
 
+SETTLED = (Standing.DONE, Standing.SKIPPED)
+"""Nothing is left to do of it, and nobody waits for it any longer."""
+UNBEGUN = (Standing.PENDING, Standing.BLOCKED, Standing.SKIPPED)
+"""Nobody need have worked on it."""
+
+
+def spent_of(standing: Standing, attempts: int) -> int:
+    """Return the attempts that count against the budget: not the one that succeeded or was cut short."""
+    return max(attempts - (standing in (Standing.DONE, Standing.RUNNING)), 0)
+
+
 class PastFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One attempt that failed over there: what went wrong, and the feedback meant for the next one."""
 

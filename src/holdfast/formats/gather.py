@@ -14,9 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core.claims import Finding
 from holdfast.errors import HoldfastError
-from holdfast.formats.model import ForeignRun, Format, System
+from holdfast.formats.model import Finding, ForeignRun, Format, System
 
 FILE_BYTES_MAX = 8 * 1024 * 1024
 _ALL_BYTES_MAX = 48 * 1024 * 1024

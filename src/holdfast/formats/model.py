@@ -12,10 +12,13 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core.claims import (
+    SETTLED as SETTLED,
+    UNBEGUN as UNBEGUN,
     Claim as Claim,
     Finding as Finding,
     PastFailure as PastFailure,
     Standing as Standing,
+    spent_of as spent_of,
 )
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.formats.model import ForeignRun, Standing
-from holdfast.formats.rows import SETTLED
+from holdfast.formats.model import SETTLED, ForeignRun, Standing
 
 SEVERAL = "several-resume-points"
 """The kind of the findings that each name a task where the run may go on; there are two at least, or none."""

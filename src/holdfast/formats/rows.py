@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from holdfast.core.plan import Task
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import RunStatus, TaskStatus
-from holdfast.formats.model import Claim, PastFailure, RunView, Standing
+from holdfast.formats.model import SETTLED, Claim, PastFailure, RunView, Standing
 
 _STANDINGS = {
     TaskStatus.PENDING: Standing.PENDING,
@@ -22,37 +22,37 @@ _STANDINGS = {
     TaskStatus.ABANDONED: Standing.ABANDONED,
     TaskStatus.SKIPPED: Standing.SKIPPED,
 }
-SETTLED = (Standing.DONE, Standing.SKIPPED)
-TROUBLED = (Standing.FAILED, Standing.ABANDONED, Standing.BLOCKED)
+_TROUBLED = (Standing.FAILED, Standing.ABANDONED, Standing.BLOCKED)
+
+
+def row_of(view: RunView, task: str) -> TaskRow:
+    """Return the row of a task; one that never began has an empty one."""
+    return view.tasks.get(task) or TaskRow(id=task)
 
 
 def claim_of(view: RunView, task: str) -> Claim:
-    """Return what a run of ours says of one task. A task that never began has no row."""
-    row = view.tasks.get(task) or TaskRow(id=task)
+    """Return what a run of ours says of one task."""
+    row = row_of(view, task)
     return Claim(
         task=task,
         standing=_STANDINGS[row.status],
         attempts=row.attempt,
         spent=row.charged,
-        failures=tuple(_failure(row)),
+        failures=tuple(
+            PastFailure(attempt=failure.attempt, error=failure.error, feedback=failure.detail)
+            for failure in row.failures
+        ),
         commits=(row.merge_commit,) if row.merge_commit and row.status is TaskStatus.COMPLETED else (),
         files=tuple(view.files.get(task, ())),
         summary=row.summary,
     )
 
 
-def _failure(row: TaskRow) -> list[PastFailure]:
-    return [
-        PastFailure(attempt=failure.attempt, error=failure.error, feedback=failure.detail)
-        for failure in row.failures
-    ]
-
-
 def together(standings: list[Standing]) -> Standing:
     """Return where a group of tasks stands as one: in trouble if one is, done when all are."""
     if all(standing in SETTLED for standing in standings):
         return Standing.DONE if Standing.DONE in standings else Standing.SKIPPED
-    if any(standing in TROUBLED for standing in standings):
+    if any(standing in _TROUBLED for standing in standings):
         return Standing.FAILED
     if any(standing in (Standing.RUNNING, Standing.DONE) for standing in standings):
         return Standing.RUNNING
@@ -61,9 +61,7 @@ def together(standings: list[Standing]) -> Standing:
 
 def error_of(view: RunView, task: str) -> str:
     """Return why a task is in trouble, in a sentence, or nothing."""
-    row = view.tasks.get(task)
-    if row is None:
-        return ""
+    row = row_of(view, task)
     return row.error or (row.failures[-1].error if row.failures else "")
 
 

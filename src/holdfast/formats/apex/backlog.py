@@ -9,9 +9,19 @@ from holdfast.core.plan import Task
 from holdfast.formats import loose, markdown
 from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
 from holdfast.formats.loose import BrokenFileError, Node
-from holdfast.formats.model import Claim, Finding, ForeignRun, NativeFile, RunView, Standing, System
+from holdfast.formats.model import (
+    SETTLED,
+    UNBEGUN,
+    Claim,
+    Finding,
+    ForeignRun,
+    NativeFile,
+    RunView,
+    Standing,
+    System,
+)
 from holdfast.formats.naming import task_ids
-from holdfast.formats.rows import SETTLED, claim_of
+from holdfast.formats.rows import claim_of
 from holdfast.formats.words import standing_of
 
 _STAGE = "stories"
@@ -116,12 +126,11 @@ def _draft(story: Node) -> TaskDraft:
 def _claim(story: Node) -> Claim:
     said = loose.text(story.get("status"))
     standing, _ = standing_of(said)
-    begun = standing not in (Standing.PENDING, Standing.SKIPPED, Standing.BLOCKED)
     return Claim(
         task="",
         standing=standing,
         said=said,
-        attempts=int(begun),
+        attempts=int(standing not in UNBEGUN),
         commits=loose.commits(loose.first(story, "commits", "commit")),
         files=loose.texts(story.get("files_touched")),
     )

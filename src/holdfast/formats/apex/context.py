@@ -13,7 +13,7 @@ from holdfast.formats.apex import layout, phases
 from holdfast.formats.apex.document import phases_of
 from holdfast.formats.apex.state import parts_of, read_state
 from holdfast.formats.loose import BrokenFileError, Node
-from holdfast.formats.model import ForeignRun, NativeFile, RunView, Standing
+from holdfast.formats.model import SETTLED, ForeignRun, NativeFile, RunView, Standing
 from holdfast.formats.rows import claim_of
 from holdfast.formats.stamps import stamp
 from holdfast.formats.words import standing_of
@@ -109,7 +109,7 @@ def _told(name: str, text: str) -> Node:
 
 def _list_for(entry: Node) -> str:
     standing, _ = standing_of(entry["status"])
-    if standing in (Standing.DONE, Standing.SKIPPED):
+    if standing in SETTLED:
         return "completed_phases"
     return "pending_phases" if standing is Standing.PENDING else "current_phase"
 

@@ -14,9 +14,17 @@ from holdfast.formats.apex import layout, phases
 from holdfast.formats.apex.document import Phase, phases_of
 from holdfast.formats.drafts import Assembly, StageDraft, TaskDraft, assemble
 from holdfast.formats.loose import Node
-from holdfast.formats.model import Claim, Finding, ForeignRun, PastFailure, Standing, System
+from holdfast.formats.model import (
+    SETTLED,
+    Claim,
+    Finding,
+    ForeignRun,
+    PastFailure,
+    Standing,
+    System,
+    spent_of,
+)
 from holdfast.formats.naming import task_ids
-from holdfast.formats.rows import SETTLED
 from holdfast.formats.words import standing_of
 
 _UNSAID = {"completed": "PASS", "current": "IN_PROGRESS", "pending": ""}
@@ -124,7 +132,7 @@ def claim_of(part: Part, document: Node, home: str) -> Claim:
         standing=standing,
         said=said,
         attempts=attempts,
-        spent=max(0, attempts - 1) if standing in (*SETTLED, Standing.RUNNING) else attempts,
+        spent=spent_of(standing, attempts),
         failures=_failures(phase, standing, attempts, document),
         commits=loose.commits(loose.first(entry, "commits", "commit", "git_commit")),
         files=loose.texts(loose.first(entry, "files_changed", "files_modified", "files")),

@@ -15,9 +15,9 @@ from holdfast.formats.apex.outputs import output_of
 from holdfast.formats.apex.state import Part, assembled, blockers_of, parts_of
 from holdfast.formats.drafts import Assembly
 from holdfast.formats.loose import Node
-from holdfast.formats.model import Claim, NativeFile, RunView, Standing
+from holdfast.formats.model import SETTLED, Claim, NativeFile, RunView, Standing
 from holdfast.formats.naming import task_ids
-from holdfast.formats.rows import SETTLED, branch_of, claim_of, error_of, is_complete, together
+from holdfast.formats.rows import branch_of, claim_of, error_of, is_complete, together
 from holdfast.formats.stamps import stamp
 from holdfast.formats.words import standing_of
 

@@ -9,11 +9,10 @@ from holdfast.formats.auto_claude.layout import Kind, worktree_of
 from holdfast.formats.auto_claude.memory import Memory, is_stuck, unknown_names
 from holdfast.formats.auto_claude.phases import Part, Phase, phases_of
 from holdfast.formats.loose import Node, count, first, node, nodes, text
-from holdfast.formats.model import Claim, Finding, Standing
+from holdfast.formats.model import SETTLED, Claim, Finding, Standing
 from holdfast.formats.words import standing_of
 
 _NAMED = 5
-_SETTLED = (Standing.DONE, Standing.SKIPPED)
 
 
 def oddities(
@@ -73,7 +72,7 @@ def _done_in_name(plan: Node, phases: list[Phase], claims: dict[str, Claim]) -> 
     for what, found, within in [("the plan", plan, phases), *groups]:
         said = text(found.get("status"))
         left = [
-            part.id for phase in within for part in phase.parts if claims[part.id].standing not in _SETTLED
+            part.id for phase in within for part in phase.parts if claims[part.id].standing not in SETTLED
         ]
         if left and standing_of(said)[0] is Standing.DONE:
             sentence = f"{what} is marked {said}, but {len(left)} of its subtasks are not: {_some(left)}."

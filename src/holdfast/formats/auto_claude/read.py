@@ -21,7 +21,7 @@ from holdfast.formats.auto_claude.salvage import all_in_one, from_remains
 from holdfast.formats.auto_claude.tasks import context_of, task_of
 from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
 from holdfast.formats.loose import BrokenFileError, Node, commits, first, node, nodes, text
-from holdfast.formats.model import Claim, Finding, ForeignRun, Standing, System
+from holdfast.formats.model import SETTLED, Claim, Finding, ForeignRun, Standing, System
 from holdfast.formats.words import standing_of
 
 _NO_GOAL = "A spec of Auto-Claude whose goal is not told"
@@ -184,7 +184,7 @@ def _is_finished(papers: Papers, claims: tuple[Claim, ...]) -> bool:
     plan = papers.plan or {}
     status, _ = standing_of(text(first(plan, "status", "xstateState", "executionPhase")))
     planned, _ = standing_of(text(plan.get("planStatus")))
-    settled = all(claim.standing in (Standing.DONE, Standing.SKIPPED) for claim in claims)
+    settled = all(claim.standing in SETTLED for claim in claims)
     return status is Standing.DONE or (planned is Standing.DONE and settled)
 
 

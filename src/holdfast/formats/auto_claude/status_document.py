@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from holdfast.core.plan import Stage
 from holdfast.core.status import RunStatus
 from holdfast.formats.loose import Node
-from holdfast.formats.model import Claim, RunView, Standing
-from holdfast.formats.rows import SETTLED
+from holdfast.formats.model import SETTLED, Claim, RunView, Standing
 from holdfast.formats.stamps import stamp
 
 _STATES = {

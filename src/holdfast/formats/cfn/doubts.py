@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.formats.cfn.sheet import Sheet
 from holdfast.formats.loose import Node, count, node
-from holdfast.formats.model import Claim, Finding, Standing
-from holdfast.formats.rows import SETTLED
+from holdfast.formats.model import SETTLED, Claim, Finding, Standing
 from holdfast.formats.words import standing_of
 
 

@@ -8,7 +8,7 @@ from holdfast.core.report import Report
 from holdfast.formats import notes
 from holdfast.formats.cfn.judges import share_of
 from holdfast.formats.loose import Node, count, first, items, node, nodes, text, texts
-from holdfast.formats.model import Claim, PastFailure, Standing
+from holdfast.formats.model import UNBEGUN, Claim, PastFailure, Standing, spent_of
 from holdfast.formats.words import standing_of
 
 _WRITTEN = (
@@ -32,17 +32,15 @@ def claim_of(native: str, sprint: Node, agents: Sequence[Node] = ()) -> Claim:
     said = text(first(sprint, "status", "state"))
     standing = standing_of(said)[0]
     failures = tuple(_failures(sprint))
-    begun = standing not in (Standing.PENDING, Standing.SKIPPED, Standing.BLOCKED)
     tried = count(first(sprint, "attempts", "iteration", "iterations", "loop3_iterations"))
-    attempts = max(tried, len(failures), int(begun))
-    present = int(standing in (Standing.DONE, Standing.RUNNING))
+    attempts = max(tried, len(failures), int(standing not in UNBEGUN))
     claim = Claim(
         task="",
         native=native,
         standing=standing,
         said=said,
         attempts=attempts,
-        spent=max(attempts - present, 0),
+        spent=spent_of(standing, attempts),
         failures=failures,
         commits=_commits(sprint),
         files=tuple(dict.fromkeys(_written(sprint))),

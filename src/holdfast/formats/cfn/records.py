@@ -27,6 +27,7 @@ from holdfast.formats.cfn.layout import (
 )
 from holdfast.formats.loose import Node
 from holdfast.formats.model import RunView, Times
+from holdfast.formats.rows import row_of
 from holdfast.formats.stamps import stamp
 
 _S = TaskStatus
@@ -82,11 +83,6 @@ def records(view: RunView, epic: str, names: Names) -> dict[str, Node]:
             found[agent_key(agent)] = _agent(view, epic, native, task, row)
             found[checkpoint_key(agent)] = _checkpoint(view, native, row)
     return found
-
-
-def row_of(view: RunView, task: str) -> TaskRow:
-    """Return the row of a sprint; one that never began has an empty one."""
-    return view.tasks.get(task) or TaskRow(id=task)
 
 
 def agent_name(native: str, row: TaskRow) -> str:

@@ -13,13 +13,13 @@ from holdfast.formats.cfn.config import config_of
 from holdfast.formats.cfn.epic import phase_name, phases_of
 from holdfast.formats.cfn.layout import Kind, export_path, kind_of, parse_key
 from holdfast.formats.cfn.read import lay_out, put_together
-from holdfast.formats.cfn.records import EPIC_WORDS, SPRINT_WORDS, Names, progress, records, row_of, word_of
+from holdfast.formats.cfn.records import EPIC_WORDS, SPRINT_WORDS, Names, progress, records, word_of
 from holdfast.formats.cfn.sheet import Sheet
 from holdfast.formats.cfn.sprint import native_of
 from holdfast.formats.loose import BrokenFileError, Node, node, nodes, parse_object, text, to_json
 from holdfast.formats.model import NativeFile, RunView, Standing
 from holdfast.formats.naming import task_ids
-from holdfast.formats.rows import claim_of, together
+from holdfast.formats.rows import claim_of, row_of, together
 from holdfast.formats.stamps import stamp
 from holdfast.formats.words import standing_of
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.formats import notes
 from holdfast.formats.loose import Node, count, first, items, node, nodes, text, texts
-from holdfast.formats.model import Claim, PastFailure, Standing
+from holdfast.formats.model import UNBEGUN, Claim, PastFailure, Standing, spent_of
 from holdfast.formats.words import standing_of
 
 GIVES_UP_AFTER = 5
@@ -27,7 +27,9 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
         + [0]
     )
     standing = _standing(said, entry)
-    attempts = max(count(first(entry, "attempts", "attempt", "attempt_count")), seen, _least(standing))
+    attempts = max(
+        count(first(entry, "attempts", "attempt", "attempt_count")), seen, int(standing not in UNBEGUN)
+    )
     claim = Claim(
         task="",
         native=native,
@@ -51,18 +53,13 @@ def _standing(said: str, entry: Node) -> Standing:
     return Standing.ABANDONED if standing is Standing.FAILED and spent >= GIVES_UP_AFTER else standing
 
 
-def _least(standing: Standing) -> int:
-    return int(standing not in (Standing.PENDING, Standing.SKIPPED, Standing.BLOCKED))
-
-
 def _spent(standing: Standing, attempts: int, entry: Node) -> int:
     """Return the attempts that count: not the one that succeeded or was cut short, and no wait for a usage limit."""
     waits = sum(
         text(first(error, "type", "class", "failure_class")) == _NO_ATTEMPT
         for error in nodes(entry.get("errors"))
     )
-    present = int(standing in (Standing.DONE, Standing.RUNNING))
-    return max(attempts - present - waits, 0)
+    return max(spent_of(standing, attempts) - waits, 0)
 
 
 def _failures(entry: Node) -> Iterator[PastFailure]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from holdfast.core.plan import Stage
-from holdfast.core.projection import StageRow, TaskRow
+from holdfast.core.projection import StageRow
 from holdfast.core.status import TASK_IS_SETTLED, StageStatus, TaskStatus
 from holdfast.core.waves import waves
 from holdfast.formats.execute.entries import restated
 from holdfast.formats.execute.roster import layer_name
 from holdfast.formats.loose import Node, count, items, node, nodes, text
 from holdfast.formats.model import RunView, Standing, Times
+from holdfast.formats.rows import row_of
 from holdfast.formats.stamps import stamp
 
 _LAYER_WORDS = {
@@ -33,11 +34,6 @@ _GIVEN_UP = (TaskStatus.FAILED, TaskStatus.ABANDONED)
 
 Names = Mapping[str, str]
 """Native names by our ids."""
-
-
-def row_of(view: RunView, task: str) -> TaskRow:
-    """Return the row of a task; one that never began has an empty one."""
-    return view.tasks.get(task) or TaskRow(id=task)
 
 
 def _statuses(view: RunView, stage: Stage | None = None) -> list[TaskStatus]:

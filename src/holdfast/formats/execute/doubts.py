@@ -9,8 +9,7 @@ from holdfast.formats.execute.claims import GIVES_UP_AFTER, listed, listed_stand
 from holdfast.formats.execute.papers import Papers
 from holdfast.formats.execute.roster import layer_name, state_tasks
 from holdfast.formats.loose import Node, count, first, node, nodes, text
-from holdfast.formats.model import Claim, Finding, Standing
-from holdfast.formats.rows import SETTLED
+from holdfast.formats.model import SETTLED, Claim, Finding, Standing
 from holdfast.formats.words import standing_of
 
 _TOTALS = ("tasks_total", "total_tasks", "total")

@@ -53,7 +53,7 @@ def word_for(status: TaskStatus, *, derived: bool) -> str:
 
 def entry_of(view: RunView, task: str, before: Node, *, derived: bool) -> Node:
     """Return the entry of a task, made from what it was before."""
-    row = view.tasks.get(task) or TaskRow(id=task)
+    row = rows.row_of(view, task)
     if before and _is_untouched(row, before):
         said = claim_of(task, before, {}).standing
         # A task that git did not prove is to be done, whatever the file said.

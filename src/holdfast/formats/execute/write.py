@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core.plan import Task
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.formats import notes
-from holdfast.formats.execute.counters import current, layers, lists, merge_queue, metrics, row_of
+from holdfast.formats.execute.counters import current, layers, lists, merge_queue, metrics
 from holdfast.formats.execute.entries import entry_of, restated
 from holdfast.formats.execute.layout import LAYER_PLAN, STATE, ledger_path, state_path
 from holdfast.formats.execute.papers import Papers, sort_papers
@@ -18,6 +18,7 @@ from holdfast.formats.execute.roster import call_roll, state_tasks
 from holdfast.formats.loose import BrokenFileError, Node, text, to_json
 from holdfast.formats.model import NativeFile, RunView, Standing, Times
 from holdfast.formats.naming import task_ids
+from holdfast.formats.rows import row_of
 from holdfast.formats.stamps import stamp
 
 _VERSION = "2.0"

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.formats import loose, markdown
 from holdfast.formats.drafts import Assembly
-from holdfast.formats.model import Finding, Standing
-from holdfast.formats.rows import SETTLED
+from holdfast.formats.model import SETTLED, Finding, Standing
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.spec import Spec
 from holdfast.formats.words import standing_of

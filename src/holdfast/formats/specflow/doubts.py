@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from holdfast.formats import loose
 from holdfast.formats.loose import Node
-from holdfast.formats.model import Claim, Finding, Standing
+from holdfast.formats.model import SETTLED, Claim, Finding, Standing
 from holdfast.formats.specflow.document import Group
 from holdfast.formats.words import standing_of
 
@@ -17,7 +17,7 @@ def doubts(document: Node, groups: list[Group], claims: list[Claim]) -> Iterator
         yield from _of_group(group, claim)
     yield from _of_waves(groups, claims)
     overall, _ = standing_of(loose.text(document.get("status")))
-    open_now = [claim.task for claim in claims if claim.standing not in (Standing.DONE, Standing.SKIPPED)]
+    open_now = [claim.task for claim in claims if claim.standing not in SETTLED]
     if overall is Standing.DONE and open_now:
         said = f"The state says that the run is complete, but `{open_now[0]}` is not."
         yield Finding(kind="done-with-unfinished-parts", sentence=said)
@@ -47,7 +47,7 @@ def _of_waves(groups: list[Group], claims: list[Claim]) -> Iterator[Finding]:
     open_in: dict[str, list[str]] = {}
     for group, claim in zip(groups, claims, strict=True):
         is_complete = standing_of(group.wave.said)[0] is Standing.DONE and bool(group.wave.said)
-        if is_complete and claim.standing not in (Standing.DONE, Standing.SKIPPED):
+        if is_complete and claim.standing not in SETTLED:
             open_in.setdefault(group.wave.name, []).append(claim.task)
     for wave, tasks in open_in.items():
         said = f"{wave} is called complete, but {', '.join(tasks)} is not."

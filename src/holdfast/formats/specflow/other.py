@@ -11,8 +11,7 @@ from holdfast.core.plan import Task
 from holdfast.formats import loose, markdown
 from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
 from holdfast.formats.loose import BrokenFileError, Node
-from holdfast.formats.model import Claim, Finding, ForeignRun, System
-from holdfast.formats.rows import SETTLED
+from holdfast.formats.model import SETTLED, Claim, Finding, ForeignRun, System
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.read import read_state
 from holdfast.formats.specflow.spec import parse_spec

@@ -10,16 +10,22 @@ from holdfast.core.plan import Task
 from holdfast.formats import loose, markdown, notes
 from holdfast.formats.drafts import Assembly, StageDraft, TaskDraft, assemble
 from holdfast.formats.loose import Node
-from holdfast.formats.model import Claim, ForeignRun, PastFailure, Standing, System
-from holdfast.formats.rows import SETTLED
+from holdfast.formats.model import (
+    SETTLED,
+    UNBEGUN,
+    Claim,
+    ForeignRun,
+    PastFailure,
+    Standing,
+    System,
+    spent_of,
+)
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.around import around
 from holdfast.formats.specflow.document import Group, Wave, groups_of
 from holdfast.formats.specflow.doubts import doubts
 from holdfast.formats.specflow.spec import Spec, parse_spec
 from holdfast.formats.words import standing_of
-
-_BEGUN = (Standing.DONE, Standing.RUNNING, Standing.FAILED)
 
 
 def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
@@ -110,14 +116,14 @@ def claim_of(group: Group, document: Node) -> Claim:
     entry = group.entry
     said = _word(group, document)
     standing, _ = standing_of(said)
-    attempts = loose.count(loose.first(entry, "attempts", "attempt")) or int(standing in _BEGUN)
+    attempts = loose.count(loose.first(entry, "attempts", "attempt")) or int(standing not in UNBEGUN)
     error = _error(entry)
     claim = Claim(
         task="",
         standing=standing,
         said=said,
         attempts=attempts,
-        spent=max(0, attempts - 1) if standing in (Standing.DONE, Standing.RUNNING) else attempts,
+        spent=spent_of(standing, attempts),
         failures=(PastFailure(attempt=max(attempts, 1), error=error),) if error else (),
         commits=_commits(group, document),
         files=(*loose.texts(entry.get("files_created")), *loose.texts(entry.get("files_modified"))),

@@ -8,8 +8,8 @@ import msgspec
 
 from holdfast.core.status import RunStatus
 from holdfast.formats import markdown
-from holdfast.formats.model import RunView, Standing
-from holdfast.formats.rows import SETTLED, claim_of, is_complete, is_held, together
+from holdfast.formats.model import SETTLED, RunView, Standing
+from holdfast.formats.rows import claim_of, is_complete, is_held, together
 from holdfast.formats.stamps import minute
 
 HEADING = "## Execution Status"

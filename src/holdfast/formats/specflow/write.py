@@ -13,9 +13,9 @@ from holdfast.core.plan import Stage, Task
 from holdfast.core.status import RunStatus
 from holdfast.formats import loose, markdown, notes
 from holdfast.formats.loose import BrokenFileError, Node
-from holdfast.formats.model import Claim, NativeFile, RunView, Standing
+from holdfast.formats.model import SETTLED, Claim, NativeFile, RunView, Standing
 from holdfast.formats.naming import task_ids
-from holdfast.formats.rows import SETTLED, claim_of, error_of, is_complete, is_held, together
+from holdfast.formats.rows import claim_of, error_of, is_complete, is_held, together
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.document import Group, Wave, groups_of, is_state, results_of
 from holdfast.formats.specflow.noting import add_notes
