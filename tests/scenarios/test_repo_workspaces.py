@@ -210,10 +210,10 @@ def test_removing_the_pool_leaves_nothing_and_can_be_repeated(tmp_path: Path) ->
 def test_changes_in_an_idle_workspace_are_seen(tmp_path: Path) -> None:
     """Something that writes where nobody works is noticed."""
     bench = Bench.create(tmp_path / "p")
-    assert workspace_changes(bench.repo, bench.slot, bench.base) == ()
+    assert workspace_changes(bench.repo, bench.slot) == ()
     bench.agent_writes("a.txt", "intruder\n")
     bench.agent_writes("x.txt", "intruder\n")
-    assert workspace_changes(bench.repo, bench.slot, bench.base) == ("a.txt", "x.txt")
+    assert workspace_changes(bench.repo, bench.slot) == ("a.txt", "x.txt")
 
 
 def test_write_protected_directories_do_not_stop_the_next_task(tmp_path: Path) -> None:

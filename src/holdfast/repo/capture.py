@@ -103,6 +103,10 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
     named = re.fullmatch(r"(?:ref: (refs/heads/\S+)|([0-9a-f]{40,64}))\n?", content)
     if not named:
         return ""
+    if named[2] and named[2] == workspace.start():
+        return named[
+            2
+        ]  # where we put it, like nearly always: no need to ask git whether there is such a commit
     return repo.ids_of(f"{named[1] or named[2]}^{{commit}}")[0]
 
 

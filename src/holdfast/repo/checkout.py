@@ -48,16 +48,13 @@ class CheckoutWatch:
         return self.look().differences(previous)
 
 
-def workspace_changes(repo: Repository, workspace: Workspace, tree: str) -> tuple[str, ...]:
-    """Return what differs in an idle workspace from the commit or tree that was put into it.
+def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]:
+    """Return what differs in an idle workspace from the commit that was put into it, which its index knows.
 
     What would keep git waiting for ever is removed from it first.
     """
     remove_traps(workspace.path)
-    env = {"GIT_INDEX_FILE": str(workspace.index)}
-    against_tree = repo.sealed.run("diff-index", "--cached", "--name-only", "-z", tree, env=env)
-    moved = against_tree.decode("utf-8", "surrogateescape").split("\0")
-    return tuple(sorted({*changed_paths(repo.sealed, workspace.path, workspace.index), *moved} - {""}))
+    return tuple(sorted(changed_paths(repo.sealed, workspace.path, workspace.index)))
 
 
 def _mark(path: Path) -> tuple[int, int]:

@@ -34,10 +34,18 @@ class Watchman:
         self._last: Look | None = None
         self._idle: dict[str, _Released] = {}
         self._one_at_a_time = asyncio.Lock()
+        self._looks = 0
 
     async def look_round(self, task: str) -> list[ev.AnyEvent]:
-        """Return a notice for each place that changed while `task` and others ran. Looking again finds nothing."""
+        """Return a notice for each place that changed while `task` and others ran. Looking again finds nothing.
+
+        Tasks that end at the same time share a look: one that began after a task had ended has seen what it did.
+        """
+        before = self._looks
         async with self._one_at_a_time:
+            if self._looks > before:
+                return []
+            self._looks += 1
             suspects = tuple(sorted({task, *self._shop.state.active}))
             try:
                 found = await asyncio.to_thread(self._changes)
@@ -85,7 +93,7 @@ class Watchman:
             return None
         workspace = self._shop.workspaces.get(name)
         commit = workspace.start()
-        changes = workspace_changes(self._shop.repo, workspace, commit)
+        changes = workspace_changes(self._shop.repo, workspace)
         return None if self._is_busy(name) else _Released(commit, changes)
 
     def _is_busy(self, name: str) -> bool:
