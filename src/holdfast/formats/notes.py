@@ -6,7 +6,7 @@ It is never believed over the file: a standing counts only while the file still 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.formats import loose
 from holdfast.formats.commands import is_path
-from holdfast.formats.drafts import StageDraft
-from holdfast.formats.model import Claim, Standing
-from holdfast.formats.rows import without_agents
+from holdfast.formats.drafts import Assembly, StageDraft
+from holdfast.formats.model import Claim, RunView, Standing
+from holdfast.formats.rows import claim_of
 
 KEY = "holdfast"
 
@@ -38,9 +38,49 @@ def of(node: loose.Node) -> loose.Node:
     return loose.node(node.get(KEY))
 
 
-def about_task(read: Task, wanted: Task) -> loose.Node:
-    """Return what a task is beyond what was read of it."""
-    return _difference(read, without_agents(wanted), _TASK)
+def carried(note: loose.Node) -> loose.Node:
+    """Return a note as an object carries it: not at all where it says nothing."""
+    return {KEY: note} if note else {}
+
+
+def without(node: loose.Node) -> loose.Node:
+    """Return an object without the note that it carries."""
+    return {key: said for key, said in node.items() if key != KEY}
+
+
+class Beyond(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is beyond what was read of it: as a whole, by stage, and by task. A claim is noted with its task."""
+
+    plan: loose.Node
+    stages: dict[str, loose.Node]
+    tasks: dict[str, loose.Node]
+
+
+def beyond(view: RunView, read: Plan, claims: Iterable[Claim] = ()) -> Beyond:
+    """Return what to note of a run of which so much was read. Nothing is, of what was not read at all."""
+    stages = {stage.id: stage for stage in read.stages}
+    tasks = {task.id: task for _, task in read.tasks()}
+    said = {claim.task: about_claim(claim, claim_of(view, claim.task)) for claim in claims}
+    return Beyond(
+        plan=_difference(read, view.plan, _PLAN),
+        stages={
+            stage.id: _difference(stages.get(stage.id, stage), stage, _STAGE) for stage in view.plan.stages
+        },
+        tasks={
+            task.id: _difference(tasks.get(task.id, task), task, _TASK) | said.get(task.id, {})
+            for _, task in view.plan.tasks()
+        },
+    )
+
+
+def add_to_plan(document: loose.Node, stages: str, tasks: str, about: Beyond) -> None:
+    """Add notes to a plan document of ours that lists, under these keys, its stages and their tasks by their ids."""
+    document.update(carried(about.plan))
+    for stage, note in zip(document[stages], about.stages.values(), strict=True):
+        stage.update(carried(note))
+    entries = (task for stage in document[stages] for task in stage[tasks])
+    for task, note in zip(entries, about.tasks.values(), strict=True):
+        task.update(carried(note))
 
 
 def about_claim(read: Claim, wanted: Claim) -> loose.Node:
@@ -49,16 +89,6 @@ def about_claim(read: Claim, wanted: Claim) -> loose.Node:
     if read.standing is not wanted.standing:
         note |= {"standing": wanted.standing.value, "beside": read.said}
     return note
-
-
-def about_stage(read: Stage, wanted: Stage) -> loose.Node:
-    """Return what a stage is beyond what was read of it."""
-    return _difference(read, wanted, _STAGE)
-
-
-def about_plan(read: Plan, wanted: Plan) -> loose.Node:
-    """Return what the plan as a whole is beyond what was read of it."""
-    return _difference(read, wanted, _PLAN)
 
 
 def task(read: Task, note: loose.Node) -> Task:
@@ -83,11 +113,12 @@ def stage(read: StageDraft, note: loose.Node) -> StageDraft:
     return replace(read, **_said(note, {name: _STAGE[name] for name in ("title", "needs")}))
 
 
-def plan(read: Plan, note: loose.Node, stages: Mapping[str, loose.Node]) -> Plan:
-    """Return a plan with what its note says, and the notes of its stages say of their checks."""
+def plan(read: Assembly, note: loose.Node, stages: Mapping[str, loose.Node]) -> Assembly:
+    """Return an assembly with what the plan's note says, and the notes of its stages, by native name, of their checks."""
     checks = {name: _STAGE[name] for name in ("entry", "exit")}
-    checked = tuple(replace(each, **_said(stages.get(each.id, {}), checks)) for each in read.stages)
-    return replace(read, stages=checked, **_said(note, _PLAN))
+    said = {read.stages[native]: _said(of, checks) for native, of in stages.items() if native in read.stages}
+    checked = tuple(replace(stage, **said.get(stage.id, {})) for stage in read.plan.stages)
+    return replace(read, plan=replace(read.plan, stages=checked, **_said(note, _PLAN)))
 
 
 def _difference(read: Any, wanted: Any, fields: dict[str, Any]) -> loose.Node:

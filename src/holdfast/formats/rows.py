@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from holdfast.core.plan import Task
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.formats.model import SETTLED, Claim, PastFailure, RunView, Standing
@@ -78,9 +75,3 @@ def is_held(view: RunView) -> bool:
 def branch_of(view: RunView) -> str:
     """Return the run's branch by its short name."""
     return view.row.branch.removeprefix("refs/heads/")
-
-
-def without_agents(task: Task) -> Task:
-    """Return a task as any agent could do it: who does it is the user's choice, each time."""
-    validators = tuple(replace(validator, agent="") for validator in task.validators)
-    return replace(task, agent="", validators=validators)

@@ -6,8 +6,6 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from holdfast.core.plan import Task
 from holdfast.formats import loose, notes
 from holdfast.formats.apex import layout, phases
@@ -92,18 +90,14 @@ def assembled(main: str, document: Node, parts: list[Part]) -> Assembly:
     """Return the phases as stages, one after the other, and what is claimed of each."""
     criteria: tuple[str, ...] = ()
     drafts: list[TaskDraft] = []
-    stages: dict[str, StageDraft] = {}
-    found = {part.phase.id: part.phase for part in parts}
+    noted = {part.phase.id: stage_note(part.phase) for part in parts}
+    stages = [notes.stage(StageDraft(native=name), note) for name, note in noted.items()]
     for part in parts:
         phase = part.phase
-        if phase.id not in stages:
-            stages[phase.id] = notes.stage(StageDraft(native=phase.id), stage_note(phase))
         task, claim = _task(part, criteria), claim_of(part, document, layout.home_in(main))
         drafts.append(TaskDraft(native=part.id, stage=phase.id, task=task, claim=claim))
         criteria = loose.texts(loose.first(phase.entry, "acceptance_criteria", "criteria")) or criteria
-    made = assemble(goal_of(document, main), list(stages.values()), drafts)
-    noted = {made.stages[name]: stage_note(phase) for name, phase in found.items() if name in made.stages}
-    return replace(made, plan=notes.plan(made.plan, notes.of(document), noted))
+    return notes.plan(assemble(goal_of(document, main), stages, drafts), notes.of(document), noted)
 
 
 def _task(part: Part, criteria: tuple[str, ...]) -> Task:

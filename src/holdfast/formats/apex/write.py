@@ -12,8 +12,7 @@ from holdfast.formats import loose, notes
 from holdfast.formats.apex import layout, phases
 from holdfast.formats.apex.document import Phase, named_fully, phases_of
 from holdfast.formats.apex.outputs import output_of
-from holdfast.formats.apex.state import Part, assembled, blockers_of, parts_of
-from holdfast.formats.drafts import Assembly
+from holdfast.formats.apex.state import assembled, blockers_of, parts_of
 from holdfast.formats.loose import Node
 from holdfast.formats.model import SETTLED, Claim, NativeFile, RunView, Standing
 from holdfast.formats.naming import task_ids
@@ -254,14 +253,15 @@ def _add_notes(view: RunView, steps: list[Step], state: Node, home: str) -> None
             phase.entry[notes.KEY] = _identity(step, phase.label)
     parts = parts_of(phases_of(state))
     read = assembled(f"{home}/{layout.STATE}", state, parts)
-    _note_tasks(view, parts, read)
-    stages = {stage.id: stage for stage in read.plan.stages}
+    about = notes.beyond(view, read.plan, read.claims)
+    for part in parts:
+        part.note.update(about.tasks.get(part.id, {}))
     for phase in {part.phase.id: part.phase for part in parts}.values():
         step = of_step.get((phase.number, phase.name.casefold()))
-        if step and step.stage.id in stages:
-            stage = notes.about_stage(stages[step.stage.id], step.stage)
+        if step:
+            stage = about.stages[step.stage.id]
             _keep(phase.entry, notes.of(phase.entry) | ({"stage": stage} if stage else {}))
-    _keep(state, notes.about_plan(read.plan, view.plan))
+    _keep(state, about.plan)
 
 
 def _identity(step: Step, label: str) -> Node:
@@ -269,15 +269,6 @@ def _identity(step: Step, label: str) -> Node:
     ids = [task.id for task in step.stage.tasks]
     tasks: list[Node] = [{}] if ids == [step.stage.id] else [{"id": name} for name in ids]
     return ({} if step.stage.id == label else {"id": step.stage.id}) | {"tasks": tasks}
-
-
-def _note_tasks(view: RunView, parts: list[Part], read: Assembly) -> None:
-    tasks = {task.id: task for _, task in read.plan.tasks()}
-    wanted = {task.id: task for _, task in view.plan.tasks()}
-    claims = {claim.task: claim for claim in read.claims}
-    for part in (part for part in parts if part.id in wanted):
-        part.note.update(notes.about_task(tasks[part.id], wanted[part.id]))
-        part.note.update(notes.about_claim(claims[part.id], claim_of(view, part.id)))
 
 
 def _keep(entry: Node, note: Node) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from holdfast.core.ids import slug
-from holdfast.core.plan import Plan
 from holdfast.formats import notes
 from holdfast.formats.auto_claude import layout
 from holdfast.formats.auto_claude.documents import Papers, sort_out
@@ -38,12 +37,14 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     phases = phases_of(document)
     needs = Needs(phases)
     drafts, unused = _drafts(phases, needs, memory, context_of(papers.plan or {}, _spec(papers), goal))
+    noted = {phase.id: notes.of(phase.node) for phase in phases}
     assembly = assemble(goal or _NO_GOAL, _stage_drafts(phases, needs), drafts)
+    assembly = notes.plan(assembly, notes.of(papers.plan or {}), noted)
     name = _name(main, papers) or slug(goal)
     return ForeignRun(
         system=System.AUTO_CLAUDE,
         name=name,
-        plan=_noted(assembly.plan, phases, papers.plan or {}),
+        plan=assembly.plan,
         claims=_with_worktree(assembly.claims, name, documents),
         finished=_is_finished(papers, assembly.claims),
         branches=(layout.branch_of(name),),
@@ -152,10 +153,6 @@ def _drafts(
             )
             unused += made.unused
     return drafts, unused
-
-
-def _noted(plan: Plan, phases: list[Phase], document: Node) -> Plan:
-    return notes.plan(plan, notes.of(document), {phase.id: notes.of(phase.node) for phase in phases})
 
 
 def _unused_checks(unused: list[str]) -> Iterator[Finding]:

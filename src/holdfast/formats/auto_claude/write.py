@@ -34,7 +34,7 @@ def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
         f"{folder}/{layout.COMMITS}": write_commits(view, papers.nodes.get(Kind.COMMITS, {}), claims),
         layout.STATUS: write_status(view, name, papers.nodes.get(Kind.STATUS, {}), claims),
     }
-    _add_notes(view, document, claims, state, f"{folder}/{layout.PLAN}")
+    _add_notes(view, document, state, f"{folder}/{layout.PLAN}")
     files = [NativeFile(path=path, content=to_json(node)) for path, node in state.items()]
     return [*files, *_words(view, folder, papers, claims)]
 
@@ -48,29 +48,16 @@ def _claims(view: RunView, document: Node) -> dict[str, Claim]:
     }
 
 
-def _add_notes(
-    view: RunView, document: Node, claims: Mapping[str, Claim], state: Mapping[str, Node], main: str
-) -> None:
+def _add_notes(view: RunView, document: Node, state: Mapping[str, Node], main: str) -> None:
     """Read the files as anybody would, and note in the plan what would come out differently."""
     again = read(main, {path: to_json(node) for path, node in state.items()})
-    tasks = {task.id: task for _, task in again.plan.tasks()}
-    said = {claim.task: claim for claim in again.claims}
-    wanted = {task.id: task for _, task in view.plan.tasks()}
-    stages = {stage.id: stage for stage in again.plan.stages}
-    ours = {stage.id: stage for stage in view.plan.stages}
-    _note(document, notes.about_plan(again.plan, view.plan))
+    about = notes.beyond(view, again.plan, again.claims)
     for phase in phases_of(document):
-        if phase.id in ours and phase.id in stages:
-            _note(phase.node, notes.about_stage(stages[phase.id], ours[phase.id]))
+        phase.node.update(notes.carried(about.stages.get(phase.id, {})))
         for part in phase.parts:
-            if part.id in wanted and part.id in tasks:
-                _note(part.node, notes.about_task(tasks[part.id], wanted[part.id]))
-                _note(part.node, notes.about_claim(said[part.id], claims[part.id]))
-
-
-def _note(node: Node, said: Node) -> None:
-    if said:
-        node.setdefault(notes.KEY, {}).update(said)
+            part.node.update(notes.carried(about.tasks.get(part.id, {})))
+    # A plan without phases is itself the phase of all its parts: what is said of both stands in one note.
+    document |= notes.carried(notes.of(document) | about.plan)
 
 
 def _words(view: RunView, folder: str, papers: Papers, claims: Mapping[str, Claim]) -> list[NativeFile]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from holdfast.core.plan import Plan, Task, Validator
+from holdfast.core.plan import Task, Validator
 from holdfast.formats import notes
 from holdfast.formats.cfn.epic import read_epic
 from holdfast.formats.cfn.read import put_together
 from holdfast.formats.loose import Node
+from holdfast.formats.model import RunView
 
 
-def config_of(plan: Plan, epic: str) -> Node:
+def config_of(view: RunView, epic: str) -> Node:
     """Return the epic file, with notes where its words are not enough to read the same plan back."""
+    plan = view.plan
     document: Node = {
         "epicId": epic,
         "name": plan.goal,
@@ -26,18 +28,8 @@ def config_of(plan: Plan, epic: str) -> Node:
         "resource_limits": {"max_parallel_sprints": plan.limits.jobs},
     }
     read = put_together(read_epic(document)).plan
-    tasks = {task.id: task for _, task in read.tasks()}
-    stages = {stage.id: stage for stage in read.stages}
-    for phase, stage in zip(document["phases"], plan.stages, strict=True):
-        if stage.id in stages:
-            phase |= _note(notes.about_stage(stages[stage.id], stage))
-        for sprint, task in zip(phase["sprints"], stage.tasks, strict=True):
-            sprint |= _note(notes.about_task(tasks[task.id], task))
-    return document | _note(notes.about_plan(read, plan))
-
-
-def _note(note: Node) -> Node:
-    return {notes.KEY: note} if note else {}
+    notes.add_to_plan(document, "phases", "sprints", notes.beyond(view, read))
+    return document
 
 
 def _sprint(task: Task) -> Node:

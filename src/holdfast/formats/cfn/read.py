@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from msgspec.structs import replace
-
 from holdfast.formats import notes
 from holdfast.formats.cfn.doubts import doubts
 from holdfast.formats.cfn.dump import overlay, read_dump, read_export, read_record, sort_records
@@ -124,5 +122,4 @@ def put_together(sheet: Sheet) -> Assembly:
         limits=sheet.limits,
         slots={TEST_SLOT: 1} if tested else {},
     )
-    of_stages = {made.stages[name]: note for name, note in sheet.stage_notes.items() if name in made.stages}
-    return replace(made, plan=notes.plan(made.plan, sheet.note, of_stages))
+    return notes.plan(made, sheet.note, sheet.stage_notes)

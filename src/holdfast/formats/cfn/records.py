@@ -173,8 +173,7 @@ def _noted(view: RunView, task: str, record: Node) -> Node:
         failures=ours.failures,
         summary=ours.summary,
     )
-    note = notes.about_claim(read, wanted)
-    return {notes.KEY: note} if note else {}
+    return notes.carried(notes.about_claim(read, wanted))
 
 
 def _commits(row: TaskRow) -> list[str]:

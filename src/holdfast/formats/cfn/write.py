@@ -97,7 +97,7 @@ def _names(view: RunView, original: _Original | None) -> Names:
 def _export(view: RunView, epic: str, names: Names, found: dict[str, Node], before: Node) -> Node:
     """Return the export: what `recovery export` documents for people, then every record under its key."""
     status = shown_run_status(view.row, held=view.live)
-    plan = before.get("config") or config_of(view.plan, epic)
+    plan = before.get("config") or config_of(view, epic)
     return {
         **before,
         "version": before.get("version", _VERSION),

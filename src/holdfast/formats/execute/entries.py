@@ -67,11 +67,10 @@ def entry_of(view: RunView, task: str, before: Node, *, derived: bool) -> Node:
 
 def _noted(view: RunView, task: str, entry: Node) -> Node:
     """Add what Execute would conclude otherwise: which attempts count, and a standing it has no word for."""
-    plain = {key: value for key, value in entry.items() if key != notes.KEY}
+    plain = notes.without(entry)
     read, ours = claim_of(task, plain, {}), rows.claim_of(view, task)
     wanted = replace(read, attempts=ours.attempts, spent=ours.spent, standing=ours.standing)
-    note = notes.about_claim(read, wanted)
-    return {**plain, notes.KEY: note} if note else plain
+    return plain | notes.carried(notes.about_claim(read, wanted))
 
 
 def _is_untouched(row: TaskRow, before: Node) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from holdfast.core.plan import Limits
 from holdfast.formats import notes
 from holdfast.formats.drafts import Assembly, assemble
@@ -55,8 +53,7 @@ def put_together(papers: Papers, roster: Roster) -> Assembly:
     options = node(papers.state.get("options"))
     jobs = count(first(options, "max_parallel", "parallel")) or Limits().jobs
     made = assemble(_goal(papers), roster.stages, roster.drafts, limits=Limits(jobs=min(jobs, _JOBS_MAX)))
-    of_stages = {made.stages[native]: note for native, note in roster.notes.items() if native in made.stages}
-    return replace(made, plan=notes.plan(made.plan, notes.of(papers.layer_plan), of_stages))
+    return notes.plan(made, notes.of(papers.layer_plan), roster.notes)
 
 
 def _goal(papers: Papers) -> str:

@@ -175,18 +175,8 @@ def _layer_plan(view: RunView) -> Node:
     }
     papers = Papers(layer_plan=document)
     read = put_together(papers, call_roll(papers)).plan
-    tasks = {task.id: task for _, task in read.tasks()}
-    stages = {stage.id: stage for stage in read.stages}
-    for layer, stage in zip(document["layers"], view.plan.stages, strict=True):
-        if stage.id in stages:
-            layer |= _note(notes.about_stage(stages[stage.id], stage))
-        for entry, task in zip(layer["tasks"], stage.tasks, strict=True):
-            entry |= _note(notes.about_task(tasks[task.id], task))
-    return document | _note(notes.about_plan(read, view.plan))
-
-
-def _note(note: Node) -> Node:
-    return {notes.KEY: note} if note else {}
+    notes.add_to_plan(document, "layers", "tasks", notes.beyond(view, read))
+    return document
 
 
 def _planned(task: Task) -> Node:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.core.plan import Stage
 from holdfast.formats import loose, notes
-from holdfast.formats.drafts import Assembly
 from holdfast.formats.loose import Node
 from holdfast.formats.model import RunView
-from holdfast.formats.rows import claim_of
 from holdfast.formats.specflow import layout
-from holdfast.formats.specflow.document import Group, groups_of
+from holdfast.formats.specflow.document import groups_of
 from holdfast.formats.specflow.read import assembled, spec_of
 
 _NOT_BEGUN = {"status": "pending"}
@@ -25,30 +22,17 @@ def add_notes(view: RunView, name: str, state: Node, documents: Mapping[str, byt
     spec = spec_of(name, layout.state_path(name), documents)
     groups = groups_of(state, spec)
     read = assembled(name, state, spec, groups)
-    _note_groups(view, groups, read)
-    for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
-        _note_wave(entry, stage, {each.id: each for each in read.plan.stages})
-    if about := notes.about_plan(read.plan, view.plan):
-        state[notes.KEY] = about
-
-
-def _note_groups(view: RunView, groups: list[Group], read: Assembly) -> None:
-    tasks = {task.id: task for _, task in read.plan.tasks()}
-    wanted = {task.id: task for _, task in view.plan.tasks()}
-    claims = {claim.task: claim for claim in read.claims}
+    about = notes.beyond(view, read.plan, read.claims)
     for group, task in zip(groups, read.ids, strict=True):
-        if task not in wanted or not group.wave.entry:
-            continue
-        note = notes.about_task(tasks[task], wanted[task]) | notes.about_claim(
-            claims[task], claim_of(view, task)
-        )
-        if note:
-            group.wave.entry["results"][group.name] = group.entry | {notes.KEY: note}
+        if group.wave.entry and (note := about.tasks.get(task)):
+            group.wave.entry["results"][group.name] = group.entry | notes.carried(note)
+    for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
+        _note_wave(entry, about.stages[stage.id])
+    state |= notes.carried(about.plan)
 
 
-def _note_wave(entry: Node, stage: Stage, read: Mapping[str, Stage]) -> None:
+def _note_wave(entry: Node, about: Node) -> None:
     """Note what a wave is as a stage, and leave out the results of groups of which there is nothing to say."""
-    about = notes.about_stage(read[stage.id], stage) if stage.id in read else {}
     if about:
         entry[notes.KEY] = notes.of(entry) | {"stage": about}
     entry["results"] = {name: result for name, result in entry["results"].items() if result != _NOT_BEGUN}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
-
 from holdfast.core.plan import Task
 from holdfast.formats import loose, markdown, notes
 from holdfast.formats.drafts import Assembly, StageDraft, TaskDraft, assemble
@@ -71,8 +69,9 @@ def spec_of(name: str, main: str, documents: Mapping[str, bytes]) -> Spec | None
 def assembled(name: str, document: Node, spec: Spec | None, groups: list[Group]) -> Assembly:
     """Return the waves as stages, one after the other, the groups as their tasks, and what is claimed of them."""
     waves = {group.wave.name: group.wave for group in groups}
+    noted = {wave.name: loose.node(notes.of(wave.entry).get("stage")) for wave in waves.values()}
     stages = [
-        notes.stage(StageDraft(native=wave.name), loose.node(notes.of(wave.entry).get("stage")))
+        notes.stage(StageDraft(native=wave.name), noted[wave.name])
         for wave in sorted(waves.values(), key=_late_waves_last)
     ]
     drafts = [
@@ -80,12 +79,7 @@ def assembled(name: str, document: Node, spec: Spec | None, groups: list[Group])
         for group in groups
     ]  # fmt: skip
     made = assemble(spec.title if spec and spec.title else name, stages, drafts)
-    noted = {
-        made.stages[wave.name]: loose.node(notes.of(wave.entry).get("stage"))
-        for wave in waves.values()
-        if wave.name in made.stages
-    }
-    return replace(made, plan=notes.plan(made.plan, notes.of(document), noted))
+    return notes.plan(made, notes.of(document), noted)
 
 
 def _late_waves_last(wave: Wave) -> int:

@@ -125,7 +125,7 @@ def _composed(view: RunView, name: str, document: Node, documents: Mapping[str, 
     """Return the state as SpecFlow would have it, with what it has no words for noted; unknown keys stay."""
     adopted = _Adopted.of(name, document, documents)
     fresh: Node = {"spec_id": name, "mode": "orchestrated", "started": stamp(view.started)}
-    state = fresh | {key: said for key, said in document.items() if key != notes.KEY}
+    state = fresh | notes.without(document)
     state["waves"] = [_wave(view, *stage, adopted) for stage in enumerate(view.plan.stages, 1)]
     landed = (commit for _, task in view.plan.tasks() for commit in claim_of(view, task.id).commits)
     state["commits"] = _joined(loose.commits(document.get("commits")), tuple(landed))
@@ -163,9 +163,7 @@ def _wave(view: RunView, number: int, stage: Stage, adopted: _Adopted) -> Node:
     """Return a stage as a wave: where it stands, and the result of each group."""
     claims = {task.id: claim_of(view, task.id) for task in stage.tasks}
     old = adopted.waves[stage.id].entry if stage.id in adopted.waves else {}
-    entry: Node = {"id": number, "groups": [], "status": ""} | {
-        k: v for k, v in old.items() if k != notes.KEY
-    }
+    entry: Node = {"id": number, "groups": [], "status": ""} | notes.without(old)
     names = {
         task.id: adopted.groups[task.id].name if task.id in adopted.groups else task.id
         for task in stage.tasks
@@ -201,7 +199,7 @@ def _result(view: RunView, task: Task, claim: Claim, group: Group | None) -> Any
     if old is None and claim.standing is Standing.PENDING:
         return {"status": word}
     entry: Node = dict.fromkeys(("status", *_LISTS, "error")) | {name: [] for name in _LISTS}
-    entry |= {key: said for key, said in loose.node(old).items() if key != notes.KEY}
+    entry |= notes.without(loose.node(old))
     created = [path for path in claim.files if path in task.files]
     modified = [path for path in claim.files if path not in task.files]
     skipped = ["skipped by the user"] if claim.standing is Standing.SKIPPED else []
