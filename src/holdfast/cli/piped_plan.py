@@ -1,6 +1,6 @@
 """A plan from standard input or a pipe: `holdfast run -`, `holdfast run <(command)`.
 
-Only where the user names it: a pipe in the place of a plan file would keep every other command waiting. The run keeps
+A pipe in the place of a plan file would keep a command waiting, and is refused like all that is no file. The run keeps
 the plan in its journal and in git, so nothing has to be read a second time after a crash.
 """
 
@@ -16,14 +16,15 @@ from holdfast.plans import parse_plan
 from holdfast.plans.source import MAX_SIZE
 
 STANDARD_INPUT = "-"
+_OPEN_FILES = ("/dev/fd/", "/proc/self/fd/")
 
 
 def is_piped(named: str | None) -> bool:
-    """Tell whether the plan that was named comes through a pipe; a goal in words is no name, and may be long."""
-    try:
-        return named is not None and (named == STANDARD_INPUT or Path(named).is_fifo())
-    except OSError:
-        return False
+    """Tell whether the plan that was named comes through a pipe that the shell has opened for us.
+
+    A pipe with a name of its own may have nobody at its other end, and would keep the command waiting for ever.
+    """
+    return named is not None and (named == STANDARD_INPUT or named.startswith(_OPEN_FILES))
 
 
 def plan_from_pipe(named: str, agent: str, checkout: Path) -> Plan:
