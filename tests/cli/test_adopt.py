@@ -9,9 +9,12 @@ import stat
 from pathlib import Path
 from typing import Any
 
+from holdfast.core.plan import Plan, Stage, Task
+from holdfast.runner.session import create_run
 from tests.cli.kit import Cli
 from tests.cli.terminal import on_terminal
 from tests.gitkit import Project, fingerprint, git, write
+from tests.runkit import journal_of
 
 AGENT = '#!/bin/sh\ncat > /dev/null\necho "by $HOLDFAST_TASK" > "$HOLDFAST_TASK.txt"\n'
 SPEC = ".auto-claude/specs/001-login/implementation_plan.json"
@@ -119,6 +122,29 @@ def test_the_tasks_of_apex_are_listed_its_own_way(tmp_path: Path) -> None:
     said = cli("adopt", ".", "--list").out
     assert "01-add-auth  IN_PROGRESS  analyze" in said
     assert "← resumable" in said
+
+
+def test_a_half_adopted_run_says_everywhere_how_to_complete_it(tmp_path: Path) -> None:
+    """Until all that is inherited is taken in, nothing may look as if it began from nothing."""
+    cli = _cli(tmp_path)
+    plan = Plan(goal="x", stages=(Stage(id="all", tasks=(Task(id="one", run=("true",)),)),))
+    repo = cli.project.open()
+    with journal_of(repo) as journal:
+        create_run(repo, journal, plan, STATE, adopting="digest")
+    way_out = f"`holdfast adopt {STATE}` completes it"
+    assert way_out in cli("status").out
+    for command in (("resume", "--yes"), ("resume", "--dry-run")):
+        refused = cli(*command)
+        assert (refused.code, way_out in refused.err) == (3, True)
+
+
+def test_an_inherited_attempt_is_not_called_cut_short(tmp_path: Path) -> None:
+    """How an attempt elsewhere ended is not known here; the task may have been called done."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1", "completed"))
+    assert cli("adopt", ".", "--agent", "claude").code == 0
+    foreseen = cli("resume", "--dry-run").out
+    assert ("attempt 1 is over" in foreseen, "cut short" in foreseen) == (True, False)
 
 
 def test_a_second_adoption_of_the_same_files_names_the_run_that_has_them(tmp_path: Path) -> None:

@@ -132,7 +132,8 @@ def _agent(foreign: ForeignRun, named: str, presets: Presets) -> str:
     known = agent_names(presets)
     if named and named not in known:
         raise HoldfastError(
-            f"there is no agent {shown(named)}{did_you_mean(named, known)}", "name a preset with --agent"
+            f"there is no agent {shown(named)}{did_you_mean(named, known)}",
+            "name a preset with --agent, or describe yours in .holdfast/agents.toml",
         )
     needs_one = any(task.prompt and not task.agent for _, task in foreign.plan.tasks())
     if named or not needs_one:

@@ -17,6 +17,7 @@ from holdfast.repo.files import holds, write_atomically
 from holdfast.repo.repository import Repository
 from holdfast.runner.mirror.chronicle import Chronicle
 from holdfast.runner.mirror.keeping import check_mirror, write_once
+from holdfast.runner.mirror.staging import build_notice, build_place, shows_build
 from holdfast.runner.requests import Request, leave_request
 from holdfast.runner.steering import decide_by_hand
 from holdfast.views.text import count
@@ -52,7 +53,8 @@ def mirror(args: argparse.Namespace) -> int:
         check_mirror(place.repo, place.journal, row.run, system, folder)
         if row.status in RUN_IS_OVER:
             written = write_once(place.repo, place.journal, row.run, system, folder)
-            print(f"Run {row.run} is {row.status}: wrote {count(len(written), 'file')} once.")
+            done = f"wrote {count(len(written), 'file')} once" if written else "its files are up to date"
+            print(f"Run {row.run} is {row.status}: {done}.")
         elif place.holder(row.run) is not None:
             request = Request(action="mirror", system=system, folder=folder)
             leave_request(place.directory(row.run), request)
@@ -60,6 +62,7 @@ def mirror(args: argparse.Namespace) -> int:
         else:
             decide_by_hand(place.repo, place.journal, row.run, ev.MirrorKept(system=system, folder=folder))
             print(f"The {system} files of {row.run} are written, and kept up to date when it goes on.")
+            _tell_build(place, row.run)
     return ExitCode.DONE
 
 
@@ -67,6 +70,13 @@ def keep_mirror(place: Opened, run: str, system: str) -> None:
     """Have a run that nobody carries on yet keep a system's own files, at their own places, from its first event on."""
     check_mirror(place.repo, place.journal, run, System(system), "")
     decide_by_hand(place.repo, place.journal, run, ev.MirrorKept(system=System(system), folder=""))
+
+
+def _tell_build(place: Opened, run: str) -> None:
+    row = place.journal.load(run).row
+    if shows_build(row):
+        trouble = build_notice(place.repo, row)
+        print(f"Note: {trouble}." if trouble else f"The build so far is in {build_place(place.repo, row)}.")
 
 
 def _end(place: Opened, run: str, system: System) -> int:

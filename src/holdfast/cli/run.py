@@ -21,7 +21,7 @@ from holdfast.journal.protocol import RunListing
 from holdfast.repo.discovery import require_commit
 from holdfast.repo.repository import Repository
 from holdfast.runner.examine import forgotten_runs
-from holdfast.runner.session import Choices, create_run, tidy_up
+from holdfast.runner.session import Choices, create_run, refuse_half_adopted, tidy_up
 from holdfast.runner.steering import abandon
 from holdfast.runner.unfinished import unfinished_run
 from holdfast.runner.waiving import waive_gates
@@ -222,6 +222,7 @@ def _show_report(args: argparse.Namespace) -> int:
     name = row.run
     if row.status is RunStatus.ABANDONED:
         raise _was_abandoned(name)
+    refuse_half_adopted(row)
     if at := args.begin_at or args.restart_stage:
         return tell_rewind(Repository.open(place.checkout), journal, name, at, args)
     view = foreseen(Repository.open(place.checkout), journal, name, args)

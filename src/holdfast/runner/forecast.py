@@ -79,4 +79,6 @@ def _pending(task: TaskRow) -> Forecast:
     kept = f"a fresh agent goes on from {task.carry[:12]}" if task.carry else "nothing of it was saved"
     if task.forgiven and task.forgiven == len(task.failures):
         return Forecast(task.id, Move.REDO, f"it has all its attempts again; {kept}")
-    return Forecast(task.id, Move.REDO, f"attempt {task.attempt} was cut short; {kept}")
+    # What has no token was not begun by us: all that is known of it is that it ended, if only by a crash.
+    ended = "was cut short" if task.token else "is over"
+    return Forecast(task.id, Move.REDO, f"attempt {task.attempt} {ended}; {kept}")

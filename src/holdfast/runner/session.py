@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ class Turn:
             stored = journal.load(run)
             turn = cls(repo, journal, RunState(stored.plan, stored.row, stored.tasks), lease)
             if not turn.is_over:
-                _refuse_half_adopted(stored.row)
+                refuse_half_adopted(stored.row)
                 turn._epoch = journal.take_epoch(run)
                 _restrict(turn.state, choices)
                 directory.note.unlink(missing_ok=True)
@@ -164,12 +165,12 @@ class Turn:
         self._lease.release()
 
 
-def _refuse_half_adopted(row: RunRow) -> None:
+def refuse_half_adopted(row: RunRow) -> None:
     """Raise NeedsDecisionError if what the run inherits is not taken in yet: all of it would be done again."""
     if row.adopting:
         raise NeedsDecisionError(
             f"run {row.run} is being adopted, or its adoption was cut short",
-            f"`holdfast adopt {row.plan_source}` completes it",
+            f"`holdfast adopt {shlex.quote(row.plan_source)}` completes it",
         )
 
 

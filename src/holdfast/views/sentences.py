@@ -55,7 +55,7 @@ _WORDS = {
     "TaskSkipped": "{task}: skipped",
     "TaskReset": "{task}: reset, it has all its attempts again",
     "TaskRewound": "{task}: done anew from a clean start; what was done before stays at its refs",
-    "TaskRestored": "{task}: {attempts} attempts are known from git and its folders",
+    "TaskRestored": "{task}: attempts known from git and its folders: {attempts}",
     "WipSaved": "{task}: unfinished work saved, {commit:.12}",
     "IntrusionNoticed": "changed in {place} while {tasks} ran: {paths}",
     "NotificationFailed": "{channel} could not be told: {error}",
@@ -67,10 +67,10 @@ _WORDS = {
     "RunBlocked": "run blocked: {reason}",
     "RunCompleted": "run completed",
     "RunAdopted": "adopted from {system} {name} ({main})",
-    "TaskInherited": "{task}: {attempts} attempts were made before the run was adopted",
+    "TaskInherited": "{task}: attempts made before the run was adopted: {attempts}",
     "MirrorKept": "its {system} files are kept up to date",
     "MirrorEnded": "its {system} files are no longer kept up to date",
-    "MirrorFailed": "the {system} files could not be written: {error}",
+    "MirrorFailed": "not all of the {system} files could be written: {error}",
     "RunAbandoned": "run abandoned; its branch and refs stay {reason}",
 }
 

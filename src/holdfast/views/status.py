@@ -32,7 +32,10 @@ RUN_TASK_AGENT = "run"
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """The run as a whole. `landed_in` names the branches that hold the result of a completed run, the target first."""
+    """The run as a whole. `landed_in` names the branches that hold the result of a completed run, the target first.
+
+    `adopting` is the file of another system that is not taken in as a whole yet.
+    """
 
     id: str
     goal: str
@@ -49,6 +52,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     held_by: str | None
     intrusions: int
     adopted_from: Origin | None = None
+    adopting: str = ""
     mirrors: tuple[str, ...] = ()
     landed_in: tuple[str, ...] = ()
 
@@ -176,6 +180,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str
         held_by=holder,
         intrusions=row.intrusions,
         adopted_from=row.origin,
+        adopting=row.plan_source if row.adopting else "",
         mirrors=tuple(row.mirrors),
         landed_in=landed_in,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from holdfast.core.projection import Origin
@@ -145,6 +146,9 @@ def next_steps(view: StatusView) -> Iterator[str]:
 
 
 def _ways_on(run: RunView, view: StatusView) -> Iterator[str]:
+    if run.adopting:
+        yield f"Its adoption is under way or was cut short; `holdfast adopt {shlex.quote(run.adopting)}` completes it."
+        return
     if failed := [stage.id for stage in view.stages if stage.gate]:
         yield f"`holdfast resume {run.id}` checks again; `holdfast resume {run.id} --accept {','.join(failed)}` goes on anyway;"
         yield f"`holdfast abandon {run.id}` gives the run up, its branch and refs stay."
