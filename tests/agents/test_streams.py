@@ -229,3 +229,10 @@ def test_the_more_telling_of_two_troubles_is_kept() -> None:
     total.take(Wrong(Trouble.LIMIT, "limit", 5.0))
     total.take(Wrong(Trouble.ERROR, "failed"))
     assert (total.trouble, total.message, total.until) == (Trouble.LIMIT, "limit", 5.0)
+
+
+def test_an_error_as_long_as_a_file_is_understood_without_searching_it_all() -> None:
+    """A pattern in a long message would take minutes, and the runner with it; what an error means stands in front."""
+    message = "it failed: " + "the file exceeds " * 200_000
+    told = heard(lines({"type": "result", "is_error": True, "result": message}), "claude")
+    assert told.trouble is Trouble.ERROR

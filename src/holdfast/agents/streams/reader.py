@@ -62,7 +62,7 @@ class StreamReader:
             if not self._skipping:
                 found += self._observe(line)
             self._skipping = False
-        if len(self._rest) > LINE_BYTES_MAX:
+        if self._skipping or len(self._rest) > LINE_BYTES_MAX:
             self._rest, self._skipping = b"", True
         return found
 

@@ -20,6 +20,8 @@ _STATUSES = {
     429: Trouble.LIMIT,
     529: Trouble.LIMIT,
 }
+_SEARCHED_CHARS = 4_000
+"""An error says what it means soon; what follows may be a whole file, in which a pattern would search for minutes."""
 _Patterns = tuple[tuple[Trouble, "re.Pattern[str]"], ...]
 
 
@@ -44,12 +46,14 @@ class Signals:
 
     def of_error(self, message: str, status: float = 0) -> Trouble:
         """Return what an error of the agent's own means: by its words, else by the HTTP status, else just an error."""
-        found = next((trouble for trouble, pattern in self.errors if pattern.search(message)), None)
+        start = message[:_SEARCHED_CHARS]
+        found = next((trouble for trouble, pattern in self.errors if pattern.search(start)), None)
         return found or _STATUSES.get(int(status), Trouble.ERROR)
 
     def of_line(self, line: str) -> Trouble | None:
         """Return what a line of plain output means, if it is one of the agent's errors."""
-        return next((trouble for trouble, pattern in self.lines if pattern.match(line)), None)
+        start = line[:_SEARCHED_CHARS]
+        return next((trouble for trouble, pattern in self.lines if pattern.match(start)), None)
 
     def of_exit(self, code: int) -> Trouble | None:
         """Return what an exit status means by the agent's own convention."""
