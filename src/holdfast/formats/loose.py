@@ -42,6 +42,14 @@ def parse_object(path: str, data: bytes) -> Node:
     return found
 
 
+def object_in(path: str, data: bytes) -> Node:
+    """Return the JSON object that a file holds, or an empty one if it holds none."""
+    try:
+        return parse_object(path, data)
+    except BrokenFileError:
+        return {}
+
+
 def _text(data: bytes) -> str:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16")
@@ -91,6 +99,17 @@ def text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < _NUMBER_MAX:
         value = int(value)
     return str(value).strip() if isinstance(value, str | int | float) else ""
+
+
+def line(said: str, most: int) -> str:
+    """Return a text as one line of so many characters at the most."""
+    flat = " ".join(said.split())
+    return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
+
+
+def message(error: Any) -> str:
+    """Return what an error says, be it a sentence or an object with one."""
+    return text(first(error, "message", "error", "type") if isinstance(error, dict) else error)
 
 
 def count(value: Any) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
+HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _RULE_CELL = re.compile(r":?-+:?")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s*)?(.+)")
 
@@ -92,7 +92,7 @@ def section(text: str, *headings: str) -> str:
     plain, lines = plain_lines(text), text.split("\n")
     begin, level = -1, 0
     for number, line in enumerate(plain):
-        found = _HEADING.match(line)
+        found = HEADING.match(line)
         if not found:
             continue
         if begin >= 0 and len(found[1]) <= level:
@@ -115,7 +115,7 @@ def unfenced(text: str) -> str:
 
 def title(text: str) -> str:
     """Return the text of the first heading."""
-    return next((found[2] for line in plain_lines(text) if (found := _HEADING.match(line))), "")
+    return next((found[2] for line in plain_lines(text) if (found := HEADING.match(line))), "")
 
 
 def bullets(text: str) -> tuple[str, ...]:

@@ -16,6 +16,18 @@ def task_ids(natives: Iterable[str], fallback: str = "task") -> list[str]:
     return [_free(_plain(native) or f"{fallback}-{place}", taken) for place, native in enumerate(natives, 1)]
 
 
+def distinct(natives: Iterable[str], fallback: str) -> list[str]:
+    """Return the names as they are, each once: a missing one is `fallback` and its place, a second one is numbered."""
+    taken: dict[str, None] = {}
+    for place, native in enumerate(natives, 1):
+        name = base = native or f"{fallback}-{place}"
+        number = 2
+        while name in taken:
+            name, number = f"{base} ({number})", number + 1
+        taken[name] = None
+    return list(taken)
+
+
 def _plain(native: str) -> str:
     """Return the name itself where it may be an id, else what of it may be part of one."""
     if is_valid_id(native):

@@ -24,3 +24,12 @@ def minute_of(written: str) -> str:
     """Return the minute of a time that somebody wrote; what is no time is shown as it is, cut short."""
     found = _MINUTE.match(written)
     return f"{found[1]} {found[2]}" if found else written.strip()[:16]
+
+
+def moment(written: str) -> float:
+    """Return a time that somebody wrote as seconds since 1970; what is no time is long ago."""
+    try:
+        at = datetime.fromisoformat(written)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0

@@ -46,3 +46,8 @@ def standing_of(word: str) -> tuple[Standing, bool]:
         return _WORDS.get(bare, Standing.PENDING), True
     guess = next((to for beginning, to in _BEGINNINGS if bare.startswith(beginning)), Standing.PENDING)
     return guess, False
+
+
+def kept_word(said: str, word: str) -> str:
+    """Return the word that was there as long as it means the same, else ours."""
+    return said if said and standing_of(said)[0] is standing_of(word)[0] else word

@@ -102,10 +102,5 @@ def _contexts(originals: Mapping[str, bytes]) -> list[str]:
 
 def _state_in(path: str, data: bytes) -> Node | None:
     """Return the state that a file holds, if it holds one."""
-    if not path.endswith(".json"):
-        return None
-    try:
-        found = loose.parse_object(path, data)
-    except BrokenFileError:
-        return None
+    found = loose.object_in(path, data) if path.endswith(".json") else {}
     return found if is_state(found) and phases_of(found) else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.core.plan import Task
-from holdfast.formats import loose, markdown
+from holdfast.formats import loose, markdown, yaml_texts
 from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
 from holdfast.formats.loose import BrokenFileError, Node
 from holdfast.formats.model import (
@@ -67,24 +67,11 @@ def read_backlog(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
 
 
 def _parsed(main: str, data: bytes) -> Node:
-    """Return the document with every scalar as its text: a date or a `yes` is what was written."""
-    import yaml
-
     try:
-        # Every node becomes a text, a list or a mapping: this loader constructs nothing else.
-        found = yaml.load(markdown.decoded(data), _loader())  # noqa: S506
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        said = str(error).split("\n")[0]
+        return loose.node(yaml_texts.load(markdown.decoded(data)))
+    except ValueError as error:
         hint = f"Mend it, or restore {main}.bak beside it."
-        raise BrokenFileError(f"{main}: this is no valid YAML ({said})", hint) from None
-    return loose.node(found)
-
-
-def _loader() -> Any:
-    """Return the loader of plain texts; the fast one takes a little more than the slow one, so it is one for all."""
-    import yaml
-
-    return getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+        raise BrokenFileError(f"{main}: this is no valid YAML ({error})", hint) from None
 
 
 def _stories(document: Node) -> list[Node]:
@@ -191,9 +178,7 @@ def _replaced(text: str, story: Any, word: str) -> str:
 
 def _places(text: str) -> list[Any]:
     """Return where each story stands in the text, in the order of `_stories`."""
-    import yaml
-
-    root = yaml.compose(text, _loader())
+    root = yaml_texts.compose(text)
     epics = _mappings(_under(root, "epics"))
     inside = [story for epic in epics for story in _mappings(_under(epic, "stories"))]
     return _mappings(_under(root, "stories")) + inside

@@ -166,12 +166,15 @@ def _failures(phase: Phase, standing: Standing, attempts: int, document: Node) -
     """Return the errors of earlier iterations and of the present one; a blocker stands in for a missing error."""
     past = [
         PastFailure(
-            attempt=number, error=_error(entry) or f"the phase ended with {loose.text(entry.get('status'))}"
+            attempt=number,
+            error=loose.message(entry.get("error"))
+            or f"the phase ended with {loose.text(entry.get('status'))}",
         )
         for number, entry in enumerate(phase.earlier, 1)
-        if _error(entry) or standing_of(loose.text(entry.get("status")))[0] is Standing.FAILED
+        if loose.message(entry.get("error"))
+        or standing_of(loose.text(entry.get("status")))[0] is Standing.FAILED
     ]
-    error = _error(phase.entry)
+    error = loose.message(phase.entry.get("error"))
     if standing is Standing.FAILED and not error:
         error = (
             "; ".join(blockers_of(document))
@@ -181,11 +184,6 @@ def _failures(phase: Phase, standing: Standing, attempts: int, document: Node) -
     if error and standing not in SETTLED:
         past.append(PastFailure(attempt=max(attempts, 1), error=error))
     return tuple(past)
-
-
-def _error(entry: Node) -> str:
-    error = entry.get("error")
-    return loose.text(loose.first(error, "message", "error", "type") if isinstance(error, dict) else error)
 
 
 def blockers_of(document: Node) -> list[str]:

@@ -18,7 +18,7 @@ from holdfast.formats.model import SETTLED, Claim, NativeFile, RunView, Standing
 from holdfast.formats.naming import task_ids
 from holdfast.formats.rows import branch_of, claim_of, error_of, is_complete, together
 from holdfast.formats.stamps import stamp
-from holdfast.formats.words import standing_of
+from holdfast.formats.words import kept_word, standing_of
 
 _WORDS = {
     Standing.DONE: "PASS",
@@ -144,7 +144,7 @@ def _current(view: RunView, step: Step) -> Node:
 def _word(step: Step, word: str) -> str:
     """Return the word that a state had for a phase as long as it means the same, else ours."""
     said = loose.text(step.phase.entry.get("status")) if step.phase else ""
-    return said if said and standing_of(said)[0] is standing_of(word)[0] else word
+    return kept_word(said, word)
 
 
 def _completed(view: RunView, document: Node, steps: list[Step]) -> list[Node]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from posixpath import basename
 
 import msgspec
@@ -14,6 +13,7 @@ from holdfast.formats.auto_claude.layout import Kind
 from holdfast.formats.loose import BrokenFileError, Node, node, parse_object, text, walk
 from holdfast.formats.mending import endings
 from holdfast.formats.model import Finding
+from holdfast.formats.stamps import moment
 
 _STAMPS = ("updated_at", "last_updated", "last_update", "created_at")
 
@@ -79,17 +79,13 @@ def _groups(plan: Node) -> Iterator[object]:
 
 def _age(content: Node) -> float:
     """Return when a document was last written, by the latest time it names; without any it is the oldest."""
-    at = [moment(node(part).get(key)) for part in walk(content) if isinstance(part, dict) for key in _STAMPS]
+    at = [
+        moment(text(node(part).get(key)))
+        for part in walk(content)
+        if isinstance(part, dict)
+        for key in _STAMPS
+    ]
     return max(at, default=0.0)
-
-
-def moment(value: object) -> float:
-    """Return a time as seconds since 1970, however it is written; what is no time is long ago."""
-    try:
-        at = datetime.fromisoformat(text(value))
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return 0.0
 
 
 def _mend(papers: Papers, main: str, documents: Mapping[str, bytes]) -> None:

@@ -17,7 +17,7 @@ from holdfast.formats.auto_claude.phases import Part, Phase, phases_of, twins_of
 from holdfast.formats.loose import Node, text
 from holdfast.formats.model import Claim, RunView, Standing
 from holdfast.formats.stamps import stamp
-from holdfast.formats.words import standing_of
+from holdfast.formats.words import kept_word, standing_of
 
 WORDS = {
     Standing.PENDING: "pending",
@@ -160,7 +160,7 @@ def _write_head(view: RunView, document: Node) -> None:
     keys = ("status", "planStatus", "executionPhase", "xstateState")
     for key, word in zip(keys, words, strict=True):
         if key in ("status", "planStatus") or key in document:
-            document[key] = _kept_word(text(document.get(key)), word)
+            document[key] = _head_word(text(document.get(key)), word)
     if view.row.status is RunStatus.BLOCKED or "reviewReason" in document:
         document["reviewReason"] = "errors" if view.row.status is RunStatus.BLOCKED else None
     document["updated_at"] = stamp(view.updated)
@@ -168,7 +168,6 @@ def _write_head(view: RunView, document: Node) -> None:
         document["last_updated"] = stamp(view.updated)
 
 
-def _kept_word(said: str, word: str) -> str:
+def _head_word(said: str, word: str) -> str:
     means, is_known = standing_of(said)
-    same = said and is_known and means in _KEPT_WORDS and means is standing_of(word)[0]
-    return said if same else word
+    return kept_word(said, word) if is_known and means in _KEPT_WORDS else word

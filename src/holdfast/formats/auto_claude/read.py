@@ -19,7 +19,7 @@ from holdfast.formats.auto_claude.phases import Phase, phases_of
 from holdfast.formats.auto_claude.salvage import all_in_one, from_remains
 from holdfast.formats.auto_claude.tasks import context_of, task_of
 from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
-from holdfast.formats.loose import BrokenFileError, Node, commits, first, node, nodes, text
+from holdfast.formats.loose import BrokenFileError, Node, commits, first, line, node, nodes, text
 from holdfast.formats.model import SETTLED, Claim, Finding, ForeignRun, Standing, System
 from holdfast.formats.words import standing_of
 
@@ -93,12 +93,11 @@ def _goal(papers: Papers) -> str:
     """Return what the spec is for, in one line: the plan's name for it, else the spec's, else the request."""
     plan = papers.plan or {}
     told = text(first(plan, "feature", "title", "task_name", "spec_name", "spec_id", "description"))
-    heading = next((line for line in _spec(papers).splitlines() if line.startswith("# ")), "")
+    heading = next((each for each in _spec(papers).splitlines() if each.startswith("# ")), "")
     spoken = text(first(papers.nodes.get(Kind.REQUIREMENTS, {}), "task_description", "description"))
     spec = text(papers.nodes.get(Kind.STATUS, {}).get("spec"))
     goal = told or heading.removeprefix("# ").removeprefix("Specification:").strip() or spoken or spec
-    line = " ".join(_spoken(goal).split())
-    return line if len(line) <= _GOAL_CHARS else line[: _GOAL_CHARS - 1].rstrip() + "…"
+    return line(_spoken(goal), _GOAL_CHARS)
 
 
 def _spoken(goal: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from holdfast.core.plan import Stage
 from holdfast.core.status import RunStatus
-from holdfast.formats.loose import Node
+from holdfast.formats.loose import Node, line
 from holdfast.formats.model import SETTLED, Claim, RunView, Standing
 from holdfast.formats.stamps import stamp
 
@@ -19,6 +19,7 @@ _STATES = {
     RunStatus.ABANDONED: "error",
 }
 _HEADING = "=== HOLDFAST PROGRESS ==="
+_LINE_CHARS = 100
 
 
 def write_status(view: RunView, name: str, status: Node, claims: Mapping[str, Claim]) -> Node:
@@ -62,7 +63,7 @@ def progress_notes(view: RunView, claims: Mapping[str, Claim], before: str) -> s
         done = sum(claims[task.id].standing in SETTLED for task in stage.tasks)
         lines += [f"Phase progress: {stage.title or stage.id} {done}/{len(stage.tasks)} subtasks"]
         lines += [
-            f"Subtask completed: {claims[task.id].native} - {_one_line(task.title or task.prompt)}"
+            f"Subtask completed: {claims[task.id].native} - {line(task.title or task.prompt, _LINE_CHARS)}"
             for task in stage.tasks
             if claims[task.id].standing is Standing.DONE
         ]
@@ -70,19 +71,16 @@ def progress_notes(view: RunView, claims: Mapping[str, Claim], before: str) -> s
     if left:
         lines += [
             "",
-            f"Next subtask: {claims[left[0].id].native} - {_one_line(left[0].title or left[0].prompt)}",
+            f"Next subtask: {claims[left[0].id].native} - {line(left[0].title or left[0].prompt, _LINE_CHARS)}",
         ]
     return "\n".join([*([before.rstrip(), ""] if before.strip() else []), *lines, ""])
 
 
-def _one_line(words: str) -> str:
-    line = " ".join(words.split())
-    return line if len(line) <= 100 else line[:99] + "…"
-
-
 def spec_text(view: RunView) -> str:
     """Return the spec of a run that had none: Auto-Claude passes over a spec folder without one."""
-    tasks = "\n".join(f"- {task.id}: {_one_line(task.title or task.prompt)}" for _, task in view.plan.tasks())
+    tasks = "\n".join(
+        f"- {task.id}: {line(task.title or task.prompt, _LINE_CHARS)}" for _, task in view.plan.tasks()
+    )
     criteria = [f"- {line}" for _, task in view.plan.tasks() for line in task.acceptance]
     sections = {
         "Overview": view.plan.goal,
@@ -91,4 +89,4 @@ def spec_text(view: RunView) -> str:
         "Success Criteria": "\n".join(criteria) or "Every subtask is completed.",
     }
     told = "\n\n".join(f"## {title}\n\n{words}" for title, words in sections.items())
-    return f"# {_one_line(view.plan.goal)}\n\n{told}\n"
+    return f"# {line(view.plan.goal, _LINE_CHARS)}\n\n{told}\n"

@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.core.plan import Task
 from holdfast.formats.auto_claude.phases import Part
 from holdfast.formats.commands import is_command, is_path
-from holdfast.formats.loose import Node, first, items, node, text, texts
+from holdfast.formats.loose import Node, first, items, line, node, text, texts
 
 _TITLE_CHARS = 80
 _CONTEXT_CHARS = 4_000
@@ -56,8 +56,7 @@ def _title(found: Node) -> str:
     """Return the title; without one, the beginning of what is asked for, as listings show."""
     if isinstance(found.get("title"), str):
         return " ".join(text(found["title"]).split())
-    line = " ".join(text(first(found, *_WORDS)).split())
-    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1].rstrip() + "…"
+    return line(text(first(found, *_WORDS)), _TITLE_CHARS)
 
 
 def _prompt(part: Part, to_create: list[str], context: str) -> str:

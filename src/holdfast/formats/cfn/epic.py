@@ -15,6 +15,7 @@ from holdfast.formats.cfn.sprint import native_of, task_of, title_of
 from holdfast.formats.drafts import StageDraft, TaskDraft
 from holdfast.formats.loose import Node, count, first, items, node, text, texts
 from holdfast.formats.model import Finding
+from holdfast.formats.naming import distinct
 
 _EPIC_ID = ("epicId", "epic_id", "id", "slug")
 _EPIC_TITLE = ("name", "title", "epic_name", "epicName", "epic_title")
@@ -90,17 +91,11 @@ def _places(root: Node) -> list[_Place]:
     top = first(root, "sprints") or node(root.get("epic")).get("sprints")
     listed += [({}, entry) for entry in _objects(top)]
     listed = listed or [({}, phase) for phase in phases]
-    places: list[_Place] = []
-    taken: set[str] = set()
-    for number, (phase, (sprint, own)) in enumerate(listed, 1):
-        native = base = native_of(sprint) or f"sprint-{number}"
-        again = 2
-        while native in taken:
-            native, again = f"{base} ({again})", again + 1
-        taken.add(native)
-        home = phase_name(phase) if phase else ""
-        places.append(_Place(sprint=sprint, own=own, native=native, phase=home, phase_node=phase))
-    return places
+    names = distinct((native_of(sprint) for _, (sprint, _) in listed), "sprint")
+    return [
+        _Place(sprint=sprint, own=own, native=native, phase=phase_name(phase), phase_node=phase)
+        for native, (phase, (sprint, own)) in zip(names, listed, strict=True)
+    ]
 
 
 def _objects(value: object) -> list[tuple[Node, Node]]:

@@ -14,7 +14,7 @@ from holdfast.formats.cfn.sheet import Sheet, with_levels
 from holdfast.formats.cfn.sprint import TEST_SLOT
 from holdfast.formats.cfn.swarm import read_swarm, read_wave
 from holdfast.formats.drafts import Assembly, assemble
-from holdfast.formats.loose import BrokenFileError, Node, node, parse_object
+from holdfast.formats.loose import BrokenFileError, Node, node, object_in, parse_object
 from holdfast.formats.model import Finding, ForeignRun, Standing, System
 from holdfast.formats.words import standing_of
 
@@ -67,7 +67,7 @@ def _root(main: str, documents: Mapping[str, bytes], findings: list[Finding]) ->
         root = parse_object(main, documents.get(main, b""))
     except BrokenFileError as error:
         for path, data in documents.items():
-            other = _parsed(path, data)
+            other = object_in(path, data)
             if kind_of(other) in (Kind.EPIC, Kind.EXPORT):
                 findings.append(
                     Finding(kind="unreadable", sentence=f"{error.message}. {path} is used instead.")
@@ -93,16 +93,9 @@ def lay_out(root: Node) -> Sheet:
     return _READERS[kind](root) if kind in _READERS else Sheet(name=epic_name(root))
 
 
-def _parsed(path: str, data: bytes) -> Node:
-    try:
-        return parse_object(path, data)
-    except BrokenFileError:
-        return {}
-
-
 def _lay_over(sheet: Sheet, path: str, data: bytes, findings: list[Finding]) -> None:
     """Use what another document knows of the same epic: records, or reports."""
-    other = _parsed(path, data)
+    other = object_in(path, data)
     kind = kind_of(other)
     if kind is Kind.SPRINT_REPORT:
         overlay_report(sheet, other)

@@ -16,7 +16,7 @@ from holdfast.formats.cfn.read import lay_out, put_together
 from holdfast.formats.cfn.records import EPIC_WORDS, SPRINT_WORDS, Names, progress, records, word_of
 from holdfast.formats.cfn.sheet import Sheet
 from holdfast.formats.cfn.sprint import native_of
-from holdfast.formats.loose import BrokenFileError, Node, node, nodes, parse_object, text, to_json
+from holdfast.formats.loose import Node, node, nodes, object_in, text, to_json
 from holdfast.formats.model import NativeFile, RunView, Standing
 from holdfast.formats.naming import task_ids
 from holdfast.formats.rows import claim_of, row_of, together
@@ -72,10 +72,7 @@ def _original(view: RunView, originals: Mapping[str, bytes]) -> _Original | None
     """Return the first document whose sprints are those of the run; None if it came from elsewhere."""
     wanted = {task.id for _, task in view.plan.tasks()}
     for path, data in originals.items():
-        try:
-            root = parse_object(path, data)
-        except BrokenFileError:
-            continue
+        root = object_in(path, data)
         kind = kind_of(root)
         if kind in (Kind.EXPORT, Kind.DUMP, Kind.EPIC):
             sheet = lay_out(root)
@@ -146,7 +143,8 @@ def _merged(before: Node, found: Mapping[str, Node]) -> Node:
     }
     for key, record in found.items():
         old = before.get(key)
-        whole = _over(_parsed(key, old), record)
+        known = object_in(key, old.encode()) if isinstance(old, str) else node(old)
+        whole = _over(known, record)
         merged[key] = msgspec.json.encode(whole).decode() if isinstance(old, str) else whole
     return merged
 
@@ -170,15 +168,6 @@ def _is_stale_agent(key: str, found: Mapping[str, Node]) -> bool:
     """Tell whether a record is of an agent of ours that is gone; those of other systems are not ours to drop."""
     parsed = parse_key(key)
     return parsed is not None and "-coder-" in parsed[1] and key.startswith("agent:") and key not in found
-
-
-def _parsed(key: str, value: object) -> Node:
-    if not isinstance(value, str):
-        return node(value)
-    try:
-        return parse_object(key, value.encode())
-    except BrokenFileError:
-        return {}
 
 
 def _epic_file(view: RunView, original: _Original) -> Node:

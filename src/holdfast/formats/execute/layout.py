@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from posixpath import basename, dirname, join
 
-from holdfast.formats.loose import BrokenFileError, Node, node, parse_object
+from holdfast.formats.loose import Node, node, object_in
 
 STATE = "execute-state.json"
 LAYER_PLAN = "layer_plan.json"
@@ -37,10 +37,7 @@ def kind_of(path: str, data: bytes) -> Kind | None:
         return Kind.TASK
     if name.endswith(".jsonl"):
         return Kind.LEDGER if name == LEDGER or b'"task_id"' in data[:2000] else None
-    try:
-        return _BY_NAME.get(name) or _kind_of_object(parse_object(path, data))
-    except BrokenFileError:
-        return None
+    return _BY_NAME.get(name) or _kind_of_object(object_in(path, data))
 
 
 def _kind_of_object(found: Node) -> Kind | None:

@@ -8,7 +8,7 @@ from holdfast.core.plan import Limits
 from holdfast.formats import notes
 from holdfast.formats.drafts import Assembly, assemble
 from holdfast.formats.execute.doubts import doubts
-from holdfast.formats.execute.layout import kind_of
+from holdfast.formats.execute.layout import Kind, kind_of
 from holdfast.formats.execute.papers import Papers, sort_papers
 from holdfast.formats.execute.roster import Roster, call_roll
 from holdfast.formats.loose import BrokenFileError, count, first, node, text
@@ -21,7 +21,7 @@ _JOBS_MAX = 64
 def recognises(path: str, data: bytes) -> bool:
     """Tell whether a file is a state, plan or ledger of Execute. Task files alone say too little."""
     kind = kind_of(path, data)
-    return kind is not None and kind.value != "task"
+    return kind is not None and kind is not Kind.TASK
 
 
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:

@@ -16,6 +16,7 @@ from holdfast.formats.execute.papers import Papers
 from holdfast.formats.execute.task_file import TaskFile, read_task_file
 from holdfast.formats.loose import Node, first, items, node, nodes, text, texts
 from holdfast.formats.model import Claim, Finding, Standing
+from holdfast.formats.naming import distinct
 
 _NO_LAYER = "tasks"
 
@@ -69,14 +70,9 @@ def call_roll(papers: Papers) -> Roster:
 
 def named(entries: Iterable[Node]) -> dict[str, Node]:
     """Return entries by name. One without a name gets a number, a second one of the same name a number behind it."""
-    found: dict[str, Node] = {}
-    for place, entry in enumerate(entries, 1):
-        name = base = text(first(entry, "id", "task_id", "taskId", "name")) or f"task-{place}"
-        number = 2
-        while name in found:
-            name, number = f"{base} ({number})", number + 1
-        found[name] = entry
-    return found
+    listed = list(entries)
+    names = distinct((text(first(entry, "id", "task_id", "taskId", "name")) for entry in listed), "task")
+    return dict(zip(names, listed, strict=True))
 
 
 def state_tasks(state: Node) -> dict[str, Node]:

@@ -9,10 +9,11 @@ import re
 from collections.abc import Mapping
 from posixpath import basename
 
+from holdfast.formats import yaml_texts
 from holdfast.formats.drafts import StageDraft, plain_name
 from holdfast.formats.lists.boxes import without_comments
 from holdfast.formats.lists.model import Entry, Imported, LeftOut, Wishes, into_plan, paragraphs
-from holdfast.formats.loose import Node, text, texts
+from holdfast.formats.loose import Node, node, text, texts
 from holdfast.formats.markdown import bullets, decoded, section
 from holdfast.formats.model import Standing
 from holdfast.formats.words import standing_of
@@ -53,15 +54,10 @@ def _head(said: str) -> Node:
     found = _HEAD.match(said)
     if found is None or len(found[1]) > _HEAD_CHARS_MAX:
         return {}
-    import yaml
-
     try:
-        value = yaml.load(found[1], Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))  # noqa: S506 - only texts
-    except (yaml.YAMLError, RecursionError, ValueError):
+        return node(yaml_texts.load(found[1]))
+    except ValueError:
         return {}
-    return (
-        {key: part for key, part in value.items() if isinstance(key, str)} if isinstance(value, dict) else {}
-    )
 
 
 def _entry(head: Node, said: str) -> Entry:

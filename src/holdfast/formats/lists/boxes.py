@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from holdfast.formats.markdown import plain_lines
+from holdfast.formats.markdown import HEADING, plain_lines, title
 from holdfast.formats.model import Standing
 
 _BOX = re.compile(r"(\s*)(?:[-*+]|\d+[.)])\s+\[([^\]\[])\]\s+(.*)")
-_HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _COMMENT = ("<!--", "-->")
 _TAB = "    "
 _MARKS = {**dict.fromkeys("xX✓✔✅", Standing.DONE), **dict.fromkeys("-~", Standing.SKIPPED)}
@@ -52,12 +51,12 @@ def boxes(text: str) -> list[Box]:
     is_open = False
     for line in plain_lines(without_comments(text).replace("\r\n", "\n")):
         line = line.replace("\t", _TAB)
-        if heading := _HEADING.match(line):
+        if heading := HEADING.match(line):
             headings = [above for above in headings if above[0] < len(heading[1])]
             headings.append((len(heading[1]), heading[2]))
             is_open = False
         elif box := _BOX.match(line):
-            titles = tuple(title for _, title in headings)
+            titles = tuple(words for _, words in headings)
             found.append(Box(box[3].strip(), box[2], len(box[1]), titles))
             is_open = True
         elif is_open and line.strip():
@@ -69,5 +68,4 @@ def boxes(text: str) -> list[Box]:
 
 def first_heading(text: str) -> str:
     """Return the title of a text: its first heading."""
-    lines = plain_lines(without_comments(text))
-    return next((found[2] for line in lines if (found := _HEADING.match(line))), "")
+    return title(without_comments(text))

@@ -8,17 +8,13 @@ from collections.abc import Mapping
 
 from holdfast.formats import loose, markdown
 from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import ForeignRun, NativeFile, RunView
+from holdfast.formats.model import ForeignRun
 from holdfast.formats.specflow import layout, other
 from holdfast.formats.specflow.document import is_state
 from holdfast.formats.specflow.read import read_state
-from holdfast.formats.specflow.table import (
-    StatusRow as StatusRow,
-    execution_status as execution_status,
-    status_row as status_row,
-    with_status as with_status,
-)
-from holdfast.formats.specflow.write import write_run
+from holdfast.formats.specflow.write import write
+
+__all__ = ["companions", "read", "recognises", "write"]
 
 
 def recognises(path: str, data: bytes) -> bool:
@@ -72,8 +68,3 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         return read_state(main, loose.parse_object(main, documents[main]), documents)
     except BrokenFileError as error:
         return other.read_without_state(main, documents, error)
-
-
-def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
-    """Return the native files of a run; an adopted state is edited, and of STATE.md only one row."""
-    return write_run(view, originals)

@@ -111,7 +111,7 @@ def claim_of(group: Group, document: Node) -> Claim:
     said = _word(group, document)
     standing, _ = standing_of(said)
     attempts = loose.count(loose.first(entry, "attempts", "attempt")) or int(standing not in UNBEGUN)
-    error = _error(entry)
+    error = loose.message(entry.get("error"))
     claim = Claim(
         task="",
         standing=standing,
@@ -140,8 +140,3 @@ def _commits(group: Group, document: Node) -> tuple[str, ...]:
     return loose.commits(
         document.get("commits") if is_whole else loose.first(group.entry, "commits", "commit")
     )
-
-
-def _error(entry: Node) -> str:
-    error = entry.get("error")
-    return loose.text(loose.first(error, "message", "error", "type") if isinstance(error, dict) else error)

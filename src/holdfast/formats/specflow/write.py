@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.core.plan import Stage, Task
 from holdfast.core.status import RunStatus
 from holdfast.formats import loose, markdown, notes
-from holdfast.formats.loose import BrokenFileError, Node
+from holdfast.formats.loose import Node
 from holdfast.formats.model import SETTLED, Claim, NativeFile, RunView, Standing
 from holdfast.formats.naming import task_ids
 from holdfast.formats.rows import claim_of, error_of, is_complete, is_held, together
@@ -23,7 +23,7 @@ from holdfast.formats.specflow.read import assembled, spec_id, spec_of
 from holdfast.formats.specflow.spec_text import spec_text
 from holdfast.formats.specflow.table import status_row, with_status
 from holdfast.formats.stamps import stamp
-from holdfast.formats.words import standing_of
+from holdfast.formats.words import kept_word
 
 _GROUP_WORDS = {
     Standing.PENDING: "pending",
@@ -44,8 +44,11 @@ _WAVE_WORDS = {
 }
 
 
-def write_run(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
-    """Return the native files of a run, in the order in which they are valid at every instant."""
+def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
+    """Return the native files of a run, in the order in which they are valid at every instant.
+
+    An adopted state is edited, and of STATE.md only one row.
+    """
     main, document = _original(view, originals)
     name = _spec_name(view, main, document)
     # A run that was adopted has its specification already, also where it was not handed to us.
@@ -72,10 +75,7 @@ def _original(view: RunView, originals: Mapping[str, bytes]) -> tuple[str, Node]
 
 
 def _state_in(path: str, data: bytes) -> Node:
-    try:
-        found = loose.parse_object(path, data) if path.endswith(".json") else {}
-    except BrokenFileError:
-        return {}
+    found = loose.object_in(path, data) if path.endswith(".json") else {}
     return found if is_state(found) else {}
 
 
@@ -131,7 +131,7 @@ def _composed(view: RunView, name: str, document: Node, documents: Mapping[str, 
     state["commits"] = _joined(loose.commits(document.get("commits")), tuple(landed))
     state["last_checkpoint"] = stamp(view.updated)
     if "status" in document:
-        state["status"] = _word(
+        state["status"] = kept_word(
             loose.text(document["status"]), "complete" if is_complete(view) else "in_progress"
         )
     add_notes(view, name, state, documents)
@@ -171,7 +171,7 @@ def _wave(view: RunView, number: int, stage: Stage, adopted: _Adopted) -> Node:
     if set(names.values()) != {group.name for group in adopted.groups.values() if group.wave.entry is old}:
         entry["groups"] = list(names.values())
     together_now = together([claim.standing for claim in claims.values()])
-    entry["status"] = _word(loose.text(entry["status"]), _WAVE_WORDS[together_now])
+    entry["status"] = kept_word(loose.text(entry["status"]), _WAVE_WORDS[together_now])
     results = results_of(old) | {
         names[task.id]: _result(view, task, claims[task.id], adopted.groups.get(task.id))
         for task in stage.tasks
@@ -185,16 +185,11 @@ def _joined(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys((*kept, *new)))
 
 
-def _word(said: str, ours: str) -> str:
-    """Return the word that was there as long as it means the same, else ours."""
-    return said if said and standing_of(said)[0] is standing_of(ours)[0] else ours
-
-
 def _result(view: RunView, task: Task, claim: Claim, group: Group | None) -> Any:
     """Return the result of a group. One of which only its status is known stays a word, as long as that holds."""
     word = _GROUP_WORDS[claim.standing]
     old = group.result if group else None
-    if isinstance(old, str) and _word(old, word) == old and not claim.commits:
+    if isinstance(old, str) and kept_word(old, word) == old and not claim.commits:
         return old
     if old is None and claim.standing is Standing.PENDING:
         return {"status": word}
@@ -207,6 +202,6 @@ def _result(view: RunView, task: Task, claim: Claim, group: Group | None) -> Any
     for key, more in added.items():
         entry[key] = list(dict.fromkeys((*loose.texts(entry[key]), *more)))
     entry["commits"] = _joined(loose.texts(entry["commits"]), claim.commits)
-    entry["status"] = _word(loose.text(entry["status"]), word)
+    entry["status"] = kept_word(loose.text(entry["status"]), word)
     entry["error"] = (error_of(view, task.id) or None) if claim.standing not in SETTLED else None
     return entry
