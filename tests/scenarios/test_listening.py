@@ -117,6 +117,31 @@ def test_a_killed_runners_tokens_are_counted_once(tmp_path: Path) -> None:
     assert run.state().tasks["t"].tokens == 100
 
 
+def _message(name: str, tokens: int) -> dict[str, object]:
+    usage = {"input_tokens": tokens, "output_tokens": 0}
+    return {"type": "assistant", "session_id": "S-1", "message": {"id": name, "usage": usage}}
+
+
+def test_a_long_stream_that_is_not_read_again_keeps_what_was_heard_of_it(tmp_path: Path) -> None:
+    """The next runner goes on near the end of many megabytes: tokens and session of the rest are those on record."""
+    at_work, go_on = Signal(tmp_path / "at"), Signal(tmp_path / "on")
+    flood = "yes 'a line that says nothing at all, as long as it is' | head -c 12000000"
+    first, then = f"{say(_message('m1', 70))}; {at_work.give}; {go_on.take}", say(_message("m2", 50))
+    script = f"{first}; {flood}; echo; {then}; echo x > t.txt"
+    agent = {"command": ["sh", "-c", script], "stream": "claude"}
+    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": agent})
+    runner = start_runner(run)
+    at_work.wait()
+    while not run.state().tasks["t"].tokens:
+        assert runner.poll() is None
+    runner.kill()
+    runner.communicate()
+    go_on.release()
+    assert run.carry_on() is RunStatus.COMPLETED
+    task = run.state().tasks["t"]
+    assert (task.tokens, task.session) == (120, "S-1")
+
+
 def _resuming(tmp_path: Path, first: str) -> tuple[str, Path]:
     """Return a script that fails first and then notes how it was started."""
     told = tmp_path / "argv"

@@ -116,6 +116,12 @@ class Heard:
                 self._go_wrong(trouble, message[:_MESSAGE_CHARS], until)
                 self.waits = waits
 
+    def recall(self, known: Heard) -> None:
+        """Make up for a part of the stream that is passed over by what was heard of it before. Done twice, no more."""
+        self.tokens = max(self.tokens, known.tokens)
+        self.cost_usd = max(self.cost_usd, known.cost_usd)
+        self.session = self.session or known.session
+
     def _work(self, text: str, tool: str, *, done: bool) -> None:
         self._forget_trouble()
         self.finished = False

@@ -18,10 +18,14 @@ BACKLOG_BYTES_MAX = 8 * 1024 * 1024
 
 @dataclass(slots=True)
 class Ear:
-    """One attempt's stream and how far it was read. `deaf`: there is nothing in it that could be understood."""
+    """One attempt's stream and how far it was read. `deaf`: there is nothing in it that could be understood.
+
+    `recalled` is what is on record of the attempt, from whoever listened before.
+    """
 
     reader: StreamReader
     signals: Signals
+    recalled: Heard = field(default_factory=Heard)
     deaf: bool = False
     heard: Heard = field(default_factory=Heard)
     offset: int = 0
@@ -37,6 +41,7 @@ class Ear:
             piece = fleet.output(key, piece.end - PIECE_BYTES, PIECE_BYTES)
         if piece.start != self.offset:
             self.reader.skip()
+            self.heard.recall(self.recalled)
         self.offset = piece.start + len(piece.data)
         for seen in self.reader.feed(piece.data):
             self.heard.take(seen)

@@ -42,7 +42,8 @@ def ear_for(shop: Workshop, task: TaskRow) -> Ear:
         signals = agent.signals() if agent is not None else Signals()
         stream = agent.stream if agent is not None else "raw"
         deaf = stream == "raw" and not signals.lines
-        shop.ears[key] = Ear(StreamReader(stream, signals), signals, deaf=deaf)
+        known = Heard(tokens=task.spent.tokens, cost_usd=task.spent.cost_usd, session=task.session)
+        shop.ears[key] = Ear(StreamReader(stream, signals), signals, known, deaf=deaf)
     return shop.ears[key]
 
 
