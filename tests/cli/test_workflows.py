@@ -403,6 +403,7 @@ def test_a_workflow_of_ones_own_needs_no_agent(shop: Shop) -> None:
         (("--workflow", "apx", "x"), 'there is no workflow "apx"; did you mean "apex"?'),
         (("--workflow", "apex", "x", "--with", "tets"), 'no flag "tets"; did you mean "tests"?'),
         (("--workflow", "apex", "x", "--set", "check"), '"check" sets nothing'),
+        (("plan.yaml", "--with", "tests"), "are for workflows, and none is named"),
         (("--workflow", "apex"), "needs its input: what is to be built"),
         (("--workflow", "execute", "nowhere"), "nowhere"),
         (("--workflow", "bad.yaml", "x"), "bad.yaml:3: aboot: unknown key"),

@@ -274,6 +274,20 @@ def test_a_checklists_headings_are_stages_and_its_points_follow_each_other() -> 
     assert [part.why for part in made.left_out] == ["ticked", "struck out"]
 
 
+def test_an_open_part_of_a_ticked_point_is_still_to_be_done() -> None:
+    """A tick too early must not lose the work below it."""
+    text = "- [x] parser\n  - [ ] errors\n  - [x] numbers\n- [x] printer\n"
+    (task,) = _tasks(_read(ListKind.CHECKLIST, text)).values()
+    assert "ticked, but these parts of it are not: do them." in task.prompt
+    assert "- errors" in task.prompt
+
+
+def test_a_point_that_is_struck_through_is_left_out() -> None:
+    """Strikethrough is how people say in Markdown that something is off the list."""
+    made = _read(ListKind.CHECKLIST, "- [ ] ~~old idea~~\n- [ ] new ~~bad~~ idea\n")
+    assert [task.title for task in _tasks(made).values()] == ["new ~~bad~~ idea"]
+
+
 def test_a_checklists_points_may_run_beside_each_other() -> None:
     """The user knows whether the order means something."""
     assert not any(_needs(_read(ListKind.CHECKLIST, CHECKLIST, parallel=True).plan).values())

@@ -75,6 +75,11 @@ def _meant(args: argparse.Namespace, checkout: Path) -> tuple[Plan, str]:
         from holdfast.cli.workflow import plan_of_workflow
 
         return plan_of_workflow(args, checkout)
+    if args.with_flags or args.without_flags or args.values:
+        raise HoldfastError(
+            "--with, --without and --set are for workflows, and none is named",
+            "name one with --workflow; `holdfast plan workflows` lists them",
+        )
     if args.goal is None and is_piped(args.plan):
         return plan_from_pipe(args.plan, args.agent, checkout), ""
     path = _path_of_plan(args, checkout)

@@ -9,6 +9,7 @@ from holdfast.formats.markdown import HEADING, plain_lines, title
 from holdfast.formats.model import Standing
 
 _BOX = re.compile(r"(\s*)(?:[-*+]|\d+[.)])\s+\[([^\]\[])\]\s+(.*)")
+_STRUCK = re.compile(r"~~.+~~\W*")
 _COMMENT = ("<!--", "-->")
 _TAB = "    "
 _MARKS = {**dict.fromkeys("xX✓✔✅", Standing.DONE), **dict.fromkeys("-~", Standing.SKIPPED)}
@@ -27,6 +28,8 @@ class Box:
     @property
     def standing(self) -> Standing:
         """What the mark says: ticked, struck out, or still to be done. A mark that nobody knows says nothing."""
+        if self.mark == " " and _STRUCK.fullmatch(self.text):
+            return Standing.SKIPPED
         return _MARKS.get(self.mark, Standing.PENDING)
 
     @property

@@ -1,6 +1,6 @@
 """A plain Markdown checklist: headings are stages, boxes are tasks, from top to bottom.
 
-What is indented below a box is part of its task. Only boxes numbered like `1.2` below a box `1` are tasks of their
+What is indented below a box is part of its task, which is not done as long as a part is open. Only boxes numbered like `1.2` below a box `1` are tasks of their
 own: there the outer one is a heading in disguise. People work a list from top to bottom, so each task waits for the
 one before it, unless the user wishes otherwise.
 """
@@ -71,6 +71,7 @@ def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Ent
     section = "" if _stage(box, goal) == _NO_STAGE else f", under “{_stage(box, goal)}”"
     done = [part.text for part in parts if part.standing is Standing.DONE]
     left = [part for part in parts if part.standing is Standing.PENDING]
+    overlooked = bool(left) and box.standing is Standing.DONE
     return Entry(
         native="-".join(filter(None, (name, words(title)))),
         stage=_stage(box, goal),
@@ -79,11 +80,12 @@ def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Ent
             title,
             "\n".join(box.below),
             *("\n".join([f"- {part.text}", *part.below]) for part in left),
+            "The point itself is ticked, but these parts of it are not: do them." if overlooked else "",
             f"These parts are done already: {'; '.join(done)}." if done else "",
             f"It is part of: {_ANY_NUMBER.sub('', whole, count=1)}." if whole else "",
             f"This is one point of the list “{goal}”{section}. Do this point only.",
         ),
-        standing=box.standing,
+        standing=Standing.PENDING if overlooked else box.standing,
         said=box.said,
     )
 
