@@ -452,7 +452,9 @@ def test_a_folder_is_looked_into(shop: Shop, folder: str) -> None:
     """Its usual place is enough to find a list."""
     for name in [name for name in LISTS if name.startswith(folder.strip(".")) and name != "TODO.md"]:
         shop.write(name, LISTS[name])
-    assert shop("plan", "import", folder, "--agent", "worker").code == 0
+    done = shop("plan", "import", folder, "--agent", "worker")
+    assert done.code == 0
+    assert f"from {folder}" in done.out
 
 
 def test_an_import_never_overwrites_without_leave_and_tells_what_is_left_out(shop: Shop) -> None:

@@ -282,6 +282,12 @@ def test_an_open_part_of_a_ticked_point_is_still_to_be_done() -> None:
     assert "- errors" in task.prompt
 
 
+def test_a_number_in_the_midst_of_a_point_stays() -> None:
+    """Only the number that a point begins with is its own."""
+    (task,) = _tasks(_read(ListKind.CHECKLIST, "- [ ] 4. Add 3 buttons\n")).values()
+    assert (task.id, task.title) == ("4-add-3-buttons", "Add 3 buttons")
+
+
 def test_a_point_that_is_struck_through_is_left_out() -> None:
     """Strikethrough is how people say in Markdown that something is off the list."""
     made = _read(ListKind.CHECKLIST, "- [ ] ~~old idea~~\n- [ ] new ~~bad~~ idea\n")

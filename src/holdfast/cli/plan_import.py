@@ -25,9 +25,10 @@ _ANYBODY = "claude"
 
 
 class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What `plan import --json` prints."""
+    """What `plan import --json` prints: the plan file, and the list that it was made of."""
 
     path: str
+    source: str
     kind: ListKind
     tasks: int
     stages: int
@@ -51,7 +52,7 @@ def import_list(args: argparse.Namespace) -> int:
     plan = msgspec.structs.replace(made.plan, agent=agent)
     head = f"# Made of {one_line(name)} ({kind}). Look at it without running anything: holdfast run {target} --dry-run\n"
     write_atomically(target, (head + plan_text(plan)).encode())
-    _tell(target, kind, made, args)
+    _tell(_result(target, name, kind, made), args)
     if not args.agent and not installed and not args.json:
         print(f"No known agent is on the PATH; the plan names {agent}: change `agent:` as you like.")
     return 0
@@ -113,25 +114,27 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _tell(target: Path, kind: ListKind, made: Imported, args: argparse.Namespace) -> None:
-    tasks = sum(len(stage.tasks) for stage in made.plan.stages)
-    left_out = tuple(f"{one_line(part.what)} ({part.why})" for part in made.left_out)
-    notes = tuple(finding.sentence for finding in made.findings)
+def _result(target: Path, name: str, kind: ListKind, made: Imported) -> ImportResult:
+    return ImportResult(
+        path=str(target),
+        source=name,
+        kind=kind,
+        tasks=sum(len(stage.tasks) for stage in made.plan.stages),
+        stages=len(made.plan.stages),
+        left_out=tuple(f"{one_line(part.what)} ({part.why})" for part in made.left_out),
+        notes=tuple(finding.sentence for finding in made.findings),
+    )
+
+
+def _tell(result: ImportResult, args: argparse.Namespace) -> None:
     if args.json:
-        result = ImportResult(
-            path=str(target),
-            kind=kind,
-            tasks=tasks,
-            stages=len(made.plan.stages),
-            left_out=left_out,
-            notes=notes,
-        )
         print(msgspec.json.encode(result).decode())
         return
-    print(f"Wrote {target}: {count(tasks, 'task')} in {count(len(made.plan.stages), 'stage')}, from {kind}.")
-    for label, lines in (("Left out", left_out), ("Note", notes)):
+    sizes = f"{count(result.tasks, 'task')} in {count(result.stages, 'stage')}"
+    print(f"Wrote {result.path}: {sizes}, from {one_line(result.source)} ({result.kind}).")
+    for label, lines in (("Left out", result.left_out), ("Note", result.notes)):
         for line in lines[:_TOLD_MAX]:
             print(f"  {label}: {one_line(line, 160)}")
         if len(lines) > _TOLD_MAX:
             print(f"  {label}: and {len(lines) - _TOLD_MAX} more; --json names them all")
-    print(f"Read it, change what you like, and start it: `holdfast run {target}`.")
+    print(f"Read it, change what you like, and start it: `holdfast run {result.path}`.")

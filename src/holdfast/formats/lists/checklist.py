@@ -17,7 +17,7 @@ from holdfast.formats.markdown import decoded
 from holdfast.formats.model import Standing
 
 _NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,6}){1,5})[.):]?\s+")
-_ANY_NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,6}){0,5})[.):]?\s+")
+_ANY_NUMBER = re.compile(r"\A(\d{1,6}(?:\.\d{1,6}){0,5})[.):]?\s+")
 _NO_STAGE = "tasks"
 
 

@@ -38,7 +38,7 @@ def read(path: str, data: bytes, wishes: Wishes) -> Imported:
     lists = _lists(document)
     tag = _tag(path, lists, wishes)
     others = [
-        LeftOut(f"tag {name}", f"{len(rows)} tasks; --tag {name}")
+        LeftOut(f"tag {name}", f"tasks: {len(rows)}; --tag {name}")
         for name, rows in lists.items()
         if name != tag
     ]
