@@ -31,13 +31,18 @@ class Census:
         below = procfs.descendants(self.runner)
         supervisors = {pid for pid in below if _read(pid, "comm").strip() == _SUPERVISOR}
         agents = _under({pid: entry.ppid for pid, entry in below.items()}, supervisors)
-        self.own_mb = max(self.own_mb, _pss_mb({self.runner, *below} - agents))
+        self.own_mb = max(self.own_mb, _pss_mb({self.runner, *self._apart(below)} - agents))
         self.agents_mb = max(self.agents_mb, _pss_mb(agents))
         self.supervisors = max(self.supervisors, len(supervisors))
         self.runner_cpu_s = max(self.runner_cpu_s, _cpu_s(self.runner))
         for pid in supervisors:
             self._supervisor_cpu_s[pid] = max(_thread_cpu_s(pid), self._supervisor_cpu_s.get(pid, 0.0))
         self._seen |= {pid: entry.started for pid, entry in below.items()}
+
+    def _apart(self, pids: Iterable[int]) -> list[int]:
+        """Leave out children of the runner that are not yet the program they will be: its memory would count twice."""
+        runner = _read(self.runner, "cmdline")
+        return [pid for pid in pids if _read(pid, "cmdline") != runner]
 
     @property
     def supervisors_cpu_s(self) -> float:
