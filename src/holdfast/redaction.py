@@ -29,31 +29,43 @@ _KEY_LINE_MAX = 64
 
 _SECRET_PARTS = frozenset((
     "KEY", "KEYS", "APIKEY", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE",
-    "CREDENTIAL", "CREDENTIALS",
+    "CREDENTIAL", "CREDENTIALS", "PASS", "PAT",
 ))  # fmt: skip
+_SECRET_ENDS = ("PASSWORD", "TOKEN", "SECRET", "APIKEY", "_AUTH", "_PWD")
+_JSON_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _NO_SECRETS = ("GIT_CONFIG_", "HOLDFAST_")
 
 
 def names_a_secret(name: str) -> bool:
     """Tell whether a variable is one that holds a secret, going by the words of its name."""
-    return not name.startswith(_NO_SECRETS) and not _SECRET_PARTS.isdisjoint(name.upper().split("_"))
+    upper = name.upper()
+    return not name.startswith(_NO_SECRETS) and (
+        upper.endswith(_SECRET_ENDS) or not _SECRET_PARTS.isdisjoint(upper.split("_"))
+    )
 
 
 def secret_values(env: dict[str, str]) -> list[bytes]:
-    """Return what must never be written of an environment: the values of its secrets, the longest first.
+    """Return what must never be written of an environment: its secrets and the passwords in its addresses, longest first.
 
-    A value of a few characters would blot out half of what is printed, and is no secret worth the name.
+    Each is there as it is and as JSON has it, in which most agents print. A value of a few characters would blot out
+    half of what is printed, and is no secret worth the name.
     """
-    values = (value for name, value in env.items() if names_a_secret(name))
-    long_enough = {
-        value.encode("utf-8", "surrogateescape") for value in values if len(value) >= _VALUE_CHARS_MIN
-    }
-    return sorted(long_enough, key=len, reverse=True)
+    values = [value for name, value in env.items() if names_a_secret(name)]
+    values += [_password_in(word) for value in env.values() if "://" in value for word in value.split()]
+    long_enough = [value for value in values if len(value) >= _VALUE_CHARS_MIN]
+    written = {*long_enough, *(value.translate(_JSON_ESCAPES) for value in long_enough)}
+    return sorted((value.encode("utf-8", "surrogateescape") for value in written), key=len, reverse=True)
 
 
-def redact(text: str) -> str:
-    """Return a text without anything in it that has the shape of a secret."""
-    redactor = Redactor([])
+def _password_in(address: str) -> str:
+    """Return the password of `scheme://user:password@host`; empty if there is none."""
+    host = address.partition("://")[2].partition("/")[0]
+    return host.rpartition("@")[0].partition(":")[2]
+
+
+def redact(text: str, values: list[bytes] | None = None) -> str:
+    """Return a text without these values and without anything in it that has the shape of a secret."""
+    redactor = Redactor(values or [])
     data = text.encode("utf-8", "surrogateescape")
     return (redactor.feed(data) + redactor.finish()).decode("utf-8", "surrogateescape")
 

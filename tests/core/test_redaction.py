@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
@@ -101,3 +103,34 @@ def test_a_redactor_never_changes_the_length_of_anything(data: bytes, step: int)
         b"".join(redactor.feed(data[at : at + step]) for at in range(0, len(data), step)) + redactor.finish()
     )
     assert len(out) == len(data)
+
+
+def test_a_secret_is_blotted_out_of_json_too() -> None:
+    """Most agents print JSON, in which quotes, backslashes and line ends are written otherwise."""
+    values = secret_values({"VAULT_PASSWORD": 'one "two"\\three\nfour'})
+    printed = json.dumps({"output": 'it is one "two"\\three\nfour.'})
+    assert "three" not in redact(printed, values)
+    assert msgspec.json.decode(redact(printed, values))["output"].startswith("it is [redacted]")
+
+
+def test_the_password_in_an_address_is_a_secret() -> None:
+    """Proxies and package indexes are ordinary variables, what opens them is not."""
+    index = "https://me:s3cretword@one.example/simple https://two.example"
+    values = secret_values({"PIP_EXTRA_INDEX_URL": index, "HTTP_PROXY": "http://proxy:3128"})
+    assert values == [b"s3cretword"]
+
+
+@pytest.mark.parametrize(
+    "name", ["PGPASSWORD", "DB_PASS", "GITHUB_PAT", "COMPOSER_AUTH", "npm_config__auth", "MYSQL_PWD",
+             "NPM_CONFIG_//registry.npmjs.org/:_authToken"])  # fmt: skip
+def test_variables_that_hold_secrets_under_other_names_are_known(name: str) -> None:
+    """Tools have their own habits of naming them."""
+    assert names_a_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["PWD", "OLDPWD", "PATH", "TOKENIZERS_PARALLELISM", "XAUTHORITY", "KEYBOARD"]
+)
+def test_ordinary_variables_are_no_secrets(name: str) -> None:
+    """A path that is blotted out of every log helps nobody."""
+    assert not names_a_secret(name)

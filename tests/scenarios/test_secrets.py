@@ -6,6 +6,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_a_plan_names_what_its_agents_and_checks_may_have(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("planted")
 def test_what_an_agent_prints_reports_or_fails_with_is_stored_without_secrets(tmp_path: Path) -> None:
     """17: planted secrets are in no log, no record, no brief, no ref and no view, wherever they came out."""
-    leak = 'echo "key $BUILD_API_KEY" "$VAULT_PASSWORD"; holdfast report summary "used $BUILD_API_KEY"'
+    leak = 'echo "key $BUILD_API_KEY" "$VAULT_PASSWORD"; holdfast report summary "$BUILD_API_KEY, $VAULT_PASSWORD"'
     failing = f"{leak}; test $HOLDFAST_ATTEMPT_NUMBER -gt 1 || exit 3; echo a > A"
     trial = Trial.of(
         Project.create(tmp_path / "p"),
@@ -85,3 +86,12 @@ def test_a_plan_with_a_key_in_it_is_refused(tmp_path: Path) -> None:
     task = {"id": "A", "prompt": "Do it"}
     with pytest.raises(PlanError, match=r"pass_env: \[ANTHROPIC_API_KEY\]"):
         Trial.of(Project.create(tmp_path / "p"), stage("one", task), agent="mine", agents=agents)
+
+
+@pytest.mark.parametrize(
+    "part", [{"verify": [f"curl -H 'Key: {CANARY}' x"]}, {"agents": {"m": {"command": ["a", CANARY]}}}]
+)
+def test_a_key_in_a_command_of_a_plan_is_refused_too(tmp_path: Path, part: dict[str, Any]) -> None:
+    """Checks and arguments are kept with the plan like everything else."""
+    with pytest.raises(PlanError, match="looks like a secret"):
+        Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "true")), **part)

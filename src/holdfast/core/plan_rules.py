@@ -88,12 +88,20 @@ def _secrets(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[Broke
                     f"`pass_env: [{variable}]` instead",
                 )
     said = [((*at, "prompt"), task.prompt) for at, _, task in tasks] + [(("goal",), plan.goal)]
-    said += [((*at, "run"), " ".join(task.run)) for at, _, task in tasks if task.run]
+    said += [((*at, key), " ".join(words)) for at, _, task in tasks for key, words in _commands(task)]
+    said += [(("agents", name, "args"), " ".join(agent.args)) for name, agent in plan.agents.items()]
+    said += [(("agents", name, "command"), " ".join(agent.command)) for name, agent in plan.agents.items()]
+    said.append((("verify",), " ".join(plan.verify)))
     for at, text in said:
         if redact(text) != text:
             yield Broken(
                 at, "this holds what looks like a secret, and plans are kept in git; name a variable instead"
             )
+
+
+def _commands(task: Task) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield "run", task.run
+    yield "verify", task.verify
 
 
 def _grammar() -> str:

@@ -21,7 +21,7 @@ from holdfast.core import events as ev
 from holdfast.core.ids import is_valid_id
 from holdfast.core.projection import Report, TaskRow
 from holdfast.paths import STATE_DIR
-from holdfast.redaction import redact
+from holdfast.redaction import redact, secret_values
 
 INTERFACES_MAX = 32
 _WORDS_MAX = 500
@@ -171,4 +171,5 @@ def _last(texts: list[str], most: int) -> str:
 def clean(text: str) -> str:
     """Return an agent's text without secrets, and without what could steer a terminal or be no character at all."""
     plain = re.sub(r"[^\t\n]", lambda found: found[0] if found[0].isprintable() else " ", text)
-    return redact(plain).strip()
+    # Agents may have been given secrets of the user's own environment, which have no shape to be known by.
+    return redact(plain, secret_values(dict(os.environ))).strip()
