@@ -110,16 +110,6 @@ def test_the_criteria_of_the_plan_reach_every_later_phase_and_looking_may_change
     assert (tasks["1-analyze"].allow_empty, tasks["3-execute"].allow_empty) == (True, False)
 
 
-def test_a_done_phase_without_a_commit_is_told_with_its_output_as_evidence() -> None:
-    """APEX records the last commit only: each done phase says what else there is to show for it."""
-    run = read(state(), **{"03-execute": "# Status: PASS"})
-    said = {
-        finding.task: finding.sentence for finding in run.findings if finding.kind == "done-without-commit"
-    }
-    assert "03-execute.md is the evidence" in said["3-execute"]
-    assert "not there either" in said["1-analyze"]
-
-
 def test_a_failed_phase_keeps_its_attempts_and_its_error() -> None:
     """The error goes to the next attempt, and iterations that were used up stay used up."""
     failed = {"number": 4, "name": "validate", "status": "FAILED", "attempt": 3, "error": "tsc: 2 errors"}

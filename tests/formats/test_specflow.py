@@ -175,11 +175,8 @@ def test_a_state_that_drifted_is_one_group_with_all_its_commits() -> None:
     assert "drifted" in kinds(run)
 
 
-def test_complete_with_no_commit_and_stale_states_are_told() -> None:
-    """Neither is believed: git decides; the user is told what cannot be proved."""
-    document = state()
-    document["waves"][0]["results"]["G1"]["commits"] = []
-    assert "done-without-commit" in kinds(read(document), "G1")
+def test_a_stale_state_is_told() -> None:
+    """A specification that is done knows better than the state of its run: git decides, the user is told."""
     stale = state(waves=[{"id": 1, "groups": ["G1"], "status": "pending", "results": {}}], commits=[])
     assert "copies-differ" in kinds(read(stale, spec=SPEC_TEXT.replace("running", "done")))
 

@@ -160,7 +160,7 @@ def _needs(drafts: Sequence[TaskDraft], ids: Sequence[str], findings: list[Findi
     kept, dropped = acyclic({name: landed[name] + interface[name] for name in ids})
     for who, what in dropped:
         sentence = (
-            f"{who} and {what} need each other, directly or through others; {who} no longer waits for {what}"
+            f"{who} and {what} need each other, directly or through others; {who} no longer waits for {what}."
         )
         findings.append(Finding(kind="cycle", sentence=sentence, task=who))
     return _Needs(

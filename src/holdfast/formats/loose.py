@@ -146,9 +146,11 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def commits(value: Any) -> tuple[str, ...]:
-    """Return the commits of a list, once each: whatever could be the beginning of a hash, and nothing that git
-    could take for an option or a range."""
-    return tuple(dict.fromkeys(found for found in texts(value) if _COMMIT.fullmatch(found)))
+    """Return the commits of a list, once each, be they texts or objects with one: whatever could be the beginning
+    of a hash, and nothing that git could take for an option or a range. A number counts commits; it is none."""
+    said = (first(each, "hash", "sha", "commit") if isinstance(each, dict) else each for each in items(value))
+    found = (each.strip() for each in said if isinstance(each, str))
+    return tuple(dict.fromkeys(each for each in found if _COMMIT.fullmatch(each)))
 
 
 def walk(value: Any) -> Iterator[Any]:

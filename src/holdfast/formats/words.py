@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
-from holdfast.formats.model import Standing
+from holdfast.formats.model import Claim, Finding, Standing
 
 _S = Standing
 _WORDS: dict[str, Standing] = {
@@ -46,6 +47,16 @@ def standing_of(word: str) -> tuple[Standing, bool]:
         return _WORDS.get(bare, Standing.PENDING), True
     guess = next((to for beginning, to in _BEGINNINGS if bare.startswith(beginning)), Standing.PENDING)
     return guess, False
+
+
+def unknown_words(claims: Iterable[Claim]) -> Iterator[Finding]:
+    """Yield a finding for each status that nobody has seen before, with what it was taken for."""
+    for claim in claims:
+        if not standing_of(claim.said)[1]:
+            sentence = (
+                f"{claim.task} is marked {claim.said!r}, which nobody knows; it counts as {claim.standing}."
+            )
+            yield Finding(kind="unknown-status", sentence=sentence, task=claim.task)
 
 
 def kept_word(said: str, word: str) -> str:

@@ -22,7 +22,7 @@ from holdfast.formats.model import (
 )
 from holdfast.formats.naming import task_ids
 from holdfast.formats.rows import claim_of
-from holdfast.formats.words import standing_of
+from holdfast.formats.words import standing_of, unknown_words
 
 _STAGE = "stories"
 _WORDS = {
@@ -60,7 +60,7 @@ def read_backlog(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         plan=made.plan,
         claims=made.claims,
         finished=all(claim.standing in SETTLED for claim in made.claims),
-        findings=(*doubts, *made.findings),
+        findings=(*unknown_words(made.claims), *doubts, *made.findings),
         main=main,
         documents=dict(documents),
     )
@@ -125,18 +125,10 @@ def _claim(story: Node) -> Claim:
 
 def _findings(story: Node, claim: Claim) -> Iterator[Finding]:
     name = claim.task
-    if not standing_of(claim.said)[1]:
-        said = (
-            f"`{name}` has the status {claim.said!r}, which is none of APEX's; it counts as {claim.standing}."
-        )
-        yield Finding(kind="unknown-status", task=name, sentence=said)
     unmet = [words for words, status in _criteria(story) if standing_of(status)[0] is not Standing.DONE]
     if claim.standing is Standing.DONE and unmet:
         said = f"`{name}` is DONE, but {len(unmet)} of its acceptance criteria are not: {unmet[0]}"
         yield Finding(kind="done-with-unfinished-parts", task=name, sentence=said)
-    if claim.standing is Standing.DONE and not claim.commits:
-        said = f"`{name}` is DONE, but the backlog records no commits; the files it names are the evidence."
-        yield Finding(kind="done-without-commit", task=name, sentence=said)
     for blocker in loose.texts(story.get("blocked_by")):
         yield Finding(kind="blocker", task=name, sentence=f"`{name}` is blocked by: {blocker}")
 

@@ -23,7 +23,7 @@ from holdfast.formats.model import (
     spent_of,
 )
 from holdfast.formats.naming import task_ids
-from holdfast.formats.words import standing_of
+from holdfast.formats.words import standing_of, unknown_words
 
 _UNSAID = {"completed": "PASS", "current": "IN_PROGRESS", "pending": ""}
 
@@ -68,7 +68,7 @@ def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> For
         and all(claim.standing in SETTLED for claim in made.claims),
         branches=loose.texts(loose.first(recovery, "git_branch", "branch")),
         commits=loose.commits(loose.first(recovery, "git_last_commit", "last_commit")),
-        findings=(*_findings(main, document, parts, claims, documents), *made.findings),
+        findings=(*_findings(document, parts, claims), *made.findings),
         main=main,
         documents=dict(documents),
     )
@@ -198,31 +198,20 @@ def blockers_of(document: Node) -> list[str]:
     return [words for each in said if (words := loose.text(each))]
 
 
-def _findings(
-    main: str, document: Node, parts: list[Part], claims: Mapping[str, Claim], documents: Mapping[str, bytes]
-) -> Iterator[Finding]:
-    home = layout.home_in(main)
+def _findings(document: Node, parts: list[Part], claims: Mapping[str, Claim]) -> Iterator[Finding]:
+    yield from unknown_words(claims.values())
     for part in parts:
-        yield from _about_phase(part, claims[part.id], home, documents)
+        yield from _about_listing(part, claims[part.id])
     for blocker in blockers_of(document):
         yield Finding(kind="blocker", sentence=f"The state names a blocker: {blocker}")
     yield from _about_resuming(document, parts, claims)
 
 
-def _about_phase(part: Part, claim: Claim, home: str, documents: Mapping[str, bytes]) -> Iterator[Finding]:
+def _about_listing(part: Part, claim: Claim) -> Iterator[Finding]:
     phase = part.phase
-    if not standing_of(_word(phase))[1]:
-        said = f"`{part.id}` has the status {claim.said!r}, which is none of APEX's; it counts as {claim.standing}."
-        yield Finding(kind="unknown-status", task=part.id, sentence=said)
     if phase.doubled or (phase.place == "pending" and standing_of(_word(phase))[0] is Standing.DONE):
         said = f"`{part.id}` is listed as finished and as still to do; it counts as {claim.standing}."
         yield Finding(kind="copies-differ", task=part.id, sentence=said)
-    if claim.standing is Standing.DONE and not claim.commits:
-        name = loose.text(phase.entry.get("output_file")) or layout.output_name(phase.number, phase.name)
-        there = f"{home}/{name}".lstrip("/") in documents
-        evidence = f"its output {name} is the evidence" if there else f"its output {name} is not there either"
-        said = f"`{part.id}` is called {claim.said}, but APEX keeps no commit per phase; {evidence}."
-        yield Finding(kind="done-without-commit", task=part.id, sentence=said)
 
 
 def _about_resuming(document: Node, parts: list[Part], claims: Mapping[str, Claim]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from holdfast.formats.auto_claude.memory import Memory, is_stuck, unknown_names
 from holdfast.formats.auto_claude.phases import Part, Phase, phases_of
 from holdfast.formats.loose import Node, count, first, node, nodes, text
 from holdfast.formats.model import SETTLED, Claim, Finding, Standing
-from holdfast.formats.words import standing_of
+from holdfast.formats.words import standing_of, unknown_words
 
 _NAMED = 5
 
@@ -81,10 +81,7 @@ def _done_in_name(plan: Node, phases: list[Phase], claims: dict[str, Claim]) -> 
 
 def _unknown_words(plan: Node, claims: tuple[Claim, ...]) -> Iterator[Finding]:
     """Tell of status words that are in nobody's list, and what they were taken for."""
-    for claim in claims:
-        if not standing_of(claim.said)[1]:
-            sentence = f"{claim.task} is marked {claim.said!r}, which is taken as {claim.standing}."
-            yield Finding(kind="unknown-status", sentence=sentence, task=claim.task)
+    yield from unknown_words(claims)
     for key in ("status", "planStatus"):
         standing, is_known = standing_of(text(plan.get(key)))
         if not is_known:

@@ -7,20 +7,12 @@ from collections.abc import Iterator, Sequence
 from holdfast.formats.cfn.sheet import Sheet
 from holdfast.formats.loose import Node, count, node
 from holdfast.formats.model import SETTLED, Claim, Finding, Standing
-from holdfast.formats.words import standing_of
+from holdfast.formats.words import standing_of, unknown_words
 
 
 def doubts(sheet: Sheet, root: Node, claims: Sequence[Claim]) -> Iterator[Finding]:
     """Yield what does not fit between the epic's status, its counters and its sprints."""
-    for claim in claims:
-        if not standing_of(claim.said)[1]:
-            sentence = (
-                f"{claim.native}: nobody knows the status {claim.said!r}; it counts as {claim.standing}"
-            )
-            yield Finding(kind="unknown-status", sentence=sentence, task=claim.task)
-        if claim.standing is Standing.DONE and not claim.commits:
-            sentence = f"{claim.native} is marked done, but no commit is recorded for it."
-            yield Finding(kind="no-commit", sentence=sentence, task=claim.task)
+    yield from unknown_words(claims)
     if standing_of(sheet.status)[0] is Standing.DONE:
         unfinished = [claim.native for claim in claims if claim.standing not in SETTLED]
         if unfinished:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from holdfast.core.report import Report
 from holdfast.formats import notes
 from holdfast.formats.cfn.judges import share_of
-from holdfast.formats.loose import Node, count, first, items, node, nodes, text, texts
+from holdfast.formats.loose import Node, commits, count, first, items, node, nodes, text, texts
 from holdfast.formats.model import UNBEGUN, Claim, PastFailure, Standing, spent_of
 from holdfast.formats.words import standing_of
 
@@ -53,13 +53,8 @@ def claim_of(native: str, sprint: Node, agents: Sequence[Node] = ()) -> Claim:
 
 
 def _commits(sprint: Node) -> tuple[str, ...]:
-    listed = [
-        text(first(node(each), "hash", "sha", "commit")) or text(each)
-        for each in items(sprint.get("commits"))
-    ]
-    single = [text(first(sprint, "commit", "commitHash", "commit_hash"))]
-    # A report may hold the mere number of commits under the same name.
-    return tuple(dict.fromkeys(name for name in (*listed, *single) if name and not name.isdecimal()))
+    single = first(sprint, "commit", "commitHash", "commit_hash")
+    return commits([*items(sprint.get("commits")), single])
 
 
 def _written(sprint: Node) -> Iterator[str]:

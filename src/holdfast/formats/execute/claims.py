@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from holdfast.formats import notes
-from holdfast.formats.loose import Node, count, first, items, node, nodes, text, texts
+from holdfast.formats.loose import Node, commits, count, first, items, node, nodes, text, texts
 from holdfast.formats.model import UNBEGUN, Claim, PastFailure, Standing, spent_of
 from holdfast.formats.words import standing_of
 
@@ -20,7 +20,6 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
     """Return what a task's entry, and its entry among the worktrees, claim."""
     said = text(first(entry, "status", "state"))
     failures = tuple(_failures(entry))
-    commits = _commits(entry)
     seen = max(
         [count(f.attempt) for f in failures]
         + [count(node(c).get("attempt")) for c in items(entry.get("commits"))]
@@ -38,7 +37,7 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
         attempts=attempts,
         spent=_spent(standing, attempts, entry),
         failures=failures,
-        commits=commits,
+        commits=_commits(entry),
         files=texts(first(entry, "files", "files_created", "files_changed")),
         branch=text(first(entry, "branch", "worktree_branch")) or _live(worktree, "branch"),
         worktree=text(first(entry, "worktree_path", "worktree")) or _live(worktree, "path"),
@@ -94,12 +93,8 @@ def _message(error: object, told: str) -> str:
 
 def _commits(entry: Node) -> tuple[str, ...]:
     """Return the hashes, oldest first; the merge, if it is recorded, comes last."""
-    listed = [
-        text(first(each, "hash", "sha", "commit")) if isinstance(each, dict) else text(each)
-        for each in items(entry.get("commits"))
-    ]
-    single = [text(entry.get(key)) for key in ("commit", "commit_hash", "merge_commit")]
-    return tuple(dict.fromkeys(filter(None, [*listed, *single])))
+    single = [entry.get(key) for key in ("commit", "commit_hash", "merge_commit")]
+    return commits([*items(entry.get("commits")), *single])
 
 
 def _live(worktree: Node, key: str) -> str:
@@ -109,8 +104,8 @@ def _live(worktree: Node, key: str) -> str:
 
 def with_ledger(claim: Claim, entry: Node) -> Claim:
     """Return the claim as the ledger has it: a line there was written after the merge, so it outranks the state."""
-    commit = text(first(entry, "commit", "hash"))
-    if not commit:
+    merged = commits(first(entry, "commit", "hash"))
+    if not merged:
         return claim
     attempts = max(count(entry.get("attempts")), claim.attempts, 1)
     return replace(
@@ -118,7 +113,7 @@ def with_ledger(claim: Claim, entry: Node) -> Claim:
         standing=Standing.DONE,
         attempts=attempts,
         spent=min(claim.spent, attempts - 1),
-        commits=tuple(dict.fromkeys((*claim.commits, commit))),
+        commits=tuple(dict.fromkeys((*claim.commits, *merged))),
     )
 
 

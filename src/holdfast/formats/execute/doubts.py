@@ -10,7 +10,7 @@ from holdfast.formats.execute.papers import Papers
 from holdfast.formats.execute.roster import layer_name, state_tasks
 from holdfast.formats.loose import Node, count, first, node, nodes, text
 from holdfast.formats.model import SETTLED, Claim, Finding, Standing
-from holdfast.formats.words import standing_of
+from holdfast.formats.words import standing_of, unknown_words
 
 _TOTALS = ("tasks_total", "total_tasks", "total")
 _DONES = ("tasks_completed", "completed_tasks", "merged", "completed")
@@ -27,13 +27,8 @@ def doubts(papers: Papers, claims: Mapping[str, Claim], layers: Mapping[str, lis
 
 
 def _of_statuses(papers: Papers, claims: Mapping[str, Claim]) -> Iterator[Finding]:
+    yield from unknown_words(claims.values())
     for name, claim in claims.items():
-        if not standing_of(claim.said)[1]:
-            sentence = f"{name}: nobody knows the status {claim.said!r}; it counts as {claim.standing}."
-            yield Finding(kind="unknown-status", sentence=sentence, task=claim.task)
-        if claim.standing is Standing.DONE and not claim.commits:
-            sentence = f"{name} is marked done, but no commit is recorded for it."
-            yield Finding(kind="no-commit", sentence=sentence, task=claim.task)
         if claim.standing is Standing.ABANDONED and standing_of(claim.said)[0] is Standing.FAILED:
             sentence = f"{name} failed {claim.attempts} times; after {GIVES_UP_AFTER} it counts as abandoned."
             yield Finding(kind="attempts-used-up", sentence=sentence, task=claim.task)
@@ -50,7 +45,7 @@ def _of_the_ledger(papers: Papers, claims: Mapping[str, Claim]) -> Iterator[Find
             yield Finding(kind="not-in-ledger", sentence=sentence, task=claim.task)
         elif claim.said and said is not Standing.DONE and name in recorded:
             sentence = (
-                f"{name} is {claim.said!r} in the state, but the ledger records its merge, which counts"
+                f"{name} is {claim.said!r} in the state, but the ledger records its merge, which counts."
             )
             yield Finding(kind="copies-differ", sentence=sentence, task=claim.task)
 

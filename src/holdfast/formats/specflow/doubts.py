@@ -1,4 +1,4 @@
-"""What a SpecFlow state says that cannot all be true, and what it leaves unproved."""
+"""What a SpecFlow state says that cannot all be true, and what it leaves open."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from holdfast.formats import loose
 from holdfast.formats.loose import Node
 from holdfast.formats.model import SETTLED, Claim, Finding, Standing
 from holdfast.formats.specflow.document import Group
-from holdfast.formats.words import standing_of
+from holdfast.formats.words import standing_of, unknown_words
 
 
 def doubts(document: Node, groups: list[Group], claims: list[Claim]) -> Iterator[Finding]:
     """Yield what to tell of each group, of each wave, and of the run; claims are those of the groups, in order."""
+    yield from unknown_words(claims)
     for group, claim in zip(groups, claims, strict=True):
         yield from _of_group(group, claim)
     yield from _of_waves(groups, claims)
@@ -28,15 +29,9 @@ def doubts(document: Node, groups: list[Group], claims: list[Claim]) -> Iterator
 
 def _of_group(group: Group, claim: Claim) -> Iterator[Finding]:
     task = claim.task
-    if not standing_of(claim.said)[1]:
-        said = f"`{task}` has the status {claim.said!r}, which is none of SpecFlow's; it counts as {claim.standing}."
-        yield Finding(kind="unknown-status", task=task, sentence=said)
     if not group.listed:
         said = f"`{task}` is in the specification but in no wave of the state; it counts as not begun."
         yield Finding(kind="missing-group", task=task, sentence=said)
-    if claim.standing is Standing.DONE and not claim.commits:
-        said = f"`{task}` is called {claim.said}, but no commit is recorded for it."
-        yield Finding(kind="done-without-commit", task=task, sentence=said)
     if claim.said == "partial":
         said = f"`{task}` was done in part; it is gone on with."
         yield Finding(kind="partial", task=task, sentence=said)

@@ -33,7 +33,7 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.shelters import Shelter, find_shelters
 
 HEAD = "HEAD"
-_ABOUT_COMMITS = frozenset({*UNPROVEN.values(), "no-commit", "missing-commit"})
+_MISSING = "missing-commit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ def survey(repo: Repository, foreign: ForeignRun, wishes: Wishes) -> Prospect:
 
 
 def _without_doubles(told: Sequence[Finding], judged: Mapping[str, Judged]) -> list[Finding]:
-    """Leave out what readers say about missing commits of tasks that git has the better word on."""
+    """Leave out what a state says about missing commits of tasks that git has the better word on."""
     unproven = {name for name, one in judged.items() if one.verdict in UNPROVEN}
-    return [one for one in told if one.kind not in _ABOUT_COMMITS or one.task not in unproven]
+    return [one for one in told if one.kind != _MISSING or one.task not in unproven]
 
 
 def _missing_files(
