@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.core.status import RunStatus
 from holdfast.errors import PlanError
+from tests.cli.kit import Cli
 from tests.gitkit import Project
 from tests.runkit import Trial, sh, stage
 
@@ -95,3 +96,10 @@ def test_a_key_in_a_command_of_a_plan_is_refused_too(tmp_path: Path, part: dict[
     """Checks and arguments are kept with the plan like everything else."""
     with pytest.raises(PlanError, match="looks like a secret"):
         Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "true")), **part)
+
+
+def test_whoever_agrees_to_a_plan_is_told_which_variables_it_asks_for(tmp_path: Path) -> None:
+    """A plan of somebody else's must not get at secrets by a line that nobody showed."""
+    cli = Cli.of(tmp_path / "p", {"id": "A", "run": ["true"]}, pass_env=["AWS_*"])
+    done = cli("run")
+    assert (done.code, "may see your variables: AWS_*" in done.err) == (3, True)

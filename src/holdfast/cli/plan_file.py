@@ -121,6 +121,8 @@ def _consent_lines(plan: Plan, checkout: Path) -> Iterator[str]:
     yield f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
     for name, spec in _agents(plan, checkout).items():
         yield f"  agent {name}: {one_line(' '.join(spec.command))}"
+    if passed := [*plan.pass_env, *(name for spec in plan.agents.values() for name in spec.pass_env)]:
+        yield f"  may see your variables: {one_line(', '.join(dict.fromkeys(passed)), 160)}"
     if plan.notify.webhook:
         yield f"  posts to: {one_line(shown_webhook(plan.notify.webhook), 160)}"
     commands = commands_of(plan)
