@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from holdfast.core.facts import Presence
-from holdfast.core.observations import Trouble
 from holdfast.core.projection import TaskRow
+
+if TYPE_CHECKING:
+    from holdfast.core.facts import Presence
 
 SLOW_AFTER_S = 60.0
 """A model that says nothing for this long is slow."""
@@ -35,6 +37,10 @@ class AgentSign:
 
 def liveness(task: TaskRow, sign: AgentSign, now: float) -> Liveness:
     """Say how it goes with a running task's agent. The last word of its stream counts before its silence."""
+    # Here and not above: `status` loads this module always, and most often no agent is at work.
+    from holdfast.core.facts import Presence
+    from holdfast.core.observations import Trouble
+
     if sign.presence is not Presence.ALIVE:
         return Liveness.DEAD
     if task.trouble == Trouble.PERMISSION:
