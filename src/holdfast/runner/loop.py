@@ -47,6 +47,8 @@ Observer = Callable[[Sequence[ev.AnyEvent], RunState], None]
 Effect = Coroutine[Any, Any, list[ev.AnyEvent]]
 _Delivery = tuple[Sequence[ev.AnyEvent], "asyncio.Future[None] | None"]
 _REPORTS_S = 2.0
+_NAP_S = 60.0
+"""The longest sleep at once: the timer stands still while the machine sleeps, the run's clock does not."""
 
 
 class RunLoop:
@@ -190,7 +192,7 @@ class RunLoop:
         # What was due when we last decided waits for a place, not for the clock.
         timeout = None
         if wake_at is not None and wake_at > self._decided_at:
-            timeout = max(0.0, wake_at - self._shop.clock())
+            timeout = min(max(0.0, wake_at - self._shop.clock()), _NAP_S)
         if self._shop.state.row.status is RunStatus.RUNNING:
             try:
                 await asyncio.wait_for(self._woken.wait(), timeout)

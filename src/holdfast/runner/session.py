@@ -202,7 +202,8 @@ async def _run(
     workspaces = Workspaces(repo, directory.workspaces)
     presets = presets_of(repo.checkout)
     state.roster = roster_of(state.plan, presets)
-    began, offset = time.monotonic(), state.row.clock
+    # This clock goes on while the machine sleeps, so that a limit is not waited for longer than it lasts.
+    began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), state.row.clock
     shop = Workshop(
         repo=repo,
         workspaces=workspaces,
@@ -213,7 +214,7 @@ async def _run(
         directory=directory,
         epoch=epoch,
         record=_not_yet,
-        clock=lambda: offset + time.monotonic() - began,
+        clock=lambda: offset + time.clock_gettime(time.CLOCK_BOOTTIME) - began,
         presets=presets,
     )
     try:
