@@ -87,6 +87,11 @@ class RunDir:
         return self.root / "mirrors" / f"{system}.json"
 
     @property
+    def staging_notice(self) -> Path:
+        """What was last said about a staging worktree that could not show the build; said once."""
+        return self.root / "mirrors" / "staging.txt"
+
+    @property
     def attempts(self) -> Path:
         """Where every supervised process of the run has its folder."""
         return self.root / "attempts"

@@ -14,6 +14,7 @@ from tests.crash.scenario import HOLDFAST, copy, environment, git, make_template
 STATE = "docs/tasks/thing/execute-state.json"
 ADOPT = ("adopt", STATE, "--agent", "claude")
 MIRROR = ("mirror", "1", "execute")
+STAGED = ("mirror", "1", "auto-claude")
 POINTS = 4
 
 pytestmark = pytest.mark.crash
@@ -95,3 +96,22 @@ def test_a_killed_mirror_leaves_whole_files(tmp_path: Path) -> None:
         assert json.loads((repository / STATE).read_text())["tasks"] == written
         backup = repository / f"{STATE}.before-holdfast"
         assert backup.read_text() == original
+
+
+def test_a_killed_mirror_leaves_a_worktree_that_is_mended(tmp_path: Path) -> None:
+    """Auto-Claude's staging worktree, killed while it is made: done again, it shows the build, and git is sound."""
+    template = _template(tmp_path / "template")
+    _holdfast(template, *ADOPT)
+    copy(template, tmp_path / "whole")
+    points = list_points(_program(tmp_path / "whole", STAGED))
+    name = next((tmp_path / "whole/.auto-claude/worktrees/tasks").iterdir()).name
+    for point in stratified_sample(points, POINTS, seed=11):
+        repository = tmp_path / f"at-{point.number}"
+        copy(template, repository)
+        assert run_with_fault(_program(repository, STAGED), Fault("kill", point.number)).fired
+        git(repository, "worktree", "list")
+        again = _holdfast(repository, *STAGED)
+        assert "The build so far is in" in again.stdout, f"{point}: {again.stdout}{again.stderr}"
+        assert git(repository / ".auto-claude/worktrees/tasks" / name, "status", "--porcelain") == ""
+        git(repository, "fsck", "--strict")
+        assert _holdfast(repository, "doctor", "--fix").returncode == 0, point

@@ -9,6 +9,7 @@ from holdfast.cli.answering import answer
 from holdfast.cli.asking import confirm
 from holdfast.cli.look import require_task
 from holdfast.cli.opening import Opened, choose, opened
+from holdfast.cli.outcome import without_build
 from holdfast.cli.steer import bring_to_rest
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER
@@ -58,6 +59,7 @@ def _reset_run(place: Opened, run: str, args: argparse.Namespace) -> int:
     copy = back_up_state(place.repo)
     kept = discard(place.repo, place.journal, run, plain_lines(sys.stderr))
     said = f"Reset {run}. Nothing was started: `holdfast run` begins its plan anew."
+    said += without_build(place.repo, place.journal.load(run).row)
     return answer(place, run, said, args, kept={"branch": kept, "backup": str(copy)})
 
 

@@ -17,6 +17,7 @@ from holdfast.repo.history import branch_facts
 from holdfast.repo.landing import RUN_TRAILER
 from holdfast.repo.overview import diffstat, subject_of
 from holdfast.repo.repository import Repository
+from holdfast.runner.mirror.staging import remove_build
 from holdfast.runner.steering import discard as discard_run
 from holdfast.views.lines import plain_lines
 from holdfast.views.text import block, count, one_line
@@ -72,7 +73,7 @@ def discard(args: argparse.Namespace) -> int:
             if kept
             else f"{row.run} has no branch any more."
         )
-        return answer(place, row.run, said, args, kept={"branch": kept})
+        return answer(place, row.run, said + without_build(place.repo, row), args, kept={"branch": kept})
 
 
 def deliver_run(repo: Repository, row: RunRow, into: str | None) -> str:
@@ -82,7 +83,13 @@ def deliver_run(repo: Repository, row: RunRow, into: str | None) -> str:
         raise _no_branch(row)
     message = f"Land {row.run}: {one_line(row.goal)}\n\n{RUN_TRAILER}: {row.run}\n"
     done = deliver(repo, tip, target, message)
-    return f"{row.run} is in {target} ({done.kind}, {done.commit[:12]})."
+    return f"{row.run} is in {target} ({done.kind}, {done.commit[:12]}).{without_build(repo, row)}"
+
+
+def without_build(repo: Repository, row: RunRow) -> str:
+    """Remove the worktree that showed a run's build, and return a sentence if it stays; gone, there is nothing to say."""
+    kept = remove_build(repo, row)
+    return f" {kept}." if kept else ""
 
 
 def _target(row: RunRow, into: str | None) -> str:

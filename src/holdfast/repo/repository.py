@@ -1,6 +1,6 @@
 """The repository a run works on: found from where the user stands, and what can be read from it.
 
-It changes nothing the user sees: `keep` writes refs of Holdfast's own, `hide_state_dir` git's private exclude file.
+It changes nothing the user sees: `keep` writes refs of Holdfast's own, `hide` git's private exclude file.
 """
 
 from __future__ import annotations
@@ -150,8 +150,12 @@ class Repository:
             )
 
     def hide_state_dir(self) -> None:
-        """Keep `.holdfast/` out of `git status` through the private exclude file. Adds its line only once."""
-        line = f"/{STATE_DIR}/".encode()
+        """Keep `.holdfast/` out of `git status`. Hidden before, nothing changes."""
+        self.hide(STATE_DIR)
+
+    def hide(self, folder: str) -> None:
+        """Keep a folder of the checkout out of `git status` through the private exclude file. Adds its line only once."""
+        line = f"/{folder}/".encode()
         exclude = self.common_dir / "info" / "exclude"
         exclude.parent.mkdir(exist_ok=True)
         content = exclude.read_bytes() if exclude.exists() else b""

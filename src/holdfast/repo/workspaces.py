@@ -60,6 +60,10 @@ class Workspace:
         except FileNotFoundError:
             return ""
 
+    def pointer(self) -> bytes:
+        """Return what `.git` in the directory says: where git's files about it are."""
+        return b"gitdir: " + os.fsencode(self.git_dir) + b"\n"
+
     def unlock(self) -> None:
         """Take back our access to the directory and to git's files about it. An agent may have closed them."""
         for folder in (self.path, self.git_dir):
@@ -115,7 +119,7 @@ class Workspaces:
         closed = is_closed(workspace.path) or is_closed(workspace.git_dir)
         if closed or not is_plain_directory(workspace.path) or not workspace.index.is_file():
             return False
-        files = {workspace.path / ".git": _pointer(workspace), **_admin_files(workspace)}
+        files = {workspace.path / ".git": workspace.pointer(), **_admin_files(workspace)}
         return all(holds(path, content) for path, content in files.items()) and _has_head(workspace)
 
     def prepare(self, name: str, commit: str) -> Path:
@@ -216,7 +220,7 @@ class Workspaces:
 
 def _rewrite(workspace: Workspace) -> list[Path]:
     """Write what git needs to know about the workspace. A HEAD that leads nowhere goes back to the start."""
-    files = {workspace.path / ".git": _pointer(workspace), **_admin_files(workspace)}
+    files = {workspace.path / ".git": workspace.pointer(), **_admin_files(workspace)}
     if not _has_head(workspace) and (start := workspace.start()):
         files[workspace.git_dir / "HEAD"] = start.encode() + b"\n"
     broken = [path for path, content in files.items() if not holds(path, content)]
@@ -234,7 +238,7 @@ def _reset_root(workspace: Workspace) -> None:
     pointer = workspace.path / ".git"
     if is_plain_directory(pointer):
         remove(pointer)
-    write_atomically(pointer, _pointer(workspace))
+    write_atomically(pointer, workspace.pointer())
 
 
 def _reset_admin(workspace: Workspace, commit: str) -> None:
@@ -268,10 +272,6 @@ def _admin_files(workspace: Workspace) -> dict[Path, bytes]:
         workspace.git_dir / "commondir": b"../..\n",
         workspace.git_dir / "gitdir": os.fsencode(workspace.path / ".git") + b"\n",
     }
-
-
-def _pointer(workspace: Workspace) -> bytes:
-    return b"gitdir: " + os.fsencode(workspace.git_dir) + b"\n"
 
 
 def _has_head(workspace: Workspace) -> bool:

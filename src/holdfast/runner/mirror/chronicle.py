@@ -21,6 +21,11 @@ _ENDS = ev.TaskLanded | ev.TaskAbandoned | ev.TaskSkipped
 _REOPENS = ev.TaskReset | ev.TaskRewound | ev.LandingVanished
 
 
+def name_in(row: RunRow, system: System) -> str:
+    """Return what a run is called over there: what it was adopted as, else its own id."""
+    return row.origin.name if row.origin is not None and row.origin.system == system else row.run
+
+
 class Chronicle:
     """One run's past, read on from where it was left: a second look costs only what is new."""
 
@@ -56,12 +61,11 @@ class Chronicle:
         tasks = {
             task.id: self._shown(task) for task in RunState(stored.plan, row, stored.tasks).tasks.values()
         }
-        is_theirs = row.origin is not None and row.origin.system == system
         return RunView(
             plan=stored.plan,
             row=row,
             tasks=tasks,
-            name=row.origin.name if row.origin is not None and is_theirs else row.run,
+            name=name_in(row, system),
             project=str(self._repo.checkout),
             started=stored.started_at,
             updated=stored.updated_at,

@@ -11,6 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError, JournalError, LeaseLostError
 from holdfast.formats.model import NativeFile, System
@@ -20,6 +21,7 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.loop import Observer
 from holdfast.runner.mirror.chronicle import Chronicle
 from holdfast.runner.mirror.files import Shelf, is_in_ledger
+from holdfast.runner.mirror.staging import show_build, shows_build
 from holdfast.runner.workshop import Workshop
 
 PAUSE_S = 1.0
@@ -37,13 +39,14 @@ def check_mirror(repo: Repository, journal: JournalReader, run: str, system: Sys
 
 def write_mirrors(repo: Repository, journal: JournalReader, run: str) -> list[ev.AnyEvent]:
     """Bring the native files of a run that rests up to date; return an event for each system that could not be."""
-    mirrors = journal.load(run).row.mirrors
+    row = journal.load(run).row
     chronicle = Chronicle(repo, journal, run)
-    return [
+    written = [
         event
-        for system, folder in mirrors.items()
+        for system, folder in row.mirrors.items()
         for event in _write(repo, chronicle, system, folder, set(), live=False)
     ]
+    return [*written, *_stage(repo, row)]
 
 
 def write_once(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> list[str]:
@@ -120,6 +123,7 @@ class Mirrors:
                     troubles = _write(shop.repo, self._chronicle, system, folder, shop.mirrored, live=live)
                     self._unsaid += troubles
                     self._broken |= {trouble.system for trouble in troubles}
+            self._unsaid += _stage(shop.repo, shop.state.row)
 
 
 def _write(
@@ -136,6 +140,12 @@ def _write(
     except Exception as error:  # noqa: BLE001 - a writer's mistake must not end a run
         return [ev.MirrorFailed(system=system, error=f"{type(error).__name__}: {error}")]
     return []
+
+
+def _stage(repo: Repository, row: RunRow) -> list[ev.MirrorFailed]:
+    """Show the build so far to people, where the mirrored system would."""
+    trouble = show_build(repo, row) if shows_build(row) else ""
+    return [ev.MirrorFailed(system=System.AUTO_CLAUDE, error=trouble)] if trouble else []
 
 
 def _below(folder: str, files: Sequence[NativeFile]) -> list[NativeFile]:
