@@ -181,6 +181,23 @@ def test_a_broken_file_is_named_and_left_as_it_is(tmp_path: Path) -> None:
     assert (cli.here / SPEC).read_text() == '{"feature": "Login", "phases": [{'
 
 
+def test_a_broken_file_is_named_once_in_the_list(tmp_path: Path) -> None:
+    """What is wrong with it stands below the list, under its name."""
+    cli = _cli(tmp_path)
+    write(cli.here / STATE, "{")
+    said = cli("adopt", ".", "--list").out
+    assert said.count(STATE) == 2, "once in the table, once with the reason"
+
+
+def test_commands_to_adopt_are_quoted_for_the_shell(tmp_path: Path) -> None:
+    """Whoever copies the line gets the file that was meant."""
+    cli = _cli(tmp_path)
+    for folder in ("my tasks", "others"):
+        write(cli.here / folder / "execute-state.json", json.dumps({"tasks": {"a": {"status": "pending"}}}))
+    path = cli.here / "my tasks/execute-state.json"
+    assert f"holdfast adopt '{path}'" in cli("adopt", ".").err
+
+
 def test_a_place_without_any_state_says_so(tmp_path: Path) -> None:
     """The error names what was looked for."""
     cli = _cli(tmp_path)

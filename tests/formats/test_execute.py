@@ -342,6 +342,23 @@ def test_a_broken_state_beside_a_plan_is_told_and_the_plan_is_used() -> None:
     assert "unreadable" in _kinds(run)
 
 
+def test_a_state_that_breaks_off_keeps_what_was_written_whole() -> None:
+    """A crash while the file was written costs the last entries, not the attempts and commits of all the others."""
+    whole = _bytes(
+        {"prd_slug": "x", "tasks": {"a": {"status": "failed", "attempts": 3}, "b": {"status": "pending"}}}
+    )
+    run = execute.read(STATE, {STATE: whole[: whole.index(b'"pending"')]})
+    assert [(claim.task, claim.attempts) for claim in run.claims] == [("a", 3)]
+    assert "salvaged" in _kinds(run)
+
+
+def test_a_merge_conflict_in_a_state_is_never_half_taken() -> None:
+    """What stands before the conflict is no whole of anything; a person chooses the side."""
+    data = b'{"tasks": {"a": {"status": "failed"},\n<<<<<<< HEAD\n"b": {}}}\n=======\n}}\n>>>>>>> x\n'
+    with pytest.raises(BrokenFileError, match="merge conflict"):
+        execute.read(STATE, {STATE: data})
+
+
 def test_a_broken_state_alone_is_a_typed_error() -> None:
     """The message says what is wrong with the file, the hint what to do."""
     with pytest.raises(BrokenFileError, match="breaks off") as caught:

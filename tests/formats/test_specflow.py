@@ -250,6 +250,15 @@ def test_a_broken_state_is_read_from_its_specification() -> None:
         read(b'{"spec_id": "SPEC-0')
 
 
+def test_a_state_that_breaks_off_keeps_the_waves_before() -> None:
+    """What was complete and proven before the break need not be done again, and nothing is called done as a whole."""
+    whole = json.dumps(state()).encode()
+    run = read(whole[: whole.index(b'"running"')], spec=SPEC_TEXT)
+    assert run.claims[0].commits == ("abc1234", "def5678")
+    assert (len(run.claims), run.finished) == (4, False)
+    assert "salvaged" in kinds(run)
+
+
 def second_wave(status: str = "") -> RunState:
     """Return a run in its second wave, one attempt failed on the way; paused or finished if asked."""
     run = kit.begun(kit.two_layers())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def chosen(sources: Sequence[Source], args: argparse.Namespace) -> Source:
         if key != "q":
             return sources[int(key) - 1]
         raise NeedsDecisionError("nothing was adopted", "`holdfast adopt PATH --list` shows what there is")
-    commands = "\n".join(f"holdfast adopt {source.path}" for source in sources)
+    commands = "\n".join(f"holdfast adopt {shlex.quote(str(source.path))}" for source in sources)
     raise NeedsDecisionError(
         f"{args.path} holds {count(len(sources), 'run')} of other systems; name one", commands
     )

@@ -102,7 +102,7 @@ def sources_text(lines: Sequence[SourceLine]) -> str:
         )
         for line in lines
     ]
-    errors = [f"  {line.main}: {one_line(line.error, 200)}" for line in lines if line.error]
+    errors = [f"  {one_line(line.error, 200)}" for line in lines if line.error]
     return "\n".join([*table(rows, indent=""), *errors])
 
 

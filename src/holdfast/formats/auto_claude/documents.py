@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from posixpath import basename
 
-import msgspec
-
 from holdfast.formats.auto_claude import layout
 from holdfast.formats.auto_claude.layout import Kind
 from holdfast.formats.loose import BrokenFileError, Node, node, parse_object, text, walk
-from holdfast.formats.mending import endings
+from holdfast.formats.mending import whole_part
 from holdfast.formats.model import Finding
 from holdfast.formats.stamps import moment
 
@@ -107,12 +105,6 @@ def _mend(papers: Papers, main: str, documents: Mapping[str, bytes]) -> None:
 
 def _whole_part(data: bytes) -> Node | None:
     """Return the plan that a broken file holds up to where it breaks off, if it holds parts at all."""
-    for candidate in endings(data.decode("utf-8", "replace").lstrip("\ufeff")):
-        try:
-            found = msgspec.json.decode(candidate)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            is_plan = layout.kind_by_content(found) is Kind.PLAN
-            return found if is_plan and _has_parts(found) else None
-    return None
+    found = whole_part(data)
+    is_plan = layout.kind_by_content(found) is Kind.PLAN
+    return found if is_plan and _has_parts(found) else None

@@ -17,6 +17,7 @@ from holdfast.formats.execute.layout import (
     task_of_file,
 )
 from holdfast.formats.loose import BrokenFileError, Node, first, node, parse_object, text
+from holdfast.formats.mending import whole_part
 from holdfast.formats.model import Finding
 
 
@@ -71,7 +72,7 @@ def _take(papers: Papers, path: str, data: bytes) -> None:
     elif kind is Kind.LEDGER:
         _take_ledger(papers, path, data)
     elif kind is Kind.STATE:
-        _take_state(papers, path, parse_object(path, data))
+        _take_state(papers, path, _state_in(papers, path, data))
     elif kind is Kind.LAYER_PLAN and not papers.layer_plan:
         papers.layer_plan = parse_object(path, data)
     elif kind is Kind.MANIFEST and not papers.manifest:
@@ -79,6 +80,19 @@ def _take(papers: Papers, path: str, data: bytes) -> None:
     elif kind is None and basename(path) == MANIFEST:
         # It is none of ours as it is; if it does not even parse, the user hears of it.
         parse_object(path, data)
+
+
+def _state_in(papers: Papers, path: str, data: bytes) -> Node:
+    """Return a state; of one that breaks off, what was written whole. Raises BrokenFileError if no task is left."""
+    try:
+        return parse_object(path, data)
+    except BrokenFileError as error:
+        state = whole_part(data)
+        if not node(state.get("tasks")):
+            raise
+        sentence = f"{error.message}. What stands before that is used."
+        papers.findings.append(Finding(kind="salvaged", sentence=sentence))
+        return state
 
 
 def _take_state(papers: Papers, path: str, state: Node) -> None:

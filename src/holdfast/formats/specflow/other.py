@@ -11,6 +11,7 @@ from holdfast.core.plan import Task
 from holdfast.formats import loose, markdown
 from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
 from holdfast.formats.loose import BrokenFileError, Node
+from holdfast.formats.mending import whole_part
 from holdfast.formats.model import SETTLED, Claim, Finding, ForeignRun, System
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.read import read_state
@@ -88,6 +89,17 @@ def read_specification(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
 
 
 def read_without_state(main: str, documents: Mapping[str, bytes], error: BrokenFileError) -> ForeignRun:
+    """Return the run of a state that breaks off: from its whole part, else from its specification. Raises the error."""
+    state = whole_part(documents[main])
+    if not loose.nodes(state.get("waves")):
+        return _from_specification(main, documents, error)
+    run = read_state(main, state, documents)
+    told = Finding(kind="salvaged", sentence=f"{error.message}. What stands before that is used.")
+    # What came after the break may have been unfinished: nobody can call the whole run done.
+    return replace(run, findings=(told, *run.findings), finished=False)
+
+
+def _from_specification(main: str, documents: Mapping[str, bytes], error: BrokenFileError) -> ForeignRun:
     """Return the run of a broken state from its specification. Raises the error if that is not there either."""
     name = layout.spec_in(main)
     specs = [path for path in documents if layout.is_spec(path) and layout.spec_in(path) == name]
