@@ -11,10 +11,14 @@ import pytest
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.formats.gather import FILE_BYTES_MAX, NothingFoundError, Source, find, read_source
 from holdfast.formats.model import Claim, ForeignRun, Format, NativeFile, RunView, System
+from holdfast.formats.registry import all_formats
 
 
 class OneTask:
     """A system whose state is any JSON file with `tasks`; whatever lies beside it in `parts` belongs to it."""
+
+    PLACES = tuple(place for one in all_formats().values() for place in one.PLACES)
+    TRACES: tuple[str, ...] = ()
 
     def recognises(self, path: str, data: bytes) -> bool:  # noqa: ARG002 - the protocol's
         """Tell by the content."""

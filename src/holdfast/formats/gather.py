@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -24,34 +25,9 @@ _ENTRIES_MAX = 20_000
 _DEPTH_MAX = 5
 _SUFFIXES = (".json", ".jsonl", ".yaml", ".yml", ".md", ".continue-here")
 _PASSED_OVER = frozenset({".git", ".holdfast", "node_modules", ".venv", "venv", "__pycache__", "target"})
-_NATIVE = frozenset(
-    {".auto-claude", ".claude", ".codex", ".specflow", ".execute", ".cfn", ".worktrees", "docs", ".tasks"}
-)
-
-PLACES = (
-    ".auto-claude/specs/*/implementation_plan.json",
-    ".auto-claude/worktrees/tasks/*/.auto-claude/specs/*/implementation_plan.json",
-    ".worktrees/*/.auto-claude/specs/*/implementation_plan.json",
-    ".specflow/execution/*.json",
-    ".specflow/execution/*/*.json",
-    ".specflow/.continue-here",
-    ".specflow/sessions/PAUSE-*.md",
-    ".execute/*/ledger.jsonl",
-    ".claude/output/apex/*/state.json",
-    ".claude/output/apex/*/00-context.md",
-    ".claude/output/apex/*/[0-9]*.md",
-    ".codex/output/apex/*/00-context.md",
-    ".codex/output/apex/*/[0-9]*.md",
-    ".claude/apex-state/*.json",
-    "docs/apex-init/state.json",
-    "docs/backlog.yaml",
-    ".cfn/*.json",
-    ".cfn/*/*.json",
-)
-"""Where the five systems keep what they are doing, below a project. What has no fixed place is looked for by name."""
 
 _LOCKS = ".specflow/.*.lock"
-_BY_NAME = ("execute-state.json", "implementation_plan.json")
+_ANYWHERE = "**/"
 
 
 class NothingFoundError(HoldfastError):
@@ -87,10 +63,11 @@ def find(path: Path, project: Path, formats: Mapping[System, Format]) -> list[So
         raise NothingFoundError(
             f"there is no {path}", "name a state file, a folder with one, or a repository"
         )
-    root = _root_of(place, project)
+    patterns = [pattern for one in formats.values() for pattern in one.PLACES]
+    root = _root_of(place, project, patterns)
     reader = _Reader(root)
     found: list[Source] = []
-    for main in map(reader.behind, _candidates(place, root)):
+    for main in map(reader.behind, _candidates(place, root, patterns)):
         if any(_is_same(source, main, reader) for source in found):
             continue
         if source := _source(main, reader, formats):
@@ -135,44 +112,45 @@ def _source(main: str, reader: _Reader, formats: Mapping[System, Format]) -> Sou
     return Source(system, main, reader.root, documents, tuple(problems))
 
 
-def _root_of(place: Path, project: Path) -> Path:
+def _root_of(place: Path, project: Path, patterns: Sequence[str]) -> Path:
     """Return the folder that paths are told from: the project, or for files elsewhere what looks like theirs."""
     if place.is_relative_to(project):
         return project
+    native = {pattern.partition("/")[0] for pattern in patterns}
     for folder in (place, *place.parents):
-        if folder.name in _NATIVE:
+        if folder.name in native:
             return folder.parent
     return place if place.is_dir() else place.parent
 
 
-def _candidates(place: Path, root: Path) -> Iterator[str]:
+def _candidates(place: Path, root: Path, patterns: Sequence[str]) -> Iterator[str]:
     """Yield the files that may be a run's state: the one that was named, or those at the places where they are kept."""
     if place.is_file():
         yield place.relative_to(root).as_posix()
         return
+    called = [pattern.removeprefix(_ANYWHERE) for pattern in patterns if pattern.startswith(_ANYWHERE)]
+    found = sorted(_walk(place, root), key=lambda name: (name.count("/"), _rank(name, called), name))
     if place == root:
-        yield from dict.fromkeys((*_at_their_places(root), *_by_name(root)))
+        fixed = [pattern for pattern in patterns if not pattern.startswith(_ANYWHERE)]
+        elsewhere = (name for name in found if _is_called(name, called))
+        yield from dict.fromkeys((*_at_their_places(root, fixed), *elsewhere))
     else:
-        names = sorted(_walk(place, root), key=lambda name: (name.count("/"), _rank(name), name))
-        yield from (name for name in names if name.endswith(_SUFFIXES))
+        yield from (name for name in found if name.endswith(_SUFFIXES))
 
 
-def _at_their_places(root: Path) -> Iterator[str]:
-    for pattern in PLACES:
+def _at_their_places(root: Path, patterns: Sequence[str]) -> Iterator[str]:
+    for pattern in patterns:
         yield from sorted(path.relative_to(root).as_posix() for path in root.glob(pattern))
 
 
-def _by_name(root: Path) -> Iterator[str]:
-    for name in sorted(_walk(root, root), key=lambda name: (name.count("/"), name)):
-        last = name.rpartition("/")[2]
-        if last in _BY_NAME or ("epic" in last.lower() and last.endswith(".json")):
-            yield name
+def _is_called(name: str, called: Sequence[str]) -> bool:
+    last = name.rpartition("/")[2].lower()
+    return any(fnmatchcase(last, pattern) for pattern in called)
 
 
-def _rank(name: str) -> int:
+def _rank(name: str, called: Sequence[str]) -> int:
     """Put files first that are called like a state, so that what else lies there is found to belong to them."""
-    last = name.rpartition("/")[2]
-    return 0 if "state" in last or last in _BY_NAME else 1
+    return 0 if "state" in name.rpartition("/")[2] or _is_called(name, called) else 1
 
 
 def _walk(folder: Path, root: Path) -> Iterator[str]:

@@ -101,7 +101,14 @@ class Format(Protocol):
 
     All are pure. `read` raises `BrokenFileError` if nothing can be made of the documents; anything odd that it could
     make something of is a `Finding`.
+
+    `PLACES` are where its states are kept, as patterns below a project, the surest first; what begins with `**/` has
+    no fixed place and goes by its name, in lower case. `TRACES` are ignore patterns of all that it writes beside the
+    work, which is no part of the work.
     """
+
+    PLACES: tuple[str, ...]
+    TRACES: tuple[str, ...]
 
     def recognises(self, path: str, data: bytes) -> bool:
         """Tell whether a file is a state or plan file of this system, by its content first and its path second."""

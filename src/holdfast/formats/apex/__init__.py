@@ -11,6 +11,7 @@ from holdfast.formats.apex import layout
 from holdfast.formats.apex.backlog import has_stories, read_backlog, write_backlog
 from holdfast.formats.apex.context import is_context, read_context, write_context
 from holdfast.formats.apex.document import is_state, phases_of
+from holdfast.formats.apex.layout import PLACES as PLACES, TRACES as TRACES
 from holdfast.formats.apex.listing import TaskLine as TaskLine, as_text as as_text, listing as listing
 from holdfast.formats.apex.rebuild import rebuild
 from holdfast.formats.apex.state import name_of, read_state

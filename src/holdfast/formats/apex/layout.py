@@ -11,6 +11,17 @@ INIT_HOME = "docs/apex-init"
 LINKS = ".claude/apex-state"
 CURRENT = f"{LINKS}/current.json"
 _HOMES = ".claude/output/apex"
+PLACES = (
+    f"{_HOMES}/*/{STATE}",
+    f"{_HOMES}/*/{CONTEXT}",
+    f"{_HOMES}/*/[0-9]*.md",
+    f".codex/output/apex/*/{CONTEXT}",
+    ".codex/output/apex/*/[0-9]*.md",
+    f"{LINKS}/*.json",
+    f"{INIT_HOME}/{STATE}",
+    "docs/backlog.yaml",
+)
+TRACES = (f"/{_HOMES}/", f"/{LINKS}/")
 _IN_HOME = re.compile(r"(?:^|/)(?:output/apex/([^/]+)|docs/(apex-init))/[^/]+$")
 _LINK = re.compile(r"(?:^|/)apex-state/[^/]+\.json$")
 _OUTPUT = re.compile(r"(\d{1,3})([a-z]?)-([^/]+)\.md")

@@ -19,6 +19,13 @@ SPEC = "spec.md"
 STATUS = ".auto-claude-status"
 ITEM_KEYS = ("subtasks", "chunks", "tasks", "items")
 """What the parts of a phase are called, the present name first."""
+PLACES = (
+    f"{SPECS}/*/{PLAN}",
+    f".auto-claude/worktrees/tasks/*/{SPECS}/*/{PLAN}",
+    f".worktrees/*/{SPECS}/*/{PLAN}",
+    f"**/{PLAN}",
+)
+TRACES = ("/.auto-claude*", "/.worktrees/")
 _IN_FOLDER = (
     PLAN, ATTEMPTS, COMMITS, PROGRESS, SPEC,
     "requirements.json", "task_metadata.json", "review_state.json", "qa_report.md",

@@ -9,6 +9,8 @@ from posixpath import dirname, join
 from holdfast.formats.loose import Node, node
 
 FOLDER = ".cfn/recovery"
+PLACES = (".cfn/*.json", ".cfn/*/*.json", "**/*epic*.json")
+TRACES = ("/.cfn/",)
 
 
 class Record(StrEnum):

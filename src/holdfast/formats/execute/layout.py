@@ -14,6 +14,8 @@ MANIFEST = "manifest.json"
 LEDGER = "ledger.jsonl"
 TASKS_ROOT = "docs/tasks"
 _LEDGER_ROOT = ".execute"
+PLACES = (f"{_LEDGER_ROOT}/*/{LEDGER}", f"**/{STATE}")
+TRACES = (f"/{_LEDGER_ROOT}/", "/.worktrees/", STATE)
 _TASK_FILE = re.compile(r"(L\d+-\d+[A-Za-z]?)(?:[-_. ].*)?\.(?:xml|md)", re.IGNORECASE)
 
 

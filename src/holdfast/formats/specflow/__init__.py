@@ -11,10 +11,11 @@ from holdfast.formats.loose import BrokenFileError
 from holdfast.formats.model import ForeignRun
 from holdfast.formats.specflow import layout, other
 from holdfast.formats.specflow.document import is_state
+from holdfast.formats.specflow.layout import PLACES, TRACES
 from holdfast.formats.specflow.read import read_state
 from holdfast.formats.specflow.write import write
 
-__all__ = ["companions", "read", "recognises", "write"]
+__all__ = ["PLACES", "TRACES", "companions", "read", "recognises", "write"]
 
 
 def recognises(path: str, data: bytes) -> bool:

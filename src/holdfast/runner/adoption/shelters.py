@@ -10,23 +10,12 @@ from holdfast.core.adoption import FINISHED, Judged, Verdict, Work
 from holdfast.core.claims import Claim, Finding, Standing
 from holdfast.core.ids import wip_ref
 from holdfast.errors import HoldfastError
+from holdfast.formats.registry import all_formats
 from holdfast.repo.ancestry import outside
 from holdfast.repo.durability import sync_objects
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
 from holdfast.repo.worktrees import Worktree, changes_in, list_worktrees, save_worktree
-
-STATE_FILES = (
-    "/.auto-claude*",
-    "/.specflow/",
-    "/.execute/",
-    "/.cfn/",
-    "/.worktrees/",
-    "/.claude/output/apex/",
-    "/.claude/apex-state/",
-    "execute-state.json",
-)
-"""What the five systems write beside the work, as ignore patterns: it is no part of the work."""
 
 _URGENCY = (Standing.RUNNING, Standing.FAILED, Standing.DONE, Standing.BLOCKED, Standing.PENDING)
 
@@ -74,13 +63,18 @@ def save_work(repo: Repository, run: str, base: str, shelters: Mapping[str, Shel
         commit = shelter.commit
         if shelter.tree is not None:
             message = f"WIP of {task}, found in {shelter.place}\n\n{trailers(run, task, 1)}"
-            commit = save_worktree(repo, shelter.tree, message, STATE_FILES).commit or commit
+            commit = save_worktree(repo, shelter.tree, message, _traces()).commit or commit
         below = repo.merge_base(base, commit)
         if below and commit != below:
             sync_objects(repo, below, commit)
             repo.keep(wip_ref(run, task), commit)
             saved[task] = Work(commit, below, shelter.place)
     return saved
+
+
+def _traces() -> tuple[str, ...]:
+    """Return what any system writes beside the work, whichever of them this run is of."""
+    return tuple(trace for one in all_formats().values() for trace in one.TRACES)
 
 
 def _urgency(standing: Standing) -> int:
@@ -116,7 +110,7 @@ class _Places:
         """Return what the user's own checkout holds for the one task that was under way, if the user says that it does."""
         if len(homeless) != 1:
             return {}
-        changed = changes_in(self._repo, self._main, STATE_FILES)
+        changed = changes_in(self._repo, self._main, _traces())
         if changed and taken:
             return {homeless[0]: Shelter("the checkout", self._main.head, self._main, len(changed))}
         if changed:
@@ -157,7 +151,7 @@ class _Places:
 
     def _dirty(self, claim: Claim, tree: Worktree) -> int:
         try:
-            return len(changes_in(self._repo, tree, STATE_FILES))
+            return len(changes_in(self._repo, tree, _traces()))
         except HoldfastError as error:
             sentence = f"{claim.task}: {tree.path} cannot be looked at: {error.message}"
             self.noticed.append(Finding(kind="unreadable", sentence=sentence, task=claim.task))
