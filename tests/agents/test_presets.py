@@ -118,6 +118,8 @@ def test_a_repository_adds_an_agent_that_builds_on_another(tmp_path: Path) -> No
         ("[codex]\nmodle = 1\n", "modle"),
         ('[x]\npreset = "codx"\n', 'did you mean "codex"'),
         ("[x]\nmodel = 'm'\n", "no command"),
+        ('[x]\npreset = ["codex"]\n', "there is no preset"),
+        ("[codex]\nfallback = 'nobody'\n", "falls back on"),
         ("[codex\n", "cannot be read"),
         ("codex = 3\n", "not a table"),
         ("[codex]\nstream = 'codx'\n", "no stream"),

@@ -128,3 +128,15 @@ def test_native_resume_is_a_flag_of_run_and_resume(tmp_path: Path) -> None:
     write(cli.here / ".holdfast" / "agents.toml", table)
     done = cli("run", "--yes", "--native-resume")
     assert "attempt 2 started (implementation), going on with mine's own session" in done.out
+
+
+def test_a_run_whose_agent_is_gone_from_the_users_file_says_so(tmp_path: Path) -> None:
+    """Nothing is started or charged until it is back."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", limits={"attempts": 1})
+    own = cli.here / ".holdfast" / "agents.toml"
+    write(own, '[mine]\ncommand = ["false"]\n')
+    cli("run", "--yes")
+    own.unlink()
+    cli("retry", "a")
+    done = cli("resume")
+    assert (done.code, 'agent "mine" is not known any more' in done.err) == (2, True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agents.preset import BASE, Preset, changed, of_plan
-from holdfast.core.plan import AgentSpec, Plan
+from holdfast.core.plan import AgentSpec, Plan, Task, Validator
 from holdfast.core.roster import Seat
 from holdfast.core.wording import did_you_mean, shown
 from holdfast.errors import HoldfastError
@@ -37,6 +37,7 @@ def presets_of(checkout: Path | None = None) -> Presets:
     for path in _user_files(checkout):
         for name, table in _tables(path):
             presets[name] = _overlaid(name, table, presets, str(path))
+        _require_fallbacks(presets, str(path))
     return presets
 
 
@@ -51,6 +52,19 @@ def find_agent(name: str, agents: Mapping[str, AgentSpec], presets: Presets) -> 
     if spec is not None:
         return of_plan(name, spec, presets)
     return presets.get(name) if name != BASE else None
+
+
+def require_agents(plan: Plan, presets: Presets) -> None:
+    """Raise HoldfastError if a plan needs an agent that is not known any more: the user's files may have changed."""
+    workers: list[Task | Validator] = []
+    for _, task in plan.tasks():
+        workers += [task, *task.validators]
+    for name in dict.fromkeys(who.agent or plan.agent for who in workers if not who.run):
+        if name and find_agent(name, plan.agents, presets) is None:
+            raise HoldfastError(
+                f"the plan's agent {shown(name)} is not known any more{did_you_mean(name, presets)}",
+                "put it back into ~/.config/holdfast/agents.toml or .holdfast/agents.toml",
+            )
 
 
 def roster_of(plan: Plan, presets: Presets) -> dict[str, Seat]:
@@ -92,7 +106,7 @@ def _tables(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _overlaid(name: str, table: Mapping[str, Any], presets: Presets, where: str) -> Preset:
     """Return one table of a user's file as a preset: on the one it names, else on its namesake, else on `command`."""
     on = table.get("preset", name if name in presets else BASE)
-    if on not in presets:
+    if not isinstance(on, str) or on not in presets:
         raise HoldfastError(
             f"{where}: there is no preset {shown(str(on))}{did_you_mean(str(on), presets)}",
             f"use one of {', '.join(agent_names(presets))}",
@@ -101,3 +115,12 @@ def _overlaid(name: str, table: Mapping[str, Any], presets: Presets, where: str)
     if not made.command:
         raise HoldfastError(f"{where}: agent {shown(name)} has no command", "add `command` or `preset`")
     return made
+
+
+def _require_fallbacks(presets: Presets, where: str) -> None:
+    for name, preset in presets.items():
+        if preset.fallback and preset.fallback not in agent_names(presets):
+            raise HoldfastError(
+                f"{where}: agent {shown(name)} falls back on {shown(preset.fallback)}, which is not known",
+                f"use one of {', '.join(agent_names(presets))}",
+            )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from holdfast.agents.presets import presets_of, roster_of
+from holdfast.agents.presets import presets_of, require_agents, roster_of
 from holdfast.core import events as ev, ids
 from holdfast.core.events import RunStarted
 from holdfast.core.folds import first_row
@@ -201,6 +201,7 @@ async def _run(
     directory = repo.state.run(state.row.run)
     workspaces = Workspaces(repo, directory.workspaces)
     presets = presets_of(repo.checkout)
+    require_agents(state.plan, presets)
     state.roster = roster_of(state.plan, presets)
     # This clock goes on while the machine sleeps, so that a limit is not waited for longer than it lasts.
     began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), state.row.clock
