@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.repo.capture import agent_head
 from holdfast.repo.debris import clear_debris
+from holdfast.repo.files import write_atomically
 from holdfast.repo.landing import move_branch
 from tests.gitkit import RUN, Bench
 
@@ -184,3 +185,13 @@ def test_leftovers_of_a_killed_capture_are_removed(tmp_path: Path) -> None:
     assert clear(bench).count("Removed") == 2
     assert bench.pool.leftovers() == []
     assert index.exists()
+
+
+def test_a_file_that_cannot_be_written_leaves_no_draft_and_is_named(tmp_path: Path) -> None:
+    """The folders are the user's: a failed write leaves them as they were, and the error says which file it was."""
+    target = tmp_path / "state.json"
+    target.mkdir()
+    with pytest.raises(OSError, match=r"state\.json") as caught:
+        write_atomically(target, b"{}")
+    assert caught.value.filename == str(target)
+    assert list(tmp_path.iterdir()) == [target]

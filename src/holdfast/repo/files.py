@@ -12,16 +12,21 @@ _DRAFT = ".holdfast-"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file as a whole. Leaves it alone when it already holds `content`."""
+    """Replace a file as a whole. Leaves it alone when it already holds `content`; one that fails leaves no draft."""
     if holds(path, content):
         return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=draft_prefix())
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(name).chmod(0o644)
-    Path(name).replace(path)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except OSError as error:
+        # A full disk must not litter the user's folders as well, and the message has to say which file it was.
+        Path(name).unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def holds(path: Path, content: bytes) -> bool:
