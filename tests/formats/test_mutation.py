@@ -6,7 +6,7 @@ import pytest
 
 from tests.formats.mutation import sweep
 
-CHUNK = 150
+CHUNK = 60
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -61,9 +61,14 @@ def _unreadable(data: bytes) -> str:
         return "the file is empty"
     if data.startswith(_APPLE_DOUBLE):
         return "this is an AppleDouble companion (._…), not the file itself"
-    if re.search(rb"^(<{7}|>{7}) ", data, re.MULTILINE):
+    if has_conflict(data):
         return "it holds an unresolved merge conflict (<<<<<<<)"
     return ""
+
+
+def has_conflict(data: bytes) -> bool:
+    """Tell whether a file holds the two sides of a merge that nobody resolved."""
+    return re.search(rb"^(<{7}|>{7}) ", data, re.MULTILINE) is not None
 
 
 def _why_no_json(data: bytes, error: str) -> str:

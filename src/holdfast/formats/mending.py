@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from collections.abc import Iterator
 
-import msgspec
+from holdfast.formats.loose import Node, has_conflict, object_in
 
-_CONFLICT = re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
 _CLOSERS = {"{": "}", "[": "]"}
 _TRIES = 50
 """The end of the file is where it broke; what does not parse when fifty values less are taken never will."""
 
 
-def endings(text: str) -> list[str]:
-    """Return beginnings of a broken text, each closed where a value ended, the longest first."""
-    ends = _value_ends(text)[-_TRIES:]
-    return [text[:at] + closers for at, closers in reversed(ends)]
-
-
-def whole_part(data: bytes) -> dict[str, Any]:
+def whole_part(data: bytes) -> Node:
     """Return the object that a broken file holds up to where it breaks off; an empty one if nothing is left of it.
 
     Between the sides of a merge conflict only a person can choose: nothing is taken of such a file.
     """
-    if _CONFLICT.search(data):
+    if has_conflict(data):
         return {}
-    for candidate in endings(data.decode("utf-8", "replace").lstrip("\ufeff")):
-        try:
-            found = msgspec.json.decode(candidate)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            return found
-    return {}
+    beginnings = _closed_beginnings(data.decode("utf-8", "replace"))
+    return next(filter(None, (object_in("", text.encode()) for text in beginnings)), {})
+
+
+def _closed_beginnings(text: str) -> Iterator[str]:
+    """Yield beginnings of a broken text, each closed where a value ended, the longest first."""
+    for at, closers in reversed(_value_ends(text)[-_TRIES:]):
+        yield text[:at] + closers
 
 
 def _value_ends(text: str) -> list[tuple[int, str]]:
