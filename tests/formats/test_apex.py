@@ -16,6 +16,7 @@ from holdfast.formats.loose import BrokenFileError
 from holdfast.formats.model import ForeignRun, NativeFile, Standing
 from holdfast.formats.resuming import SEVERAL, resume_from, resume_points
 from tests.formats import viewkit as kit
+from tests.formats.viewkit import claims, kinds
 
 HOME = ".claude/output/apex/01-add-auth"
 STATE = f"{HOME}/state.json"
@@ -69,16 +70,6 @@ def read(document: Any, main: str = STATE, **outputs: str) -> ForeignRun:
     run = apex.read(main, {main: data, **beside})
     kit.assert_sound(run)
     return run
-
-
-def kinds(run: ForeignRun, task: str = "") -> list[str]:
-    """Return the kinds of what was found, of one task or of all."""
-    return [finding.kind for finding in run.findings if task in ("", finding.task)]
-
-
-def claims(run: ForeignRun) -> dict[str, Any]:
-    """Return the claims by task."""
-    return {claim.task: claim for claim in run.claims}
 
 
 def test_each_phase_is_a_stage_with_one_task_in_the_order_of_its_number() -> None:

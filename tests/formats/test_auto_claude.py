@@ -17,6 +17,7 @@ from tests.formats.viewkit import (
     assert_sound,
     begun,
     failed,
+    kinds,
     landed,
     next_stage,
     started,
@@ -71,11 +72,6 @@ def claims_of(run: ForeignRun) -> dict[str, Claim]:
 def needs_of(run: ForeignRun) -> dict[str, tuple[str, ...]]:
     """Return what each task needs."""
     return {task.id: task.needs for _, task in run.plan.tasks()}
-
-
-def kinds_of(run: ForeignRun) -> list[str]:
-    """Return the kinds of findings."""
-    return [finding.kind for finding in run.findings]
 
 
 # --- recognising
@@ -172,7 +168,7 @@ def test_an_unknown_status_is_shown_and_counts_as_not_begun() -> None:
     """Nobody's work is called done for a word that nobody knows."""
     run = reading(plan_of(phase(1, sub("a", "marinating"))))
     assert (run.claims[0].standing, run.claims[0].said) == (Standing.PENDING, "marinating")
-    assert kinds_of(run) == ["unknown-status"]
+    assert kinds(run) == ["unknown-status"]
 
 
 # --- what waits for what
@@ -223,7 +219,7 @@ def test_dependencies_that_cannot_be_are_dropped_and_told() -> None:
     plan = plan_of(phase(1, sub("a", depends_on=["b", "ghost"]), sub("b", depends_on=["a"])))
     run = reading(plan)
     assert len(needs_of(run)["a"]) + len(needs_of(run)["b"]) == 1
-    assert sorted(kinds_of(run)) == ["cycle", "unknown-need"]
+    assert sorted(kinds(run)) == ["cycle", "unknown-need"]
 
 
 # --- what a subtask asks for
@@ -266,7 +262,7 @@ def test_a_command_that_cannot_be_a_check_is_told_instead(command: str, expected
     task = run.plan.stages[0].tasks[0]
     assert task.verify == ()
     assert any(command in line for line in task.acceptance)
-    assert kinds_of(run) == ["checks-not-taken"]
+    assert kinds(run) == ["checks-not-taken"]
 
 
 @pytest.mark.parametrize(
@@ -366,13 +362,13 @@ def test_work_that_landed_before_the_plan_heard_of_it_counts_as_claimed() -> Non
     history = history_of("a", None, status="completed")
     run = reading(plan_of(phase(1, sub("a", "in_progress"))), history=history, commits=commits)
     assert run.claims[0].standing is Standing.DONE
-    assert kinds_of(run) == ["memory-differs"]
+    assert kinds(run) == ["memory-differs"]
 
 
 def test_memory_of_unknown_subtasks_is_told() -> None:
     """A plan that was made anew no longer has them."""
     run = reading(plan_of(phase(1, sub("a"))), history=history_of("ghost", "x"))
-    assert kinds_of(run) == ["unknown-task"]
+    assert kinds(run) == ["unknown-task"]
 
 
 # --- contradictions and copies
@@ -382,7 +378,7 @@ def test_a_plan_marked_done_with_unfinished_subtasks_is_told() -> None:
     """A third of real plans marked done are not."""
     run = reading(plan_of(phase(1, sub("a", "completed"), sub("b")), status="done", planStatus="completed"))
     assert run.finished
-    assert kinds_of(run) == ["done-with-unfinished-parts"]
+    assert kinds(run) == ["done-with-unfinished-parts"]
     assert "b" in run.findings[0].sentence
 
 
@@ -394,20 +390,20 @@ def test_the_newer_of_two_copies_is_believed_and_the_difference_told() -> None:
         run = reading(plan, copy=copy)
         assert run.claims[0].standing is Standing.DONE
         assert run.main == main
-        assert kinds_of(run) == ["copies-differ"]
+        assert kinds(run) == ["copies-differ"]
 
 
 def test_equal_copies_are_no_contradiction() -> None:
     """Only what differs is worth a word."""
     plan = plan_of(phase(1, sub("a")))
-    assert kinds_of(reading(plan, copy=plan)) == []
+    assert kinds(reading(plan, copy=plan)) == []
 
 
 def test_a_broken_plan_gives_way_to_its_copy() -> None:
     """The copy in the worktree is as good, and the broken one is named."""
     run = reading(b'{"feature": "Sea', copy=plan_of(phase(1, sub("a", "completed"))))
     assert run.claims[0].standing is Standing.DONE
-    assert kinds_of(run) == ["unreadable"]
+    assert kinds(run) == ["unreadable"]
 
 
 def test_unfinished_work_lies_in_the_worktree_of_the_spec() -> None:
@@ -430,20 +426,20 @@ def test_unfinished_work_lies_in_the_worktree_of_the_spec() -> None:
 )
 def test_what_other_files_say_against_the_plan_is_told(others: dict[str, Any], kind: str) -> None:
     """The user sees it before the run goes on."""
-    assert kinds_of(reading(plan_of(phase(1, sub("a"))), **others)) == [kind]
+    assert kinds(reading(plan_of(phase(1, sub("a"))), **others)) == [kind]
 
 
 def test_the_status_file_of_another_spec_says_nothing() -> None:
     """There is one for the whole project, and it speaks of whichever spec was worked on last."""
     status = {"spec": "009-other", "state": "building", "session": {}, "subtasks": {"total": 9}}
-    assert kinds_of(reading(plan_of(phase(1, sub("a"))), status=status)) == []
+    assert kinds(reading(plan_of(phase(1, sub("a"))), status=status)) == []
 
 
 def test_a_rejection_by_qa_is_told_with_its_reasons() -> None:
     """All subtasks done is not the end if a reviewer said no."""
     signoff = {"status": "rejected", "issues_found": [{"title": "The index is never built"}]}
     run = reading(plan_of(phase(1, sub("a", "completed")), qa_signoff=signoff))
-    assert kinds_of(run) == ["qa-rejected"]
+    assert kinds(run) == ["qa-rejected"]
     assert "The index is never built" in run.findings[0].sentence
 
 
@@ -461,7 +457,7 @@ def test_without_a_plan_the_whole_spec_is_one_task() -> None:
     (task,) = run.plan.stages[0].tasks
     assert "People cannot find notes" in task.prompt
     assert "Full text, ranked." in task.prompt
-    assert kinds_of(run) == ["no-plan"]
+    assert kinds(run) == ["no-plan"]
 
 
 def test_a_spec_folder_without_a_plan_is_adopted_by_its_spec() -> None:
@@ -470,7 +466,7 @@ def test_a_spec_folder_without_a_plan_is_adopted_by_its_spec() -> None:
     document = b"# Specification: Search in notes\n\nFull text.\n"
     assert auto_claude.recognises(path, document)
     run = auto_claude.read(path, {path: document})
-    assert (run.plan.goal, run.name, kinds_of(run)) == ("Search in notes", "004-search", ["no-plan"])
+    assert (run.plan.goal, run.name, kinds(run)) == ("Search in notes", "004-search", ["no-plan"])
 
 
 def test_a_plan_that_breaks_off_is_taken_up_to_there() -> None:
@@ -478,7 +474,7 @@ def test_a_plan_that_breaks_off_is_taken_up_to_there() -> None:
     whole = bytes_of(plan_of(phase(1, sub("a", "completed"), sub("b")), phase(2, sub("c"))))
     run = reading(whole[: whole.index(b'"Do c"')])
     assert {claim.task: claim.standing for claim in run.claims} == {"a": Standing.DONE, "b": Standing.PENDING}
-    assert kinds_of(run) == ["unreadable", "salvaged"]
+    assert kinds(run) == ["unreadable", "salvaged"]
 
 
 def test_a_lost_plan_is_made_from_memory_and_progress_notes() -> None:
@@ -496,7 +492,7 @@ def test_a_lost_plan_is_made_from_memory_and_progress_notes() -> None:
         "b": "done",
         "c": "pending",
     }
-    assert "no-plan" in kinds_of(run)
+    assert "no-plan" in kinds(run)
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"<<<<<<< HEAD\n{}\n", b"\x00\x05\x16\x07", b"\xff"])
@@ -731,7 +727,7 @@ def test_every_real_subtask_has_its_task_and_its_status() -> None:
             )
             assert sorted(claim.said for claim in run.claims) == sorted(part["status"] for part in parts)
         else:
-            assert kinds_of(run) == ["no-plan"]
+            assert kinds(run) == ["no-plan"]
         counted += len(parts)
     assert counted == 668
 

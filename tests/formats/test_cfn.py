@@ -15,8 +15,8 @@ from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.formats import cfn
 from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import Claim, ForeignRun, NativeFile, Standing
-from tests.formats.viewkit import assert_sound, begun, failed, landed, started, view_of
+from holdfast.formats.model import ForeignRun, NativeFile, Standing
+from tests.formats.viewkit import assert_sound, begun, claims, failed, kinds, landed, started, view_of
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "cfn"
 EXPORT = ".cfn/recovery/notes.json"
@@ -33,20 +33,12 @@ def _read(document: Any, path: str = "epic.json", **others: Any) -> ForeignRun:
     return run
 
 
-def _claim(run: ForeignRun, task: str) -> Claim:
-    return next(claim for claim in run.claims if claim.task == task)
-
-
 def _task(run: ForeignRun, name: str) -> Task:
     return next(task for _, task in run.plan.tasks() if task.id == name)
 
 
 def _needs(run: ForeignRun) -> dict[str, tuple[str, ...]]:
     return {task.id: task.needs for _, task in run.plan.tasks()}
-
-
-def _kinds(run: ForeignRun) -> set[str]:
-    return {finding.kind for finding in run.findings}
 
 
 SPRINTS = [{"id": "a", "name": "First"}, {"id": "b", "name": "Second", "dependencies": ["a"]}]
@@ -93,7 +85,7 @@ def test_a_dependency_is_understood_however_it_is_written(wait: Any) -> None:
     sprints = [{"id": "sprint-1.3", "name": "Login"}, {"id": "sprint-2.1", "dependencies": wait}]
     run = _read({"epicId": "notes", "sprints": sprints})
     assert _needs(run)["sprint-2.1"] == ("sprint-1.3",)
-    assert "unknown-need" not in _kinds(run)
+    assert "unknown-need" not in set(kinds(run))
 
 
 def test_a_dependency_on_a_phase_waits_for_all_of_it() -> None:
@@ -129,7 +121,7 @@ def test_what_no_sprint_provides_is_told() -> None:
     }
     run = _read(epic)
     assert _needs(run) == {"a": ()}
-    assert _kinds(run) == {"unknown-need", "prerequisite"}
+    assert set(kinds(run)) == {"unknown-need", "prerequisite"}
 
 
 def test_validators_gates_tests_and_deliverables_become_those_of_the_task() -> None:
@@ -210,7 +202,7 @@ def test_a_dump_of_the_documented_keys_is_read_whole(as_text: bool) -> None:
         for key, value in RECORDS.items()
     }
     run = _read(dump)
-    claim = _claim(run, "catalog")
+    claim = claims(run)["catalog"]
     assert (claim.standing, claim.files) == (Standing.RUNNING, ("src/list.ts",))
     assert claim.report == Report(
         progress=80.0,
@@ -243,9 +235,8 @@ def test_an_agents_record_tells_what_its_sprint_leaves_open() -> None:
         },
         "confidenceScore": 0.82,
     }
-    report = _claim(
-        _read({"epic:shop:state": RECORDS["epic:shop:state"], "agent:coder-1:state": agent}), "catalog"
-    ).report
+    run = _read({"epic:shop:state": RECORDS["epic:shop:state"], "agent:coder-1:state": agent})
+    report = claims(run)["catalog"].report
     assert report is not None
     assert (report.file, report.line, report.section_done, report.section_next) == (
         "src/catalog.ts",
@@ -270,7 +261,7 @@ def test_the_documented_recovery_export_is_read() -> None:
             }
         ],
     }  # fmt: skip
-    claim = _claim(_read(export), "sprint-2")
+    claim = claims(_read(export))["sprint-2"]
     assert claim.report == Report(
         progress=80.0, file="src/catalog.ts", line=245, section_done="searchProducts", confidence=0.82
     )
@@ -282,8 +273,8 @@ def test_a_sprint_that_only_a_record_knows_is_added() -> None:
     run = _read(
         {**RECORDS, "sprint:search:state": {"sprintId": "search", "epicId": "shop", "status": "failed"}}
     )
-    assert _claim(run, "search").standing is Standing.FAILED
-    assert "unlisted-sprint" in _kinds(run)
+    assert claims(run)["search"].standing is Standing.FAILED
+    assert "unlisted-sprint" in set(kinds(run))
 
 
 def test_records_of_another_epic_are_left_out_and_told() -> None:
@@ -291,14 +282,14 @@ def test_records_of_another_epic_are_left_out_and_told() -> None:
     other = {"epicId": "old", "status": "completed", "sprints": [{"id": "x", "status": "completed"}]}
     run = _read({"epic:old:state": other, **RECORDS})
     assert (run.name, "x" in _needs(run)) == ("shop", False)
-    assert "other-epics" in _kinds(run)
+    assert "other-epics" in set(kinds(run))
 
 
 def test_a_broken_record_loses_only_itself() -> None:
     """One truncated value among many good ones is named and passed over."""
     run = _read({**RECORDS, "sprint:catalog:files": '{"filesWritten": [{"path"'})
-    assert "unreadable" in _kinds(run)
-    assert _claim(run, "catalog").report is not None
+    assert "unreadable" in set(kinds(run))
+    assert claims(run)["catalog"].report is not None
 
 
 def test_an_epic_that_is_done_with_unfinished_sprints_is_told() -> None:
@@ -309,7 +300,7 @@ def test_an_epic_that_is_done_with_unfinished_sprints_is_told() -> None:
         "totalSprints": 3,
         "sprints": [{"id": "a", "status": "done"}, {"id": "b", "status": "odd"}],
     }
-    assert _kinds(_read(epic)) == {
+    assert set(kinds(_read(epic))) == {
         "done-with-unfinished-parts",
         "counters-differ",
         "unknown-status",
@@ -328,7 +319,7 @@ def test_a_validation_below_its_threshold_is_a_failure_with_feedback() -> None:
         "major_issues": [{"description": "keys() blocks", "recommendation": "use SCAN"}],
     }
     run = _read(report)
-    claim = _claim(run, "1.2")
+    claim = claims(run)["1.2"]
     assert (claim.standing, claim.spent, _task(run, "1.2").gate) == (Standing.FAILED, 1, 0.9)
     assert claim.failures[0].feedback == "- keys() blocks → use SCAN"
 
@@ -400,7 +391,7 @@ def test_a_broken_export_beside_its_epic_is_told_and_the_epic_is_used() -> None:
     }
     run = cfn.read(EXPORT, documents)
     assert (run.main, len(run.claims)) == ("planning/epic.json", 2)
-    assert "unreadable" in _kinds(run)
+    assert "unreadable" in set(kinds(run))
 
 
 def test_files_of_others_are_not_recognised() -> None:
@@ -587,7 +578,7 @@ def test_an_adopted_sprint_that_was_cut_short_keeps_how_far_it_got() -> None:
     dump["epic:shop:state"]["sprints"][1]["mood"] = "good"
     run = _read(dump)
     state = begun(run.plan)
-    claim = _claim(run, "catalog")
+    claim = claims(run)["catalog"]
     state.apply(ev.TaskInherited(task="catalog", attempts=1, spent=0, report=claim.report))
     state.row.status = RunStatus.PENDING
     written = json.loads(cfn.write(view_of(state, name="shop"), {"epic.json": _bytes(dump)})[0].content)

@@ -12,11 +12,13 @@ from holdfast.core import events as ev
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.formats import execute
 from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import Claim, ForeignRun, NativeFile, PastFailure, Standing
+from holdfast.formats.model import ForeignRun, NativeFile, PastFailure, Standing
 from tests.formats.viewkit import (
     assert_sound,
     begun,
+    claims,
     failed,
+    kinds,
     landed,
     next_stage,
     started,
@@ -56,14 +58,6 @@ def _task(name: str, **entry: Any) -> dict[str, Any]:
     return {name.replace("_", "-"): entry}
 
 
-def _claim(run: ForeignRun, task: str) -> Claim:
-    return next(claim for claim in run.claims if claim.task == task)
-
-
-def _kinds(run: ForeignRun) -> set[str]:
-    return {finding.kind for finding in run.findings}
-
-
 def _json(files: list[NativeFile], name: str = "execute-state.json") -> dict[str, Any]:
     found = next(file for file in files if file.path.endswith(name))
     return dict(json.loads(found.content))
@@ -98,13 +92,13 @@ def test_the_documented_state_is_read_whole() -> None:
         ("L2-002", Standing.DONE, 2, 1),
         ("L2-003", Standing.RUNNING, 1, 0),
     ]
-    told = _claim(run, "L2-002")
+    told = claims(run)["L2-002"]
     assert told.commits == ("def5678", "ccc9012")
     assert told.failures == (
         PastFailure(attempt=1, error="expected 201 got 422", feedback="Add min_length=1"),
     )
-    assert _claim(run, "L2-003").branch == "worktree-L2-003"
-    assert _claim(run, "L2-003").worktree.endswith(".worktrees/L2-003")
+    assert claims(run)["L2-003"].branch == "worktree-L2-003"
+    assert claims(run)["L2-003"].worktree.endswith(".worktrees/L2-003")
 
 
 def test_a_queue_that_names_an_unknown_task_is_told() -> None:
@@ -137,8 +131,8 @@ def test_tasks_and_layers_may_be_objects_or_lists(as_list: bool) -> None:
         ("0-setup", "L0-001"),
         ("1-backend", "L1-001"),
     ]
-    assert _claim(run, "L0-001").commits == ("abc4567",)
-    assert _claim(run, "L1-001").spent == 2
+    assert claims(run)["L0-001"].commits == ("abc4567",)
+    assert claims(run)["L1-001"].spent == 2
 
 
 def test_tasks_that_only_layers_list_are_read_too() -> None:
@@ -160,7 +154,7 @@ def test_five_failures_are_abandoned_and_stay_so() -> None:
     run = _read(_state(**tasks))
     assert {claim.standing for claim in run.claims} == {Standing.ABANDONED}
     assert [claim.spent for claim in run.claims] == [5, 5]
-    assert "attempts-used-up" in _kinds(run)
+    assert "attempts-used-up" in set(kinds(run))
 
 
 def test_a_wait_for_a_usage_limit_charges_no_attempt() -> None:
@@ -191,20 +185,20 @@ def test_contradictions_are_told_one_by_one() -> None:
         "metrics": {"tasks_total": 18, "tasks_completed": 23},
     }
     run = _read(state)
-    assert _kinds(run) == {
+    assert set(kinds(run)) == {
         "copies-differ",
         "done-with-unfinished-parts",
         "counters-differ",
         "path-elsewhere",
     }
-    assert _claim(run, "L0-001").standing is Standing.FAILED
+    assert claims(run)["L0-001"].standing is Standing.FAILED
 
 
 def test_a_word_that_nobody_knows_is_shown() -> None:
     """An unknown status is mapped by rule, and the user is told the word."""
     run = _read(_state(**_task("L0_001", status="percolating")))
     assert (run.claims[0].standing, run.claims[0].said) == (Standing.PENDING, "percolating")
-    assert "unknown-status" in _kinds(run)
+    assert "unknown-status" in set(kinds(run))
 
 
 LEDGER = ".execute/notes/ledger.jsonl"
@@ -229,9 +223,9 @@ def test_in_version_three_the_ledger_is_the_record() -> None:
         }
     )
     run = execute.read(STATE, {STATE: _bytes(DERIVED), LEDGER: line + b'\n{"task_id": "L0'})
-    claim = _claim(run, "L0-001")
+    claim = claims(run)["L0-001"]
     assert (claim.standing, claim.commits, claim.attempts) == (Standing.DONE, ("aaa1111",), 2)
-    assert {"unreadable", "copies-differ", "not-in-ledger", "missing-commit"} <= _kinds(run)
+    assert {"unreadable", "copies-differ", "not-in-ledger", "missing-commit"} <= set(kinds(run))
 
 
 def test_a_ledger_alone_tells_what_was_merged() -> None:
@@ -300,7 +294,7 @@ def test_a_graph_that_differs_from_the_tasks_is_told_and_both_are_kept() -> None
     }  # fmt: skip
     run = _read(_state(), layer_plan__json=plan)
     assert {task.id: task.needs for _, task in run.plan.tasks()} == {"a": (), "b": ("a",), "c": ("a", "b")}
-    assert "needs-differ" in _kinds(run)
+    assert "needs-differ" in set(kinds(run))
 
 
 def test_needs_that_cannot_be_met_are_dropped_and_told() -> None:
@@ -316,7 +310,7 @@ def test_needs_that_cannot_be_met_are_dropped_and_told() -> None:
         ]
     }
     run = _read(_state(), layer_plan__json=plan)
-    assert {"unknown-need", "cycle", "moved"} <= _kinds(run)
+    assert {"unknown-need", "cycle", "moved"} <= set(kinds(run))
     assert {task.id: stage.id for stage, task in run.plan.tasks()}["d"] == "1"
 
 
@@ -339,7 +333,7 @@ def test_a_broken_state_beside_a_plan_is_told_and_the_plan_is_used() -> None:
     plan = {"layers": [{"id": "0", "tasks": [{"id": "a"}]}]}
     run = execute.read(STATE, {STATE: b'{"prd_slug": "no', f"{FOLDER}/layer_plan.json": _bytes(plan)})
     assert [claim.task for claim in run.claims] == ["a"]
-    assert "unreadable" in _kinds(run)
+    assert "unreadable" in set(kinds(run))
 
 
 def test_a_state_that_breaks_off_keeps_what_was_written_whole() -> None:
@@ -349,7 +343,7 @@ def test_a_state_that_breaks_off_keeps_what_was_written_whole() -> None:
     )
     run = execute.read(STATE, {STATE: whole[: whole.index(b'"pending"')]})
     assert [(claim.task, claim.attempts) for claim in run.claims] == [("a", 3)]
-    assert "salvaged" in _kinds(run)
+    assert "salvaged" in set(kinds(run))
 
 
 def test_a_merge_conflict_in_a_state_is_never_half_taken() -> None:

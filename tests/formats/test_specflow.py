@@ -17,6 +17,7 @@ from holdfast.formats.loose import BrokenFileError
 from holdfast.formats.model import ForeignRun, NativeFile, Standing
 from holdfast.formats.specflow.table import StatusRow, execution_status, status_row, with_status
 from tests.formats import viewkit as kit
+from tests.formats.viewkit import claims, kinds
 
 STATE = ".specflow/execution/SPEC-001-state.json"
 SPEC = ".specflow/specs/SPEC-001.md"
@@ -84,16 +85,6 @@ def read(document: Any, main: str = STATE, **beside: str | bytes) -> ForeignRun:
     run = specflow.read(main, {main: data, **around})
     kit.assert_sound(run)
     return run
-
-
-def kinds(run: ForeignRun, task: str = "") -> list[str]:
-    """Return the kinds of what was found, of one task or of all."""
-    return [finding.kind for finding in run.findings if task in ("", finding.task)]
-
-
-def claims(run: ForeignRun) -> dict[str, Any]:
-    """Return the claims by task."""
-    return {claim.task: claim for claim in run.claims}
 
 
 def adopted(run: ForeignRun, landed: tuple[str, ...] = ()) -> RunState:

@@ -8,7 +8,7 @@ from holdfast.core import events as ev
 from holdfast.core.plan import Limits, Plan, Stage, Task
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.state import RunState, replay
-from holdfast.formats.model import ForeignRun, RunView, Times
+from holdfast.formats.model import Claim, ForeignRun, RunView, Times
 
 START = 1_736_589_600.0
 """2025-01-11T10:00:00Z"""
@@ -125,3 +125,13 @@ def assert_sound(run: ForeignRun) -> None:
     assert [claim.task for claim in run.claims] == names
     assert all(task.prompt or task.run for _, task in run.plan.tasks())
     assert {finding.task for finding in run.findings} - {""} <= set(names)
+
+
+def kinds(run: ForeignRun, task: str = "") -> list[str]:
+    """Return the kinds of what was found, of one task or of all."""
+    return [finding.kind for finding in run.findings if task in ("", finding.task)]
+
+
+def claims(run: ForeignRun) -> dict[str, Claim]:
+    """Return the claims by task."""
+    return {claim.task: claim for claim in run.claims}

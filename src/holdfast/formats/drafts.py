@@ -49,11 +49,6 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
     stages: dict[str, str]
 
 
-def blank(native: str, stage: str) -> TaskDraft:
-    """Return the draft of a task of which only the name is known."""
-    return TaskDraft(native=native, stage=stage, task=Task(id=""), claim=Claim(task="", native=native))
-
-
 @lru_cache(maxsize=8192)
 def plain_name(name: str) -> str:
     """Return a name without what people write differently each time: case, signs, a leading `sprint` or `task`."""
@@ -75,25 +70,14 @@ def assemble(
     order, stage_needs = _stages_in_order(stages, findings)
     needs = _needs(drafts, ids, findings)
     homes = _homes(drafts, ids, needs, order, findings)
-    names = _stage_ids(order, set(homes.values()))
+    used = set(homes.values())
+    order = [stage for stage in order if stage.native in used]
+    names = _stage_ids(order)
     tasks: dict[str, list[Task]] = {native: [] for native in names}
     for draft, name in zip(drafts, ids, strict=True):
         tasks[homes[name]].append(_task(draft, name, needs))
-    plan = Plan(
-        goal=goal.strip() or "Carry on",
-        limits=limits or Limits(),
-        slots=slots or {},
-        stages=tuple(
-            Stage(
-                id=names[stage.native],
-                title=stage.title,
-                needs=tuple(names[need] for need in stage_needs[stage.native] if need in names),
-                tasks=tuple(tasks[stage.native]),
-            )
-            for stage in order
-            if stage.native in names
-        ),
-    )
+    made = tuple(_stage(stage, names, stage_needs[stage.native], tasks[stage.native]) for stage in order)
+    plan = Plan(goal=goal.strip() or "Carry on", limits=limits or Limits(), slots=slots or {}, stages=made)
     return Assembly(
         plan=plan,
         claims=_claims(plan, drafts, ids),
@@ -225,9 +209,15 @@ def _homes(
     return homes
 
 
-def _stage_ids(order: Sequence[StageDraft], used: set[str]) -> dict[str, str]:
-    natives = [stage.native for stage in order if stage.native in used]
+def _stage_ids(order: Sequence[StageDraft]) -> dict[str, str]:
+    natives = [stage.native for stage in order]
     return dict(zip(natives, task_ids(natives, "stage"), strict=True))
+
+
+def _stage(stage: StageDraft, names: dict[str, str], wanted: Sequence[str], tasks: Sequence[Task]) -> Stage:
+    """Return the stage under its id. Nobody waits for a stage that holds no task."""
+    needs = tuple(names[need] for need in wanted if need in names)
+    return Stage(id=names[stage.native], title=stage.title, needs=needs, tasks=tuple(tasks))
 
 
 def _task(draft: TaskDraft, name: str, needs: _Needs) -> Task:

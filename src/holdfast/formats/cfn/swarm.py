@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from holdfast.core.plan import Task
 from holdfast.formats.cfn.facts import claim_of
 from holdfast.formats.cfn.sheet import Sheet
@@ -29,17 +31,9 @@ def read_swarm(root: Node) -> Sheet:
     )
     for name, entry in zip(names, tasks, strict=True):
         needs = texts(first(entry, "dependencies", "depends_on"))
-        task = task_of(entry, node(root.get("consensus")))
-        spec = Task(
-            id="",
-            title=task.title,
-            prompt=task.prompt,
-            needs=needs,
-            acceptance=task.acceptance,
-            gate=task.gate,
-        )
+        task = replace(task_of(entry, node(root.get("consensus"))), needs=needs)
         stage = "" if leveled else home[name]
-        sheet.drafts.append(TaskDraft(native=name, stage=stage, task=spec, claim=claim_of(name, entry)))
+        sheet.drafts.append(TaskDraft(native=name, stage=stage, task=task, claim=claim_of(name, entry)))
         sheet.nodes.append(entry)
     return sheet
 

@@ -83,7 +83,7 @@ def _is_derived(papers: Papers) -> bool:
 
 def _state(view: RunView, papers: Papers, names: _Names, at: str, slug: str) -> Node:
     before = papers.state
-    first: Node = {
+    fresh: Node = {
         "schema_version": _VERSION,
         "prd_slug": slug,
         "project_path": view.project,
@@ -103,7 +103,7 @@ def _state(view: RunView, papers: Papers, names: _Names, at: str, slug: str) -> 
     done = view.row.status is RunStatus.COMPLETED
     return {
         **before,
-        **{key: value for key, value in first.items() if key not in before},
+        **{key: value for key, value in fresh.items() if key not in before},
         "status": restated(text(before.get("status")), standing, word),
         **current(view, names.layers),
         "updated_at": stamp(view.updated),
