@@ -21,20 +21,6 @@ Filling = str | float | tuple[Entry, ...]
 
 _ESCAPED_OR_NAME = re.compile(r"\{\{([A-Za-z][\w.-]*)\}\}|(?<!\$)\{([A-Za-z][\w.-]*)\}")
 
-STAGE_NAMES = ("stage.id", "stage.title", "stage.number", "stage.needs", "stage.entry", "stage.exit")
-TASK_NAMES = (
-    "task.id",
-    "task.title",
-    "task.prompt",
-    "task.number",
-    "task.needs",
-    "task.files",
-    "task.verify",
-    "task.acceptance",
-    "task.agent",
-    "task.validators",
-    "task.gate",
-)
 TASK_QUESTIONS = ("task.validators",)
 """What a condition may ask of a document's task: whether there are any."""
 
@@ -106,3 +92,7 @@ def _word(entry: Entry) -> str:
 
 def _command(task: Task) -> str:
     return f"Run this command: {shlex.join(task.run)}" if task.run else ""
+
+
+STAGE_NAMES = tuple(stage_fillings(Stage(id=""), 0))
+TASK_NAMES = tuple(task_fillings(Task(id=""), 0))
