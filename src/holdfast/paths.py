@@ -52,7 +52,15 @@ class StateDir:
 
     def run(self, run: str) -> RunDir:
         """Return the folder of one run."""
-        return RunDir(self.root / "runs" / run, self.root / "work" / run)
+        return RunDir(self._runs / run, self.root / "work" / run)
+
+    def runs(self) -> list[str]:
+        """Return the runs that have a folder, also those that the journal does not know."""
+        return sorted(folder.name for folder in self._runs.glob("*"))
+
+    @property
+    def _runs(self) -> Path:
+        return self.root / "runs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,9 +64,9 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
 def sweep_folders(repo: Repository, journal: JournalReader) -> None:
     """Remove the folders of runs that a killed `clean` had already forgotten: neither journal nor git knows them."""
     known = {listing.row.run for listing in journal.runs()}
-    for folder in repo.state.run("").root.glob("*"):
-        if folder.name not in known and not run_refs(repo, folder.name):
-            remove(folder)
+    for run in repo.state.runs():
+        if run not in known and not run_refs(repo, run):
+            remove(repo.state.run(run).root)
 
 
 def _disposable(repo: Repository, run: str) -> dict[str, str]:

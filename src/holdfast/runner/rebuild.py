@@ -130,9 +130,8 @@ def _read(repo: Repository, run: str) -> _Known:
 @contextmanager
 def _all_leases(repo: Repository, known: list[_Known]) -> Iterator[None]:
     """Hold the lease of every run there is, or could be: nobody may write the journal that is going to be replaced."""
-    folders = repo.state.run("").root.glob("*")
     with ExitStack() as held:
-        for run in sorted({one.run for one in known} | {folder.name for folder in folders}):
+        for run in sorted({one.run for one in known} | set(repo.state.runs())):
             held.callback(Lease.acquire(repo.state.run(run).lease).release)
         yield
 

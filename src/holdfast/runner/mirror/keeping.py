@@ -58,8 +58,7 @@ def write_once(repo: Repository, journal: JournalReader, run: str, system: Syste
 
 def mirroring_run(repo: Repository, system: str, name: str, content: bytes) -> str:
     """Return the run that keeps this very file as its mirror, or an empty string."""
-    runs = (folder.name for folder in repo.state.run("").root.glob("*"))
-    ledgers = ((run, repo.state.run(run).mirror_ledger(system)) for run in runs)
+    ledgers = ((run, repo.state.run(run).mirror_ledger(system)) for run in repo.state.runs())
     return next((run for run, ledger in ledgers if is_in_ledger(ledger, name, content)), "")
 
 
