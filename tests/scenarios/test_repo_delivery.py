@@ -127,13 +127,13 @@ def test_a_change_in_the_users_checkout_is_noticed(tmp_path: Path) -> None:
     project.write("a.txt", "already dirty\n")
     watch = CheckoutWatch(project.open())
     first = watch.look()
-    assert watch.changes_since(first) == ()
+    assert watch.look().differences(first) == ()
     project.write("a.txt", "dirtier than before\n")
     project.write("new.txt", "x")
     project.write("ignored.log", "x")
-    assert watch.changes_since(first) == ("a.txt", "new.txt")
+    assert watch.look().differences(first) == ("a.txt", "new.txt")
     project.commit("moved")
-    assert "HEAD" in watch.changes_since(first)
+    assert "HEAD" in watch.look().differences(first)
 
 
 def test_a_checkout_with_a_split_index_is_read(tmp_path: Path) -> None:

@@ -43,10 +43,6 @@ class CheckoutWatch:
         head = (self._repo.common_dir / _HEAD).read_text() + self._repo.read_ref(_HEAD)
         return Look(head, {path: _mark(root / path) for path in paths})
 
-    def changes_since(self, previous: Look) -> tuple[str, ...]:
-        """Look again and return the paths that changed since an earlier look."""
-        return self.look().differences(previous)
-
 
 def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]:
     """Return what differs in an idle workspace from the commit that was put into it, which its index knows.
