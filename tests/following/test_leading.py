@@ -275,3 +275,18 @@ def test_the_stream_of_the_plans_agent_is_not_asked_of_a_leader(tmp_path: Path) 
                 assert (await leader.work(task))["status"] == "completed"
 
     led(play)
+
+
+def test_a_wait_that_is_no_number_holds_nothing_up(tmp_path: Path) -> None:
+    """A timer set to it would keep all others of the server from going off, a checkpoint's among them."""
+    project = Project.create(tmp_path / "p")
+
+    async def play() -> None:
+        async with leading(project.path) as leader:
+            await leader("open_run", plan=TWO)
+            claim = await leader.claim("a")
+            assert (await leader("list_ready", wait_s="nan"))["ready"] == []
+            write(Path(claim["workspace"]) / "a.txt", "half\n")
+            assert (await leader("checkpoint", task="a", token=claim["token"]))["commit"]
+
+    led(play)

@@ -203,8 +203,10 @@ class FollowedRun:
 
     async def _until(self, holds: Callable[[], bool], seconds: float) -> None:
         """Wait until something holds or the run has come to rest, but no longer than that."""
+        # A client's number may be none at all, and a timer set to that would hold up every other one.
+        bounded = min(seconds, WAIT_MAX_S) if seconds > 0 else 0.0
         try:
-            async with asyncio.timeout(min(seconds, WAIT_MAX_S)):
+            async with asyncio.timeout(bounded):
                 while not (holds() or self._task.done()):
                     await self._news()
         except TimeoutError:

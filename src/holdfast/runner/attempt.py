@@ -141,10 +141,10 @@ async def _watch(shop: Workshop, task: TaskRow) -> Sighting:
             try:
                 return await wait_or_stop(shop, key, shop.state.plan.limits.snapshot_s, wanted)
             except TimeoutError:
-                commit = await asyncio.to_thread(save_wip, shop, task)
-                if commit and commit != task.wip:
-                    await shop.record([ev.WipSaved(task=task.id, attempt=task.attempt, commit=commit)])
-                shop.checkpoints.taken(task.id)
+                with shop.checkpoints.taking(task.id):
+                    commit = await asyncio.to_thread(save_wip, shop, task)
+                    if commit and commit != task.wip:
+                        await shop.record([ev.WipSaved(task=task.id, attempt=task.attempt, commit=commit)])
 
 
 def save_wip(shop: Workshop, task: TaskRow) -> str:

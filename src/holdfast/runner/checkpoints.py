@@ -22,16 +22,20 @@ class Checkpoints:
             yield self._wanted[task]
         finally:
             # Whoever waits need not any more: what an attempt leaves at its end is kept anyway.
-            self.taken(task)
-            del self._wanted[task], self._waiting[task]
+            with self.taking(task):
+                del self._wanted[task], self._waiting[task]
 
-    def taken(self, task: str) -> None:
-        """Say that the work of a task has been saved."""
+    @contextmanager
+    def taking(self, task: str) -> Iterator[None]:
+        """Save the work of a task inside of this, for whoever waits by now. Who asks meanwhile waits for the next time."""
         self._wanted[task].clear()
         waiting, self._waiting[task] = self._waiting[task], []
-        for waiter in waiting:
-            if not waiter.done():
-                waiter.set_result(None)
+        try:
+            yield
+        finally:
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
 
     async def take(self) -> None:
         """Ask every attempt to save its work and return when all have."""
