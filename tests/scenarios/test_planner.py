@@ -8,12 +8,14 @@ import pytest
 
 from holdfast.agents.preset import Preset
 from holdfast.agents.presets import agent_names, builtin_presets
+from holdfast.core.observations import Trouble
 from holdfast.core.plan import Plan
 from holdfast.errors import LeaseHeldError
 from holdfast.journal.lease import Lease
 from holdfast.plans import parse_plan
 from holdfast.plans.schema import schema_text
 from holdfast.runner.planning import Assignment, Planned, PlanningError, make_plan, plan_record
+from tests.agentkit import once
 from tests.gitkit import Project, fingerprint
 
 GOAL = "Add a greeting"
@@ -33,7 +35,7 @@ class Desk:
 
     def plan(self, goal: str = "") -> Planned:
         """Ask for the plan."""
-        spec = Preset(command=("sh", "-c", self.script))
+        spec = Preset(command=("sh", "-c", self.script), lines={Trouble.LIMIT: ("Limit reached",)})
         work = Assignment(goal=goal or self.goal, agent="claude", spec=spec, schema=schema_text(), read=_read)
         return make_plan(self.project.open(), work, self.said.append)
 
@@ -149,3 +151,13 @@ def test_two_do_not_plan_the_same_goal_at_once(tmp_path: Path) -> None:
         desk.plan()
     lease.release()
     assert desk.plan().tries == 1
+
+
+def test_a_planner_at_a_limit_is_not_asked_again_at_once(tmp_path: Path) -> None:
+    """Its tries are kept for answers: the limit is told, and the next request asks anew."""
+    desk = Desk(
+        tmp_path, once(tmp_path / "hit", "echo Limit reached, try again in 2h; exit 1", _writes(GOOD))
+    )
+    with pytest.raises(PlanningError, match="try again in 2h"):
+        desk.plan()
+    assert (desk.asked, desk.plan().tries) == (1, 1)

@@ -20,6 +20,7 @@ from holdfast.agents.preset import Preset
 from holdfast.agents.streams.words import hear, in_words
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
+from holdfast.core.outcome import End, Work, judge
 from holdfast.core.plan import Limits, Plan
 from holdfast.core.planning_brief import PLAN_FILE, fenced_yaml, goal_key, planning_brief, same_goal
 from holdfast.errors import ExitCode, HoldfastError, PlanError
@@ -174,6 +175,7 @@ async def _ask_until_valid(desk: _Desk, record: Path, tell: Callable[[str], None
                     )
                 await desk.fleet.sweep(desk.name, frozenset())
                 continue
+            _require_able(desk, attempt, sighting.exit)
             planned = await asyncio.to_thread(_judge, desk, attempt, sighting.exit, record)
             if planned is not None:
                 return Planned(record, planned, len(feedback) + 1)
@@ -227,6 +229,7 @@ async def _launch(desk: _Desk, attempt: int, feedback: list[str]) -> None:
         stdin=brief if invocation.stdin_brief else None,
         timeout_s=_LIMITS.timeout_s,
         stall_s=_LIMITS.stall_s,
+        stop_signal=invocation.stop_signal,
     )
     await desk.fleet.launch(spec)
 
@@ -242,6 +245,23 @@ def _write_brief(desk: _Desk, attempt: int, head: str, feedback: list[str]) -> P
     brief = planning_brief(work.goal, work.agent, files, str(schema), feedback, work.specification)
     path.write_text(brief, encoding="utf-8", errors="replace")
     return path
+
+
+def _require_able(desk: _Desk, attempt: int, ended: Exit) -> None:
+    """Raise PlanningError if the planner could not work, for a limit or for want of a person: that is no answer to judge.
+
+    The attempt is forgotten, so that the next request asks anew.
+    """
+    spec = desk.work.spec
+    heard = hear(spec, desk.fleet.logs(desk.key(attempt)))
+    by_code = spec.signals().of_exit(ended.code) if ended.code > 0 else None
+    outcome = judge(ended, heard, Work.NOT_NEEDED, by_code=by_code)
+    if outcome.end in (End.LIMITED, End.BLOCKED):
+        shutil.rmtree(desk.folder(attempt))
+        raise PlanningError(
+            f"{desk.work.agent} could not plan: {outcome.error}",
+            "ask again when that is over, or name another one with --agent",
+        )
 
 
 def _judge(desk: _Desk, attempt: int, ended: Exit, record: Path) -> Plan | None:
