@@ -155,9 +155,8 @@ def test_two_do_not_plan_the_same_goal_at_once(tmp_path: Path) -> None:
 
 def test_a_planner_at_a_limit_is_not_asked_again_at_once(tmp_path: Path) -> None:
     """Its tries are kept for answers: the limit is told, and the next request asks anew."""
-    desk = Desk(
-        tmp_path, once(tmp_path / "hit", "echo Limit reached, try again in 2h; exit 1", _writes(GOOD))
-    )
+    limit = once(tmp_path / "hit", "echo Limit reached, try again in 2h; exit 1", "true")
+    desk = Desk(tmp_path, f"{limit}; {_writes(GOOD)}")
     with pytest.raises(PlanningError, match="try again in 2h"):
         desk.plan()
     assert (desk.asked, desk.plan().tries) == (1, 1)
