@@ -236,3 +236,8 @@ def test_an_error_as_long_as_a_file_is_understood_without_searching_it_all() -> 
     message = "it failed: " + "the file exceeds " * 200_000
     told = heard(lines({"type": "result", "is_error": True, "result": message}), "claude")
     assert told.trouble is Trouble.ERROR
+
+
+def test_a_session_that_looks_like_an_option_is_none() -> None:
+    """To go on with it would be to add to the agent's command line what its output says."""
+    assert not heard(lines({"type": "thread.started", "thread_id": "--yolo"}), "codex").session

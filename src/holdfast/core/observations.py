@@ -104,7 +104,8 @@ class Heard:
                 self._work(text, tool, done=tool_done)
             case Usage(tokens, cost_usd, whole):
                 self._spend(tokens, cost_usd, whole=whole)
-            case SessionNamed(session):
+            case SessionNamed(session) if not session.startswith("-"):
+                # It becomes a word of a command line, where it must not be taken for an option.
                 self.session = session[:_NAME_CHARS] or self.session
             case Denied(what):
                 self.denied = (*self.denied, what[:_NAME_CHARS])[-_DENIALS:]
