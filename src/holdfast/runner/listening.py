@@ -84,14 +84,21 @@ async def listen(shop: Workshop, task: TaskRow) -> None:
             await shop.record([*news, halt])
             await shop.fleet.cancel(key)
             return
-        if news and (_is_urgent(task, heard) or time.monotonic() - ear.told_at >= HEARTBEAT_S):
+        if news and (_is_urgent(shop, task, heard) or time.monotonic() - ear.told_at >= HEARTBEAT_S):
             ear.told_at = time.monotonic()
             await shop.record(news)
 
 
-def _is_urgent(task: TaskRow, heard: Heard) -> bool:
-    """A session by which the agent can be found again, and a trouble, are worth a line at once."""
-    return heard.session != task.session or (heard.trouble or "") != task.trouble
+def _is_urgent(shop: Workshop, task: TaskRow, heard: Heard) -> bool:
+    """A session by which the agent can be found again, and a trouble, are worth a line at once.
+
+    So is what was spent of a budget that all agents share: each knows of the others' only what is written down.
+    """
+    limits = shop.state.plan.limits
+    shared = limits.tokens is not None or limits.cost_usd is not None
+    spent = heard.tokens > task.spent.tokens or heard.cost_usd > task.spent.cost_usd
+    told = heard.session != task.session or (heard.trouble or "") != task.trouble
+    return told or (shared and spent)
 
 
 def _reason_to_halt(shop: Workshop, task: TaskRow, ear: Ear) -> ev.AttemptHalted | None:
