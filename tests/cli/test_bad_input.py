@@ -107,6 +107,7 @@ def test_an_unknown_option_gets_the_usage_of_its_command(tmp_path: Path) -> None
 def test_a_number_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
     """The user hears what a number is, not the name of a function of ours."""
     assert "x is not a whole number above 0" in Cli(tmp_path)("run", "--jobs", "x").err
+    assert "nan is not an amount above 0" in Cli(tmp_path)("run", "--cost-usd", "nan").err
 
 
 def test_a_dry_run_promises_nothing_for_an_abandoned_run(tmp_path: Path) -> None:

@@ -93,6 +93,16 @@ def test_a_run_that_spends_its_tokens_ends_its_agents_and_blocks(tmp_path: Path)
     assert run.stored().row.tokens == 1000
 
 
+def test_a_run_whose_budget_is_spent_goes_on_with_a_larger_one(tmp_path: Path) -> None:
+    """Without one it blocks again and says how; the plan itself never changes."""
+    script = once(tmp_path / "hit", f"echo half > half.txt; {say(THREAD, uses(500))}; {FOREVER}", work())
+    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)}, limits={"tokens": 400})
+    assert run.carry_on() is RunStatus.BLOCKED
+    assert run.carry_on() is RunStatus.BLOCKED
+    assert "resume --cost-usd` or `--tokens` raises it" in run.stored().row.reason
+    assert run.carry_on(tokens=5_000) is RunStatus.COMPLETED
+
+
 def test_tokens_and_cost_are_recorded_with_the_attempt(tmp_path: Path) -> None:
     """What the stream told is on the task's and the run's account once."""
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(work())})

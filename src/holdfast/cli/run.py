@@ -144,7 +144,13 @@ def _resume_as_chosen(place: Opened, name: str, args: argparse.Namespace) -> int
 
 
 def _choices(args: argparse.Namespace, only: frozenset[str] | None = None) -> Choices:
-    return Choices(jobs=args.jobs, only=only, native_resume=args.native_resume)
+    return Choices(
+        jobs=args.jobs,
+        only=only,
+        native_resume=args.native_resume,
+        tokens=args.tokens,
+        cost_usd=args.cost_usd,
+    )
 
 
 def _carry_on(place: Opened, name: str, args: argparse.Namespace, choices: Choices) -> int:
@@ -154,6 +160,8 @@ def _carry_on(place: Opened, name: str, args: argparse.Namespace, choices: Choic
     arguments += ["--only", ",".join(sorted(choices.only))] if choices.only else []
     arguments += ["--land"] if args.land else []
     arguments += ["--native-resume"] if choices.native_resume else []
+    arguments += ["--tokens", str(choices.tokens)] if choices.tokens else []
+    arguments += ["--cost-usd", str(choices.cost_usd)] if choices.cost_usd else []
     return background(place, name, arguments, args)
 
 

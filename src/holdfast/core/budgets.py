@@ -13,8 +13,8 @@ def is_over_budget(state: RunState) -> bool:
 
 def run_overrun(state: RunState, more_tokens: int = 0, more_cost: float = 0.0) -> str:
     """Return which budget of the run is used up, counting what is not in its row yet; empty if none is."""
-    limits, row = state.plan.limits, state.row
-    return _over(row.tokens + more_tokens, row.cost_usd + more_cost, limits.tokens, limits.cost_usd, "")
+    row = state.row
+    return _over(row.tokens + more_tokens, row.cost_usd + more_cost, state.tokens_max, state.cost_max, "")
 
 
 def task_overrun(state: RunState, task: TaskRow, more_tokens: int = 0, more_cost: float = 0.0) -> str:

@@ -236,7 +236,8 @@ def _did_what_was_chosen(state: RunState) -> bool:
 
 
 def _why_blocked(state: RunState, now: float) -> str:
-    reasons = [run_overrun(state)] if is_over_budget(state) else []
+    spent = run_overrun(state)
+    reasons = [f"{spent} (`resume --cost-usd` or `--tokens` raises it)"] if spent else []
     reasons += _what_is_waited_for(state, now)
     for name in state.current_stages:
         stage = state.stage(name)

@@ -36,6 +36,8 @@ class RunState:
         self.plan = plan
         self.row = row
         self.jobs = plan.limits.jobs
+        self.tokens_max = plan.limits.tokens
+        self.cost_max = plan.limits.cost_usd
         self.only: frozenset[str] | None = None
         self.roster: Mapping[str, Seat] = {}
         self.native = False

@@ -94,8 +94,7 @@ def _is_urgent(shop: Workshop, task: TaskRow, heard: Heard) -> bool:
 
     So is what was spent of a budget that all agents share: each knows of the others' only what is written down.
     """
-    limits = shop.state.plan.limits
-    shared = limits.tokens is not None or limits.cost_usd is not None
+    shared = shop.state.tokens_max is not None or shop.state.cost_max is not None
     spent = heard.tokens > task.spent.tokens or heard.cost_usd > task.spent.cost_usd
     told = heard.session != task.session or (heard.trouble or "") != task.trouble
     return told or (shared and spent)

@@ -43,6 +43,8 @@ class Choices:
     jobs: int | None = None
     only: frozenset[str] | None = None
     native_resume: bool = False
+    tokens: int | None = None
+    cost_usd: float | None = None
 
 
 def create_run(
@@ -239,6 +241,8 @@ def _restrict(state: RunState, choices: Choices) -> None:
     state.native = choices.native_resume
     if choices.jobs is not None:
         state.jobs = choices.jobs
+    state.tokens_max = state.tokens_max if choices.tokens is None else choices.tokens
+    state.cost_max = state.cost_max if choices.cost_usd is None else choices.cost_usd
     if choices.only is None:
         return
     unknown = sorted(choices.only - state.tasks.keys())

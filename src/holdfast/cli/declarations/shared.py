@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+_AMOUNT_MAX = 1e9
 Parser = argparse.ArgumentParser
 Commands = dict[str, tuple[str, str, Callable[[Parser], None]]]
 """Name, then the handler to import, what it does in one line, and what adds its arguments."""
@@ -37,6 +38,17 @@ def add_yes(command: Parser) -> None:
 def add_json(command: Parser) -> None:
     """Take the wish for JSON."""
     command.add_argument("--json", action="store_true", help="print JSON for programs")
+
+
+def amount(text: str) -> float:
+    """Return a sum of money that somebody typed, or refuse it."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < _AMOUNT_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not an amount above 0")
+    return value
 
 
 def positive(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declarations.shared import Commands, Parser, add_json, add_run, add_yes, positive
+from holdfast.cli.declarations.shared import Commands, Parser, add_json, add_run, add_yes, amount, positive
 from holdfast.cli.declarations.systems import SYSTEMS
 
 
@@ -119,6 +119,18 @@ def _resume(command: Parser) -> None:
 
 def _add_carrying_on(command: Parser) -> None:
     command.add_argument("--jobs", metavar="N", type=positive, help="how many tasks run at the same time")
+    command.add_argument(
+        "--tokens",
+        metavar="N",
+        type=positive,
+        help="let the run use this many tokens in all, whatever its plan says",
+    )
+    command.add_argument(
+        "--cost-usd",
+        metavar="USD",
+        type=amount,
+        help="let the run cost this much in all, whatever its plan says",
+    )
     command.add_argument("--dry-run", action="store_true", help="say what would happen and do nothing")
     command.add_argument("--detach", action="store_true", help="run in the background")
     command.add_argument(
