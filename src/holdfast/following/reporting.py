@@ -42,10 +42,18 @@ def add_report_tools(server: MCPServer[Any], path: str, bell: str) -> None:
         `section_next` the one that comes next; `blocked` is what keeps you from going on; `cost_usd` is what was
         spent since the last such report.
         """
-        words = {"section_done": section_done, "section_next": section_next, "file": file}
-        words |= {"blocked": blocked, "summary": summary}
-        numbers = {"progress": progress, "line": line, "confidence": confidence, "cost": cost_usd}
-        return await send(said_about(numbers=numbers, words=words))
+        said = said_about(
+            progress=progress,
+            section_done=section_done,
+            section_next=section_next,
+            file=file,
+            line=line,
+            confidence=confidence,
+            blocked=blocked,
+            summary=summary,
+            cost=cost_usd,
+        )
+        return await send(said)
 
     @server.tool()
     @answered

@@ -94,14 +94,15 @@ def _add_claiming(server: MCPServer[Any], desk: Desk) -> None:
     ) -> Any:
         """Save the unfinished work of a claimed task now, with how far it is. A crash later loses nothing before this."""
         said = said_about(
-            numbers={"progress": progress, "line": line, "confidence": confidence, "cost": cost_usd},
-            words={
-                "section_done": section_done,
-                "section_next": section_next,
-                "file": file,
-                "blocked": blocked,
-                "summary": summary,
-            },
+            progress=progress,
+            section_done=section_done,
+            section_next=section_next,
+            file=file,
+            line=line,
+            confidence=confidence,
+            blocked=blocked,
+            summary=summary,
+            cost=cost_usd,
         )
         return await desk.run.checkpoint(task, token, said)
 
