@@ -13,12 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from bench import limits, w1_journal, w2_processes, w4_resume, w5_start, w6_landing, w7_checkpoint, w8_agents
-from bench.clock import RESULTS
-from bench.figures import Figure, Machine, Report, table
+from bench import machine, w1_journal, w2_processes, w4_resume, w5_start, w6_landing, w7_checkpoint, w8_agents
+from bench.measurement import RESULTS, Figure, Machine, Report, table
 
 _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
-    "raw": limits.measure,
+    "raw": machine.measure,
     "W1": w1_journal.measure,
     "W2": w2_processes.measure,
     "W3": w1_journal.measure_stages,

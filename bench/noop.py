@@ -19,23 +19,23 @@ from typing import Any, cast
 
 import msgspec
 
-from bench.clock import Span, peak_rss_mb, timed
+from bench.measurement import Span, peak_rss_mb, timed
 from holdfast.core import events as ev, ids
 from holdfast.core.commands import CloseStage, Command, LandTasks, OpenStage, StartAttempt
 from holdfast.core.facts import BranchFacts, Exit, ExitReason, Facts, Landing
-from holdfast.core.folds import first_row
 from holdfast.core.plan import Limits, Plan, Stage, Task, plan_hash
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.core.transitions import first_row
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import LaunchSpec
 from holdfast.journal.lease import Lease
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.paths import StateDir
-from holdfast.runner.intrusions import Watchman
+from holdfast.runner.checkout_monitor import CheckoutMonitor
+from holdfast.runner.context import RunContext
 from holdfast.runner.loop import Observer, RunLoop
-from holdfast.runner.workshop import Workshop
 
 JOBS = 8
 RUN = "01-bench"
@@ -56,7 +56,9 @@ class Outcome(msgspec.Struct, kw_only=True):
 class NoopLoop(RunLoop):
     """The loop as it is, except that effects are `attempt` and landings without git."""
 
-    def __init__(self, shop: Workshop, observer: Observer, attempt: Callable[[str], Awaitable[Exit]]) -> None:
+    def __init__(
+        self, shop: RunContext, observer: Observer, attempt: Callable[[str], Awaitable[Exit]]
+    ) -> None:
         super().__init__(shop, observer)
         self._watchman = _Blind(shop)
         self._attempt = attempt
@@ -114,7 +116,7 @@ class NoopLoop(RunLoop):
         ]
 
 
-class _Blind(Watchman):
+class _Blind(CheckoutMonitor):
     """There is no checkout to watch."""
 
     async def look_round(self, task: str) -> list[ev.AnyEvent]:  # noqa: ARG002 - the real one's shape
@@ -172,7 +174,7 @@ def carry_on(folder: Path, observer: Observer, *, processes: bool = False) -> Ru
     epoch = journal.take_epoch(RUN)
     state = RunState(stored.plan, stored.row, stored.tasks)
     fleet = LocalFleet(StateDir(folder))
-    shop = Workshop(
+    shop = RunContext(
         repo=cast("Any", SimpleNamespace(state=StateDir(folder))),
         workspaces=cast("Any", None),
         fleet=fleet,
@@ -192,7 +194,7 @@ def carry_on(folder: Path, observer: Observer, *, processes: bool = False) -> Ru
     return state
 
 
-async def _run(shop: Workshop, observer: Observer, cwd: Path | None) -> None:
+async def _run(shop: RunContext, observer: Observer, cwd: Path | None) -> None:
     async def nothing(_task: str) -> Exit:
         return Exit(token="", reason=ExitReason.EXITED, code=0)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.clock import environment
+from bench.measurement import environment
 from bench.w6_landing import generate
 from holdfast.core.status import TASK_IS_SETTLED
 from holdfast.journal.sqlite import SqliteJournal, SqliteReader

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bench.clock import in_own_process, medianly, scratch
-from bench.figures import Figure
-from bench.limits import commits_per_s
+from bench.machine import commits_per_s
+from bench.measurement import Figure, in_own_process, medianly, scratch
 from bench.noop import Outcome
 
 _SIZES = (1_000, 10_000, 100_000)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.clock import Span, in_own_process, scratch, timed
-from bench.figures import Figure
-from bench.limits import spawn_bare
+from bench.machine import spawn_bare
+from bench.measurement import Figure, Span, in_own_process, scratch, timed
 from bench.noop import Outcome
 
 _ROUNDS = 3

@@ -8,8 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.clock import ROOT, environment, scratch
-from bench.figures import Figure
+from bench.measurement import ROOT, Figure, environment, scratch
 from bench.noop import RUN
 from bench.project import Project
 from holdfast.core import events as ev

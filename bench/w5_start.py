@@ -9,11 +9,10 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 
-from bench.clock import Span, environment, median_seconds, scratch, timed
-from bench.figures import Figure
-from bench.limits import bare_python_s
+from bench.machine import bare_python_s
+from bench.measurement import Figure, Span, environment, median_seconds, scratch, timed
 from bench.project import Project
-from holdfast.channel import REPORT_FILE, REPORT_VARIABLE
+from holdfast.report_channel import REPORT_FILE, REPORT_VARIABLE
 
 
 def measure(*, quick: bool) -> list[Figure]:

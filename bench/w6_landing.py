@@ -10,8 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-from bench.clock import Span, scratch, timed
-from bench.figures import Figure
+from bench.measurement import Figure, Span, scratch, timed
 from holdfast.core import events as ev
 from holdfast.core.commands import LandTasks
 from holdfast.core.decide import LANDING_BATCH_MAX
@@ -20,8 +19,8 @@ from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.state import RunState
 from holdfast.repo.landing import Merged, commit_merge, merge, move_branch, trailers
 from holdfast.repo.repository import Repository
-from holdfast.runner.landing import land_tasks
-from holdfast.runner.workshop import Workshop
+from holdfast.runner.context import RunContext
+from holdfast.runner.landing.merge_queue import land_tasks
 
 _RUN = "01-bench"
 _QUEUE = "refs/heads/holdfast/queue"
@@ -114,7 +113,7 @@ async def _race(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span, 
     return queue, alone, theirs
 
 
-def _workshop(repo: Repository, branches: int) -> Workshop:
+def _workshop(repo: Repository, branches: int) -> RunContext:
     """Return what the merge queue needs, with a head to land for every task and a journal that costs nothing."""
     names = [f"t{number}" for number in range(branches)]
     tasks = tuple(Task(id=name, run=("true",)) for name in names)
@@ -123,14 +122,14 @@ def _workshop(repo: Repository, branches: int) -> Workshop:
     rows = [TaskRow(id=name, attempt=1, head=repo.resolve(name)) for name in names]
     state = RunState(Plan(goal="bench", stages=(Stage(id="only", tasks=tasks),)), row, rows)
     lease = SimpleNamespace(is_ours=lambda: True)
-    return cast("Workshop", SimpleNamespace(repo=repo, state=state, lease=lease, record=_record, run=_RUN))
+    return cast("RunContext", SimpleNamespace(repo=repo, state=state, lease=lease, record=_record, run=_RUN))
 
 
 async def _record(_events: Sequence[ev.AnyEvent]) -> None:
     """Keep nothing: W1 measures the journal."""
 
 
-async def _land_together(shop: Workshop, batch: list[str]) -> None:
+async def _land_together(shop: RunContext, batch: list[str]) -> None:
     """Land a batch by the runner's own hands, synced to disk."""
     landed = await land_tasks(shop, LandTasks(tuple((name, 1) for name in batch)))
     tips = [event.commit for event in landed if isinstance(event, ev.TaskLanded)]

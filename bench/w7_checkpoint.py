@@ -6,13 +6,12 @@ import os
 import time
 from pathlib import Path
 
-from bench.clock import scratch
-from bench.figures import Figure
+from bench.measurement import Figure, scratch
 from holdfast.core import events as ev
 from holdfast.core.events import encode_event
-from holdfast.core.folds import first_row
 from holdfast.core.plan import Limits, Plan, Stage, Task, plan_hash
 from holdfast.core.state import RunState
+from holdfast.core.transitions import first_row
 from holdfast.journal.sqlite import SqliteJournal
 
 _ROW = b"x" * 256

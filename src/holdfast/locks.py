@@ -11,6 +11,8 @@ import os
 import struct
 from pathlib import Path
 
+from holdfast.errors import LaunchError
+
 _FLOCK = struct.Struct("@hhqqi0q")
 _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
@@ -34,3 +36,54 @@ def is_locked(fd: int) -> bool:
     answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _WHOLE_FILE)
     kind: int = _FLOCK.unpack(answer)[0]
     return kind != fcntl.F_UNLCK
+
+
+_RECORD_LOCK = "hhlli4x"  # struct flock of 64-bit Linux: type, whence, start, length, pid
+
+
+def hold_record_lock(path: str) -> int | None:
+    """Take the lock and return its descriptor, or None when another process has it.
+
+    The process must never open the file a second time: closing any descriptor of it would drop the lock.
+    """
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def record_lock_holder(path: str) -> int | None:
+    """Return the pid of the process that holds the lock, or None when nobody does."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        answer = fcntl.fcntl(
+            fd, fcntl.F_GETLK, struct.pack(_RECORD_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        )
+    finally:
+        os.close(fd)
+    kind, _whence, _start, _length, pid = struct.unpack(_RECORD_LOCK, answer)
+    return None if kind == fcntl.F_UNLCK else pid
+
+
+def open_record_lock_holder(path: str) -> int | None:
+    """Return a pidfd of the holder, or None when nobody holds the lock.
+
+    The lock is read again once the pidfd is open: only a holder that did not change in between is returned.
+    """
+    while (pid := record_lock_holder(path)) is not None:
+        if pid <= 0:
+            raise LaunchError(f"{path} is held from another container", "run this where the agent runs")
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        if record_lock_holder(path) == pid:
+            return fd
+        os.close(fd)
+    return None

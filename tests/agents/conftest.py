@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing import Script, ScriptedModel
-from tests.agents.kit import AIDER, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
-from tests.agents.stage import Stage
-from tests.runkit import Signal
+from tests.agents.agent_project import AgentProject
+from tests.agents.real_agents import AIDER, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
+from tests.support.runs import Fifo
 
 
 @pytest.fixture(
@@ -41,9 +41,9 @@ def codex() -> RealAgent:
 
 
 @pytest.fixture
-def tool(tmp_path: Path) -> Signal:
+def tool(tmp_path: Path) -> Fifo:
     """What an agent's tool reports to once it runs."""
-    return Signal(tmp_path / "tool")
+    return Fifo(tmp_path / "tool")
 
 
 def installed(agent: RealAgent) -> RealAgent:
@@ -54,12 +54,12 @@ def installed(agent: RealAgent) -> RealAgent:
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Callable[[dict[str, Script]], Stage]]:
+def stage(tmp_path: Path) -> Iterator[Callable[[dict[str, Script]], AgentProject]]:
     """Set a stage: a model with these scripts, and a project. Whatever a failed test leaves is ended."""
-    stages: list[Stage] = []
+    stages: list[AgentProject] = []
 
-    def build(scripts: dict[str, Script]) -> Stage:
-        stages.append(Stage(tmp_path, ScriptedModel(scripts).__enter__()))
+    def build(scripts: dict[str, Script]) -> AgentProject:
+        stages.append(AgentProject(tmp_path, ScriptedModel(scripts).__enter__()))
         return stages[-1]
 
     yield build

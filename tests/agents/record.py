@@ -23,7 +23,7 @@ from pathlib import Path
 
 from holdfast.core.plan import AgentSpec
 from holdfast.testing import Fault, Script, ScriptedModel, Shell, Write
-from tests.agents.kit import AGENTS, AIDER, CODEX, HERE, RealAgent
+from tests.agents.real_agents import AGENTS, AIDER, CODEX, HERE, RealAgent
 
 STREAMS = HERE / "streams"
 PATIENCE_S = 60.0

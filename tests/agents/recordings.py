@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holdfast.agents.presets import builtin_presets
 from holdfast.agents.streams.reader import StreamReader
-from holdfast.core.observations import Heard
+from holdfast.core.observations import StreamSummary
 
 STREAMS = Path(__file__).parent / "streams"
 
@@ -20,10 +20,10 @@ def recorded() -> dict[str, int | None]:
     return {name: entry["exit"] for name, entry in index.items()}
 
 
-def heard(stream: bytes, agent: str, *, chunk: int = 1 << 16) -> Heard:
+def heard(stream: bytes, agent: str, *, chunk: int = 1 << 16) -> StreamSummary:
     """Return what an agent's bytes tell, fed in pieces of `chunk`."""
     preset = builtin_presets()[agent]
-    reader, total = StreamReader(preset.stream, preset.signals()), Heard()
+    reader, total = StreamReader(preset.stream, preset.signals()), StreamSummary()
     for start in range(0, len(stream), chunk):
         for seen in reader.feed(stream[start : start + chunk]):
             total.take(seen)
@@ -32,7 +32,7 @@ def heard(stream: bytes, agent: str, *, chunk: int = 1 << 16) -> Heard:
     return total
 
 
-def heard_in(name: str, *, chunk: int = 1 << 16) -> Heard:
+def heard_in(name: str, *, chunk: int = 1 << 16) -> StreamSummary:
     """Return what a recorded stream tells."""
     return heard((STREAMS / name).read_bytes(), agent_of(name), chunk=chunk)
 

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from holdfast.acp.policy import Choice, Policy, answer, is_allowed
+from holdfast.agents.acp.permissions import PermissionChoice, PermissionPolicy, choose_option, is_allowed
+from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
-from holdfast.agents.streams.signals import Signals
-from holdfast.core.observations import Heard, Trouble
+from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.status import RunStatus
 from holdfast.testing import Script, Write
-from tests.agents.kit import QWEN
-from tests.agents.stage import Stage, task
-from tests.cli.kit import Cli, eventually
-from tests.gitkit import Project
-from tests.runkit import Trial, stage as plan_stage
+from tests.agents.agent_project import AgentProject, task
+from tests.agents.real_agents import QWEN
+from tests.support.command import Cli, eventually
+from tests.support.repositories import Project
+from tests.support.runs import Trial, stage as plan_stage
 
-Build = Callable[[dict[str, Script]], Stage]
+Build = Callable[[dict[str, Script]], AgentProject]
 AGENT = [sys.executable, str(Path(__file__).with_name("acp_agent.py"))]
 ADAPTER = [sys.executable, "-m", "holdfast", "acp"]
 
@@ -47,10 +47,12 @@ def told(folder: Path, behaviour: str, *options: str) -> tuple[int, list[dict[st
     return process.returncode, [json.loads(line) for line in out.splitlines()]
 
 
-def heard(lines: list[dict[str, Any]], **patterns: list[str]) -> Heard:
+def heard(lines: list[dict[str, Any]], **patterns: list[str]) -> StreamSummary:
     """Return what the lines add up to, with these signals of a preset's."""
-    reader = StreamReader("acp", Signals.of({Trouble(name): some for name, some in patterns.items()}, {}, {}))
-    found = Heard()
+    reader = StreamReader(
+        "acp", ErrorPatterns.of({AgentTrouble(name): some for name, some in patterns.items()}, {}, {})
+    )
+    found = StreamSummary()
     for line in lines:
         for seen in reader.feed(json.dumps(line).encode() + b"\n"):
             found.take(seen)
@@ -78,18 +80,18 @@ def test_a_usage_limit_is_known_by_its_type(tmp_path: Path) -> None:
     """The typed error of the protocol is enough; nobody greps what an agent says."""
     code, lines = told(tmp_path, "limit")
     assert code == 1
-    assert heard(lines, limit=["usageLimitExceeded"]).trouble is Trouble.LIMIT
+    assert heard(lines, limit=["usageLimitExceeded"]).trouble is AgentTrouble.LIMIT
 
 
 def test_a_missing_login_is_known_by_its_code(tmp_path: Path) -> None:
     """The protocol has a code for it."""
-    assert heard(told(tmp_path, "auth")[1]).trouble is Trouble.AUTH
+    assert heard(told(tmp_path, "auth")[1]).trouble is AgentTrouble.AUTH
 
 
 def test_an_agent_that_dies_in_its_turn_is_a_failure(tmp_path: Path) -> None:
     """Nothing hangs, and the error says what happened."""
     code, lines = told(tmp_path, "die")
-    assert (code, heard(lines).trouble) == (1, Trouble.ERROR)
+    assert (code, heard(lines).trouble) == (1, AgentTrouble.ERROR)
 
 
 def test_a_stop_cancels_the_turn(tmp_path: Path) -> None:
@@ -120,17 +122,21 @@ def test_a_link_out_of_the_workspace_is_outside(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "link").symlink_to("/etc")
     where = str(tmp_path / "work")
-    assert is_allowed(Policy.WORKSPACE, ["a/b.txt", f"{where}/c"], where)
-    assert not is_allowed(Policy.WORKSPACE, ["link/hosts"], where)
-    assert not is_allowed(Policy.WORKSPACE, ["../x"], where)
+    assert is_allowed(PermissionPolicy.WORKSPACE, ["a/b.txt", f"{where}/c"], where)
+    assert not is_allowed(PermissionPolicy.WORKSPACE, ["link/hosts"], where)
+    assert not is_allowed(PermissionPolicy.WORKSPACE, ["../x"], where)
 
 
 def test_an_answer_for_once_is_preferred_to_one_for_ever() -> None:
     """A rule for ever would outlive its reason; where no option fits, the request is called off."""
-    choices = [Choice("a", "allow_always"), Choice("b", "allow_once"), Choice("c", "reject_always")]
-    assert answer(choices, allowed=True) == "b"
-    assert answer(choices, allowed=False) == "c"
-    assert answer(choices[:2], allowed=False) == ""
+    choices = [
+        PermissionChoice("a", "allow_always"),
+        PermissionChoice("b", "allow_once"),
+        PermissionChoice("c", "reject_always"),
+    ]
+    assert choose_option(choices, allowed=True) == "b"
+    assert choose_option(choices, allowed=False) == "c"
+    assert choose_option(choices[:2], allowed=False) == ""
 
 
 def test_a_plan_is_run_by_agents_that_speak_the_protocol(tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agents.command import Placeholders, invoke_agent
-from holdfast.agents.presets import agent_names, builtin_presets, find_agent, presets_of
-from holdfast.agents.readiness import what_is_missing
+from holdfast.agents.invocation import Placeholders, invoke_agent
+from holdfast.agents.presets import agent_names, builtin_presets, find_agent, missing_credentials, presets_of
 from holdfast.core.plan import AgentSpec
 from holdfast.errors import HoldfastError
-from holdfast.process.probe import ask
+from holdfast.process.programs import ask_program
 
 KNOWN = [
     "claude",
@@ -138,27 +137,27 @@ def test_a_file_with_a_mistake_is_refused_with_its_name(tmp_path: Path, text: st
 def test_an_agent_with_a_key_looks_ready() -> None:
     """A key in the environment is enough."""
     codex = builtin_presets()["codex"]
-    assert what_is_missing(codex, {"OPENAI_API_KEY": "x"}) == ""
+    assert missing_credentials(codex, {"OPENAI_API_KEY": "x"}) == ""
 
 
 def test_an_agent_with_a_login_looks_ready(tmp_path: Path) -> None:
     """So is its own login on disk, wherever its variable says."""
     (tmp_path / "auth.json").write_text("{}")
-    assert what_is_missing(builtin_presets()["codex"], {"CODEX_HOME": str(tmp_path)}) == ""
+    assert missing_credentials(builtin_presets()["codex"], {"CODEX_HOME": str(tmp_path)}) == ""
 
 
 def test_an_agent_without_key_or_login_says_what_it_needs() -> None:
     """The way out is named."""
     vibe = builtin_presets()["vibe"]
-    assert "MISTRAL_API_KEY" in what_is_missing(vibe, {"HOME": "/nowhere"})
+    assert "MISTRAL_API_KEY" in missing_credentials(vibe, {"HOME": "/nowhere"})
 
 
 def test_a_program_that_does_not_answer_is_ended(tmp_path: Path) -> None:
     """Looking for agents never hangs, and leaves nothing behind."""
-    assert ask(["sh", "-c", f"echo $$ > {tmp_path / 'pid'}; sleep 600"], 0.3) is None
+    assert ask_program(["sh", "-c", f"echo $$ > {tmp_path / 'pid'}; sleep 600"], 0.3) is None
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
 def test_a_program_that_is_not_there_has_no_version() -> None:
     """Nothing is raised for a program that cannot be run."""
-    assert ask(["no-such-agent-here", "--version"], 5.0) is None
+    assert ask_program(["no-such-agent-here", "--version"], 5.0) is None

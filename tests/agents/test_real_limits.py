@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from holdfast.testing import Fault, Script, Write
+from tests.agents.agent_project import AgentProject, task
 from tests.agents.conftest import installed
-from tests.agents.kit import GEMINI, RealAgent
-from tests.agents.stage import Stage, task
-from tests.cli.kit import Cli, eventually
-from tests.gitkit import write
+from tests.agents.real_agents import GEMINI, RealAgent
+from tests.support.command import Cli, eventually
+from tests.support.repositories import write
 
-Build = Callable[[dict[str, Script]], Stage]
+Build = Callable[[dict[str, Script]], AgentProject]
 WORK = (Write("one.txt", "one\n"), Write("two.txt", "two\n"))
 
 
-def prepare(here: Stage, agent: RealAgent, **limits: Any) -> Cli:
+def prepare(here: AgentProject, agent: RealAgent, **limits: Any) -> Cli:
     """Make a project whose one task is the agent's, known by its preset and started as the tests start it."""
     spec = agent.spec(here.model.url(), here.place / "home")
     entry = {"preset": agent.name, "command": list(spec.command), "prompt": spec.prompt, "env": spec.env}

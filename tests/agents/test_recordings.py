@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.kit import HERE
+from tests.agents.real_agents import HERE
 from tests.agents.record import CASES, STREAMS
 
 INDEX = json.loads((STREAMS / "index.json").read_text())

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from holdfast.agents.presets import agent_names, builtin_presets
+from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import DIALECTS, LINE_BYTES_MAX, StreamReader
-from holdfast.agents.streams.signals import Signals
-from holdfast.core.observations import Heard, Trouble, Wrong
+from holdfast.core.observations import AgentTrouble, StreamSummary, TroubleSeen
 from holdfast.core.plan import STREAMS
 from tests.agents.recordings import agent_of, case_of, heard, heard_in, recorded
 
@@ -82,7 +82,7 @@ def test_a_rejected_rate_limit_event_carries_its_reset_time() -> None:
     """The best signal of all is a number."""
     event = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1794790000}}
     told = heard(lines(event), "claude")
-    assert (told.trouble, told.until) == (Trouble.LIMIT, 1794790000.0)
+    assert (told.trouble, told.until) == (AgentTrouble.LIMIT, 1794790000.0)
 
 
 @pytest.mark.parametrize("status", ["allowed", "allowed_warning"])
@@ -95,7 +95,7 @@ def test_a_warning_is_no_limit(status: str) -> None:
 def test_success_in_name_with_is_error_is_an_error() -> None:
     """An API failure may come as subtype "success"."""
     event = {"type": "result", "subtype": "success", "is_error": True, "result": "API Error: 500 oops"}
-    assert heard(lines(event), "claude").trouble is Trouble.ERROR
+    assert heard(lines(event), "claude").trouble is AgentTrouble.ERROR
 
 
 def test_an_http_status_tells_where_words_do_not() -> None:
@@ -107,7 +107,7 @@ def test_an_http_status_tells_where_words_do_not() -> None:
         "result": "no",
         "api_error_status": 429,
     }
-    assert heard(lines(event), "claude").trouble is Trouble.LIMIT
+    assert heard(lines(event), "claude").trouble is AgentTrouble.LIMIT
 
 
 def test_refused_permissions_are_named() -> None:
@@ -120,7 +120,7 @@ def test_refused_permissions_are_named() -> None:
 def test_a_result_with_status_error_is_an_error_whatever_the_exit_code() -> None:
     """Gemini ends with 0 when its stream is cut cleanly."""
     event = {"type": "result", "status": "error", "error": {"type": "Error", "message": "no finish reason"}}
-    assert heard(lines(event), "gemini").trouble is Trouble.ERROR
+    assert heard(lines(event), "gemini").trouble is AgentTrouble.ERROR
 
 
 def test_opencode_adds_up_steps() -> None:
@@ -134,20 +134,20 @@ def test_opencode_adds_up_steps() -> None:
 def test_opencode_names_an_overflow() -> None:
     """Its errors have types."""
     event = {"type": "error", "error": {"name": "ContextOverflowError", "data": {"message": "too long"}}}
-    assert heard(lines(event), "opencode").trouble is Trouble.CONTEXT
+    assert heard(lines(event), "opencode").trouble is AgentTrouble.CONTEXT
 
 
 def test_goose_that_asks_waits_for_nobody() -> None:
     """A question to a person is seen as such."""
     part = {"type": "toolConfirmationRequest", "toolName": "shell"}
     told = heard(lines({"type": "message", "message": {"content": [part]}}), "goose")
-    assert (told.trouble, told.waits) == (Trouble.PERMISSION, True)
+    assert (told.trouble, told.waits) == (AgentTrouble.PERMISSION, True)
 
 
 def test_copilot_errors_have_kinds() -> None:
     """Its session errors say what they are about."""
     event = {"type": "session.error", "data": {"errorType": "quota", "message": "used up"}}
-    assert heard(lines(event), "copilot").trouble is Trouble.LIMIT
+    assert heard(lines(event), "copilot").trouble is AgentTrouble.LIMIT
 
 
 def test_aiders_own_error_lines_are_read() -> None:
@@ -155,7 +155,7 @@ def test_aiders_own_error_lines_are_read() -> None:
     output = (
         b"litellm.RateLimitError: RateLimitError: OpenAIException - slow down\nRetrying in 0.2 seconds...\n"
     )
-    assert heard(output, "aider").trouble is Trouble.LIMIT
+    assert heard(output, "aider").trouble is AgentTrouble.LIMIT
 
 
 def test_a_turn_that_aider_paid_for_ends_the_trouble_before_it() -> None:
@@ -203,9 +203,9 @@ _KINDS = st.sampled_from(
 @given(kind=_KINDS, event=_JSON)
 def test_no_event_makes_a_dialect_raise(stream: str, kind: str, event: Any) -> None:
     """Known names with values of any kind: each is read as far as it makes sense."""
-    total = Heard()
+    total = StreamSummary()
     fields = event if isinstance(event, dict) else {"message": event}
-    for seen in DIALECTS[stream](Signals()).read({**fields, "type": kind}):
+    for seen in DIALECTS[stream](ErrorPatterns()).read({**fields, "type": kind}):
         total.take(seen)
     assert total.tokens >= 0
 
@@ -225,17 +225,17 @@ def test_no_bytes_stop_a_reader(agent: str, data: bytes, cut: int) -> None:
 
 def test_the_more_telling_of_two_troubles_is_kept() -> None:
     """After a limit many agents add that the turn failed."""
-    total = Heard()
-    total.take(Wrong(Trouble.LIMIT, "limit", 5.0))
-    total.take(Wrong(Trouble.ERROR, "failed"))
-    assert (total.trouble, total.message, total.until) == (Trouble.LIMIT, "limit", 5.0)
+    total = StreamSummary()
+    total.take(TroubleSeen(AgentTrouble.LIMIT, "limit", 5.0))
+    total.take(TroubleSeen(AgentTrouble.ERROR, "failed"))
+    assert (total.trouble, total.message, total.until) == (AgentTrouble.LIMIT, "limit", 5.0)
 
 
 def test_an_error_as_long_as_a_file_is_understood_without_searching_it_all() -> None:
     """A pattern in a long message would take minutes, and the runner with it; what an error means stands in front."""
     message = "it failed: " + "the file exceeds " * 200_000
     told = heard(lines({"type": "result", "is_error": True, "result": message}), "claude")
-    assert told.trouble is Trouble.ERROR
+    assert told.trouble is AgentTrouble.ERROR
 
 
 def test_a_session_that_looks_like_an_option_is_none() -> None:

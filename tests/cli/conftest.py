@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import Cli, fails, writes
+from tests.support.command import Cli, fails, writes
 
 
 @pytest.fixture(scope="session")

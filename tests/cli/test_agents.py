@@ -7,10 +7,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.agentkit import THREAD, codex, fails, once, say, uses, work
-from tests.cli.kit import Cli
-from tests.gitkit import write
-from tests.runkit import Signal
+from tests.support.command import Cli
+from tests.support.repositories import write
+from tests.support.runs import Fifo
+from tests.support.scripted_agents import THREAD, codex, fails, once, say, uses, work
 
 
 def _tool(folder: Path, name: str, script: str) -> None:
@@ -54,7 +54,7 @@ def test_a_users_own_file_changes_an_agent(tmp_path: Path) -> None:
     assert done.code == 0, done.err
 
 
-def _running(cli: Cli, at_work: Signal) -> Any:
+def _running(cli: Cli, at_work: Fifo) -> Any:
     process = cli.start("run", "--yes")
     at_work.wait()
     return process
@@ -62,7 +62,7 @@ def _running(cli: Cli, at_work: Signal) -> Any:
 
 def test_status_tells_how_it_goes_with_an_agent_at_work(tmp_path: Path) -> None:
     """C2: its liveness, what it is doing and what it has used, from its own stream."""
-    at_work, go_on = Signal(tmp_path / "at"), Signal(tmp_path / "on")
+    at_work, go_on = Fifo(tmp_path / "at"), Fifo(tmp_path / "on")
     tool = {"type": "item.started", "item": {"type": "command_execution", "command": "make test"}}
     script = f"{say(THREAD, uses(70), tool)}; {at_work.give}; {go_on.take}; {work()}"
     cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="c", agents={"c": codex(script)})

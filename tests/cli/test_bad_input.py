@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import Cli, fails, writes
-from tests.gitkit import Project, git
+from tests.support.command import Cli, fails, writes
+from tests.support.repositories import Project, git
 
 
 def test_a_broken_plan_is_refused_with_file_line_and_fix(tmp_path: Path) -> None:

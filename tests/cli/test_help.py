@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import __version__
-from holdfast.cli.arguments import COMMANDS, GROUPS
+from holdfast.cli.commands import COMMANDS, GROUPS
 from holdfast.cli.main import main
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.kit import COMMAND, Cli, writes
+from tests.support.command import COMMAND, Cli, writes
 
 TASK = "{id: a, run: [sh, -c, echo a > a.txt]}"
 PLAN = f"holdfast: 1\ngoal: Try it\ntasks: [{TASK}]\n"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.channel import CONTRACT_BYTES_MAX, FILE_BYTES_MAX
-from tests.cli.kit import COMMAND, Cli, Done
+from holdfast.report_channel import CONTRACT_BYTES_MAX, FILE_BYTES_MAX
+from tests.support.command import COMMAND, Cli, Done
 
 
 def report(tmp_path: Path, *words: str, bell: str = "") -> Done:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from tests.cli.kit import Cli, eventually, fails, is_alive, writes
-from tests.runkit import Signal
+from tests.support.command import Cli, eventually, fails, is_alive, writes
+from tests.support.runs import Fifo
 
 
 def test_a_completed_run_ends_with_0(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_fresh_gives_the_old_run_up_and_keeps_its_branch(blocked: Cli) -> None:
 
 def test_a_second_runner_is_refused_with_4_and_the_holders_pid(tmp_path: Path) -> None:
     """Two runners never share a run, and the user learns whom to ask."""
-    at_work = Signal(tmp_path / "at-work")
+    at_work = Fifo(tmp_path / "at-work")
     cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", f"{at_work.give}; sleep 60"]})
     runner = cli.start("run", "--yes")
     at_work.wait()
@@ -138,7 +138,7 @@ def test_a_second_runner_is_refused_with_4_and_the_holders_pid(tmp_path: Path) -
 
 def test_ctrl_c_ends_with_130_and_resume_carries_on(tmp_path: Path) -> None:
     """The agent is stopped, its work is kept, and the run says how to go on."""
-    at_work = Signal(tmp_path / "at-work")
+    at_work = Fifo(tmp_path / "at-work")
     script = f"if [ -f half.txt ]; then echo done > whole.txt; else echo x > half.txt; {at_work.give}; sleep 60; fi"
     cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
     runner = cli.start("run", "--yes")
@@ -152,7 +152,7 @@ def test_ctrl_c_ends_with_130_and_resume_carries_on(tmp_path: Path) -> None:
 
 def test_a_killed_runner_shows_as_interrupted_and_resume_reattaches(tmp_path: Path) -> None:
     """After `kill -9` the agent works on, and nothing is done twice."""
-    at_work, go_on = Signal(tmp_path / "at-work"), Signal(tmp_path / "go-on")
+    at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
     script = f"{at_work.give}; {go_on.take}; echo done > a.txt"
     cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
     runner = cli.start("run", "--yes")
@@ -168,7 +168,7 @@ def test_a_killed_runner_shows_as_interrupted_and_resume_reattaches(tmp_path: Pa
 
 def test_a_detached_run_outlives_its_command(tmp_path: Path) -> None:
     """`run --detach` returns when the runner has attached; the run goes on by itself."""
-    go_on = Signal(tmp_path / "go-on")
+    go_on = Fifo(tmp_path / "go-on")
     cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", f"{go_on.take}; echo x > a.txt"]})
     done = cli("run", "--yes", "--detach")
     assert done.code == 0, done.err

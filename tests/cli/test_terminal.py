@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cli.kit import Cli, writes
-from tests.cli.terminal import on_terminal
+from tests.support.command import Cli, on_terminal, writes
 
 
 def test_a_new_plan_is_shown_and_runs_after_a_yes(tmp_path: Path) -> None:

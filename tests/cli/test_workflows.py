@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.kit import Cli, Done, eventually
-from tests.gitkit import Project, write
+from tests.support.command import Cli, Done, eventually
+from tests.support.repositories import Project, write
 
 SPEC = ".auto-claude/specs/001-shelf"
 SHORT = "tests,security,examine,docs,cicd"
@@ -53,14 +53,14 @@ holdfast report summary "Found by $HOLDFAST_TASK:
 
 
 @dataclass(frozen=True, slots=True)
-class Shop:
+class WorkflowProject:
     """A user with a repository and one agent, `worker`, which is a script."""
 
     cli: Cli
     root: Path
 
     @classmethod
-    def create(cls, root: Path) -> Shop:
+    def create(cls, root: Path) -> WorkflowProject:
         """Make the repository and the agent."""
         write(root / "worker", WORKER.replace("{root}", str(root)))
         command = msgspec.json.encode(["sh", str(root / "worker"), "{brief}"]).decode()
@@ -98,12 +98,12 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Shop:
+def shop(tmp_path: Path) -> WorkflowProject:
     """A user with an agent."""
-    return Shop.create(tmp_path)
+    return WorkflowProject.create(tmp_path)
 
 
-def _spec(shop: Shop, *, planned: bool = True) -> None:
+def _spec(shop: WorkflowProject, *, planned: bool = True) -> None:
     """Write a spec folder of Auto-Claude, with its plan or without."""
     shop.write(f"{SPEC}/spec.md", "# Shelf\n\nA shelf with two boards.\n")
     phases = [
@@ -133,7 +133,7 @@ stages:
 # -- APEX ----------------------------------------------------------------------------------------------------
 
 
-def test_apex_runs_phase_by_phase_and_hands_its_summaries_on(shop: Shop) -> None:
+def test_apex_runs_phase_by_phase_and_hands_its_summaries_on(shop: WorkflowProject) -> None:
     """A1, A2, A9: the run is named by counter and slug; a phase gets all that the phases before it reported."""
     done = shop.run("apex", "Add a door", "--without", SHORT)
     assert done.code == 0, done.err
@@ -151,7 +151,7 @@ def test_apex_runs_phase_by_phase_and_hands_its_summaries_on(shop: Shop) -> None
     assert "Found by 01-analyze:\n- the second line of it" in told
 
 
-def test_apex_without_auto_waits_until_its_plan_is_accepted(shop: Shop) -> None:
+def test_apex_without_auto_waits_until_its_plan_is_accepted(shop: WorkflowProject) -> None:
     """Nothing is built before a person says so, and saying so is one command."""
     waits = shop.run("apex", "Add a door", "--without", f"{SHORT},auto")
     assert waits.code == 3
@@ -161,14 +161,14 @@ def test_apex_without_auto_waits_until_its_plan_is_accepted(shop: Shop) -> None:
     assert shop.lines("order")[-1] == "11-finish"
 
 
-def test_a_phase_is_capped_at_its_own_number_of_attempts(shop: Shop) -> None:
+def test_a_phase_is_capped_at_its_own_number_of_attempts(shop: WorkflowProject) -> None:
     """Validation is tried twice, whatever the run allows."""
     done = shop.run("apex", "Add a door", "--without", SHORT, "--set", "check=false")
     assert done.code == 1
     assert shop.cli.task("04-validate")["attempts"] == 2
 
 
-def test_a_dry_run_shows_the_plan_that_a_workflow_makes(shop: Shop) -> None:
+def test_a_dry_run_shows_the_plan_that_a_workflow_makes(shop: WorkflowProject) -> None:
     """What is confirmed by its hash is an ordinary plan, and it can be read first."""
     done = shop(
         "run", "--agent", "worker", "--workflow", "apex", "Add a door", "--with", "docker", "--dry-run"
@@ -177,7 +177,7 @@ def test_a_dry_run_shows_the_plan_that_a_workflow_makes(shop: Shop) -> None:
     assert not (shop.cli.here / ".holdfast" / "journal.db").exists()
 
 
-def test_a_workflows_run_is_unfinished_like_any_other(shop: Shop) -> None:
+def test_a_workflows_run_is_unfinished_like_any_other(shop: WorkflowProject) -> None:
     """A7: the same words find the run that was begun with them."""
     shop.run("apex", "Add a door", "--without", f"{SHORT},auto")
     again = shop("run", "--agent", "worker", "--workflow", "apex", "Add a door", "--without", f"{SHORT},auto")
@@ -185,7 +185,7 @@ def test_a_workflows_run_is_unfinished_like_any_other(shop: Shop) -> None:
     assert "run 01-add-a-door of this plan is unfinished" in again.err
 
 
-def test_apex_keeps_its_own_state_and_an_output_of_each_phase(shop: Shop) -> None:
+def test_apex_keeps_its_own_state_and_an_output_of_each_phase(shop: WorkflowProject) -> None:
     """A1: with `--mirror apex` every finished phase has its markdown at its place, with what was reported."""
     done = shop.run("apex", "Add a door", "--without", SHORT, "--mirror", "apex")
     assert done.code == 0, done.err
@@ -196,7 +196,7 @@ def test_apex_keeps_its_own_state_and_an_output_of_each_phase(shop: Shop) -> Non
     assert (shop.cli.here / ".claude" / "apex-state" / "current.json").exists()
 
 
-def test_a_run_that_is_carried_on_may_be_mirrored_as_well(shop: Shop) -> None:
+def test_a_run_that_is_carried_on_may_be_mirrored_as_well(shop: WorkflowProject) -> None:
     """The option means the same whether the run is new or not."""
     words = ("apex", "Add a door", "--without", f"{SHORT},auto", "--mirror", "apex")
     assert shop.run(*words).code == 3
@@ -207,7 +207,7 @@ def test_a_run_that_is_carried_on_may_be_mirrored_as_well(shop: Shop) -> None:
 # -- Execute -------------------------------------------------------------------------------------------------
 
 
-def test_execute_runs_a_folder_of_layer_tasks(shop: Shop) -> None:
+def test_execute_runs_a_folder_of_layer_tasks(shop: WorkflowProject) -> None:
     """E1: layers in order; a task file is the prompt of its task, and its verification is run."""
     layers = [
         {
@@ -234,13 +234,13 @@ def test_execute_runs_a_folder_of_layer_tasks(shop: Shop) -> None:
 # -- CFN Loop ------------------------------------------------------------------------------------------------
 
 
-def test_cfn_sprints_are_implemented_tested_and_judged(shop: Shop) -> None:
+def test_cfn_sprints_are_implemented_tested_and_judged(shop: WorkflowProject) -> None:
     """C4, C6: a sprint waits for the one it needs; its tests hold the slot; two validators judge each."""
     sprints = [
         {"id": "auth", "name": "Auth", "dependencies": [], "acceptanceCriteria": ["Login works"]},
         {"id": "cart", "name": "Cart", "dependencies": ["auth"]},
     ]
-    shop.write("epic.json", {"epicId": "shop", "name": "Shop", "sprints": sprints})
+    shop.write("epic.json", {"epicId": "shop", "name": "WorkflowProject", "sprints": sprints})
     done = shop.run("cfn", "epic.json", "--set", "test=ls work-*.txt")
     assert done.code == 0, done.err
     assert shop.lines("order") == ["auth", "cart"]
@@ -273,7 +273,9 @@ Build a shelf.
 
 
 @pytest.mark.parametrize("name", [".specflow/specs/SPEC-001.md", "docs/shelf.md"])
-def test_specflow_runs_its_groups_in_waves_with_checks_before_and_after(shop: Shop, name: str) -> None:
+def test_specflow_runs_its_groups_in_waves_with_checks_before_and_after(
+    shop: WorkflowProject, name: str
+) -> None:
     """S1: a group's wave follows from what it needs; each wave is checked before it opens and before it closes."""
     shop.write(name, GROUPS)
     done = shop.run("specflow", name, "--set", "before=test -f a.txt", "--set", "after=ls work-*.txt")
@@ -283,7 +285,7 @@ def test_specflow_runs_its_groups_in_waves_with_checks_before_and_after(shop: Sh
     assert "Build a shelf." in shop.brief("G2")
 
 
-def test_a_wave_whose_check_fails_waits_for_a_decision(shop: Shop) -> None:
+def test_a_wave_whose_check_fails_waits_for_a_decision(shop: WorkflowProject) -> None:
     """A failing check after a wave keeps the next one closed."""
     shop.write("shelf.md", GROUPS)
     assert shop.run("specflow", "shelf.md", "--set", "after=test -f nowhere").code == 3
@@ -293,7 +295,7 @@ def test_a_wave_whose_check_fails_waits_for_a_decision(shop: Shop) -> None:
 # -- Auto-Claude ---------------------------------------------------------------------------------------------
 
 
-def test_a_valid_plan_of_auto_claude_is_never_planned_again(shop: Shop) -> None:
+def test_a_valid_plan_of_auto_claude_is_never_planned_again(shop: WorkflowProject) -> None:
     """U1, U5, U8 (plan, no worktree): no planner; one subtask after the other; QA comes last and knows the spec."""
     _spec(shop)
     done = shop.run("auto-claude", SPEC)
@@ -304,7 +306,9 @@ def test_a_valid_plan_of_auto_claude_is_never_planned_again(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("broken", [None, "", '{"feature": "Shelf", "phases": [{"id": 1, "subtasks": [{"id"'])
-def test_a_spec_without_a_valid_plan_is_planned_first_and_once(shop: Shop, broken: str | None) -> None:
+def test_a_spec_without_a_valid_plan_is_planned_first_and_once(
+    shop: WorkflowProject, broken: str | None
+) -> None:
     """U1, U8 (no plan): the planner reads the spec; a fresh start does not plan again."""
     _spec(shop, planned=False)
     if broken is not None:
@@ -316,7 +320,7 @@ def test_a_spec_without_a_valid_plan_is_planned_first_and_once(shop: Shop, broke
     assert shop.lines("order") == ["saw", "glue", "saw", "glue"]
 
 
-def test_a_changed_spec_is_planned_anew(shop: Shop) -> None:
+def test_a_changed_spec_is_planned_anew(shop: WorkflowProject) -> None:
     """A plan is for what the spec said when it was made."""
     _spec(shop, planned=False)
     shop.run("auto-claude", SPEC, "--without", "qa")
@@ -325,7 +329,7 @@ def test_a_changed_spec_is_planned_anew(shop: Shop) -> None:
     assert shop.lines("planned") == ["planned", "planned"]
 
 
-def test_a_crash_while_coding_is_carried_on(shop: Shop) -> None:
+def test_a_crash_while_coding_is_carried_on(shop: WorkflowProject) -> None:
     """U8 (both; crash while coding): what landed stays, the rest is done, nobody plans."""
     _spec(shop)
     hold = shop.root / "hold-glue"
@@ -344,7 +348,7 @@ def test_a_crash_while_coding_is_carried_on(shop: Shop) -> None:
     assert shop.lines("planned") == []
 
 
-def test_subtasks_run_beside_each_other_when_asked(shop: Shop) -> None:
+def test_subtasks_run_beside_each_other_when_asked(shop: WorkflowProject) -> None:
     """U5: `--jobs` is the parallel mode."""
     rows = [{"id": name, "description": name, "status": "pending"} for name in ("a", "b")]
     _spec(shop)
@@ -371,7 +375,7 @@ def test_subtasks_run_beside_each_other_when_asked(shop: Shop) -> None:
     assert runner.wait() == 0
 
 
-def test_what_a_plan_says_is_done_is_pointed_out(shop: Shop) -> None:
+def test_what_a_plan_says_is_done_is_pointed_out(shop: WorkflowProject) -> None:
     """A workflow begins anew; whoever wants to carry on is told how."""
     _spec(shop)
     row = {"id": "saw", "description": "Saw", "status": "completed"}
@@ -387,7 +391,7 @@ def test_what_a_plan_says_is_done_is_pointed_out(shop: Shop) -> None:
 # -- one's own -----------------------------------------------------------------------------------------------
 
 
-def test_a_workflow_of_ones_own_needs_no_agent(shop: Shop) -> None:
+def test_a_workflow_of_ones_own_needs_no_agent(shop: WorkflowProject) -> None:
     """Users write their own: flags, values, commands, checks."""
     shop.write("mine.yaml", ON_ITS_OWN)
     words = ("--workflow", "./mine.yaml", "Ann", "--with", "twice", "--set", "word=bye", "--yes")
@@ -409,7 +413,7 @@ def test_a_workflow_of_ones_own_needs_no_agent(shop: Shop) -> None:
         (("--workflow", "bad.yaml", "x"), "bad.yaml:3: aboot: unknown key"),
     ],
 )
-def test_what_is_wrong_is_met_with_words(shop: Shop, words: tuple[str, ...], said: str) -> None:
+def test_what_is_wrong_is_met_with_words(shop: WorkflowProject, words: tuple[str, ...], said: str) -> None:
     """A slip changes nothing and is named."""
     shop.write("bad.yaml", ON_ITS_OWN.replace("about", "aboot"))
     done = shop("run", "--agent", "worker", *words)
@@ -417,7 +421,7 @@ def test_what_is_wrong_is_met_with_words(shop: Shop, words: tuple[str, ...], sai
     assert said in done.err
 
 
-def test_the_workflows_are_listed_and_printed_to_start_from(shop: Shop) -> None:
+def test_the_workflows_are_listed_and_printed_to_start_from(shop: WorkflowProject) -> None:
     """What is printed is a workflow again."""
     assert "apex-init" in shop("plan", "workflows").out
     shop.write("copy.yaml", shop("plan", "workflows", "apex").out)
@@ -437,7 +441,7 @@ LISTS: dict[str, object] = {
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_list_becomes_a_plan_that_runs(shop: Shop, name: str) -> None:
+def test_a_list_becomes_a_plan_that_runs(shop: WorkflowProject, name: str) -> None:
     """From a file that somebody has to landed work, in two commands."""
     shop.write(name, LISTS[name])
     done = shop("plan", "import", name, "--agent", "worker")
@@ -448,7 +452,7 @@ def test_a_list_becomes_a_plan_that_runs(shop: Shop, name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["specs/001-x", ".", "backlog"])
-def test_a_folder_is_looked_into(shop: Shop, folder: str) -> None:
+def test_a_folder_is_looked_into(shop: WorkflowProject, folder: str) -> None:
     """Its usual place is enough to find a list."""
     for name in [name for name in LISTS if name.startswith(folder.strip(".")) and name != "TODO.md"]:
         shop.write(name, LISTS[name])
@@ -457,7 +461,7 @@ def test_a_folder_is_looked_into(shop: Shop, folder: str) -> None:
     assert f"from {folder}" in done.out
 
 
-def test_an_import_never_overwrites_without_leave_and_tells_what_is_left_out(shop: Shop) -> None:
+def test_an_import_never_overwrites_without_leave_and_tells_what_is_left_out(shop: WorkflowProject) -> None:
     """A plan that somebody edited is not lost by giving a command twice."""
     shop.write("tasks.md", LISTS["specs/001-x/tasks.md"])
     assert "Left out: T002 (ticked)" in shop("plan", "import", "tasks.md").out
@@ -465,7 +469,7 @@ def test_an_import_never_overwrites_without_leave_and_tells_what_is_left_out(sho
     assert shop.cli.json("plan", "import", "tasks.md", "--force", "--all")["tasks"] == 2
 
 
-def test_running_a_list_suggests_to_import_it(shop: Shop) -> None:
+def test_running_a_list_suggests_to_import_it(shop: WorkflowProject) -> None:
     """The error is the way in."""
     shop.write("tasks.md", LISTS["specs/001-x/tasks.md"])
     done = shop("run", "tasks.md")
@@ -474,7 +478,7 @@ def test_running_a_list_suggests_to_import_it(shop: Shop) -> None:
     assert "holdfast plan import tasks.md" in done.err
 
 
-def test_a_file_without_a_list_is_refused_with_what_would_do(shop: Shop) -> None:
+def test_a_file_without_a_list_is_refused_with_what_would_do(shop: WorkflowProject) -> None:
     """Nothing is written for prose."""
     shop.write("notes.md", "# Notes\n\nProse.\n")
     done = shop("plan", "import", "notes.md")
@@ -483,7 +487,7 @@ def test_a_file_without_a_list_is_refused_with_what_would_do(shop: Shop) -> None
     assert not (shop.cli.here / "plan.yaml").exists()
 
 
-def test_a_list_can_be_the_input_of_a_workflow(shop: Shop) -> None:
+def test_a_list_can_be_the_input_of_a_workflow(shop: WorkflowProject) -> None:
     """Readers are one vocabulary: a workflow goes through a checklist as it goes through layers."""
     body = "{id: all, tasks: [{each: tasks, id: '{task.id}', run: [touch, '{task.id}.txt']}]}"
     head = "workflow: 1\nname: touch\nabout: x\ninput: {kind: document, readers: checklist}\n"

@@ -14,34 +14,34 @@ from holdfast.core.facts import ExitReason, Presence
 from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.paths import StateDir
-from tests.fleetkit import FLEETS, RUN, Stand, alive, ended
+from tests.support.launches import FLEETS, RUN, FleetSetup, alive, ended
 
 
 @pytest.fixture(params=FLEETS, ids=lambda fleet: fleet.__name__)
-def stand(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stand]:
+def stand(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FleetSetup]:
     """A fleet over an empty state folder, and a workspace."""
     (tmp_path / "work").mkdir()
     make: Callable[[StateDir], Fleet] = request.param
     state = StateDir(tmp_path / "state")
-    stand = Stand(state, tmp_path / "work", make(state))
+    stand = FleetSetup(state, tmp_path / "work", make(state))
     yield stand
     asyncio.run(stand.fleet.sweep(RUN, frozenset()))
     stand.fleet.close()
 
 
-def test_a_launch_ends_with_its_exit_code(stand: Stand) -> None:
+def test_a_launch_ends_with_its_exit_code(stand: FleetSetup) -> None:
     """The exit status, token and size of the output are recorded."""
     record = asyncio.run(stand.finish(stand.sh("echo hello; exit 3")))
     assert (record.reason, record.code, record.output_bytes) == (ExitReason.EXITED, 3, 6)
     assert record.token == stand.sh("").token
 
 
-def test_death_by_a_signal_is_a_negative_code(stand: Stand) -> None:
+def test_death_by_a_signal_is_a_negative_code(stand: FleetSetup) -> None:
     """An agent killed by the kernel or a user is told apart from one that exited."""
     assert asyncio.run(stand.finish(stand.sh("kill -9 $$"))).code == -9
 
 
-def test_output_is_kept_byte_for_byte_and_read_from_any_offset(stand: Stand) -> None:
+def test_output_is_kept_byte_for_byte_and_read_from_any_offset(stand: FleetSetup) -> None:
     """Both outputs are in the log in their order, bytes that are no text included."""
     spec = stand.sh(r"printf 'a\000\377'; printf err >&2")
     asyncio.run(stand.finish(spec))
@@ -50,7 +50,7 @@ def test_output_is_kept_byte_for_byte_and_read_from_any_offset(stand: Stand) -> 
     assert stand.fleet.logs(spec.key, 99) == b""
 
 
-def test_what_a_launch_holds_stays_open_until_it_is_over(stand: Stand) -> None:
+def test_what_a_launch_holds_stays_open_until_it_is_over(stand: FleetSetup) -> None:
     """A lock handed along lives as long as what it guards, without the process itself getting at it."""
     stand.fifo("gate")
     kept, handed = os.pipe()
@@ -67,7 +67,7 @@ def test_what_a_launch_holds_stays_open_until_it_is_over(stand: Stand) -> None:
     os.close(kept)
 
 
-def test_the_input_file_is_delivered(stand: Stand) -> None:
+def test_the_input_file_is_delivered(stand: FleetSetup) -> None:
     """An agent that takes its brief on standard input gets it."""
     (stand.work / "brief").write_text("do this")
     spec = replace(stand.sh("cat"), stdin=stand.work / "brief")
@@ -75,19 +75,19 @@ def test_the_input_file_is_delivered(stand: Stand) -> None:
     assert stand.fleet.logs(spec.key) == b"do this"
 
 
-def test_without_an_input_file_the_input_is_empty(stand: Stand) -> None:
+def test_without_an_input_file_the_input_is_empty(stand: FleetSetup) -> None:
     """An agent that asks a question gets no answer instead of waiting for one."""
     assert asyncio.run(stand.finish(stand.sh("cat; exit 4"))).code == 4
 
 
-def test_the_environment_is_the_one_given_and_the_token(stand: Stand) -> None:
+def test_the_environment_is_the_one_given_and_the_token(stand: FleetSetup) -> None:
     """Nothing of the runner's own environment reaches an agent, its secrets least of all."""
     spec = replace(stand.spec("/usr/bin/env"), env={"A": "1"})
     asyncio.run(stand.finish(spec))
     assert sorted(stand.fleet.logs(spec.key).decode().split()) == ["A=1", f"HOLDFAST_ATTEMPT={spec.token}"]
 
 
-def test_an_agent_inherits_no_file_of_the_runner(stand: Stand) -> None:
+def test_an_agent_inherits_no_file_of_the_runner(stand: FleetSetup) -> None:
     """Not the lease, not the journal: also a descriptor that is marked inheritable stays behind."""
     leak = os.open(stand.work, os.O_RDONLY)
     os.set_inheritable(leak, True)
@@ -97,14 +97,14 @@ def test_an_agent_inherits_no_file_of_the_runner(stand: Stand) -> None:
     assert stand.fleet.logs(spec.key) == b"0\n1\n2\n3\n"
 
 
-def test_a_key_that_ended_never_starts_again(stand: Stand) -> None:
+def test_a_key_that_ended_never_starts_again(stand: FleetSetup) -> None:
     """Launching it again gives the first record."""
     spec = stand.sh("echo once >> ran; exit 5")
     assert asyncio.run(stand.finish(spec)) == asyncio.run(stand.finish(spec))
     assert (stand.work / "ran").read_text() == "once\n"
 
 
-def test_many_launches_of_one_key_at_once_start_one_process(stand: Stand) -> None:
+def test_many_launches_of_one_key_at_once_start_one_process(stand: FleetSetup) -> None:
     """Also when two runners believe that the launch is theirs."""
 
     async def both() -> None:
@@ -118,7 +118,7 @@ def test_many_launches_of_one_key_at_once_start_one_process(stand: Stand) -> Non
     assert (stand.work / "ran").read_text() == "once\n"
 
 
-def test_a_live_launch_is_alive_and_adopted_by_another_fleet(stand: Stand) -> None:
+def test_a_live_launch_is_alive_and_adopted_by_another_fleet(stand: FleetSetup) -> None:
     """Nothing about a launch is remembered in the object that made it."""
     stand.fifo("up")
     stand.fifo("gate")
@@ -132,7 +132,7 @@ def test_a_live_launch_is_alive_and_adopted_by_another_fleet(stand: Stand) -> No
     assert asyncio.run(ended(other.wait(spec.key))).code == 6
 
 
-def test_a_key_that_was_never_launched_is_unknown(stand: Stand) -> None:
+def test_a_key_that_was_never_launched_is_unknown(stand: FleetSetup) -> None:
     """Waiting for it, cancelling it and reading its output come back at once."""
     key = LaunchKey(RUN, "T9", 1, "agent")
     seen = [
@@ -145,7 +145,7 @@ def test_a_key_that_was_never_launched_is_unknown(stand: Stand) -> None:
     assert stand.fleet.adopt(RUN) == []
 
 
-def test_cancel_stops_the_agent(stand: Stand) -> None:
+def test_cancel_stops_the_agent(stand: FleetSetup) -> None:
     """The record says that it was cancelled, and the process is gone."""
     stand.fifo("up")
     stand.fifo("gate")
@@ -157,14 +157,14 @@ def test_cancel_stops_the_agent(stand: Stand) -> None:
     assert not alive(agent)
 
 
-def test_cancelling_what_ended_changes_nothing(stand: Stand) -> None:
+def test_cancelling_what_ended_changes_nothing(stand: FleetSetup) -> None:
     """The first record stands."""
     spec = stand.sh("exit 7")
     record = asyncio.run(stand.finish(spec))
     assert asyncio.run(ended(stand.fleet.cancel(spec.key))) == record
 
 
-def test_sweep_spares_the_launches_to_keep(stand: Stand) -> None:
+def test_sweep_spares_the_launches_to_keep(stand: FleetSetup) -> None:
     """Everything else of the run is ended, and named by its pid."""
     for name in ("up1", "up2", "gate"):
         stand.fifo(name)
@@ -186,7 +186,7 @@ def test_sweep_spares_the_launches_to_keep(stand: Stand) -> None:
         (("./lost",), "./lost names an interpreter that is not there (see its first line)"),
     ],
 )
-def test_a_command_that_cannot_run_ends_and_says_why(stand: Stand, argv: tuple[str], error: str) -> None:
+def test_a_command_that_cannot_run_ends_and_says_why(stand: FleetSetup, argv: tuple[str], error: str) -> None:
     """It is no failure of the fleet, and the message is for the one who wrote the command."""
     for name, text, mode in (("plain", "", 0o600), ("empty", "", 0o700), ("lost", "#!/no/such\n", 0o700)):
         (stand.work / name).write_text(text)
@@ -195,7 +195,7 @@ def test_a_command_that_cannot_run_ends_and_says_why(stand: Stand, argv: tuple[s
     assert (record.reason, record.code, record.error) == (ExitReason.NOT_STARTED, 127, error)
 
 
-def test_a_missing_workspace_is_named(stand: Stand) -> None:
+def test_a_missing_workspace_is_named(stand: FleetSetup) -> None:
     """The record says which folder could not be entered."""
     spec = replace(stand.sh("true"), cwd=stand.work / "gone")
     record = asyncio.run(stand.finish(spec))
@@ -203,13 +203,13 @@ def test_a_missing_workspace_is_named(stand: Stand) -> None:
     assert record.error == f"workspace {stand.work}/gone cannot be entered: No such file or directory"
 
 
-def test_a_missing_input_file_is_named(stand: Stand) -> None:
+def test_a_missing_input_file_is_named(stand: FleetSetup) -> None:
     """The record says which file could not be read."""
     record = asyncio.run(stand.finish(replace(stand.sh("true"), stdin=stand.work / "gone")))
     assert record.error == f"input {stand.work}/gone cannot be read: No such file or directory"
 
 
-def test_a_large_order_arrives_whole(stand: Stand) -> None:
+def test_a_large_order_arrives_whole(stand: FleetSetup) -> None:
     """A brief passed as an argument, next to a large environment, fills more than any socket's buffer."""
     env = {f"V{n}": "x" * 100_000 for n in range(10)}
     spec = replace(
@@ -221,7 +221,7 @@ def test_a_large_order_arrives_whole(stand: Stand) -> None:
 
 
 @pytest.mark.parametrize("owner", ["..", "a/b", ""])
-def test_a_key_cannot_leave_the_state_folder(stand: Stand, owner: str) -> None:
+def test_a_key_cannot_leave_the_state_folder(stand: FleetSetup, owner: str) -> None:
     """Names become folders, so a name that is a path is refused."""
     with pytest.raises(LaunchError, match="cannot name a launch"):
         stand.fleet.inspect(LaunchKey(RUN, owner, 1, "agent"))

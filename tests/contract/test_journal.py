@@ -15,8 +15,18 @@ from holdfast.core.projection import AttemptCommit, Failure, TaskRow
 from holdfast.core.status import TaskStatus
 from holdfast.errors import JournalError, LeaseLostError
 from holdfast.journal.protocol import Journal
-
-from .journals import DURABLE, KINDS, PLAN, RUN, Kind, begin, one_of_each, run_row, started, write_for_ever
+from tests.contract.journals import (
+    DURABLE,
+    KINDS,
+    PLAN,
+    RUN,
+    Kind,
+    begin,
+    one_of_each,
+    run_row,
+    started,
+    write_for_ever,
+)
 
 ROOT = Path(__file__).parents[2]
 

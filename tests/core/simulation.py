@@ -16,17 +16,16 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.commands import CheckTask, CloseStage, Command, LandTasks, OpenStage, StartAttempt, intents
 from holdfast.core.decide import decide, next_wake
-from holdfast.core.errors import IllegalEventError
 from holdfast.core.facts import Facts, Presence, Sighting
-from holdfast.core.folds import first_row
 from holdfast.core.invariants import Evidence, Violation, fold_violations, violations
-from holdfast.core.parking import park
+from holdfast.core.provider_limits import park_provider
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import TASK_IS_SETTLED, TRANSITIONS, RunStatus, TaskStatus
-from tests.core.build import STARTED, queues
-from tests.core.shapes import ROSTER, random_luck, random_plan
-from tests.core.world import Agent, Disk, Machine, Repository
+from holdfast.core.transitions import IllegalEventError, first_row
+from tests.core.builders import STARTED, queues
+from tests.core.random_plans import ROSTER, random_fault_rates, random_plan
+from tests.core.simulated_world import Agent, Disk, Machine, Repository
 
 Effect = Iterator[float]
 _STEPS_MAX = 20_000
@@ -53,7 +52,7 @@ class Simulation:
         self.seed = seed
         self.rng = Random(seed)
         self.plan = random_plan(self.rng)
-        self.luck = random_luck(self.rng)
+        self.luck = random_fault_rates(self.rng)
         self.tally: Counter[str] = Counter()
         self.repository = Repository(STARTED.base)
         self.machine = Machine()
@@ -308,7 +307,7 @@ class Simulation:
         if self.rng.random() < 0.2:
             yield (agent.ends_at - self.machine.now) / 2
             if self.machine.inspect(key) is Presence.ALIVE:
-                self._say(ev.WipSaved(task=name, attempt=attempt, commit=self.repository.commit("wip")))
+                self._say(ev.SnapshotSaved(task=name, attempt=attempt, commit=self.repository.commit("wip")))
                 self._say(tokens)
         yield max(0.0, agent.ends_at - self.machine.now)
         if self.machine.inspect(key) is Presence.LOST:
@@ -342,7 +341,7 @@ class Simulation:
         task = self.state.tasks[name]
         reset = self.rng.choice((None, self.machine.wall + self.rng.random() * 7200))
         if task.attempt == attempt:
-            parked = park(self.state, task.provider, token, reset, self.machine.wall, self._clock)
+            parked = park_provider(self.state, task.provider, token, reset, self.machine.wall, self._clock)
             self._say(msgspec.structs.replace(parked, words="limit"))
         provider = task.provider
         limited = ev.AttemptLimited(task=name, attempt=attempt, token=token, provider=provider, error="limit")
@@ -362,7 +361,7 @@ class Simulation:
         elif self.rng.random() < self.luck.check_fails:
             self._say(ev.ChecksFailed(task=name, attempt=attempt, check="check", error="failed"))
         else:
-            self._say(ev.ChecksPassed(task=name, attempt=attempt))
+            self._say(ev.TaskVerified(task=name, attempt=attempt))
 
     def _gate(self, stage: str, gate: ev.Gate, held: ev.AnyEvent) -> Effect:
         yield self.rng.random() * 3

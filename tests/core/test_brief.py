@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.core.brief import BRIEF_BYTES_MAX, BriefFacts, build_brief
 from holdfast.core.state import RunState
-from tests.core.build import begin, plan, start, task, walk
+from tests.core.builders import begin, plan, start, task, walk
 
 
 def _landed(*summaries: str) -> RunState:

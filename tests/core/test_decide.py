@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.core.commands import CheckTask, CloseStage, LandTasks, OpenStage, Record, StartAttempt
+from holdfast.core.commands import CheckTask, CloseStage, LandTasks, OpenStage, RecordEvent, StartAttempt
 from holdfast.core.decide import LANDING_BATCH_MAX, decide, next_wake
 from holdfast.core.plan import Limits, Task
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import RunStatus, TaskStatus
-from tests.core.build import ATTACHED, STARTED, begin, done, failed, plan, settle, start, task, walk
+from tests.core.builders import ATTACHED, STARTED, begin, done, failed, plan, settle, start, task, walk
 
 NOW = 0.0
 
@@ -46,7 +46,7 @@ def test_a_task_waits_for_what_it_needs() -> None:
     """A task may stand before what it needs in the file; it starts after it all the same."""
     state = begin(plan((task("b", "a"), task("a"))))
     assert settle(state) == ["a"]
-    for event in (done("a", 1), ev.ChecksPassed(task="a", attempt=1), ev.LandingStarted(task="a", attempt=1)):
+    for event in (done("a", 1), ev.TaskVerified(task="a", attempt=1), ev.LandingStarted(task="a", attempt=1)):
         state.apply(event)
     state.apply(ev.TaskLanded(task="a", attempt=1, commit="m", head="a-head1"))
     assert settle(state) == ["b"]
@@ -93,7 +93,7 @@ def test_only_the_tasks_asked_for_are_started() -> None:
     state = begin(plan(_tasks(3)))
     state.restrict(frozenset({"t001"}))
     assert settle(state) == ["t001"]
-    for event in (done("t001", 1), ev.ChecksPassed(task="t001", attempt=1)):
+    for event in (done("t001", 1), ev.TaskVerified(task="t001", attempt=1)):
         state.apply(event)
     state.apply(ev.TaskLanded(task="t001", attempt=1, commit="m", head="t001-head1"))
     settle(state)
@@ -152,7 +152,7 @@ def test_work_without_checks_goes_straight_to_the_queue() -> None:
     """There is nothing to run, so nothing is run."""
     state = begin(plan((task("a"),)))
     walk(state, "a", "verifying")
-    assert decide(state, NOW) == [Record(ev.ChecksPassed(task="a", attempt=1))]
+    assert decide(state, NOW) == [RecordEvent(ev.TaskVerified(task="a", attempt=1))]
 
 
 def test_tasks_land_in_the_order_in_which_they_were_verified() -> None:
@@ -294,7 +294,7 @@ def test_a_run_without_open_stages_is_completed() -> None:
     walk(state, "a", "completed")
     for event in (ev.StageClosing(stage="s1"), ev.StageClosed(stage="s1")):
         state.apply(event)
-    assert decide(state, NOW) == [Record(ev.RunCompleted())]
+    assert decide(state, NOW) == [RecordEvent(ev.RunCompleted())]
 
 
 def test_a_paused_run_starts_nothing_and_lands_what_is_under_way() -> None:
@@ -334,7 +334,7 @@ def test_work_that_waits_for_its_checks_does_not_keep_a_run_from_stopping() -> N
     state = begin(plan((task("a"),), verify=("check",)))
     walk(state, "a", "verifying")
     state.apply(ev.StopRequested())
-    assert decide(state, NOW) == [Record(ev.RunStopped())]
+    assert decide(state, NOW) == [RecordEvent(ev.RunStopped())]
 
 
 def test_a_resumed_run_forgets_that_it_was_stopped() -> None:

@@ -17,7 +17,7 @@ from holdfast.core.invariants import (
 )
 from holdfast.core.plan import Limits
 from holdfast.core.state import RunState, replay
-from tests.core.build import ATTACHED, STARTED, begin, failed, plan, task, walk
+from tests.core.builders import ATTACHED, STARTED, begin, failed, plan, task, walk
 
 
 def _landing(name: str) -> Landing:
@@ -146,7 +146,7 @@ def test_a_recorded_commit_that_no_longer_exists(commit: str) -> None:
     state = _landed("a")
     walk(state, "b", "running")
     state.tasks["b"].carry = "b-carry"
-    state.apply(ev.WipSaved(task="b", attempt=1, commit="b-wip"))
+    state.apply(ev.SnapshotSaved(task="b", attempt=1, commit="b-wip"))
     assert commit in commits_to_keep(state)
     assert _numbers(state, Evidence(missing_commits=frozenset({commit}))) == [6]
 
@@ -234,7 +234,7 @@ def test_events_that_contradict_each_other() -> None:
     """Invariant 8: a history that cannot have happened is reported, not raised."""
     of = plan((task("a"),))
     state = replay(of, (STARTED,))
-    impossible = ev.ChecksPassed(task="a", attempt=1)
+    impossible = ev.TaskVerified(task="a", attempt=1)
     assert [v.number for v in fold_violations(of, _recorded(STARTED, impossible), state.row, [])] == [8]
 
 

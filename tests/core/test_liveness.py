@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.facts import Presence
-from holdfast.core.liveness import AgentSign, Liveness, liveness
 from holdfast.core.projection import TaskRow
+from holdfast.reporting.displayed_status import AgentSign, Liveness, liveness
 
 NOW = 1_000_000.0
 

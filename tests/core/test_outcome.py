@@ -8,8 +8,15 @@ import pytest
 
 from holdfast.core.events import FailureKind
 from holdfast.core.facts import Exit, ExitReason
-from holdfast.core.observations import Activity, Finished, Heard, Trouble, Usage, Wrong
-from holdfast.core.outcome import TABLE, End, Said, Sign, Work, judge
+from holdfast.core.observations import (
+    Activity,
+    AgentFinished,
+    AgentTrouble,
+    StreamSummary,
+    TroubleSeen,
+    Usage,
+)
+from holdfast.core.outcome import OUTCOMES, OutcomeKind, ProcessSign, StreamSign, WorkSign, judge_outcome
 from holdfast.core.projection import Halt
 
 
@@ -17,76 +24,76 @@ def _exit(code: int = 0, reason: ExitReason = ExitReason.EXITED) -> Exit:
     return Exit(token="t", reason=reason, code=code)
 
 
-def _heard(trouble: Trouble | None = None, message: str = "") -> Heard:
-    heard = Heard()
+def _heard(trouble: AgentTrouble | None = None, message: str = "") -> StreamSummary:
+    heard = StreamSummary()
     if trouble is not None:
-        heard.take(Wrong(trouble, message))
+        heard.take(TroubleSeen(trouble, message))
     return heard
 
 
 def test_the_table_has_exactly_one_answer_for_everything() -> None:
     """Every combination of process, stream and git meets a row, and no row is out of reach."""
     met = [
-        next(row for row in TABLE if sign in row.signs and said in row.said and work in row.work)
-        for sign, said, work in itertools.product(Sign, Said, Work)
+        next(row for row in OUTCOMES if sign in row.signs and said in row.said and work in row.work)
+        for sign, said, work in itertools.product(ProcessSign, StreamSign, WorkSign)
     ]
-    assert [row for row in TABLE if row not in met] == []
+    assert [row for row in OUTCOMES if row not in met] == []
 
 
 @pytest.mark.parametrize(
     ("code", "trouble", "work", "end", "failure"),
     [
-        (0, None, Work.CHANGED, End.DONE, None),
-        (0, None, Work.UNCHANGED, End.FAILED, FailureKind.NO_CHANGE),
-        (0, None, Work.NOT_NEEDED, End.DONE, None),
-        (0, Trouble.ERROR, Work.CHANGED, End.FAILED, FailureKind.AGENT),
-        (1, None, Work.CHANGED, End.FAILED, FailureKind.AGENT),
-        (-9, None, Work.CHANGED, End.FAILED, FailureKind.KILLED),
-        (1, Trouble.LIMIT, Work.CHANGED, End.LIMITED, FailureKind.LIMIT),
-        (0, Trouble.LIMIT, Work.UNCHANGED, End.LIMITED, FailureKind.LIMIT),
-        (0, Trouble.CONTEXT, Work.CHANGED, End.FAILED, FailureKind.CONTEXT),
-        (1, Trouble.AUTH, Work.UNCHANGED, End.BLOCKED, FailureKind.AUTH),
-        (1, Trouble.PERMISSION, Work.CHANGED, End.BLOCKED, FailureKind.PERMISSION),
+        (0, None, WorkSign.CHANGED, OutcomeKind.DONE, None),
+        (0, None, WorkSign.UNCHANGED, OutcomeKind.FAILED, FailureKind.NO_CHANGE),
+        (0, None, WorkSign.NOT_NEEDED, OutcomeKind.DONE, None),
+        (0, AgentTrouble.ERROR, WorkSign.CHANGED, OutcomeKind.FAILED, FailureKind.AGENT),
+        (1, None, WorkSign.CHANGED, OutcomeKind.FAILED, FailureKind.AGENT),
+        (-9, None, WorkSign.CHANGED, OutcomeKind.FAILED, FailureKind.KILLED),
+        (1, AgentTrouble.LIMIT, WorkSign.CHANGED, OutcomeKind.LIMITED, FailureKind.LIMIT),
+        (0, AgentTrouble.LIMIT, WorkSign.UNCHANGED, OutcomeKind.LIMITED, FailureKind.LIMIT),
+        (0, AgentTrouble.CONTEXT, WorkSign.CHANGED, OutcomeKind.FAILED, FailureKind.CONTEXT),
+        (1, AgentTrouble.AUTH, WorkSign.UNCHANGED, OutcomeKind.BLOCKED, FailureKind.AUTH),
+        (1, AgentTrouble.PERMISSION, WorkSign.CHANGED, OutcomeKind.BLOCKED, FailureKind.PERMISSION),
     ],
 )
 def test_what_an_ending_means(
-    code: int, trouble: Trouble | None, work: Work, end: End, failure: FailureKind | None
+    code: int, trouble: AgentTrouble | None, work: WorkSign, end: OutcomeKind, failure: FailureKind | None
 ) -> None:
     """Exit status 0 is no proof, and neither is any other."""
-    outcome = judge(_exit(code), _heard(trouble), work)
+    outcome = judge_outcome(_exit(code), _heard(trouble), work)
     assert (outcome.end, outcome.failure) == (end, failure)
 
 
 def test_silence_after_a_limit_is_the_limit() -> None:
     """An agent that retries without a word until it is ended ran into its limit."""
-    outcome = judge(_exit(-15, ExitReason.STALLED), _heard(Trouble.LIMIT), Work.CHANGED)
-    assert outcome.end is End.LIMITED
+    outcome = judge_outcome(_exit(-15, ExitReason.STALLED), _heard(AgentTrouble.LIMIT), WorkSign.CHANGED)
+    assert outcome.end is OutcomeKind.LIMITED
 
 
 def test_what_we_ended_ended_for_our_reason() -> None:
     """A spent budget is told as such, whatever the process looked like in the end."""
     halt = Halt(failure=FailureKind.BUDGET, error="spent")
-    outcome = judge(_exit(-15, ExitReason.CANCELLED), _heard(), Work.CHANGED, halt)
-    assert (outcome.end, outcome.failure, outcome.error) == (End.FAILED, FailureKind.BUDGET, "spent")
+    outcome = judge_outcome(_exit(-15, ExitReason.CANCELLED), _heard(), WorkSign.CHANGED, halt)
+    assert (outcome.end, outcome.failure, outcome.error) == (OutcomeKind.FAILED, FailureKind.BUDGET, "spent")
 
 
 def test_an_agent_that_ended_by_itself_before_we_could_end_it_is_judged_as_it_ended() -> None:
     """The reason to end it was too late; its work counts."""
     halt = Halt(failure=FailureKind.BUDGET, error="spent")
-    assert judge(_exit(0), _heard(), Work.CHANGED, halt).end is End.DONE
+    assert judge_outcome(_exit(0), _heard(), WorkSign.CHANGED, halt).end is OutcomeKind.DONE
 
 
 def test_whoever_works_on_got_over_the_trouble() -> None:
     """A retry that worked leaves nothing behind, and neither does an end that went well."""
-    for after in (Activity(text="on"), Finished("done")):
-        heard = _heard(Trouble.LIMIT, "limit")
+    for after in (Activity(text="on"), AgentFinished("done")):
+        heard = _heard(AgentTrouble.LIMIT, "limit")
         heard.take(after)
         assert (heard.trouble, heard.message) == (None, "")
 
 
 def test_a_total_replaces_parts_and_never_takes_back() -> None:
     """Parts and totals of one stream add up to the larger."""
-    heard = Heard()
+    heard = StreamSummary()
     for usage in (Usage(10, 0.5), Usage(5), Usage(12, 0.4, whole=True), Usage(20, 0.6, whole=True)):
         heard.take(usage)
     assert (heard.tokens, heard.cost_usd) == (20, 0.6)

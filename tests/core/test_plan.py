@@ -7,8 +7,19 @@ from itertools import pairwise
 import msgspec
 from hypothesis import given, settings, strategies as st
 
-from holdfast.core.plan import AgentSpec, Plan, Stage, Task, decode_plan, encode_plan, find_cycle, plan_hash
-from holdfast.core.plan_rules import Broken, broken_rules
+from holdfast.core.plan import (
+    AgentSpec,
+    Plan,
+    Stage,
+    Task,
+    decode_plan,
+    encode_plan,
+    find_cycle,
+    plan_hash,
+    stage_waves,
+)
+from holdfast.core.plan_rules import BrokenRule, broken_rules
+from tests.core.builders import plan, task
 
 NAMES = ("a", "b", "c", "d", "e")
 GRAPHS = st.dictionaries(st.sampled_from(NAMES), st.lists(st.sampled_from(NAMES)).map(tuple))
@@ -26,7 +37,7 @@ def _task(name: str, *needs: str) -> Task:
     return Task(id=name, run=("true",), needs=needs)
 
 
-def _broken(plan: Plan, *known: str) -> list[Broken]:
+def _broken(plan: Plan, *known: str) -> list[BrokenRule]:
     return list(broken_rules(plan, known))
 
 
@@ -191,3 +202,22 @@ def test_a_base_cannot_look_like_an_option() -> None:
     """What a plan says is never read by git as a flag."""
     (broken,) = _broken(_plan(_stage("s", _task("a")), base="--upload-pack=x"))
     assert broken.at == ("base",)
+
+
+def test_a_batch_holds_what_may_run_side_by_side() -> None:
+    """Each task comes as early as its needs allow."""
+    (only,) = stage_waves(plan((task("a"), task("b", "a"), task("c"), task("d", "b", "c"))))
+    assert [[item.id for item in batch] for batch in only.batches] == [["a", "c"], ["b"], ["d"]]
+
+
+def test_a_need_from_an_earlier_stage_delays_nothing_within_its_own() -> None:
+    """The stage before has landed by then."""
+    first, second = stage_waves(plan((task("a"),), (task("b", "a"), task("c"))))
+    assert [len(stage.batches) for stage in (first, second)] == [1, 1]
+
+
+def test_every_task_is_in_exactly_one_batch() -> None:
+    """A long chain is no matter of recursion."""
+    chain = tuple(task(f"t{n}", *([f"t{n - 1}"] if n else [])) for n in range(3000))
+    (only,) = stage_waves(plan(chain))
+    assert [batch[0].id for batch in only.batches] == [item.id for item in chain]

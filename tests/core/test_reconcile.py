@@ -11,7 +11,7 @@ from holdfast.core.facts import BranchFacts, Equivalent, Facts, Landing, Presenc
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import StageStatus, TaskStatus
-from tests.core.build import begin, plan, start, task, walk
+from tests.core.builders import begin, plan, start, task, walk
 
 
 def _landing(name: str, attempt: int = 1) -> Landing:
@@ -113,7 +113,7 @@ def test_an_agent_that_is_gone_without_a_trace_leaves_its_snapshot() -> None:
     """The next attempt starts from the last work in progress that was saved."""
     state = begin(plan((task("a"),)))
     walk(state, "a", "running")
-    state.apply(ev.WipSaved(task="a", attempt=1, commit="wip"))
+    state.apply(ev.SnapshotSaved(task="a", attempt=1, commit="wip"))
     _recover(state, _facts(a=Presence.LOST))
     row = state.tasks["a"]
     assert (row.status, row.carry, row.charged) == (TaskStatus.PENDING, "wip", 0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts, Landing
-from holdfast.core.folds import first_row
 from holdfast.core.plan import Plan, Stage
-from holdfast.core.restore import Remains, overleapt, restore
+from holdfast.core.rebuild import TaskTraces, passed_over, rebuild_events
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
-from tests.core.build import STARTED, plan, task
+from holdfast.core.transitions import first_row
+from tests.core.builders import STARTED, plan, task
 
 TWO = plan((task("a"), task("b", "a")), (task("c"),))
 
@@ -19,10 +19,10 @@ def _branch(*landed: str) -> BranchFacts:
     return BranchFacts(tip=landings[-1].commit if landings else "base", landings=landings)
 
 
-def _restored(of: Plan, branch: BranchFacts, *skipped: str, **left: Remains) -> RunState:
+def _restored(of: Plan, branch: BranchFacts, *skipped: str, **left: TaskTraces) -> RunState:
     """Restore, and check that the history folds to the state that it led to."""
     state = RunState(of, first_row(STARTED))
-    events = restore(state, branch, left, skipped)
+    events = rebuild_events(state, branch, left, skipped)
     again = replay(of, [STARTED, *events])
     assert (again.row, again.tasks) == (state.row, state.tasks)
     return state
@@ -38,7 +38,7 @@ def test_what_landed_is_done_and_the_rest_is_not() -> None:
 
 def test_an_unfinished_task_goes_on_from_its_newest_work_under_a_new_number() -> None:
     """Attempt numbers name folders and refs that exist."""
-    state = _restored(TWO, _branch("a"), a=Remains(3), b=Remains(4, "work", "ma"))
+    state = _restored(TWO, _branch("a"), a=TaskTraces(3), b=TaskTraces(4, "work", "ma"))
     assert (state.tasks["a"].attempt, state.tasks["b"].attempt) == (3, 4)
     assert (state.tasks["b"].carry, state.tasks["b"].base) == ("work", "ma")
 
@@ -60,8 +60,8 @@ def test_a_run_of_which_everything_landed_has_nothing_left() -> None:
 
 def test_what_never_landed_below_something_that_did_is_noticed() -> None:
     """Skipped, or taken off the branch: a person knows."""
-    assert overleapt(TWO, _branch("b")) == {"a": "b"}
-    assert overleapt(TWO, _branch("c")) == {"a": "c", "b": "c"}
+    assert passed_over(TWO, _branch("b")) == {"a": "b"}
+    assert passed_over(TWO, _branch("c")) == {"a": "c", "b": "c"}
     assert _restored(TWO, _branch("b"), "a").tasks["a"].status is TaskStatus.SKIPPED
 
 
@@ -69,4 +69,4 @@ def test_a_commit_by_hand_on_top_is_the_ground_to_build_on() -> None:
     """The tip is where the branch is, not where the last landing was."""
     branch = BranchFacts(tip="hand", landings=_branch("a").landings)
     assert _restored(TWO, branch).row.tip == "hand"
-    assert isinstance(restore(RunState(TWO, first_row(STARTED)), branch, {}, ())[1], ev.BranchMoved)
+    assert isinstance(rebuild_events(RunState(TWO, first_row(STARTED)), branch, {}, ())[1], ev.BranchMoved)

@@ -10,9 +10,9 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.commands import Command
-from holdfast.core.errors import IllegalEventError
 from holdfast.core.facts import Facts
 from holdfast.core.status import TaskStatus
+from holdfast.core.transitions import IllegalEventError
 from tests.core.simulation import Simulation, ViolatedError
 
 _CHUNKS = 10

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.core.errors import IllegalEventError
-from holdfast.core.folds import RUN_FOLDS, TASK_FOLDS, first_row
 from holdfast.core.projection import TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import TRANSITIONS, RunStatus, TaskStatus
-from tests.core.build import ATTACHED, STARTED, begin, done, failed, plan, queues, start, task, walk
+from holdfast.core.transitions import RUN_FOLDS, TASK_FOLDS, IllegalEventError, first_row
+from tests.core.builders import ATTACHED, STARTED, begin, done, failed, plan, queues, start, task, walk
 
 _FIELDS: dict[str, Any] = {
     "task": "a", "attempt": 1, "token": "a-token1", "slot": 0, "start": "base", "head": "head", "tree": "tree",
@@ -192,11 +191,11 @@ def _story() -> tuple[list[ev.AnyEvent], RunState]:
     of = plan((task("b", "a"), task("a"), task("c"), task("d"), task("e")), (task("f", "c"),))
     events: list[ev.AnyEvent] = [
         ev.StageOpening(stage="s1"), ev.StageOpened(stage="s1"), start("c", 1), start("a", 1, slot=1),
-        done("a", 1), ev.ChecksPassed(task="a", attempt=1), done("c", 1), ev.ChecksStarted(task="c", attempt=1),
+        done("a", 1), ev.TaskVerified(task="a", attempt=1), done("c", 1), ev.ChecksStarted(task="c", attempt=1),
         ev.LandingStarted(task="a", attempt=1), ev.MergePrepared(task="a", attempt=1, commit="m", onto="base"),
         ev.TaskLanded(task="a", attempt=1, commit="m", head="a-head1"), start("d", 1, slot=1),
         failed("d", 1, ev.FailureKind.ENVIRONMENT, clock=5.0), start("e", 1, slot=1),
-        ev.WipSaved(task="e", attempt=1, commit="wip"), ev.ChecksPassed(task="c", attempt=1),
+        ev.SnapshotSaved(task="e", attempt=1, commit="wip"), ev.TaskVerified(task="c", attempt=1),
         ev.LandingStarted(task="c", attempt=1), ev.LandingInterrupted(task="c", attempt=1),
         ev.BranchMoved(commit="x"), ev.TaskSkipped(task="b"), ev.TaskReset(task="b"),
     ]  # fmt: skip

@@ -26,8 +26,8 @@ from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.process import procfs
-from tests.gitkit import Project
-from tests.runkit import Trial, sh, stage
+from tests.support.repositories import Project
+from tests.support.runs import Trial, sh, stage
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 900.0

@@ -15,7 +15,7 @@ from holdfast.core.ids import run_branch
 from holdfast.core.state import RunState
 from holdfast.journal.protocol import StoredRun
 from holdfast.journal.sqlite import SqliteReader
-from tests.crash.scenario import RUN, git
+from tests.crash.sample_run import RUN, git
 
 BRANCH = run_branch(RUN)
 _TRAILER = "%(trailers:key={},valueonly,separator=)"

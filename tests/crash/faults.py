@@ -84,7 +84,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FaultResult:
     """What became of a run. A fault that did not fire proves nothing: look at `fired` first.
 
     `point` is where it fired first. `exit_status` is that of the program's own process, negative for a signal.
@@ -128,7 +128,7 @@ def _compile(binary: Path) -> None:
     unfinished.replace(binary)
 
 
-def run_with_fault(program: Program, fault: Fault | None) -> Verdict:
+def run_with_fault(program: Program, fault: Fault | None) -> FaultResult:
     """Run the program and break it as told; without a fault its points are only counted."""
     with tempfile.TemporaryDirectory(prefix="crashat-") as scratch:
         return _run(program, _fault_options(fault), Path(scratch))
@@ -155,7 +155,7 @@ def _fault_options(fault: Fault | None) -> list[str]:
     return ["-m", mode, "-f" if fault.lasting else "-n", str(fault.point)]
 
 
-def _run(program: Program, options: list[str], scratch: Path) -> Verdict:
+def _run(program: Program, options: list[str], scratch: Path) -> FaultResult:
     """Output goes to a file, not a pipe: a survivor that keeps it open must not keep us waiting."""
     told, output = scratch / "verdict", scratch / "output"
     command = [str(build()), "-r", str(program.root), "-o", str(told), *options]
@@ -175,7 +175,7 @@ def _run(program: Program, options: list[str], scratch: Path) -> Verdict:
         raise FaultToolError(
             f"crashat gave no verdict:\n{text}", "Does this system allow ptrace and seccomp?"
         )
-    verdict = msgspec.json.decode(told.read_text("utf-8", "replace"), type=Verdict)
+    verdict = msgspec.json.decode(told.read_text("utf-8", "replace"), type=FaultResult)
     return replace(verdict, output=text)
 
 
@@ -194,7 +194,7 @@ def _wait(tool: subprocess.Popen[bytes], timeout_s: float) -> bool:
     return True
 
 
-def wait_for_survivors(verdict: Verdict, timeout_s: float) -> bool:
+def wait_for_survivors(verdict: FaultResult, timeout_s: float) -> bool:
     """Wait until nothing of the run lives; return whether that came true. Done at once if it already is."""
     tracer = _open_tracer(verdict)
     if tracer is None:
@@ -205,7 +205,7 @@ def wait_for_survivors(verdict: Verdict, timeout_s: float) -> bool:
         os.close(tracer)
 
 
-def end_survivors(verdict: Verdict) -> None:
+def end_survivors(verdict: FaultResult) -> None:
     """Kill all that the run left alive, and wait for its end. Nothing happens if all have ended."""
     tracer = _open_tracer(verdict)
     if tracer is None:
@@ -217,7 +217,7 @@ def end_survivors(verdict: Verdict) -> None:
         os.close(tracer)
 
 
-def _open_tracer(verdict: Verdict) -> int | None:
+def _open_tracer(verdict: FaultResult) -> int | None:
     """Return a handle on the run's tracer, or None if it has ended; by now its pid may be another's."""
     try:
         handle = os.pidfd_open(verdict.tracer)

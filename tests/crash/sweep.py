@@ -25,8 +25,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash.cycle import KINDS, TORN_CALLS, Arena, Blow, Outcome
 from tests.crash.faults import Point, stratified_sample
+from tests.crash.trial import KINDS, TORN_CALLS, CrashTrial, PlannedFault, TrialResult
 
 WORKERS = 2
 RECOVERY = "recovery"
@@ -54,7 +54,7 @@ class Job:
     """A cycle to do: the mode it counts for, and its faults."""
 
     mode: str
-    blows: tuple[Blow, ...]
+    blows: tuple[PlannedFault, ...]
 
     def command(self) -> str:
         """Return what to type to do it again."""
@@ -74,7 +74,7 @@ class Tally:
     sentences: list[str] = field(default_factory=list)
     log: str = ""
 
-    def add(self, job: Job, outcome: Outcome) -> None:
+    def add(self, job: Job, outcome: TrialResult) -> None:
         """Count one cycle."""
         self.done[job.mode] += 1
         self.fired[job.mode] += outcome.fired
@@ -107,9 +107,9 @@ def every_job(points: Sequence[Point], seed: int) -> Iterator[Job]:
     for kind in KINDS:
         for point in points:
             if kind != "torn" or point.syscall in TORN_CALLS:
-                yield Job(kind, (Blow(kind, point.number),))
+                yield Job(kind, (PlannedFault(kind, point.number),))
     for second in range(1, _RECOVERY_POINTS + 1):
-        yield Job(RECOVERY, (Blow("kill", rng.choice(points).number), Blow("kill", second)))
+        yield Job(RECOVERY, (PlannedFault("kill", rng.choice(points).number), PlannedFault("kill", second)))
     for _ in range(_RECOVERY_POINTS):
         yield Job(STACKED, _stack(points, rng))
 
@@ -132,13 +132,16 @@ def _jobs_of(mode: str, points: Sequence[Point], count: int, rng: random.Random)
     suited = [point for point in points if mode != "torn" or point.syscall in TORN_CALLS]
     chosen = stratified_sample(suited, count, rng.randrange(2**32))
     if mode == RECOVERY:
-        return [Job(mode, (Blow("kill", point.number), Blow("kill", _early(rng)))) for point in chosen]
-    return [Job(mode, (Blow(mode, point.number),)) for point in chosen]
+        return [
+            Job(mode, (PlannedFault("kill", point.number), PlannedFault("kill", _early(rng))))
+            for point in chosen
+        ]
+    return [Job(mode, (PlannedFault(mode, point.number),)) for point in chosen]
 
 
-def _stack(points: Sequence[Point], rng: random.Random) -> tuple[Blow, ...]:
-    first = Blow(rng.choice(list(KINDS)), rng.choice(points).number)
-    return (first, *(Blow(rng.choice(list(KINDS)), _early(rng)) for _ in range(_STACK - 1)))
+def _stack(points: Sequence[Point], rng: random.Random) -> tuple[PlannedFault, ...]:
+    first = PlannedFault(rng.choice(list(KINDS)), rng.choice(points).number)
+    return (first, *(PlannedFault(rng.choice(list(KINDS)), _early(rng)) for _ in range(_STACK - 1)))
 
 
 def _early(rng: random.Random) -> int:
@@ -149,7 +152,8 @@ def _early(rng: random.Random) -> int:
 def instead(job: Job, rng: random.Random) -> Job:
     """Return a job of the same mode whose faults are likelier to strike: nearer the beginning."""
     return Job(
-        job.mode, tuple(Blow(blow.kind, rng.randint(1, max(1, blow.point * 3 // 4))) for blow in job.blows)
+        job.mode,
+        tuple(PlannedFault(blow.kind, rng.randint(1, max(1, blow.point * 3 // 4))) for blow in job.blows),
     )
 
 
@@ -164,7 +168,7 @@ class Sweep:
         self._quiet = quiet
         self._lock = threading.Lock()
         self._began = time.monotonic()
-        self._arenas: list[Arena] = []
+        self._arenas: list[CrashTrial] = []
         self._mine = threading.local()
 
     def run(self, jobs: Sequence[Job]) -> Tally:
@@ -188,15 +192,15 @@ class Sweep:
             if outcome.fired or outcome.violations:
                 return
 
-    def _arena(self) -> Arena:
+    def _arena(self) -> CrashTrial:
         if not hasattr(self._mine, "arena"):
             with self._lock:
-                self._mine.arena = Arena(Path(tempfile.mkdtemp(dir=self._folder)))
+                self._mine.arena = CrashTrial(Path(tempfile.mkdtemp(dir=self._folder)))
                 self._arenas.append(self._mine.arena)
-        arena: Arena = self._mine.arena
+        arena: CrashTrial = self._mine.arena
         return arena
 
-    def _show(self, of: int, outcome: Outcome) -> None:
+    def _show(self, of: int, outcome: TrialResult) -> None:
         if self._quiet:
             return
         if outcome.violations:
@@ -214,10 +218,10 @@ def chosen_jobs(args: argparse.Namespace, folder: Path) -> list[Job]:
     """Return the jobs that the arguments ask for."""
     if args.faults:
         pairs = (text.split(":") for text in args.faults.split("+"))
-        return [Job(STACKED, tuple(Blow(kind, int(point)) for kind, point in pairs))]
+        return [Job(STACKED, tuple(PlannedFault(kind, int(point)) for kind, point in pairs))]
     if args.mode and args.point:
-        return [Job(args.mode, (Blow(args.mode, args.point),))]
-    arena = Arena(folder / "listing")
+        return [Job(args.mode, (PlannedFault(args.mode, args.point),))]
+    arena = CrashTrial(folder / "listing")
     points = arena.points()
     kinds = {point.stratum for point in points}
     print(f"{len(points)} points of {len(kinds)} kinds, seed {args.seed}", flush=True)

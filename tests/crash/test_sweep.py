@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.core import events as ev
-from tests.crash.cycle import Arena, Blow
 from tests.crash.evidence import look, said
 from tests.crash.faults import Point, list_points, run_with_fault
-from tests.crash.scenario import CARRY_ON, HOLDFAST, START, STATUS, environment
+from tests.crash.sample_run import CARRY_ON, HOLDFAST, START, STATUS, environment
 from tests.crash.sweep import Sweep, sample_jobs
+from tests.crash.trial import CrashTrial, PlannedFault
 
 pytestmark = pytest.mark.crash
 
@@ -38,13 +38,13 @@ def seed() -> int:
 @pytest.fixture(scope="session")
 def points(tmp_path_factory: pytest.TempPathFactory) -> list[Point]:
     """Every point of one unbroken run."""
-    return Arena(tmp_path_factory.mktemp("listing")).points()
+    return CrashTrial(tmp_path_factory.mktemp("listing")).points()
 
 
 @pytest.fixture
-def arena(tmp_path: Path) -> Iterator[Arena]:
+def arena(tmp_path: Path) -> Iterator[CrashTrial]:
     """A repository to break."""
-    made = Arena(tmp_path)
+    made = CrashTrial(tmp_path)
     yield made
     made.close()
 
@@ -66,33 +66,35 @@ def at(points: list[Point], syscall: str, path: str) -> list[int]:
     return [found[0], found[len(found) // 2], found[-3]]
 
 
-def test_a_torn_write_to_the_journal_is_as_if_it_never_was(arena: Arena, points: list[Point]) -> None:
+def test_a_torn_write_to_the_journal_is_as_if_it_never_was(arena: CrashTrial, points: list[Point]) -> None:
     """Half a transaction in the log is ignored by the next runner."""
     for number in at(points, "pwrite64", ".holdfast/journal.db-wal"):
-        outcome = arena.cycle([Blow("torn", number)])
+        outcome = arena.cycle([PlannedFault("torn", number)])
         assert (outcome.fired, list(outcome.sentences())) == (True, [])
 
 
-def test_a_journal_that_cannot_be_synced_stops_the_runner(arena: Arena, points: list[Point]) -> None:
+def test_a_journal_that_cannot_be_synced_stops_the_runner(arena: CrashTrial, points: list[Point]) -> None:
     """What could not be made durable is neither told nor acted on; `resume` carries on."""
     for number in at(points, "fdatasync", ".holdfast/journal.db-wal"):
-        outcome = arena.cycle([Blow("eio", number)])
+        outcome = arena.cycle([PlannedFault("eio", number)])
         assert (outcome.fired, list(outcome.sentences())) == (True, [])
 
 
-def test_a_recovery_that_is_killed_is_recovered_from(arena: Arena, points: list[Point]) -> None:
+def test_a_recovery_that_is_killed_is_recovered_from(arena: CrashTrial, points: list[Point]) -> None:
     """Killed half-way, and again at several points of the resume."""
     half = points[len(points) // 2].number
     for number in (1, 3, 10, 30):
-        outcome = arena.cycle([Blow("kill", half), Blow("kill", number), Blow("kill", number)])
+        outcome = arena.cycle(
+            [PlannedFault("kill", half), PlannedFault("kill", number), PlannedFault("kill", number)]
+        )
         assert (outcome.fired, list(outcome.sentences())) == (True, [])
 
 
-def test_status_changes_no_file_after_a_crash(arena: Arena, points: list[Point]) -> None:
+def test_status_changes_no_file_after_a_crash(arena: CrashTrial, points: list[Point]) -> None:
     """It works on a full disk because it needs none: not one file-changing call."""
     for point in points[50::400]:
         arena.reset()
-        assert run_with_fault(arena.program(START), Blow("kill", point.number).fault).fired
+        assert run_with_fault(arena.program(START), PlannedFault("kill", point.number).fault).fired
         changes = list_points(arena.program(STATUS))
         # Run by root, SQLite gives its files the owner of the journal, whom they have already.
         assert [change for change in changes if change.syscall != "fchown"] == []
@@ -120,7 +122,7 @@ def test_a_killed_runners_agent_works_on_and_is_found_again(tmp_path: Path) -> N
     here, gate = tmp_path / "here", tmp_path / "gate"
     os.mkfifo(here)
     os.mkfifo(gate)
-    arena = Arena(tmp_path / "arena", plan=WAITING_PLAN.format(here=here, gate=gate))
+    arena = CrashTrial(tmp_path / "arena", plan=WAITING_PLAN.format(here=here, gate=gate))
     arena.reset()
     with start(arena.repository, *START) as runner:
         agent = here.read_text()

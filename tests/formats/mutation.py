@@ -18,7 +18,7 @@ from typing import Any
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.errors import HoldfastError
-from holdfast.formats.model import ForeignRun, Format, RunView, System
+from holdfast.formats.model import ExportedRun, ForeignFormat, ForeignRun, System
 from holdfast.formats.registry import all_formats
 from tests.formats.samples import SAMPLES
 
@@ -111,7 +111,7 @@ def _has(holder: Any, key: Any) -> bool:
     return key in holder if isinstance(holder, dict) else key < len(holder)
 
 
-def outcome(formats: Mapping[System, Format], name: str, data: bytes) -> str:
+def outcome(formats: Mapping[System, ForeignFormat], name: str, data: bytes) -> str:
     """Read a file as whoever recognises it would, and as everybody else would; return what came of it.
 
     Raises whatever a reader or a writer raises that is no error of ours.
@@ -123,7 +123,7 @@ def outcome(formats: Mapping[System, Format], name: str, data: bytes) -> str:
     return _read(formats[knowing[0]], name, data) if knowing else "not recognised"
 
 
-def _read(one: Format, name: str, data: bytes) -> str:
+def _read(one: ForeignFormat, name: str, data: bytes) -> str:
     try:
         run = one.read(name, {name: data})
     except HoldfastError as error:
@@ -142,13 +142,13 @@ def _check(run: ForeignRun) -> None:
     assert {finding.task for finding in run.findings} - {""} <= set(names)
 
 
-def view_of(run: ForeignRun) -> RunView:
+def view_of(run: ForeignRun) -> ExportedRun:
     """Return the run as writers are given it, just adopted."""
     row = RunRow(
         run="01-x", goal=run.plan.goal, plan_hash="", base="0" * 40, branch="refs/heads/holdfast/01-x"
     )
     tasks = {claim.task: TaskRow(id=claim.task, attempt=claim.attempts) for claim in run.claims}
-    return RunView(
+    return ExportedRun(
         plan=run.plan,
         row=row,
         tasks=tasks,

@@ -12,11 +12,17 @@ from holdfast.core import events as ev
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.state import RunState
 from holdfast.formats import apex
-from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import ForeignRun, NativeFile, Standing
-from holdfast.formats.resuming import SEVERAL, resume_from, resume_points
-from tests.formats import viewkit as kit
-from tests.formats.viewkit import claims, kinds
+from holdfast.formats.lenient_json import BrokenFileError
+from holdfast.formats.model import (
+    SEVERAL_RESUME_POINTS,
+    ClaimedStatus,
+    ForeignRun,
+    NativeFile,
+    resume_from,
+    resume_points,
+)
+from tests.formats import run_views as kit
+from tests.formats.run_views import claims, kinds
 
 HOME = ".claude/output/apex/01-add-auth"
 STATE = f"{HOME}/state.json"
@@ -86,10 +92,10 @@ def test_what_the_state_says_of_each_phase_is_claimed() -> None:
     """Status, summary, files; what is under way; where the work is and its last commit."""
     run = read(state())
     found = claims(run)
-    assert (found["3-execute"].standing, found["3-execute"].files) == (Standing.DONE, ("src/auth.ts",))
+    assert (found["3-execute"].standing, found["3-execute"].files) == (ClaimedStatus.DONE, ("src/auth.ts",))
     assert found["1-analyze"].summary == "analyze done."
-    assert (found["4-validate"].standing, found["4-validate"].attempts) == (Standing.RUNNING, 1)
-    assert found["11-finish"].standing is Standing.PENDING
+    assert (found["4-validate"].standing, found["4-validate"].attempts) == (ClaimedStatus.RUNNING, 1)
+    assert found["11-finish"].standing is ClaimedStatus.PENDING
     assert (run.branches, run.commits) == (("feat/auth",), ("abc1234",))
 
 
@@ -105,7 +111,7 @@ def test_a_failed_phase_keeps_its_attempts_and_its_error() -> None:
     """The error goes to the next attempt, and iterations that were used up stay used up."""
     failed = {"number": 4, "name": "validate", "status": "FAILED", "attempt": 3, "error": "tsc: 2 errors"}
     claim = claims(read(state(current_phase=failed, blockers=["tsc is old"])))["4-validate"]
-    assert (claim.standing, claim.attempts, claim.spent) == (Standing.FAILED, 3, 3)
+    assert (claim.standing, claim.attempts, claim.spent) == (ClaimedStatus.FAILED, 3, 3)
     assert [failure.error for failure in claim.failures] == ["tsc: 2 errors"]
 
 
@@ -148,7 +154,7 @@ def test_a_broken_state_is_rebuilt_from_the_outputs_of_its_phases() -> None:
         ("11-finish", "pending")]  # fmt: skip
     assert (run.plan.goal, claims(run)["1-analyze"].summary) == ("Add JWT auth", "Five routes.")
     assert "rebuilt" in kinds(run)
-    assert SEVERAL not in kinds(run)
+    assert SEVERAL_RESUME_POINTS not in kinds(run)
 
 
 def test_several_resume_points_are_listed_for_the_user_to_choose() -> None:
@@ -159,9 +165,9 @@ def test_several_resume_points_are_listed_for_the_user_to_choose() -> None:
     assert list(resume_points(run)) == ["2-plan", "3-execute", "4-validate"]
     chosen = resume_from(run, "4-validate")
     standings = {claim.task: claim.standing for claim in chosen.claims}
-    assert (standings["1-analyze"], standings["2-plan"]) == (Standing.DONE, Standing.SKIPPED)
-    assert standings["4-validate"] is Standing.PENDING
-    assert SEVERAL not in kinds(chosen)
+    assert (standings["1-analyze"], standings["2-plan"]) == (ClaimedStatus.DONE, ClaimedStatus.SKIPPED)
+    assert standings["4-validate"] is ClaimedStatus.PENDING
+    assert SEVERAL_RESUME_POINTS not in kinds(chosen)
 
 
 def test_a_missing_state_is_rebuilt_too() -> None:
@@ -171,7 +177,7 @@ def test_a_missing_state_is_rebuilt_too() -> None:
     assert apex.recognises(path, documents[path])
     run = apex.read(path, documents)
     kit.assert_sound(run)
-    assert claims(run)["2-plan"].standing is Standing.PENDING
+    assert claims(run)["2-plan"].standing is ClaimedStatus.PENDING
 
 
 def test_without_any_output_the_way_to_start_fresh_is_named() -> None:
@@ -405,7 +411,7 @@ def test_every_task_of_a_project_is_listed_with_its_last_phase() -> None:
         for each in (broken, over, going)
     }
     documents[".claude/output/apex/04-x/state.json"] = b"{"
-    assert apex.as_text(apex.listing(documents)).split("\n") == [
+    assert apex.tasks_as_text(apex.list_tasks(documents)).split("\n") == [
         "Task ID        Status       Last Phase  Updated",
         "01-add-auth    COMPLETE     execute     2025-02-05 10:30",
         "02-fix-search  IN_PROGRESS  validate    2025-02-05 14:22  ← resumable",

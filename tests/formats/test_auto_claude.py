@@ -11,9 +11,9 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.state import RunState
 from holdfast.formats import auto_claude
-from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import Claim, ForeignRun, NativeFile, Standing
-from tests.formats.viewkit import (
+from holdfast.formats.lenient_json import BrokenFileError
+from holdfast.formats.model import Claim, ClaimedStatus, ForeignRun, NativeFile
+from tests.formats.run_views import (
     assert_sound,
     begun,
     failed,
@@ -151,15 +151,15 @@ def test_a_plan_without_phases_is_one_stage() -> None:
 @pytest.mark.parametrize(
     ("word", "standing"),
     [
-        ("pending", Standing.PENDING),
-        ("not_started", Standing.PENDING),
-        ("in_progress", Standing.RUNNING),
-        ("completed", Standing.DONE),
-        ("blocked", Standing.BLOCKED),
-        ("failed", Standing.FAILED),
+        ("pending", ClaimedStatus.PENDING),
+        ("not_started", ClaimedStatus.PENDING),
+        ("in_progress", ClaimedStatus.RUNNING),
+        ("completed", ClaimedStatus.DONE),
+        ("blocked", ClaimedStatus.BLOCKED),
+        ("failed", ClaimedStatus.FAILED),
     ],
 )
-def test_a_status_word_says_where_a_subtask_stands(word: str, standing: Standing) -> None:
+def test_a_status_word_says_where_a_subtask_stands(word: str, standing: ClaimedStatus) -> None:
     """The native words, and those that models put in their place, are understood."""
     assert claims_of(reading(plan_of(phase(1, sub("a", word)))))["a"].standing is standing
 
@@ -167,7 +167,7 @@ def test_a_status_word_says_where_a_subtask_stands(word: str, standing: Standing
 def test_an_unknown_status_is_shown_and_counts_as_not_begun() -> None:
     """Nobody's work is called done for a word that nobody knows."""
     run = reading(plan_of(phase(1, sub("a", "marinating"))))
-    assert (run.claims[0].standing, run.claims[0].said) == (Standing.PENDING, "marinating")
+    assert (run.claims[0].standing, run.claims[0].said) == (ClaimedStatus.PENDING, "marinating")
     assert kinds(run) == ["unknown-status"]
 
 
@@ -337,7 +337,7 @@ def test_what_was_stuck_stays_given_up() -> None:
     stuck = [{"subtask_id": "a", "reason": "circular fix"}]
     history = history_of("a", "x", "x", status="stuck", stuck_subtasks=stuck)
     run = reading(plan_of(phase(1, sub("a"))), history=history)
-    assert claims_of(run)["a"].standing is Standing.ABANDONED
+    assert claims_of(run)["a"].standing is ClaimedStatus.ABANDONED
     assert any(found.kind == "stuck" and "circular fix" in found.sentence for found in run.findings)
 
 
@@ -361,7 +361,7 @@ def test_work_that_landed_before_the_plan_heard_of_it_counts_as_claimed() -> Non
     commits = {"commits": [{"hash": "abc1234", "subtask_id": "a"}], "last_good_commit": "abc1234"}
     history = history_of("a", None, status="completed")
     run = reading(plan_of(phase(1, sub("a", "in_progress"))), history=history, commits=commits)
-    assert run.claims[0].standing is Standing.DONE
+    assert run.claims[0].standing is ClaimedStatus.DONE
     assert kinds(run) == ["memory-differs"]
 
 
@@ -388,7 +388,7 @@ def test_the_newer_of_two_copies_is_believed_and_the_difference_told() -> None:
     new = plan_of(phase(1, sub("a", "completed")), updated_at="2026-01-04T06:00:00+00:00")
     for plan, copy, main in ((old, new, COPY), (new, old, PLAN)):
         run = reading(plan, copy=copy)
-        assert run.claims[0].standing is Standing.DONE
+        assert run.claims[0].standing is ClaimedStatus.DONE
         assert run.main == main
         assert kinds(run) == ["copies-differ"]
 
@@ -402,7 +402,7 @@ def test_equal_copies_are_no_contradiction() -> None:
 def test_a_broken_plan_gives_way_to_its_copy() -> None:
     """The copy in the worktree is as good, and the broken one is named."""
     run = reading(b'{"feature": "Sea', copy=plan_of(phase(1, sub("a", "completed"))))
-    assert run.claims[0].standing is Standing.DONE
+    assert run.claims[0].standing is ClaimedStatus.DONE
     assert kinds(run) == ["unreadable"]
 
 
@@ -473,7 +473,10 @@ def test_a_plan_that_breaks_off_is_taken_up_to_there() -> None:
     """Every subtask that was written whole is saved."""
     whole = bytes_of(plan_of(phase(1, sub("a", "completed"), sub("b")), phase(2, sub("c"))))
     run = reading(whole[: whole.index(b'"Do c"')])
-    assert {claim.task: claim.standing for claim in run.claims} == {"a": Standing.DONE, "b": Standing.PENDING}
+    assert {claim.task: claim.standing for claim in run.claims} == {
+        "a": ClaimedStatus.DONE,
+        "b": ClaimedStatus.PENDING,
+    }
     assert kinds(run) == ["unreadable", "salvaged"]
 
 
@@ -507,7 +510,7 @@ def test_a_companion_alone_gives_a_blocked_task_that_says_what_is_missing() -> N
     """Doing again what a missing plan may have done would be wrong; the user is told where to point."""
     run = auto_claude.read("x.json", {"x.json": b'{"sourceType": "manual"}'})
     assert_sound(run)
-    assert run.claims[0].standing is Standing.BLOCKED
+    assert run.claims[0].standing is ClaimedStatus.BLOCKED
     assert "spec folder" in run.findings[0].sentence
 
 
@@ -601,7 +604,7 @@ def test_a_skipped_task_lets_auto_claude_go_on_and_is_read_again_as_skipped() ->
     plan = json.loads(files[0].content)
     run = auto_claude.read(files[0].path, {file.path: file.content for file in files})
     assert plan["phases"][0]["subtasks"][0]["status"] == "completed"
-    assert claims_of(run)["L0-001"].standing is Standing.SKIPPED
+    assert claims_of(run)["L0-001"].standing is ClaimedStatus.SKIPPED
 
 
 # --- writing what was adopted

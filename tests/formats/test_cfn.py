@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from holdfast.core import events as ev
+from holdfast.core.claims import Report
 from holdfast.core.plan import Limits, Plan, Stage, Task, Validator
-from holdfast.core.report import Report
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.formats import cfn
-from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import ForeignRun, NativeFile, Standing
-from tests.formats.viewkit import assert_sound, begun, claims, failed, kinds, landed, started, view_of
+from holdfast.formats.lenient_json import BrokenFileError
+from holdfast.formats.model import ClaimedStatus, ForeignRun, NativeFile
+from tests.formats.run_views import assert_sound, begun, claims, failed, kinds, landed, started, view_of
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "cfn"
 EXPORT = ".cfn/recovery/notes.json"
@@ -203,7 +203,7 @@ def test_a_dump_of_the_documented_keys_is_read_whole(as_text: bool) -> None:
     }
     run = _read(dump)
     claim = claims(run)["catalog"]
-    assert (claim.standing, claim.files) == (Standing.RUNNING, ("src/list.ts",))
+    assert (claim.standing, claim.files) == (ClaimedStatus.RUNNING, ("src/list.ts",))
     assert claim.report == Report(
         progress=80.0,
         file="src/catalog.ts",
@@ -273,7 +273,7 @@ def test_a_sprint_that_only_a_record_knows_is_added() -> None:
     run = _read(
         {**RECORDS, "sprint:search:state": {"sprintId": "search", "epicId": "shop", "status": "failed"}}
     )
-    assert claims(run)["search"].standing is Standing.FAILED
+    assert claims(run)["search"].standing is ClaimedStatus.FAILED
     assert "unlisted-sprint" in set(kinds(run))
 
 
@@ -320,7 +320,7 @@ def test_a_validation_below_its_threshold_is_a_failure_with_feedback() -> None:
     }
     run = _read(report)
     claim = claims(run)["1.2"]
-    assert (claim.standing, claim.spent, _task(run, "1.2").gate) == (Standing.FAILED, 1, 0.9)
+    assert (claim.standing, claim.spent, _task(run, "1.2").gate) == (ClaimedStatus.FAILED, 1, 0.9)
     assert claim.failures[0].feedback == "- keys() blocks → use SCAN"
 
 
@@ -335,7 +335,7 @@ def test_reports_beside_an_epic_tell_how_far_it_is() -> None:
         "files_modified": ["a.py"],
     }
     run = _read(epic, first=done, second={**done, "epic": "Another", "sprint": "1.2"})
-    assert [claim.standing for claim in run.claims] == [Standing.DONE, Standing.PENDING]
+    assert [claim.standing for claim in run.claims] == [ClaimedStatus.DONE, ClaimedStatus.PENDING]
     assert run.claims[0].files == ("a.py",)
 
 
@@ -436,7 +436,7 @@ def _midway() -> RunState:
     number = started(state, "auth")
     state.apply(ev.InterfacePublished(task="auth", attempt=number, name="AuthAPI", contract="POST /login"))
     state.apply(ev.AttemptDone(task="auth", attempt=number, token="t1", head="auth-head1", tree="t"))
-    state.apply(ev.ChecksPassed(task="auth", attempt=number))
+    state.apply(ev.TaskVerified(task="auth", attempt=number))
     state.apply(ev.LandingStarted(task="auth", attempt=number))
     state.apply(ev.TaskLanded(task="auth", attempt=number, commit="auth-merge", head="auth-head1"))
     started(state, "shop")
@@ -515,7 +515,11 @@ def test_a_run_comes_back_from_its_export_as_it_was() -> None:
     run = cfn.read(export.path, {export.path: export.content})
     assert_sound(run)
     assert run.plan == _plan()
-    assert [claim.standing for claim in run.claims] == [Standing.DONE, Standing.RUNNING, Standing.FAILED]
+    assert [claim.standing for claim in run.claims] == [
+        ClaimedStatus.DONE,
+        ClaimedStatus.RUNNING,
+        ClaimedStatus.FAILED,
+    ]
     assert [(claim.attempts, claim.spent) for claim in run.claims] == [(1, 0), (1, 0), (1, 1)]
     assert run.claims[0].commits == ("auth-head1", "auth-merge")
     assert (run.claims[2].failures[0].error, run.claims[2].failures[0].feedback) == (
@@ -596,7 +600,7 @@ def test_an_attempt_that_a_crash_cut_short_is_not_charged_after_a_round_trip() -
     started(state, "auth")
     (export,) = cfn.write(view_of(state), {})
     claim = cfn.read(EXPORT, {EXPORT: export.content}).claims[0]
-    assert (claim.standing, claim.attempts, claim.spent) == (Standing.RUNNING, 2, 0)
+    assert (claim.standing, claim.attempts, claim.spent) == (ClaimedStatus.RUNNING, 2, 0)
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")

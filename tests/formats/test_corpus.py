@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.formats.gather import find
+from holdfast.formats.discovery import find_sources
 from holdfast.formats.model import ForeignRun
 from holdfast.formats.registry import all_formats
 from tests.formats.mutation import CORPUS
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not FILES, reason="the corpus of real files is n
 def read(path: Path, project: Path) -> ForeignRun:
     """Return the run that a file holds, found as `adopt` finds it."""
     formats = all_formats()
-    (source,) = find(path, project, formats)
+    (source,) = find_sources(path, project, formats)
     return formats[source.system].read(source.main, source.documents)
 
 

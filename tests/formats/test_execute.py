@@ -11,9 +11,9 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.formats import execute
-from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import ForeignRun, NativeFile, PastFailure, Standing
-from tests.formats.viewkit import (
+from holdfast.formats.lenient_json import BrokenFileError
+from holdfast.formats.model import ClaimedStatus, ForeignRun, NativeFile, PastFailure
+from tests.formats.run_views import (
     assert_sound,
     begun,
     claims,
@@ -88,9 +88,9 @@ def test_the_documented_state_is_read_whole() -> None:
     """Status, attempts, commits, errors with the feedback they led to, worktree and branch: all of it arrives."""
     run = _read(DOCUMENTED)
     assert [(claim.task, claim.standing, claim.attempts, claim.spent) for claim in run.claims] == [
-        ("L2-001", Standing.DONE, 1, 0),
-        ("L2-002", Standing.DONE, 2, 1),
-        ("L2-003", Standing.RUNNING, 1, 0),
+        ("L2-001", ClaimedStatus.DONE, 1, 0),
+        ("L2-002", ClaimedStatus.DONE, 2, 1),
+        ("L2-003", ClaimedStatus.RUNNING, 1, 0),
     ]
     told = claims(run)["L2-002"]
     assert told.commits == ("def5678", "ccc9012")
@@ -143,7 +143,7 @@ def test_tasks_that_only_layers_list_are_read_too() -> None:
     ]
     run = _read({"prd_slug": "notes", "layers": layers})
     assert [(stage.id, task.id) for stage, task in run.plan.tasks()] == [("0-setup", "a"), ("1-backend", "b")]
-    assert [claim.standing for claim in run.claims] == [Standing.DONE, Standing.FAILED]
+    assert [claim.standing for claim in run.claims] == [ClaimedStatus.DONE, ClaimedStatus.FAILED]
     named = _state(x={"status": "pending"}) | {"layers": {"3-frontend": {"tasks": ["x"]}, "4-end": {}}}
     assert [stage.id for stage, _ in _read(named).plan.tasks()] == ["3-frontend"]
 
@@ -152,7 +152,7 @@ def test_five_failures_are_abandoned_and_stay_so() -> None:
     """The budget outlives the crash: what used it up is not quietly tried five times more."""
     tasks = _task("L0_001", status="failed", attempts=5) | _task("L0_002", status="abandoned", attempts=5)
     run = _read(_state(**tasks))
-    assert {claim.standing for claim in run.claims} == {Standing.ABANDONED}
+    assert {claim.standing for claim in run.claims} == {ClaimedStatus.ABANDONED}
     assert [claim.spent for claim in run.claims] == [5, 5]
     assert "attempts-used-up" in set(kinds(run))
 
@@ -172,7 +172,11 @@ def test_lists_at_the_root_stand_for_tasks_without_an_entry() -> None:
     run = _read(
         _state() | {"completed": ["L0-001"], "failed": [{"task_id": "L0-002"}], "abandoned": ["L0-003"]}
     )
-    assert [claim.standing for claim in run.claims] == [Standing.DONE, Standing.FAILED, Standing.ABANDONED]
+    assert [claim.standing for claim in run.claims] == [
+        ClaimedStatus.DONE,
+        ClaimedStatus.FAILED,
+        ClaimedStatus.ABANDONED,
+    ]
 
 
 def test_contradictions_are_told_one_by_one() -> None:
@@ -191,13 +195,13 @@ def test_contradictions_are_told_one_by_one() -> None:
         "counters-differ",
         "path-elsewhere",
     }
-    assert claims(run)["L0-001"].standing is Standing.FAILED
+    assert claims(run)["L0-001"].standing is ClaimedStatus.FAILED
 
 
 def test_a_word_that_nobody_knows_is_shown() -> None:
     """An unknown status is mapped by rule, and the user is told the word."""
     run = _read(_state(**_task("L0_001", status="percolating")))
-    assert (run.claims[0].standing, run.claims[0].said) == (Standing.PENDING, "percolating")
+    assert (run.claims[0].standing, run.claims[0].said) == (ClaimedStatus.PENDING, "percolating")
     assert "unknown-status" in set(kinds(run))
 
 
@@ -224,14 +228,18 @@ def test_in_version_three_the_ledger_is_the_record() -> None:
     )
     run = execute.read(STATE, {STATE: _bytes(DERIVED), LEDGER: line + b'\n{"task_id": "L0'})
     claim = claims(run)["L0-001"]
-    assert (claim.standing, claim.commits, claim.attempts) == (Standing.DONE, ("aaa1111",), 2)
+    assert (claim.standing, claim.commits, claim.attempts) == (ClaimedStatus.DONE, ("aaa1111",), 2)
     assert {"unreadable", "copies-differ", "not-in-ledger", "missing-commit"} <= set(kinds(run))
 
 
 def test_a_ledger_alone_tells_what_was_merged() -> None:
     """Its commits are there even if every other file is gone."""
     run = execute.read(LEDGER, {LEDGER: b'{"task_id": "L0-001", "commit": "aaa1111", "attempts": 1}\n'})
-    assert (run.name, run.claims[0].standing, run.claims[0].commits) == ("notes", Standing.DONE, ("aaa1111",))
+    assert (run.name, run.claims[0].standing, run.claims[0].commits) == (
+        "notes",
+        ClaimedStatus.DONE,
+        ("aaa1111",),
+    )
 
 
 XML_TASK = """<task>
@@ -417,7 +425,11 @@ def test_a_run_comes_back_as_it_was_written() -> None:
     run = execute.read(files[0].path, {file.path: file.content for file in files})
     assert_sound(run)
     assert run.plan == two_layers()
-    assert [claim.standing for claim in run.claims] == [Standing.DONE, Standing.FAILED, Standing.RUNNING]
+    assert [claim.standing for claim in run.claims] == [
+        ClaimedStatus.DONE,
+        ClaimedStatus.FAILED,
+        ClaimedStatus.RUNNING,
+    ]
     assert [(claim.attempts, claim.spent) for claim in run.claims] == [(1, 0), (1, 1), (1, 0)]
     assert run.claims[1].failures == (
         PastFailure(attempt=1, error="2 tests fail", feedback="expected 201, got 422"),

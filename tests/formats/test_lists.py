@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 from holdfast.core.plan import Plan, Task
 from holdfast.errors import HoldfastError
-from holdfast.formats.lists import Imported, ListKind, Wishes, kind_of, read_list
+from holdfast.formats.lists import ImportedPlan, ImportOptions, ListKind, kind_of, read_list
 from holdfast.plans import parse_plan
-from holdfast.plans.writing import plan_text
+from holdfast.plans.writer import plan_text
 
 SPEC_KIT = """# Tasks: Photo albums
 
@@ -133,12 +133,12 @@ CHECKLIST = """# Launch
 """
 
 
-def _read(kind: ListKind, text: str | bytes, **wishes: object) -> Imported:
+def _read(kind: ListKind, text: str | bytes, **wishes: object) -> ImportedPlan:
     data = text if isinstance(text, bytes) else text.encode()
-    return read_list(kind, "list.md", {"list.md": data}, msgspec.convert(wishes, Wishes))
+    return read_list(kind, "list.md", {"list.md": data}, msgspec.convert(wishes, ImportOptions))
 
 
-def _tasks(made: Imported) -> dict[str, Task]:
+def _tasks(made: ImportedPlan) -> dict[str, Task]:
     return {task.id: task for _, task in made.plan.tasks()}
 
 
@@ -253,7 +253,7 @@ def test_a_task_whose_subtasks_are_all_done_remains_itself() -> None:
 
 def test_backlogs_files_are_tasks_with_their_criteria() -> None:
     """Ids differ in case and file; a parent waits for its subtasks."""
-    made = read_list(ListKind.BACKLOG, "backlog/tasks", BACKLOG, Wishes())
+    made = read_list(ListKind.BACKLOG, "backlog/tasks", BACKLOG, ImportOptions())
     assert _needs(made.plan) == {"TASK-2": ("TASK-10",), "TASK-10": ()}
     board = _tasks(made)["TASK-2"]
     assert (board.title, board.acceptance) == ("Show the board", ("A column per status", "Keys move tasks"))
@@ -319,12 +319,12 @@ def test_a_list_without_anything_to_do_says_so(text: str) -> None:
     [
         _read(ListKind.SPEC_KIT, SPEC_KIT, keep_done=True),
         _read(ListKind.TASK_MASTER, msgspec.json.encode(TASK_MASTER), keep_done=True),
-        read_list(ListKind.BACKLOG, "backlog", BACKLOG, Wishes(keep_done=True)),
+        read_list(ListKind.BACKLOG, "backlog", BACKLOG, ImportOptions(keep_done=True)),
         _read(ListKind.CHECKLIST, CHECKLIST, keep_done=True),
     ],
     ids=["spec-kit", "task-master", "backlog", "checklist"],
 )
-def test_the_written_plan_is_read_back_as_the_same_plan(made: Imported) -> None:
+def test_the_written_plan_is_read_back_as_the_same_plan(made: ImportedPlan) -> None:
     """What `plan import` writes is what `run` accepts."""
     plan = msgspec.structs.replace(made.plan, agent="claude")
     assert parse_plan(plan_text(plan).encode(), "plan.yaml", ("claude",)) == plan
@@ -344,7 +344,7 @@ def test_any_text_is_a_plan_or_an_error_of_ours(lines: list[str], keep: bool, ki
     data = "\n".join(lines).encode(errors="replace")
     kind_of("list.md", data)
     with suppress(HoldfastError):
-        made = read_list(kind, "list.md", {"list.md": data}, Wishes(keep_done=keep))
+        made = read_list(kind, "list.md", {"list.md": data}, ImportOptions(keep_done=keep))
         plan = msgspec.structs.replace(made.plan, agent="claude")
         assert parse_plan(plan_text(plan).encode(), "plan.yaml", ("claude",)) == plan
 
@@ -386,6 +386,6 @@ def test_any_json_is_a_plan_or_an_error_of_ours(document: object) -> None:
     """Numbers for names, lists for texts, tasks that need themselves: a plan or words, never a fall."""
     data = msgspec.json.encode({"tasks": document, "master": {"tasks": document}})
     with suppress(HoldfastError):
-        made = read_list(ListKind.TASK_MASTER, "t.json", {"t.json": data}, Wishes(keep_done=True))
+        made = read_list(ListKind.TASK_MASTER, "t.json", {"t.json": data}, ImportOptions(keep_done=True))
         plan = msgspec.structs.replace(made.plan, agent="claude")
         assert parse_plan(plan_text(plan).encode(), "plan.yaml", ("claude",)) == plan

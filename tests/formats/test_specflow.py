@@ -13,11 +13,11 @@ from holdfast.core import events as ev
 from holdfast.core.plan import AgentSpec
 from holdfast.core.state import RunState
 from holdfast.formats import specflow
-from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import ForeignRun, NativeFile, Standing
-from holdfast.formats.specflow.table import StatusRow, execution_status, status_row, with_status
-from tests.formats import viewkit as kit
-from tests.formats.viewkit import claims, kinds
+from holdfast.formats.lenient_json import BrokenFileError
+from holdfast.formats.model import ClaimedStatus, ForeignRun, NativeFile
+from holdfast.formats.specflow.status_table import StatusRow, execution_status, status_row, with_status
+from tests.formats import run_views as kit
+from tests.formats.run_views import claims, kinds
 
 STATE = ".specflow/execution/SPEC-001-state.json"
 SPEC = ".specflow/specs/SPEC-001.md"
@@ -131,7 +131,7 @@ def test_without_a_wave_column_a_group_comes_after_the_last_of_those_it_needs() 
     kit.assert_sound(run)
     assert [[task.id for task in stage.tasks] for stage in run.plan.stages] == [["G1"], ["G2", "G3"], ["G4"]]
     assert run.plan.goal == "Handlers of their own"
-    assert {claim.standing for claim in run.claims} == {Standing.PENDING}
+    assert {claim.standing for claim in run.claims} == {ClaimedStatus.PENDING}
 
 
 def test_a_wave_column_is_followed() -> None:
@@ -154,7 +154,7 @@ def test_a_group_that_only_the_specification_knows_is_added_and_told() -> None:
     """The state may have lost it; the work is still asked for."""
     text = SPEC_TEXT + "| G6 | Write the docs | G4 | ~5% |\n"
     run = read(state(), spec=text)
-    assert claims(run)["G6"].standing is Standing.PENDING
+    assert claims(run)["G6"].standing is ClaimedStatus.PENDING
     assert "missing-group" in kinds(run, "G6")
 
 
@@ -162,7 +162,7 @@ def test_a_state_that_drifted_is_one_group_with_all_its_commits() -> None:
     """No waves, a status, a note: what it says of the whole is claimed of the whole."""
     run = read({"spec_id": "SPEC-071", "mode": "orchestrated", "status": "complete", "commits": ["f34572a"]})
     assert [(claim.task, claim.standing, claim.commits) for claim in run.claims] == [
-        ("SPEC-071", Standing.DONE, ("f34572a",))]  # fmt: skip
+        ("SPEC-071", ClaimedStatus.DONE, ("f34572a",))]  # fmt: skip
     assert "drifted" in kinds(run)
 
 
@@ -184,7 +184,10 @@ def test_unknown_words_are_shown_and_mapped() -> None:
     document = state()
     document["waves"][1]["results"] |= {"G2": "pondering", "G3": result("partial")}
     run = read(document)
-    assert (claims(run)["G2"].standing, claims(run)["G3"].standing) == (Standing.PENDING, Standing.RUNNING)
+    assert (claims(run)["G2"].standing, claims(run)["G3"].standing) == (
+        ClaimedStatus.PENDING,
+        ClaimedStatus.RUNNING,
+    )
     assert "unknown-status" in kinds(run, "G2")
     assert "partial" in kinds(run, "G3")
 
@@ -330,7 +333,7 @@ def test_what_was_skipped_is_complete_over_there_and_skipped_when_it_comes_back(
     main = ".specflow/execution/SPEC-notes-state.json"
     entry = json.loads(documents[main])["waves"][1]["results"]["L1-002"]
     assert (entry["status"], entry["deviations"]) == ("complete", ["skipped by the user"])
-    assert claims(specflow.read(main, documents))["L1-002"].standing is Standing.SKIPPED
+    assert claims(specflow.read(main, documents))["L1-002"].standing is ClaimedStatus.SKIPPED
 
 
 def test_keys_that_nobody_knows_and_words_that_still_hold_are_kept() -> None:
@@ -374,7 +377,7 @@ def test_a_note_gives_way_to_what_the_file_says_now() -> None:
     changed = json.loads(documents[main])
     changed["waves"][1]["results"]["L1-002"]["status"] = "failed"
     back = specflow.read(main, documents | {main: json.dumps(changed).encode()})
-    assert claims(back)["L1-002"].standing is Standing.FAILED
+    assert claims(back)["L1-002"].standing is ClaimedStatus.FAILED
 
 
 def test_the_progress_of_a_run_is_the_wave_it_is_at() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.plan_rules import broken_rules
-from holdfast.formats.loose import BrokenFileError
+from holdfast.formats.lenient_json import BrokenFileError
 from holdfast.formats.model import System
 from holdfast.formats.registry import format_of
-from holdfast.workflows import Document, parse_workflow
-from tests.workflows.kit import DOCUMENT, builtin, ids, plan_of
+from holdfast.workflows import InputDocument, parse_workflow
+from tests.workflows.examples import DOCUMENT, builtin, ids, plan_of
 
 ROOT = Path(__file__).parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -38,7 +38,7 @@ def test_every_readable_file_of_a_system_goes_through_its_workflow(name: str) ->
         if not tasks:
             continue
         plan = plan_of(
-            made, document=Document(run.name, run.plan), off=tuple(f for f in made.flags if f == "qa")
+            made, document=InputDocument(run.name, run.plan), off=tuple(f for f in made.flags if f == "qa")
         )
         assert ids(plan) == tasks, path.name
         assert not list(broken_rules(plan, ("claude",))), path.name

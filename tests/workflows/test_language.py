@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.errors import HoldfastError, PlanError
-from holdfast.workflows import Document, Inputs, expand, parse_workflow
-from tests.workflows.kit import DESCRIBED, DOCUMENT, DOCUMENTED, READERS, ids, plan_of, workflow
+from holdfast.workflows import InputDocument, WorkflowInputs, expand, parse_workflow
+from tests.workflows.examples import DESCRIBED, DOCUMENT, DOCUMENTED, READERS, ids, plan_of, workflow
 
 ONE = "goal: '{description}'\nstages: [{id: s, tasks: [{id: t, prompt: Do it}]}]\n"
 FLAGS = "flags: {a: {default: true}, b: {default: false}, c: {default: true}}\n"
@@ -196,6 +196,6 @@ def test_any_words_expand_or_give_an_error_of_ours(goal: str, title: str, prompt
         + "values: {v: {default: x}}\ngoal: '{goal}{v}'\nstages: [{each: stages, id: '{stage.id}', tasks: [{each: tasks, id: '{task.id}', title: '{task.title}', prompt: ['{task.prompt}', '{v}']}]}]\n"
     )
     stage = type(DOCUMENT.plan.stages[0])(id="s", tasks=(type(task)(id="t", title=title, prompt=prompt),))
-    document = Document(title, type(DOCUMENT.plan)(goal=goal, stages=(stage,)))
+    document = InputDocument(title, type(DOCUMENT.plan)(goal=goal, stages=(stage,)))
     with suppress(HoldfastError):
-        expand(made, Inputs(goal, document, {}, {"v": title}), ("claude",), "claude")
+        expand(made, WorkflowInputs(goal, document, {}, {"v": title}), ("claude",), "claude")

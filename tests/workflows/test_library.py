@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.formats.cfn import read as read_cfn
-from holdfast.workflows import Document, builtin_names, builtin_workflow
-from tests.workflows.kit import DOCUMENT, builtin, ids, plan_of
+from holdfast.workflows import InputDocument, builtin_names, builtin_workflow
+from tests.workflows.examples import DOCUMENT, builtin, ids, plan_of
 
 APEX_FLAGS = (
     "auto", "examine", "tests", "security", "docs", "cicd", "pr", "save", "docker", "helm", "kustomize", "mvp",
@@ -123,7 +123,7 @@ def _judged(on: tuple[str, ...] = (), **said: object) -> dict[str, tuple[list[st
         "sprints": [{"id": "a", "name": "A", **own}, {"id": "b", "name": "B"}],
     }
     run = read_cfn("epic.json", {"epic.json": json.dumps({**epic, **said}).encode()})
-    plan = plan_of(builtin("cfn"), document=Document("e", run.plan), on=on)
+    plan = plan_of(builtin("cfn"), document=InputDocument("e", run.plan), on=on)
     return {task.id: ([judge.id for judge in task.validators], task.gate) for _, task in plan.tasks()}
 
 

@@ -19,20 +19,20 @@ def acp(args: Namespace) -> int:
         # The protocol's library takes most of a second to load: nobody else pays for it.
         import asyncio
 
-        from holdfast.acp.conversation import Assignment, converse
-        from holdfast.acp.policy import Policy
+        from holdfast.agents.acp.client import AcpTurn, run_turn
+        from holdfast.agents.acp.permissions import PermissionPolicy
     except ModuleNotFoundError as error:
         raise HoldfastError(
             f"the ACP library is missing ({error.name})", "install it with `pip install 'holdfast[acp]'`"
         ) from None
-    assignment = Assignment(
+    assignment = AcpTurn(
         argv=tuple(args.agent_command),
         brief=_brief(args.brief),
         workspace=str(Path.cwd()),
-        policy=Policy(args.permissions),
+        policy=PermissionPolicy(args.permissions),
         session=args.session,
     )
-    return asyncio.run(converse(assignment))
+    return asyncio.run(run_turn(assignment))
 
 
 def _brief(path: str) -> str:

@@ -16,8 +16,8 @@ from holdfast.demo.project import PLAN_FILE, write_project
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.paths import StateDir
-from holdfast.process.background import has_ended, kill, start_in_background
-from holdfast.repo.creation import create_repository
+from holdfast.process.programs import has_ended, kill_started, start_in_background
+from holdfast.repo.discovery import create_repository
 
 _POLL_S = 0.05
 _DEADLINE_S = 60.0
@@ -68,7 +68,7 @@ def _run_and_kill(folder: Path) -> int:
     if has_ended(pid):
         _say("The run ended before it could be killed; see above.")
         return ExitCode.TASKS_FAILED
-    kill(pid)
+    kill_started(pid)
     shown = _show(output, shown)
     working = [task.id for task in _tasks(folder) if task.status is TaskStatus.RUNNING]
     _say(f"kill -9 {pid}: the runner is dead. Still working, with nobody watching: {', '.join(working)}.")

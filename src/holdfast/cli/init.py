@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from holdfast.agents.presets import presets_of
-from holdfast.cli.agents import survey
+from holdfast.cli.installed_agents import find_installed_agents
 from holdfast.errors import HoldfastError
 from holdfast.repo.repository import Repository
 
@@ -56,7 +56,7 @@ def init(args: argparse.Namespace) -> int:
     """Write a starter plan and hide `.holdfast/` from git. A file that exists is never overwritten."""
     repo = Repository.open(Path.cwd())
     repo.require_own_state_dir()
-    path, found = Path(args.plan), survey(presets_of(repo.checkout))
+    path, found = Path(args.plan), find_installed_agents(presets_of(repo.checkout))
     try:
         with path.open("x") as file:
             file.write(starter([agent.name for agent in found]))

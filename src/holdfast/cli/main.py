@@ -60,7 +60,7 @@ def _dispatch(words: list[str]) -> int:
         from holdfast.cli.report import report
 
         return report(words[1:])
-    from holdfast.cli.arguments import parse
+    from holdfast.cli.commands import parse
 
     _refuse_unknown_command(words)
     args = parse(words)
@@ -80,21 +80,21 @@ def _flush() -> None:
 
 
 def _silence() -> None:
-    from holdfast.views.streams import silence
+    from holdfast.views.terminal import silence
 
     silence(sys.stdout)
 
 
 def _refuse_unknown_command(words: list[str]) -> None:
     """Name the command that was probably meant. Options before a command are argparse's to judge."""
-    from holdfast.cli.arguments import COMMANDS
+    from holdfast.cli.commands import COMMANDS
 
     if not words or words[0].startswith("-") or words[0] in COMMANDS:
         return
-    from holdfast.core.wording import did_you_mean, shown
+    from holdfast.errors import did_you_mean, quoted
 
     raise HoldfastError(
-        f"there is no command {shown(words[0])}{did_you_mean(words[0], COMMANDS)}",
+        f"there is no command {quoted(words[0])}{did_you_mean(words[0], COMMANDS)}",
         "`holdfast --help` lists the commands",
     )
 

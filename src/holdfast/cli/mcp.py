@@ -14,7 +14,7 @@ def mcp(args: argparse.Namespace) -> int:
     if args.agree is not None:
         return _agree(args)
     try:
-        from holdfast.following.server import serve
+        from holdfast.mcp_server.server import serve
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio"):
             raise
@@ -27,10 +27,10 @@ def mcp(args: argparse.Namespace) -> int:
 
 def _agree(args: argparse.Namespace) -> int:
     """Show what a plan runs and note the user's agreement, so that an agent may lead a run of it."""
-    from holdfast.cli.opening import opened
+    from holdfast.cli.open_repo import open_repo
     from holdfast.cli.plan_file import load_plan, require_consent
 
-    with opened(create=True) as place:
+    with open_repo(create=True) as place:
         plan = load_plan(Path(args.agree), "", place.repo.checkout)
         require_consent(place.journal, plan, place.repo.checkout, yes=args.yes)
     print(f"Agreed: an agent may lead a run of {args.agree}.")

@@ -10,20 +10,19 @@ from pathlib import Path
 import msgspec
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
-from holdfast.cli.asking import confirm
-from holdfast.cli.carrying import say
 from holdfast.cli.plan_file import PLAN_NAMES
-from holdfast.core.news import without_secrets
+from holdfast.cli.prompts import confirm
+from holdfast.cli.run_session import say
 from holdfast.core.plan import Plan, plan_hash
-from holdfast.core.wording import did_you_mean, shown
-from holdfast.errors import HoldfastError, NeedsDecisionError
+from holdfast.errors import HoldfastError, NeedsDecisionError, did_you_mean, quoted
 from holdfast.paths import StateDir
 from holdfast.plans import parse_plan
 from holdfast.plans.schema import schema_text
-from holdfast.repo.discovery import find
+from holdfast.repo.discovery import find_repository
 from holdfast.repo.files import write_atomically
 from holdfast.repo.repository import Repository
-from holdfast.runner.planning import Assignment, Planned, known_plan, make_plan, plan_record
+from holdfast.reporting.notifications import without_secrets
+from holdfast.runner.planner import Planned, PlanningOrder, known_plan, make_plan, plan_record
 from holdfast.views.plan_text import execution_plan
 
 
@@ -39,7 +38,7 @@ class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan(args: argparse.Namespace) -> int:
     """Write a plan for a goal to a file, unless there is one already."""
-    checkout = find(Path.cwd()).checkout
+    checkout = find_repository(Path.cwd()).checkout
     goal, target = _cleaned(args.goal), Path(args.output)
     planned = known_plan(target, goal, _read)
     if planned is None:
@@ -100,7 +99,7 @@ def _plan_once(checkout: Path, goal: str, args: argparse.Namespace, specificatio
         raise NeedsDecisionError(
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
         )
-    work = Assignment(
+    work = PlanningOrder(
         goal=goal,
         agent=agent,
         spec=presets[agent],
@@ -119,7 +118,7 @@ def _cleaned(goal: str) -> str:
 
 
 def _read(data: bytes) -> Plan:
-    return parse_plan(data, "plan.yaml", agent_names(presets_of(find(Path.cwd()).checkout)))
+    return parse_plan(data, "plan.yaml", agent_names(presets_of(find_repository(Path.cwd()).checkout)))
 
 
 def _planner(named: str, presets: Presets) -> str:
@@ -127,7 +126,7 @@ def _planner(named: str, presets: Presets) -> str:
     known = agent_names(presets)
     if named and named not in known:
         raise HoldfastError(
-            f"there is no agent {shown(named)} to plan with{did_you_mean(named, known)}",
+            f"there is no agent {quoted(named)} to plan with{did_you_mean(named, known)}",
             "name one with --agent",
         )
     installed = installed_presets(presets)

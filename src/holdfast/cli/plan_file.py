@@ -8,15 +8,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.agents.preset import Preset
-from holdfast.agents.presets import agent_names, find_agent, presets_of
-from holdfast.cli.asking import confirm, is_interactive
-from holdfast.core.news import shown_webhook
+from holdfast.agents.presets import Preset, agent_names, find_agent, presets_of
+from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.core.plan import Plan, Task, Validator, plan_hash
-from holdfast.core.wording import shown
-from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError
+from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError, quoted
 from holdfast.journal.protocol import Journal
-from holdfast.plans import read_plan
+from holdfast.plans import parse_plan, read_plan
+from holdfast.plans.source import MAX_SIZE
+from holdfast.reporting.notifications import displayed_webhook
 from holdfast.views.plan_text import commands_of
 from holdfast.views.text import count, one_line
 
@@ -42,9 +41,9 @@ def load_plan(path: Path, agent: str, checkout: Path) -> Plan:
     try:
         return read_plan(path, agent_names(presets_of(checkout)), agent)
     except PlanError:
-        from holdfast.cli.plan_import import list_at
+        from holdfast.cli.plan_import import list_kind_at
 
-        if kind := list_at(path):
+        if kind := list_kind_at(path):
             raise PlanError(
                 f"{path} is a task list ({kind}), not a plan",
                 f"`holdfast plan import {path}` makes a plan of it",
@@ -63,7 +62,7 @@ def require_commands(plan: Plan, checkout: Path) -> None:
     for who, program in _programs(plan, checkout):
         if "/" not in program and shutil.which(program) is None:
             raise HoldfastError(
-                f"{who} starts {shown(program)}, which is not on the PATH",
+                f"{who} starts {quoted(program)}, which is not on the PATH",
                 "install it, add its folder to PATH, or choose another agent with --agent",
             )
 
@@ -124,9 +123,40 @@ def _consent_lines(plan: Plan, checkout: Path) -> Iterator[str]:
     if passed := [*plan.pass_env, *(name for spec in plan.agents.values() for name in spec.pass_env)]:
         yield f"  may see your variables: {one_line(', '.join(dict.fromkeys(passed)), 160)}"
     if plan.notify.webhook:
-        yield f"  posts to: {one_line(shown_webhook(plan.notify.webhook), 160)}"
+        yield f"  posts to: {one_line(displayed_webhook(plan.notify.webhook), 160)}"
     commands = commands_of(plan)
     for command in commands[:_COMMANDS_SHOWN]:
         yield f"  runs: {one_line(command, 160)}"
     if len(commands) > _COMMANDS_SHOWN:
         yield f"  and {count(len(commands) - _COMMANDS_SHOWN, 'more command')}; `--dry-run` shows them all"
+
+
+STANDARD_INPUT = "-"
+_OPEN_FILES = ("/dev/fd/", "/proc/self/fd/")
+
+
+def is_piped(named: str | None) -> bool:
+    """Tell whether the plan that was named comes through a pipe that the shell has opened for us.
+
+    A pipe with a name of its own may have nobody at its other end, and would keep the command waiting for ever.
+    """
+    return named is not None and (named == STANDARD_INPUT or named.startswith(_OPEN_FILES))
+
+
+def plan_from_pipe(named: str, agent: str, checkout: Path) -> Plan:
+    """Read a plan to the end of its pipe, but no more than a plan may have; `agent` replaces its default agent."""
+    try:
+        return parse_plan(_content(named), named, agent_names(presets_of(checkout)), agent)
+    except PlanError as error:
+        raise PlanError(
+            error.message, "correct what is written to the pipe; `--dry-run` looks at it without running it"
+        ) from None
+
+
+def _content(named: str) -> bytes:
+    if named != STANDARD_INPUT:
+        with Path(named).open("rb") as pipe:
+            return pipe.read(MAX_SIZE + 1)
+    if sys.stdin.isatty():
+        print("Reading the plan from the terminal; Ctrl-D ends it.", file=sys.stderr)
+    return sys.stdin.buffer.read(MAX_SIZE + 1)

@@ -10,10 +10,10 @@ import msgspec
 
 from holdfast.agents.presets import installed_presets, presets_of
 from holdfast.errors import HoldfastError
-from holdfast.formats.gather import FILE_BYTES_MAX
-from holdfast.formats.lists import Imported, ListKind, Wishes, kind_of, read_list
-from holdfast.plans.writing import plan_text
-from holdfast.repo.discovery import find
+from holdfast.formats.discovery import FILE_BYTES_MAX
+from holdfast.formats.lists import ImportedPlan, ImportOptions, ListKind, kind_of, read_list
+from holdfast.plans.writer import plan_text
+from holdfast.repo.discovery import find_repository
 from holdfast.repo.files import write_atomically
 from holdfast.views.text import count, one_line
 
@@ -43,9 +43,9 @@ def import_list(args: argparse.Namespace) -> int:
         raise HoldfastError(
             f"{target} is there already", "name another file with -o, or say --force to replace it"
         )
-    checkout = find(Path.cwd()).checkout
+    checkout = find_repository(Path.cwd()).checkout
     kind, name, documents = _found(Path(args.file), checkout, args.kind)
-    wishes = Wishes(keep_done=args.all, parallel=args.parallel, tag=args.tag)
+    wishes = ImportOptions(keep_done=args.all, parallel=args.parallel, tag=args.tag)
     made = read_list(kind, name, documents, wishes)
     installed = installed_presets(presets_of(checkout))
     agent = args.agent or next(iter(installed), _ANYBODY)
@@ -58,16 +58,16 @@ def import_list(args: argparse.Namespace) -> int:
     return 0
 
 
-def list_at(path: Path) -> ListKind | None:
+def list_kind_at(path: Path) -> ListKind | None:
     """Return what kind of task list a file is, or None if it is none or cannot be read."""
     data = _content(path)
     return kind_of(path.name, data) if data is not None else None
 
 
-def read_list_at(path: Path, checkout: Path, kind: ListKind) -> tuple[str, Imported]:
+def read_list_at(path: Path, checkout: Path, kind: ListKind) -> tuple[str, ImportedPlan]:
     """Return what a list is called, and the plan of it."""
     _, name, documents = _found(path, checkout, kind)
-    return name, read_list(kind, name, documents, Wishes())
+    return name, read_list(kind, name, documents, ImportOptions())
 
 
 def _found(path: Path, checkout: Path, wanted: str | None) -> tuple[ListKind, str, dict[str, bytes]]:
@@ -114,7 +114,7 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _result(target: Path, name: str, kind: ListKind, made: Imported) -> ImportResult:
+def _result(target: Path, name: str, kind: ListKind, made: ImportedPlan) -> ImportResult:
     return ImportResult(
         path=str(target),
         source=name,

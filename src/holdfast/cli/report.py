@@ -10,18 +10,18 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from holdfast.channel import (
-    BELL_VARIABLE,
+from holdfast.core.ids import ID_PATTERN, is_valid_id
+from holdfast.errors import HoldfastError
+from holdfast.report_channel import (
     CONTRACT_BYTES_MAX,
     HINT,
     NUMBERS,
     REPORT_VARIABLE,
+    WAKE_VARIABLE,
     checked_contract,
     checked_number,
     send_report,
 )
-from holdfast.core.ids import ID_PATTERN, is_valid_id
-from holdfast.errors import HoldfastError
 
 _USAGE = """\
 usage: holdfast report WHAT [OPTION VALUE ...]
@@ -56,7 +56,7 @@ def report(words: Sequence[str]) -> int:
             f"there is no attempt to report on: {REPORT_VARIABLE} is not set",
             "Only an agent that Holdfast started can report.",
         )
-    send_report(path, os.environ.get(BELL_VARIABLE, ""), _said(*_parse(words)))
+    send_report(path, os.environ.get(WAKE_VARIABLE, ""), _said(*_parse(words)))
     return 0
 
 

@@ -13,9 +13,8 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.brief import clip
-from holdfast.core.claims import UNBEGUN, Claim, Finding, PastFailure, Standing
+from holdfast.core.claims import UNBEGUN, Claim, ClaimedStatus, Finding, PastFailure, Report
 from holdfast.core.plan import Plan, Stage, Task
-from holdfast.core.report import Report
 
 _TEXT_CHARS = 16_000
 _FAILURES_KEPT = 10
@@ -68,7 +67,7 @@ class Proofs:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class TrustPolicy:
     """What the user takes on trust beyond what git proves."""
 
     trust_claims: bool = False
@@ -76,7 +75,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class InheritedWork:
     """Unfinished work of a task, safe in a commit, and the commit below it; `place` says where it lay."""
 
     carry: str
@@ -84,7 +83,7 @@ class Work:
     place: str
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on one task: the commit that speaks for it, and why, for people."""
 
     task: str
@@ -93,19 +92,21 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def judge(claim: Claim, proofs: Proofs, policy: Policy) -> Judged:
+def judge_claim(claim: Claim, proofs: Proofs, policy: TrustPolicy) -> JudgedClaim:
     """Return what a claim comes to. Only a task that is called done can be."""
-    if claim.standing is Standing.SKIPPED:
+    if claim.standing is ClaimedStatus.SKIPPED:
         return _judged(claim, Verdict.SKIPPED)
-    if claim.standing is Standing.ABANDONED:
+    if claim.standing is ClaimedStatus.ABANDONED:
         return _judged(claim, Verdict.GIVEN_UP, why="it was given up there")
-    if claim.standing is not Standing.DONE:
+    if claim.standing is not ClaimedStatus.DONE:
         return _judged(claim, Verdict.OPEN)
     found = _by_commits(claim, proofs) if claim.commits else _by_outputs(claim, proofs)
     return found if found.verdict in FINISHED else _on_trust(found, claim, proofs, policy)
 
 
-def findings(claims: Sequence[Claim], judged: Mapping[str, Judged], plan: Plan) -> Iterator[Finding]:
+def claim_findings(
+    claims: Sequence[Claim], judged: Mapping[str, JudgedClaim], plan: Plan
+) -> Iterator[Finding]:
     """Yield each contradiction between the files and git, and between what is done and what it needs."""
     for claim in claims:
         one = judged[claim.task]
@@ -119,10 +120,10 @@ def findings(claims: Sequence[Claim], judged: Mapping[str, Judged], plan: Plan) 
             yield Finding(kind="done-before-needs", sentence=sentence, task=task.id)
 
 
-def prepared(
+def prepare_plan(
     plan: Plan,
     claims: Sequence[Claim],
-    judged: Mapping[str, Judged],
+    judged: Mapping[str, JudgedClaim],
     missing: Mapping[str, tuple[str, ...]],
 ) -> Plan:
     """Return the plan as the run gets it: a task that may be done after all may be found to need no change.
@@ -131,7 +132,7 @@ def prepared(
     deliver them, so the run does not promise them.
     """
     doubtful = {
-        c.task for c in claims if c.standing is Standing.DONE and judged[c.task].verdict not in FINISHED
+        c.task for c in claims if c.standing is ClaimedStatus.DONE and judged[c.task].verdict not in FINISHED
     }
 
     def task(one: Task) -> Task:
@@ -145,8 +146,11 @@ def prepared(
     return msgspec.structs.replace(plan, stages=tuple(map(stage, plan.stages)))
 
 
-def inheritance(
-    claims: Sequence[Claim], judged: Mapping[str, Judged], work: Mapping[str, Work], limits: Mapping[str, int]
+def inherited_events(
+    claims: Sequence[Claim],
+    judged: Mapping[str, JudgedClaim],
+    work: Mapping[str, InheritedWork],
+    limits: Mapping[str, int],
 ) -> Iterator[ev.AnyEvent]:
     """Yield what the tasks of the run begin with, except for landings, which are git's to tell.
 
@@ -173,18 +177,18 @@ def attempts_of(claim: Claim) -> int:
 _LETS_OTHERS_START = FINISHED | {Verdict.SKIPPED}
 
 
-def missing_files(missing: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
+def missing_file_findings(missing: Mapping[str, tuple[str, ...]]) -> Iterator[Finding]:
     """Yield a finding for each done task whose files are no longer there."""
     for task, paths in missing.items():
         sentence = f"{task} is done, but {', '.join(paths)}, which it was to deliver, is not below the base."
         yield Finding(kind="deliverable-missing", sentence=sentence, task=task)
 
 
-def _judged(claim: Claim, verdict: Verdict, evidence: str = "", why: str = "") -> Judged:
-    return Judged(task=claim.task, verdict=verdict, evidence=evidence, why=why)
+def _judged(claim: Claim, verdict: Verdict, evidence: str = "", why: str = "") -> JudgedClaim:
+    return JudgedClaim(task=claim.task, verdict=verdict, evidence=evidence, why=why)
 
 
-def _by_commits(claim: Claim, proofs: Proofs) -> Judged:
+def _by_commits(claim: Claim, proofs: Proofs) -> JudgedClaim:
     """Judge by the recorded commits: the last is below the base, and none lies anywhere else."""
     facts = [(commit, proofs.commits.get(commit, CommitFact())) for commit in claim.commits]
     astray = [fact.id for _, fact in facts if fact.id and not (fact.merged or fact.same)]
@@ -198,14 +202,14 @@ def _by_commits(claim: Claim, proofs: Proofs) -> Judged:
     return _judged(claim, Verdict.PROVEN, last.same, f"the same change is in {_short(last.same)}")
 
 
-def _by_outputs(claim: Claim, proofs: Proofs) -> Judged:
+def _by_outputs(claim: Claim, proofs: Proofs) -> JudgedClaim:
     """Judge what recorded no commit: a step whose whole result is a file of the state is done if the file is there."""
     if claim.outputs and proofs.outputs.issuperset(claim.outputs):
         return _judged(claim, Verdict.PROVEN, proofs.base, f"its output is there: {claim.outputs[0]}")
     return _judged(claim, Verdict.CLAIMED, why="no commit is recorded for it")
 
 
-def _on_trust(found: Judged, claim: Claim, proofs: Proofs, policy: Policy) -> Judged:
+def _on_trust(found: JudgedClaim, claim: Claim, proofs: Proofs, policy: TrustPolicy) -> JudgedClaim:
     named = proofs.named.get(claim.task, "")
     if named and policy.accept_named:
         return _judged(claim, Verdict.ACCEPTED, named, f"named in {_short(named)}")
@@ -215,7 +219,7 @@ def _on_trust(found: Judged, claim: Claim, proofs: Proofs, policy: Policy) -> Ju
     return msgspec.structs.replace(found, why=found.why + also)
 
 
-def _inherited(claim: Claim, one: Judged, work: Work | None, limit: int) -> ev.TaskInherited:
+def _inherited(claim: Claim, one: JudgedClaim, work: InheritedWork | None, limit: int) -> ev.TaskInherited:
     finished = one.verdict in FINISHED
     return ev.TaskInherited(
         task=claim.task,
@@ -236,9 +240,9 @@ def _told(failure: PastFailure) -> PastFailure:
     return PastFailure(attempt=failure.attempt, error=error, feedback=clip(failure.feedback, _TEXT_CHARS))
 
 
-def _report(claim: Claim, one: Judged) -> Report | None:
+def _report(claim: Claim, one: JudgedClaim) -> Report | None:
     """Return what the next agent is told of the state of things; for a doubtful claim also what is doubted."""
-    if claim.standing is not Standing.DONE or one.verdict in FINISHED:
+    if claim.standing is not ClaimedStatus.DONE or one.verdict in FINISHED:
         return claim.report
     said = (claim.report.summary if claim.report else "") or claim.summary
     doubt = f"It was called {claim.said or claim.standing}, but {one.why}. Look at what is there; do what is missing."

@@ -6,10 +6,21 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.core.report import Report
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last that an agent said about its own progress, each part as last reported."""
+
+    progress: float | None = None
+    file: str = ""
+    line: int | None = None
+    section_done: str = ""
+    section_next: str = ""
+    confidence: float | None = None
+    blocked: str = ""
+    summary: str = ""
 
 
-class Standing(StrEnum):
+class ClaimedStatus(StrEnum):
     """What a file claims of a task."""
 
     PENDING = "pending"
@@ -21,15 +32,15 @@ class Standing(StrEnum):
     ABANDONED = "abandoned"
 
 
-SETTLED = (Standing.DONE, Standing.SKIPPED)
+SETTLED = (ClaimedStatus.DONE, ClaimedStatus.SKIPPED)
 """Nothing is left to do of it, and nobody waits for it any longer."""
-UNBEGUN = (Standing.PENDING, Standing.BLOCKED, Standing.SKIPPED)
+UNBEGUN = (ClaimedStatus.PENDING, ClaimedStatus.BLOCKED, ClaimedStatus.SKIPPED)
 """Nobody need have worked on it."""
 
 
-def spent_of(standing: Standing, attempts: int) -> int:
+def spent_of(standing: ClaimedStatus, attempts: int) -> int:
     """Return the attempts that count against the budget: not the one that succeeded or was cut short."""
-    return max(attempts - (standing in (Standing.DONE, Standing.RUNNING)), 0)
+    return max(attempts - (standing in (ClaimedStatus.DONE, ClaimedStatus.RUNNING)), 0)
 
 
 class PastFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,7 +62,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     task: str
     native: str = ""
-    standing: Standing = Standing.PENDING
+    standing: ClaimedStatus = ClaimedStatus.PENDING
     said: str = ""
     attempts: int = 0
     spent: int = 0

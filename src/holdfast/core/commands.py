@@ -60,19 +60,19 @@ class LandTasks:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordEvent:
     """Write down a decision that needs no effect."""
 
     event: ev.AnyEvent
 
 
-Command = OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | Record
+Command = OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | RecordEvent
 
 
 def intents(command: Command, token: str) -> list[ev.AnyEvent]:
     """Return the events that must be durable before `command` is acted on. `token` names a new attempt."""
     match command:
-        case Record(event):
+        case RecordEvent(event):
             return [event]
         case OpenStage(stage):
             return [ev.StageOpening(stage=stage)]
@@ -103,7 +103,7 @@ def _attempt_started(command: StartAttempt, token: str) -> ev.AttemptStarted:
     )
 
 
-def put_back(command: Command) -> list[ev.AnyEvent]:
+def undo_intents(command: Command) -> list[ev.AnyEvent]:
     """Return the events that undo a command's intent when the shell could not carry it out."""
     match command:
         case StartAttempt(task=task, attempt=attempt):
@@ -116,5 +116,5 @@ def put_back(command: Command) -> list[ev.AnyEvent]:
             return [ev.StageGateReset(stage=stage, gate="entry")]
         case CloseStage(stage):
             return [ev.StageGateReset(stage=stage, gate="exit")]
-        case Record():
+        case RecordEvent():
             return []

@@ -17,23 +17,46 @@ from holdfast.core.commands import (
     Command,
     LandTasks,
     OpenStage,
-    Record,
+    RecordEvent,
     StartAttempt,
     ValidateTask,
 )
-from holdfast.core.continuation import session_for, wants_session
-from holdfast.core.parking import (
-    agent_at,
-    parked_validators,
-    seat_of,
-    starts_at,
-    validation_at,
-    waits_for_limit,
-)
 from holdfast.core.projection import TaskRow
+from holdfast.core.provider_limits import (
+    available_agent,
+    earliest_start,
+    earliest_validation,
+    limits_in_the_way,
+    parked_validators,
+    provider_of,
+)
 from holdfast.core.retry import decide_retry, kind_of_next_attempt
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
+
+
+def wants_session(state: RunState, task: TaskRow, agent: str) -> bool:
+    """Tell whether a session is to be gone on with, if there is one: fresh is the rule, and first attempts are."""
+    return task.attempt > 0 and (state.native or provider_of(state, agent).native)
+
+
+def session_for(state: RunState, task: TaskRow, agent: str, slot: int, start: str) -> tuple[str, str]:
+    """Return the session that the next attempt goes on with, else an empty one and why it cannot be.
+
+    An agent remembers files as it left them, in the folder where it left them: neither may have changed.
+    """
+    if not wants_session(state, task, agent):
+        return "", ""
+    obstacles = {
+        f"{agent} cannot go on with a session": not provider_of(state, agent).resumable,
+        "no session of the last attempt is known": not task.session,
+        f"the last attempt was {task.agent}'s": task.agent != agent,
+        "its workspace is in use": task.session_slot != slot,
+        "its workspace has changed since": task.session_left != start,
+    }
+    why = next((words for words, holds in obstacles.items() if holds), "")
+    return ("", why) if why else (task.session, "")
+
 
 _NEVER = float("inf")
 LANDING_BATCH_MAX = 16
@@ -45,7 +68,7 @@ def decide(state: RunState, now: float) -> list[Command]:
     if state.row.status is not RunStatus.RUNNING:
         return []
     if state.row.stopping:
-        return [] if _in_flight(state) else [Record(_stopped(state))]
+        return [] if _in_flight(state) else [RecordEvent(_stopped(state))]
     if given_up := list(_abandonments(state)):
         return given_up  # First of all: what else may start depends on it.
     commands: list[Command] = [*_checks(state, now), *_landings(state)]
@@ -54,7 +77,7 @@ def decide(state: RunState, now: float) -> list[Command]:
         commands += _attempts(state, now)
     if commands or _in_flight(state) or next_wake(state) is not None:
         return commands
-    return [Record(_ending(state, now))]
+    return [RecordEvent(_ending(state, now))]
 
 
 def next_wake(state: RunState) -> float | None:
@@ -72,10 +95,10 @@ def _wakes(state: RunState) -> Iterator[float]:
     if state.row.parked:
         stages = (stage for stage in state.current_stages if _takes_work(state, stage))
         waiting += [task for stage in stages for task in _parked_tasks(state, stage)]
-        judged = [free for task in state.unchecked.values() if (free := validation_at(state, task))]
+        judged = [free for task in state.unchecked.values() if (free := earliest_validation(state, task))]
         yield from (free for free in judged if _is_waited_for(state, free))
     for task in waiting:
-        free = starts_at(state, task)
+        free = earliest_start(state, task)
         if not free or _is_waited_for(state, free):
             yield max(task.not_before, free)
 
@@ -85,7 +108,7 @@ def _is_waited_for(state: RunState, free: float) -> bool:
 
 
 def _parked_tasks(state: RunState, stage: str) -> list[TaskRow]:
-    return state.ready_tasks(stage, len(state.names), lambda task: starts_at(state, task) > 0)
+    return state.ready_tasks(stage, len(state.names), lambda task: earliest_start(state, task) > 0)
 
 
 def _in_flight(state: RunState) -> bool:
@@ -101,10 +124,10 @@ def _checks(state: RunState, now: float) -> Iterator[Command]:
         if not task.tested and state.checks_of(task.id):
             yield CheckTask(task.id, task.attempt)
         elif state.specs[task.id].validators:
-            if validation_at(state, task) <= now:
+            if earliest_validation(state, task) <= now:
                 yield ValidateTask(task.id, task.attempt)
         else:
-            yield Record(ev.ChecksPassed(task=task.id, attempt=task.attempt))
+            yield RecordEvent(ev.TaskVerified(task=task.id, attempt=task.attempt))
 
 
 def _landings(state: RunState) -> Iterator[Command]:
@@ -128,7 +151,7 @@ def _abandonments(state: RunState) -> Iterator[Command]:
     for task in (*state.failed.values(), *limited, *waiting):
         give_up = decide_retry(task, state.limits_of(task.id)).give_up or task_overrun(state, task)
         if give_up:
-            yield Record(ev.TaskAbandoned(task=task.id, error=give_up))
+            yield RecordEvent(ev.TaskAbandoned(task=task.id, error=give_up))
 
 
 def _stage_moves(state: RunState) -> Iterator[Command]:
@@ -144,7 +167,7 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
     """Fill the free workspaces: first with what failed and may be mended, then with new tasks in plan order."""
     used = {task.slot for task in state.active.values()}
     for task in islice(_candidates(state, now), max(0, state.jobs - len(state.active))):
-        agent = agent_at(state, task, now) or ""
+        agent = available_agent(state, task, now) or ""
         slot = _slot(state, task, agent, used)
         start = task.carry or state.row.tip
         session, why = session_for(state, task, agent, slot, start)
@@ -156,7 +179,7 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
             start=start,
             reason=kind_of_next_attempt(task),
             agent=agent,
-            provider=seat_of(state, agent).provider,
+            provider=provider_of(state, agent).provider,
             session=session,
             fresh_because=why,
         )
@@ -173,7 +196,7 @@ def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
     """Yield what may start now. Whose provider is parked, and who has no other agent, keeps its place."""
 
     def has_agent(task: TaskRow) -> bool:
-        return agent_at(state, task, now) is not None
+        return available_agent(state, task, now) is not None
 
     for task in state.failed.values():
         if task.not_before <= now and has_agent(task) and _may_start(state, task):
@@ -255,12 +278,12 @@ def _what_is_waited_for(state: RunState, now: float) -> list[str]:
     """Return the limits and refusals of providers, and what single tasks need from a person."""
     waiting = [*state.failed.values(), *state.held.values()]
     waiting += [task for stage in state.current_stages for task in _parked_tasks(state, stage)]
-    in_the_way = [parked for task in waiting for parked in waits_for_limit(state, task, now)]
+    in_the_way = [parked for task in waiting for parked in limits_in_the_way(state, task, now)]
     in_the_way += [one for task in state.unchecked.values() for one in parked_validators(state, task, now)]
     words = dict.fromkeys(parked.words for parked in in_the_way)
     asked = [
         f"{task.id}: {task.error}"
         for task in state.held.values()
-        if task.status is TaskStatus.BLOCKED and not waits_for_limit(state, task, now)
+        if task.status is TaskStatus.BLOCKED and not limits_in_the_way(state, task, now)
     ]
     return [*words, *asked]

@@ -61,7 +61,7 @@ def task_ref(run: str, task: str, attempt: int) -> str:
     return f"{_RUN_REFS}/{run}/task/{_component(task)}/{attempt}"
 
 
-def wip_ref(run: str, task: str) -> str:
+def snapshot_ref(run: str, task: str) -> str:
     """Return the ref whose reflog keeps the WIP snapshots of a task."""
     return f"{_RUN_REFS}/{run}/wip/{_component(task)}"
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from holdfast.core import events as ev
-from holdfast.core.errors import IllegalEventError
 from holdfast.core.facts import BranchFacts, Landing
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.retry import losses_allowed
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import TaskStatus
+from holdfast.core.transitions import IllegalEventError
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _TOKENS_MAX = 10**12
 _COST_MAX = 1e6
 
 
-class Trouble(StrEnum):
+class AgentTrouble(StrEnum):
     """What an agent says went wrong."""
 
     LIMIT = "limit"
@@ -52,37 +52,37 @@ class SessionNamed:
 
 
 @dataclass(frozen=True, slots=True)
-class Denied:
+class PermissionDenied:
     """The agent was refused something and went on without it."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class TroubleSeen:
     """Something went wrong. `until` is the wall time at which a limit ends, where the stream has it as a number.
 
     `waits`: the agent stands still until somebody answers, which nobody will.
     """
 
-    trouble: Trouble
+    trouble: AgentTrouble
     message: str = ""
     until: float | None = None
     waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class AgentFinished:
     """The agent says that it ended well; `text` is its last word."""
 
     text: str = ""
 
 
-Observation = Activity | Usage | SessionNamed | Denied | Wrong | Finished
+Observation = Activity | Usage | SessionNamed | PermissionDenied | TroubleSeen | AgentFinished
 
 
 @dataclass(slots=True)
-class Heard:
+class StreamSummary:
     """Everything one attempt's stream said so far. Reading the same bytes again from the beginning gives the same."""
 
     tokens: int = 0
@@ -90,7 +90,7 @@ class Heard:
     session: str = ""
     tool: str = ""
     text: str = ""
-    trouble: Trouble | None = None
+    trouble: AgentTrouble | None = None
     message: str = ""
     until: float | None = None
     waits: bool = False
@@ -107,17 +107,17 @@ class Heard:
             case SessionNamed(session) if not session.startswith("-"):
                 # It becomes a word of a command line, where it must not be taken for an option.
                 self.session = session[:_NAME_CHARS] or self.session
-            case Denied(what):
+            case PermissionDenied(what):
                 self.denied = (*self.denied, what[:_NAME_CHARS])[-_DENIALS:]
-            case Finished(text):
+            case AgentFinished(text):
                 self._forget_trouble()
                 self.tool, self.finished = "", True
                 self.text = text[-_TEXT_CHARS:] or self.text
-            case Wrong(trouble, message, until, waits):
+            case TroubleSeen(trouble, message, until, waits):
                 self._go_wrong(trouble, message[:_MESSAGE_CHARS], until)
                 self.waits = waits
 
-    def recall(self, known: Heard) -> None:
+    def recall(self, known: StreamSummary) -> None:
         """Make up for a part of the stream that is passed over by what was heard of it before. Done twice, no more."""
         self.tokens = max(self.tokens, known.tokens)
         self.cost_usd = max(self.cost_usd, known.cost_usd)
@@ -136,10 +136,10 @@ class Heard:
         self.tokens = max(self.tokens, min(before[0] + max(0, tokens), _TOKENS_MAX))
         self.cost_usd = max(self.cost_usd, min(before[1] + max(0.0, cost_usd), _COST_MAX))
 
-    def _go_wrong(self, trouble: Trouble, message: str, until: float | None) -> None:
+    def _go_wrong(self, trouble: AgentTrouble, message: str, until: float | None) -> None:
         """Keep the more telling of two: after "usage limit" many agents add a plain "failed"."""
         self.finished = False
-        if trouble is Trouble.ERROR and self.trouble not in (None, Trouble.ERROR):
+        if trouble is AgentTrouble.ERROR and self.trouble not in (None, AgentTrouble.ERROR):
             return
         self.until = until if until is not None or trouble is not self.trouble else self.until
         self.trouble, self.message = trouble, message or self.message

@@ -11,11 +11,11 @@ from enum import StrEnum
 
 from holdfast.core.events import FailureKind
 from holdfast.core.facts import Exit, ExitReason
-from holdfast.core.observations import Heard, Trouble
+from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.projection import Halt
 
 
-class Sign(StrEnum):
+class ProcessSign(StrEnum):
     """What the process shows."""
 
     OK = "ok"
@@ -26,7 +26,7 @@ class Sign(StrEnum):
     NOT_STARTED = "not_started"
 
 
-class Said(StrEnum):
+class StreamSign(StrEnum):
     """What the stream says: nothing of trouble, that something was refused on the way, or which trouble it ended in."""
 
     WELL = "well"
@@ -38,7 +38,7 @@ class Said(StrEnum):
     ERROR = "error"
 
 
-class Work(StrEnum):
+class WorkSign(StrEnum):
     """What git shows: a change, or none, or none where none is needed."""
 
     CHANGED = "changed"
@@ -46,7 +46,7 @@ class Work(StrEnum):
     NOT_NEEDED = "not_needed"
 
 
-class End(StrEnum):
+class OutcomeKind(StrEnum):
     """What becomes of the attempt: its work is checked, it failed, its provider is waited for, or a person is needed."""
 
     DONE = "done"
@@ -56,56 +56,56 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OutcomeRow:
     """One row: the first whose three sets contain what was found gives the end and its kind."""
 
-    signs: frozenset[Sign]
-    said: frozenset[Said]
-    work: frozenset[Work]
-    end: End
+    signs: frozenset[ProcessSign]
+    said: frozenset[StreamSign]
+    work: frozenset[WorkSign]
+    end: OutcomeKind
     failure: FailureKind | None = None
 
 
-_ANY_SIGN, _ANY_SAID, _ANY_WORK = frozenset(Sign), frozenset(Said), frozenset(Work)
-_STARTED = _ANY_SIGN - {Sign.NOT_STARTED}
+_ANY_SIGN, _ANY_SAID, _ANY_WORK = frozenset(ProcessSign), frozenset(StreamSign), frozenset(WorkSign)
+_STARTED = _ANY_SIGN - {ProcessSign.NOT_STARTED}
 
 
 def _row(
-    signs: frozenset[Sign],
-    said: frozenset[Said],
-    end: End,
+    signs: frozenset[ProcessSign],
+    said: frozenset[StreamSign],
+    end: OutcomeKind,
     failure: FailureKind,
-    work: frozenset[Work] = _ANY_WORK,
-) -> Row:
-    return Row(signs, said, work, end, failure)
+    work: frozenset[WorkSign] = _ANY_WORK,
+) -> OutcomeRow:
+    return OutcomeRow(signs, said, work, end, failure)
 
 
-TABLE: tuple[Row, ...] = (
-    _row(frozenset({Sign.NOT_STARTED}), _ANY_SAID, End.FAILED, FailureKind.ENVIRONMENT),
-    _row(_STARTED, frozenset({Said.LIMIT}), End.LIMITED, FailureKind.LIMIT),
-    _row(_STARTED, frozenset({Said.AUTH}), End.BLOCKED, FailureKind.AUTH),
-    _row(_STARTED, frozenset({Said.PERMISSION}), End.BLOCKED, FailureKind.PERMISSION),
-    _row(_STARTED, frozenset({Said.CONTEXT}), End.FAILED, FailureKind.CONTEXT),
-    _row(frozenset({Sign.TIMEOUT}), _ANY_SAID, End.FAILED, FailureKind.TIMEOUT),
-    _row(frozenset({Sign.STALLED}), _ANY_SAID, End.FAILED, FailureKind.STALLED),
-    _row(frozenset({Sign.SIGNAL}), _ANY_SAID, End.FAILED, FailureKind.KILLED),
-    _row(frozenset({Sign.STATUS}), _ANY_SAID, End.FAILED, FailureKind.AGENT),
-    _row(frozenset({Sign.OK}), frozenset({Said.ERROR}), End.FAILED, FailureKind.AGENT),
-    _row(frozenset({Sign.OK}), frozenset({Said.DENIED}), End.BLOCKED, FailureKind.PERMISSION, frozenset({Work.UNCHANGED})),
-    _row(frozenset({Sign.OK}), _ANY_SAID, End.FAILED, FailureKind.NO_CHANGE, frozenset({Work.UNCHANGED})),
-    Row(frozenset({Sign.OK}), _ANY_SAID, _ANY_WORK, End.DONE),
+OUTCOMES: tuple[OutcomeRow, ...] = (
+    _row(frozenset({ProcessSign.NOT_STARTED}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.ENVIRONMENT),
+    _row(_STARTED, frozenset({StreamSign.LIMIT}), OutcomeKind.LIMITED, FailureKind.LIMIT),
+    _row(_STARTED, frozenset({StreamSign.AUTH}), OutcomeKind.BLOCKED, FailureKind.AUTH),
+    _row(_STARTED, frozenset({StreamSign.PERMISSION}), OutcomeKind.BLOCKED, FailureKind.PERMISSION),
+    _row(_STARTED, frozenset({StreamSign.CONTEXT}), OutcomeKind.FAILED, FailureKind.CONTEXT),
+    _row(frozenset({ProcessSign.TIMEOUT}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.TIMEOUT),
+    _row(frozenset({ProcessSign.STALLED}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.STALLED),
+    _row(frozenset({ProcessSign.SIGNAL}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.KILLED),
+    _row(frozenset({ProcessSign.STATUS}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.AGENT),
+    _row(frozenset({ProcessSign.OK}), frozenset({StreamSign.ERROR}), OutcomeKind.FAILED, FailureKind.AGENT),
+    _row(frozenset({ProcessSign.OK}), frozenset({StreamSign.DENIED}), OutcomeKind.BLOCKED, FailureKind.PERMISSION, frozenset({WorkSign.UNCHANGED})),
+    _row(frozenset({ProcessSign.OK}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.NO_CHANGE, frozenset({WorkSign.UNCHANGED})),
+    OutcomeRow(frozenset({ProcessSign.OK}), _ANY_SAID, _ANY_WORK, OutcomeKind.DONE),
 )  # fmt: skip
 
 _SIGNS = {
-    ExitReason.TIMEOUT: Sign.TIMEOUT,
-    ExitReason.STALLED: Sign.STALLED,
-    ExitReason.NOT_STARTED: Sign.NOT_STARTED,
-    ExitReason.CANCELLED: Sign.SIGNAL,
+    ExitReason.TIMEOUT: ProcessSign.TIMEOUT,
+    ExitReason.STALLED: ProcessSign.STALLED,
+    ExitReason.NOT_STARTED: ProcessSign.NOT_STARTED,
+    ExitReason.CANCELLED: ProcessSign.SIGNAL,
 }
 _HALTS = {
-    FailureKind.LIMIT: End.LIMITED,
-    FailureKind.PERMISSION: End.BLOCKED,
-    FailureKind.AUTH: End.BLOCKED,
+    FailureKind.LIMIT: OutcomeKind.LIMITED,
+    FailureKind.PERMISSION: OutcomeKind.BLOCKED,
+    FailureKind.AUTH: OutcomeKind.BLOCKED,
 }
 
 
@@ -113,45 +113,51 @@ _HALTS = {
 class Outcome:
     """How an attempt ended, and in which words."""
 
-    end: End
+    end: OutcomeKind
     failure: FailureKind | None = None
     error: str = ""
 
 
-def judge(
-    exit_: Exit, heard: Heard, work: Work, halt: Halt | None = None, by_code: Trouble | None = None
+def judge_outcome(
+    exit_: Exit,
+    heard: StreamSummary,
+    work: WorkSign,
+    halt: Halt | None = None,
+    by_code: AgentTrouble | None = None,
 ) -> Outcome:
     """Return how an attempt ended. What we ended ourselves ended for the reason for which we did.
 
     `by_code` is what the exit status means by the agent's own convention, where its stream told nothing better.
     """
     if halt is not None and exit_.reason is ExitReason.CANCELLED:
-        return Outcome(_HALTS.get(halt.failure, End.FAILED), halt.failure, halt.error)
+        return Outcome(_HALTS.get(halt.failure, OutcomeKind.FAILED), halt.failure, halt.error)
     sign, said = sign_of(exit_), said_by(heard, by_code)
-    row = next(row for row in TABLE if sign in row.signs and said in row.said and work in row.work)
+    row = next(row for row in OUTCOMES if sign in row.signs and said in row.said and work in row.work)
     if row.failure is None:
-        return Outcome(End.DONE)
+        return Outcome(OutcomeKind.DONE)
     return Outcome(row.end, row.failure, _words(row.failure, exit_, heard))
 
 
-def sign_of(exit_: Exit) -> Sign:
+def sign_of(exit_: Exit) -> ProcessSign:
     """Return what a process shows by the way it ended."""
     if exit_.reason is not ExitReason.EXITED:
         return _SIGNS[exit_.reason]
     if exit_.code == 0:
-        return Sign.OK
-    return Sign.STATUS if exit_.code > 0 else Sign.SIGNAL
+        return ProcessSign.OK
+    return ProcessSign.STATUS if exit_.code > 0 else ProcessSign.SIGNAL
 
 
-def said_by(heard: Heard, by_code: Trouble | None = None) -> Said:
+def said_by(heard: StreamSummary, by_code: AgentTrouble | None = None) -> StreamSign:
     """Return what a stream says in all."""
-    trouble = by_code if by_code is not None and heard.trouble in (None, Trouble.ERROR) else heard.trouble
+    trouble = (
+        by_code if by_code is not None and heard.trouble in (None, AgentTrouble.ERROR) else heard.trouble
+    )
     if trouble is not None:
-        return Said(trouble.value)
-    return Said.DENIED if heard.denied else Said.WELL
+        return StreamSign(trouble.value)
+    return StreamSign.DENIED if heard.denied else StreamSign.WELL
 
 
-def _words(failure: FailureKind, exit_: Exit, heard: Heard) -> str:
+def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:
     match failure:
         case FailureKind.NO_CHANGE:
             return "the agent reported success but changed no file"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from holdfast.core.ids import ID_PATTERN, is_valid_id
 from holdfast.core.plan import PLACEHOLDERS, AgentSpec, Plan, Stage, Task, find_cycle
-from holdfast.core.wording import did_you_mean, shown
+from holdfast.errors import did_you_mean, quoted
 from holdfast.redaction import names_a_secret, redact
 
 Where = tuple[str | int, ...]
@@ -23,7 +23,7 @@ _KEY_CHARS_MIN = 20
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-class Broken(NamedTuple):
+class BrokenRule(NamedTuple):
     """One broken rule: where, what is wrong and how to mend it. `first` is the place it collides with."""
 
     at: Where
@@ -31,7 +31,7 @@ class Broken(NamedTuple):
     first: Where | None = None
 
 
-def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[Broken]:
+def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[BrokenRule]:
     """Yield every broken rule of a plan. A part without an id is taken as already reported."""
     stages, tasks = _stages(plan), _tasks(plan)
     yield from _ids("stage", [(stage.id, at) for at, stage in stages])
@@ -44,8 +44,8 @@ def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[Broken]:
     yield from chain.from_iterable(_steps(plan, at, task, known_agents) for at, _, task in tasks)
     yield from _secrets(plan, tasks)
     if plan.base.startswith("-"):
-        yield Broken(
-            ("base",), f"{shown(plan.base)} cannot name a commit; write a branch, a tag or a commit id"
+        yield BrokenRule(
+            ("base",), f"{quoted(plan.base)} cannot name a commit; write a branch, a tag or a commit id"
         )
 
 
@@ -62,27 +62,29 @@ def _tasks(plan: Plan) -> list[tuple[Where, int, Task]]:
     ]
 
 
-def _ids(kind: str, named: list[tuple[str, Where]]) -> Iterator[Broken]:
+def _ids(kind: str, named: list[tuple[str, Where]]) -> Iterator[BrokenRule]:
     """Check the grammar of ids, and that no two of one kind differ by nothing or only by case."""
     seen: dict[str, tuple[str, Where]] = {}
     for name, at in named:
         if not name:
             continue
         if not is_valid_id(name):
-            yield Broken((*at, "id"), f"{shown(name)} is not a {kind} id; {_grammar()}")
+            yield BrokenRule((*at, "id"), f"{quoted(name)} is not a {kind} id; {_grammar()}")
         elif (earlier := seen.setdefault(name.lower(), (name, at))) != (name, at):
             clash = (
-                "is used twice" if earlier[0] == name else f"differs from {shown(earlier[0])} only by case"
+                "is used twice" if earlier[0] == name else f"differs from {quoted(earlier[0])} only by case"
             )
-            yield Broken((*at, "id"), f"the {kind} id {shown(name)} {clash}; rename one", (*earlier[1], "id"))
+            yield BrokenRule(
+                (*at, "id"), f"the {kind} id {quoted(name)} {clash}; rename one", (*earlier[1], "id")
+            )
 
 
-def _secrets(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[Broken]:
+def _secrets(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[BrokenRule]:
     """A plan is kept in the journal and in git for as long as there is a run of it: no place for a key."""
     for name, agent in plan.agents.items():
         for variable, value in agent.env.items():
             if redact(value) != value or (names_a_secret(variable) and len(value) >= _KEY_CHARS_MIN):
-                yield Broken(
+                yield BrokenRule(
                     ("agents", name, "env", variable),
                     f"this looks like a secret, and plans are kept in git; export {variable} and write "
                     f"`pass_env: [{variable}]` instead",
@@ -94,7 +96,7 @@ def _secrets(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[Broke
     said.append((("verify",), " ".join(plan.verify)))
     for at, text in said:
         if redact(text) != text:
-            yield Broken(
+            yield BrokenRule(
                 at, "this holds what looks like a secret, and plans are kept in git; name a variable instead"
             )
 
@@ -110,7 +112,7 @@ def _grammar() -> str:
     )
 
 
-def _stage_needs(stages: list[tuple[Where, Stage]], tasks: Collection[str]) -> Iterator[Broken]:
+def _stage_needs(stages: list[tuple[Where, Stage]], tasks: Collection[str]) -> Iterator[BrokenRule]:
     order = {stage.id: number for number, (_, stage) in enumerate(stages)}
     cycle = find_cycle({stage.id: stage.needs for _, stage in stages})
     if cycle:
@@ -121,10 +123,12 @@ def _stage_needs(stages: list[tuple[Where, Stage]], tasks: Collection[str]) -> I
             if need not in order:
                 yield _unknown("stage", need, place, order, tasks)
             elif order[need] > number and need not in cycle:
-                yield Broken(place, f"stage {shown(need)} comes later; list it before {shown(stage.id)}")
+                yield BrokenRule(
+                    place, f"stage {quoted(need)} comes later; list it before {quoted(stage.id)}"
+                )
 
 
-def _task_needs(tasks: list[tuple[Where, int, Task]], stages: Collection[str]) -> Iterator[Broken]:
+def _task_needs(tasks: list[tuple[Where, int, Task]], stages: Collection[str]) -> Iterator[BrokenRule]:
     home = {task.id: (number, at) for at, number, task in tasks}
     cycle = find_cycle({task.id: task.needs + task.needs_interface for _, _, task in tasks})
     if cycle:
@@ -135,8 +139,8 @@ def _task_needs(tasks: list[tuple[Where, int, Task]], stages: Collection[str]) -
             if need not in home:
                 yield _unknown("task", need, place, home, stages)
             elif home[need][0] > number and need not in cycle:
-                text = f"task {shown(need)} is in a later stage; move it to this stage or an earlier one"
-                yield Broken(place, text)
+                text = f"task {quoted(need)} is in a later stage; move it to this stage or an earlier one"
+                yield BrokenRule(place, text)
 
 
 def _all_needs(task: Task) -> Iterator[tuple[str, int, str]]:
@@ -145,23 +149,27 @@ def _all_needs(task: Task) -> Iterator[tuple[str, int, str]]:
             yield key, index, need
 
 
-def _cycle(path: list[str], at: Where, note: str = "") -> Broken:
+def _cycle(path: list[str], at: Where, note: str = "") -> BrokenRule:
     """Word a cycle as its path; a long one is cut in the middle, keeping where it closes."""
     steps = path if len(path) <= 12 else [*path[:6], "…", *path[-5:]]
-    return Broken(
+    return BrokenRule(
         (*at, "needs"), f"these need each other: {' → '.join(steps)}; remove one of the needs{note}"
     )
 
 
-def _unknown(kind: str, need: str, at: Where, known: Collection[str], others: Collection[str]) -> Broken:
+def _unknown(kind: str, need: str, at: Where, known: Collection[str], others: Collection[str]) -> BrokenRule:
     """Word an unknown need. Stages and tasks are separate namespaces, and mixing them up is common."""
     if need in others:
         other = "task" if kind == "stage" else "stage"
-        return Broken(at, f"{shown(need)} is a {other}, and a {kind} needs {kind}s; name {kind} ids here")
-    return Broken(at, f"there is no {kind} {shown(need)}{did_you_mean(need, known)}")
+        return BrokenRule(
+            at, f"{quoted(need)} is a {other}, and a {kind} needs {kind}s; name {kind} ids here"
+        )
+    return BrokenRule(at, f"there is no {kind} {quoted(need)}{did_you_mean(need, known)}")
 
 
-def _agents(plan: Plan, tasks: list[tuple[Where, int, Task]], presets: Collection[str]) -> Iterator[Broken]:
+def _agents(
+    plan: Plan, tasks: list[tuple[Where, int, Task]], presets: Collection[str]
+) -> Iterator[BrokenRule]:
     known = {*presets, *plan.agents}
     for name, spec in plan.agents.items():
         yield from _agent_spec(("agents", name), name, spec)
@@ -169,21 +177,25 @@ def _agents(plan: Plan, tasks: list[tuple[Where, int, Task]], presets: Collectio
     cycle = find_cycle({name: (spec.fallback,) for name, spec in plan.agents.items()})
     if cycle:
         where = ("agents", cycle[0], "fallback")
-        yield Broken(where, f"these fall back on each other: {' → '.join(cycle)}; remove one")
+        yield BrokenRule(where, f"these fall back on each other: {' → '.join(cycle)}; remove one")
     named = [(("agent",), plan.agent), *(((*at, "agent"), task.agent) for at, _, task in tasks)]
     for at, agent in named:
         if agent and agent not in known:
             fix = did_you_mean(agent, known)
-            yield Broken(at, f"there is no agent {shown(agent)}: name a preset or an entry of `agents:`{fix}")
+            yield BrokenRule(
+                at, f"there is no agent {quoted(agent)}: name a preset or an entry of `agents:`{fix}"
+            )
     for at, _, task in tasks:
         if task.run and task.agent:
-            yield Broken(
+            yield BrokenRule(
                 (*at, "agent"), "a `run` task is its own command and takes no agent; remove this key"
             )
     yield from _no_agent(plan, tasks, known)
 
 
-def _no_agent(plan: Plan, tasks: list[tuple[Where, int, Task]], known: Collection[str]) -> Iterator[Broken]:
+def _no_agent(
+    plan: Plan, tasks: list[tuple[Where, int, Task]], known: Collection[str]
+) -> Iterator[BrokenRule]:
     """Say once, at the first task, that nothing says who works: twenty equal lines would bury the rest."""
     lost = [at for at, _, task in tasks if task.prompt and not (task.agent or plan.agent)]
     if lost:
@@ -192,55 +204,55 @@ def _no_agent(plan: Plan, tasks: list[tuple[Where, int, Task]], known: Collectio
         )
         also = f" (nor for {len(lost) - 1} more)" if len(lost) > 1 else ""
         text = f"no agent is set for this task{also}; add `agent: {example}` at the top of the plan, or to the task"
-        yield Broken((*lost[0], "agent"), text)
+        yield BrokenRule((*lost[0], "agent"), text)
 
 
-def _agent_spec(at: Where, name: str, spec: AgentSpec) -> Iterator[Broken]:
+def _agent_spec(at: Where, name: str, spec: AgentSpec) -> Iterator[BrokenRule]:
     if not is_valid_id(name):
-        yield Broken(at, f"{shown(name)} is not an agent name; {_grammar()}")
+        yield BrokenRule(at, f"{quoted(name)} is not an agent name; {_grammar()}")
     if not spec.command and not spec.preset:
-        yield Broken(at, "needs `command`, the program and its arguments, or `preset`, a known agent")
+        yield BrokenRule(at, "needs `command`, the program and its arguments, or `preset`, a known agent")
     used = [(index, word) for index, arg in enumerate(spec.command) for word in _PLACEHOLDER.findall(arg)]
     for index, word in used:
         if word not in PLACEHOLDERS:
             fix = did_you_mean(word, PLACEHOLDERS)
-            yield Broken((*at, "command", index), f"{{{word}}} is not a placeholder{fix}")
+            yield BrokenRule((*at, "command", index), f"{{{word}}} is not a placeholder{fix}")
     if spec.command and spec.prompt == "arg" and "brief" not in [word for _, word in used]:
         text = '`prompt: arg` passes the brief as an argument: add "{brief}" to the command, or use `prompt: stdin`'
-        yield Broken((*at, "command"), text)
+        yield BrokenRule((*at, "command"), text)
 
 
 def _builds_on(
     at: Where, spec: AgentSpec, presets: Collection[str], known: Collection[str]
-) -> Iterator[Broken]:
+) -> Iterator[BrokenRule]:
     """Check the names in an agent: the preset that it is, and the agent that it falls back on."""
     if spec.preset and spec.preset not in presets:
         fix = did_you_mean(spec.preset, presets)
-        yield Broken((*at, "preset"), f"there is no preset {shown(spec.preset)}{fix}")
+        yield BrokenRule((*at, "preset"), f"there is no preset {quoted(spec.preset)}{fix}")
     if spec.fallback and spec.fallback not in known:
         fix = did_you_mean(spec.fallback, known)
-        yield Broken((*at, "fallback"), f"there is no agent {shown(spec.fallback)} to fall back on{fix}")
+        yield BrokenRule((*at, "fallback"), f"there is no agent {quoted(spec.fallback)} to fall back on{fix}")
 
 
-def _steps(plan: Plan, at: Where, task: Task, known_agents: Collection[str]) -> Iterator[Broken]:
+def _steps(plan: Plan, at: Where, task: Task, known_agents: Collection[str]) -> Iterator[BrokenRule]:
     """Check what comes after the work itself: the slot its checks hold, and who validates it."""
     if task.slot and task.slot not in plan.slots:
         fix = did_you_mean(task.slot, plan.slots)
-        yield Broken((*at, "slot"), f"there is no slot {shown(task.slot)} under `slots:`{fix}")
+        yield BrokenRule((*at, "slot"), f"there is no slot {quoted(task.slot)} under `slots:`{fix}")
     seen: set[str] = set()
     known = {*known_agents, *plan.agents}
     for index, validator in enumerate(task.validators):
         place = (*at, "validators", index)
         if validator.id in seen:
-            yield Broken((*place, "id"), f"two validators are called {shown(validator.id)}; rename one")
+            yield BrokenRule((*place, "id"), f"two validators are called {quoted(validator.id)}; rename one")
         seen.add(validator.id)
         agent = validator.agent or plan.agent
         if validator.prompt and agent not in known:
             fix = did_you_mean(agent, known) if agent else "; add `agent:` to the validator"
-            yield Broken((*place, "agent"), f"there is no agent {shown(agent)} to validate with{fix}")
+            yield BrokenRule((*place, "agent"), f"there is no agent {quoted(agent)} to validate with{fix}")
 
 
-def _files(at: Where, task: Task) -> Iterator[Broken]:
+def _files(at: Where, task: Task) -> Iterator[BrokenRule]:
     for index, path in enumerate(task.files):
         if path.startswith("/"):
             fault = "is an absolute path"
@@ -248,4 +260,6 @@ def _files(at: Where, task: Task) -> Iterator[Broken]:
             fault = "leaves the workspace through `..`"
         else:
             continue
-        yield Broken((*at, "files", index), f"{shown(path)} {fault}; write a path relative to the repository")
+        yield BrokenRule(
+            (*at, "files", index), f"{quoted(path)} {fault}; write a path relative to the repository"
+        )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.core.claims import Report as Report
 from holdfast.core.events import AttemptKind, FailureKind, Gate
-from holdfast.core.report import Report as Report
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts, Facts, Landing, Presence
-from holdfast.core.parking import reckon
 from holdfast.core.projection import TaskRow
+from holdfast.core.provider_limits import shorten_waits
 from holdfast.core.state import RunState
 from holdfast.core.status import StageStatus, TaskStatus
 
@@ -22,7 +22,7 @@ def reconcile(state: RunState, facts: Facts) -> list[ev.AnyEvent]:
         *_tip(state, facts),
         *_tasks_in_flight(state, facts),
         *_gates_in_flight(state),
-        *(reckon(state, facts.wall) if facts.wall else ()),
+        *(shorten_waits(state, facts.wall) if facts.wall else ()),
     ]
 
 

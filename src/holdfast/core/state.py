@@ -13,17 +13,10 @@ from typing import Any
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.errors import IllegalEventError
-from holdfast.core.folds import RUN_FOLDS, TASK_FOLDS, first_row
-from holdfast.core.plan import Limits, Plan, Stage, Task
+from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
-from holdfast.core.roster import Seat
-from holdfast.core.status import (
-    TASK_IS_SETTLED,
-    TRANSITIONS,
-    StageStatus,
-    TaskStatus,
-)
+from holdfast.core.status import TASK_IS_SETTLED, TRANSITIONS, StageStatus, TaskStatus
+from holdfast.core.transitions import RUN_FOLDS, TASK_FOLDS, IllegalEventError, first_row
 
 _IN_WORKSPACE = frozenset({TaskStatus.RUNNING, TaskStatus.VERIFYING})
 _HELD = frozenset({TaskStatus.WAITING_LIMIT, TaskStatus.BLOCKED})
@@ -39,7 +32,7 @@ class RunState:
         self.tokens_max = plan.limits.tokens
         self.cost_max = plan.limits.cost_usd
         self.only: frozenset[str] | None = None
-        self.roster: Mapping[str, Seat] = {}
+        self.roster: Mapping[str, AgentProvider] = {}
         self.native = False
         self.specs: dict[str, Task] = {}
         self.stage_of: dict[str, str] = {}

@@ -69,7 +69,7 @@ _LFS_POINTER = b"version https://git-lfs"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class SyntaxFault:
     """One syntax error."""
 
     path: str
@@ -81,7 +81,7 @@ class Fault:
         return f"{self.path}:{self.line}: {said}"
 
 
-def may_be_judged(path: str, *, executable: bool) -> bool:
+def may_be_checked(path: str, *, executable: bool) -> bool:
     """Tell whether a file is worth reading, from its path alone."""
     *folders, name = path.split("/")
     if not _EXEMPT_FOLDERS.isdisjoint(folders) or any(fnmatchcase(name, p) for p in _EXEMPT_NAMES):
@@ -118,13 +118,13 @@ def wants_newer_python(pyproject: str, running: tuple[int, int]) -> bool:
     return needed is not None and (3, int(needed[1])) > running
 
 
-def error_of(faults: Sequence[Fault]) -> str:
+def faults_error(faults: Sequence[SyntaxFault]) -> str:
     """Return the faults as one sentence; the first ones are named."""
     more = f"; and {len(faults) - _NAMED_IN_ERROR} more" if len(faults) > _NAMED_IN_ERROR else ""
     return "syntax errors: " + "; ".join(map(str, faults[:_NAMED_IN_ERROR])) + more
 
 
-def detail_of(faults: Sequence[Fault]) -> str:
+def faults_detail(faults: Sequence[SyntaxFault]) -> str:
     """Return the faults line by line, for the next attempt."""
     return "\n".join(map(str, faults[:_NAMED_IN_DETAIL]))
 

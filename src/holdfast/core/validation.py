@@ -62,7 +62,7 @@ def judge_scores(spec: Task, task: TaskRow) -> ev.AnyEvent:
     scores = {validator.id: task.scores[validator.id] for validator in spec.validators}
     mean = round(fsum(score.score for score in scores.values()) / len(scores), _ROUNDING)
     if mean >= spec.gate:
-        return ev.ChecksPassed(task=task.id, attempt=task.attempt)
+        return ev.TaskVerified(task=task.id, attempt=task.attempt)
     listed = ", ".join(f"{name} {score.score:g}" for name, score in scores.items())
     return ev.ValidationFailed(
         task=task.id,

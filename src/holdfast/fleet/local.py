@@ -17,13 +17,22 @@ from typing import TypeVar
 
 import msgspec
 
+from holdfast import locks
 from holdfast.core.facts import Exit, Presence, Sighting
 from holdfast.errors import LaunchError
-from holdfast.fleet.protocol import LaunchKey, LaunchSpec, Output
+from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec
 from holdfast.paths import StateDir
-from holdfast.process import lock, log, procfs
-from holdfast.process.nursery import Nursery
-from holdfast.process.order import STARTED, TAKEN, Order, draft_file, exit_file, log_file, record_file
+from holdfast.process import output_log, procfs
+from holdfast.process.fork_server import ForkServer
+from holdfast.process.launch_order import (
+    STARTED,
+    TAKEN,
+    LaunchOrder,
+    draft_file,
+    exit_file,
+    log_file,
+    record_file,
+)
 from holdfast.redaction import secret_values
 
 _ORPHAN_GRACE_S = 2.0
@@ -43,7 +52,7 @@ class LocalFleet:
 
     def __init__(self, state: StateDir) -> None:
         self._state = state
-        self._nursery = Nursery()
+        self._nursery = ForkServer()
 
     def hosts(self) -> list[str]:
         """Return the one host there is."""
@@ -68,7 +77,7 @@ class LocalFleet:
         folder = self.folder(key)
         if (ended := _exit(folder)) is not None:
             return Sighting(Presence.ENDED, ended)
-        if lock.holder(record_file(folder)) is not None:
+        if locks.record_lock_holder(record_file(folder)) is not None:
             return Sighting(Presence.ALIVE)
         if not _filled(record_file(folder)):
             return Sighting(Presence.UNKNOWN)
@@ -78,7 +87,7 @@ class LocalFleet:
 
     async def wait(self, key: LaunchKey) -> Sighting:
         """Return once the launch is no longer alive. Works for launches of an earlier runner too."""
-        supervisor = lock.open_holder(record_file(self.folder(key)))
+        supervisor = locks.open_record_lock_holder(record_file(self.folder(key)))
         if supervisor is not None:
             await _ended(supervisor)
         return self.inspect(key)
@@ -88,7 +97,7 @@ class LocalFleet:
         the unfinished file of its supervisor goes."""
         if (before := self.inspect(key)).presence in (Presence.ENDED, Presence.UNKNOWN):
             return before
-        supervisor = lock.open_holder(record_file(self.folder(key)))
+        supervisor = locks.open_record_lock_holder(record_file(self.folder(key)))
         if supervisor is not None:
             _signal(supervisor, signal.SIGTERM)
             _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must hear it too
@@ -139,11 +148,11 @@ class LocalFleet:
 
         When more was printed than is kept, an offset into the lost part gives what is kept, from its beginning.
         """
-        return log.read(log_file(self.folder(key)), offset)
+        return output_log.read_output(log_file(self.folder(key)), offset)
 
-    def output(self, key: LaunchKey, offset: int, most: int) -> Output:
+    def output(self, key: LaunchKey, offset: int, most: int) -> LaunchOutput:
         """Return at most `most` bytes of the output from `offset` on; what is no longer kept is left out."""
-        return Output(*log.window(log_file(self.folder(key)), offset, most))
+        return LaunchOutput(*output_log.output_window(log_file(self.folder(key)), offset, most))
 
     def last_sign(self, key: LaunchKey) -> float:
         """Return when the launch was last heard of, by the clock of the disk: started, printed or ended; else 0."""
@@ -196,8 +205,8 @@ def _attempts(state: StateDir, run: str) -> str:
     return str(state.run(run).attempts.absolute())
 
 
-def _order(spec: LaunchSpec, folder: str) -> Order:
-    return Order(
+def _order(spec: LaunchSpec, folder: str) -> LaunchOrder:
+    return LaunchOrder(
         folder=folder,
         token=spec.token,
         argv=list(spec.argv),

@@ -51,7 +51,7 @@ class LaunchSpec:
     stop_signal: str = "TERM"
 
 
-class Output(NamedTuple):
+class LaunchOutput(NamedTuple):
     """A piece of a launch's output: where it begins, counted from the first byte ever printed, and where all of it ends."""
 
     start: int
@@ -98,11 +98,11 @@ class Fleet(Protocol):
     def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
         """Return the output of a launch from `offset` on; empty when there is none."""
 
-    def output(self, key: LaunchKey, offset: int, most: int) -> Output:
+    def output(self, key: LaunchKey, offset: int, most: int) -> LaunchOutput:
         """Return at most `most` bytes of the output from `offset` on; what is no longer kept is left out."""
 
     def close(self) -> None:
         """Let go of everything without stopping anything: launches outlive this object."""
 
 
-__all__ = ["AGENT_STEP", "Exit", "Fleet", "LaunchKey", "LaunchSpec", "Output", "Sighting"]
+__all__ = ["AGENT_STEP", "Exit", "Fleet", "LaunchKey", "LaunchOutput", "LaunchSpec", "Sighting"]

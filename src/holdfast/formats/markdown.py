@@ -16,7 +16,7 @@ _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s*)?(.+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row of a table: the number of its line in the text, and its cells."""
 
     line: int
@@ -28,7 +28,7 @@ class Table:
     """A table: its column names in lower case, and its rows."""
 
     header: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
 
     def column(self, *names: str) -> int:
         """Return the place of the first column that has one of these names, or -1."""
@@ -70,19 +70,19 @@ def tables(text: str) -> list[Table]:
     return [_table(block) for block in _blocks(plain_lines(text))]
 
 
-def _blocks(lines: list[str]) -> Iterator[list[Row]]:
+def _blocks(lines: list[str]) -> Iterator[list[TableRow]]:
     """Yield the runs of table lines whose second line is the rule below the header."""
-    block: list[Row] = []
+    block: list[TableRow] = []
     for number, line in enumerate([*lines, ""]):
         if line.lstrip().startswith("|"):
-            block.append(Row(number, cells(line)))
+            block.append(TableRow(number, cells(line)))
             continue
         if len(block) >= 2 and all(_RULE_CELL.fullmatch(cell) for cell in block[1].cells):
             yield block
         block = []
 
 
-def _table(block: list[Row]) -> Table:
+def _table(block: list[TableRow]) -> Table:
     return Table(tuple(cell.casefold() for cell in block[0].cells), tuple(block[2:]))
 
 

@@ -10,14 +10,15 @@ from enum import StrEnum
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.claims import (
     SETTLED as SETTLED,
     UNBEGUN as UNBEGUN,
     Claim as Claim,
+    ClaimedStatus as ClaimedStatus,
     Finding as Finding,
     PastFailure as PastFailure,
-    Standing as Standing,
     spent_of as spent_of,
 )
 from holdfast.core.plan import Plan
@@ -75,7 +76,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: float | None = None
 
 
-class RunView(msgspec.Struct, frozen=True, kw_only=True):
+class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run of ours as writers see it: rows, wall-clock times, and what git knows of each landing.
 
     `project` is the absolute path of the repository. `files` are the files that each landed task changed. `name` is
@@ -96,7 +97,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, tuple[str, ...]] = {}
 
 
-class Format(Protocol):
+class ForeignFormat(Protocol):
     """One system's files, both ways. Each of the five packages offers these as module-level functions.
 
     All are pure. `read` raises `BrokenFileError` if nothing can be made of the documents; anything odd that it could
@@ -119,5 +120,28 @@ class Format(Protocol):
     def read(self, main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         """Return the run that the documents tell of."""
 
-    def write(self, view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
+    def write(self, view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
         """Return the native files of a run. Keys of `originals` that we do not know are kept as they were."""
+
+
+SEVERAL_RESUME_POINTS = "several-resume-points"
+"""The kind of the findings that each name a task where the run may go on; there are two at least, or none."""
+
+
+def resume_points(run: ForeignRun) -> dict[str, str]:
+    """Return the tasks where the run may go on, each with the reason, in the order of the plan."""
+    return {
+        finding.task: finding.sentence for finding in run.findings if finding.kind == SEVERAL_RESUME_POINTS
+    }
+
+
+def resume_from(run: ForeignRun, task: str) -> ForeignRun:
+    """Return the run as it stands if the user says where to go on: what is before is done with, the rest is not."""
+    place = [claim.task for claim in run.claims].index(task)
+    before = (
+        claim if claim.standing in SETTLED else replace(claim, standing=ClaimedStatus.SKIPPED)
+        for claim in run.claims[:place]
+    )
+    after = (replace(claim, standing=ClaimedStatus.PENDING) for claim in run.claims[place:])
+    findings = tuple(finding for finding in run.findings if finding.kind != SEVERAL_RESUME_POINTS)
+    return replace(run, claims=(*before, *after), findings=findings, finished=False)

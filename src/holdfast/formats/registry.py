@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import cast
 
-from holdfast.formats.model import Format, System
+from holdfast.formats.model import ForeignFormat, System
 
 _MODULES = {
     System.AUTO_CLAUDE: "holdfast.formats.auto_claude",
@@ -18,20 +18,20 @@ _MODULES = {
 }
 
 
-def format_of(system: System) -> Format:
+def format_of(system: System) -> ForeignFormat:
     """Return the reader and writer of a system's files."""
-    return cast("Format", import_module(_MODULES[system]))
+    return cast("ForeignFormat", import_module(_MODULES[system]))
 
 
-def all_formats() -> Mapping[System, Format]:
+def all_formats() -> Mapping[System, ForeignFormat]:
     """Return every system's reader and writer, in the order in which they are asked about a file."""
     return _Formats()
 
 
-class _Formats(Mapping[System, Format]):
+class _Formats(Mapping[System, ForeignFormat]):
     """All systems; one that is not asked for is not loaded."""
 
-    def __getitem__(self, system: System) -> Format:
+    def __getitem__(self, system: System) -> ForeignFormat:
         return format_of(system)
 
     def __iter__(self) -> Iterator[System]:

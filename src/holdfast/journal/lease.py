@@ -17,7 +17,7 @@ from typing import Self
 import msgspec
 
 from holdfast.errors import JournalError, LeaseHeldError
-from holdfast.journal.place import private_folder, refuse_network_filesystem
+from holdfast.journal.filesystem_checks import private_folder, refuse_network_filesystem
 from holdfast.locks import is_locked, open_lockable, try_lock
 
 _START_TICKS = 19

@@ -17,11 +17,10 @@ from holdfast.core.events import AnyEvent, Recorded, decode_events, encode_event
 from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.errors import JournalError, LeaseLostError
-from holdfast.journal import schema
-from holdfast.journal.failures import REBUILD, explained
-from holdfast.journal.glance import glance
-from holdfast.journal.place import private_folder, refuse_network_filesystem
+from holdfast.journal import sqlite_schema
+from holdfast.journal.filesystem_checks import private_folder, refuse_network_filesystem
 from holdfast.journal.protocol import RunListing, StoredRun, number_after, unplanned
+from holdfast.journal.sqlite_read import REBUILD, consistent_read, explained
 
 T = TypeVar("T")
 _BUSY_S = 30.0
@@ -94,7 +93,7 @@ class SqliteReader:
 
     def _ask(self, query: Callable[[sqlite3.Connection], T]) -> T:
         with explained(self._path):
-            return glance(self._path, query)
+            return consistent_read(self._path, query)
 
     def _page(self, position: int, last: int) -> list[tuple[int, float, bytes]]:
         return self._ask(lambda db: db.execute(_EVENTS, (position, last, _PAGE)).fetchall())
@@ -122,9 +121,9 @@ class SqliteJournal(SqliteReader):
             private_folder(path.parent)
             if not path.exists():
                 _refuse_stray_log(path)
-                schema.create(path)
-            schema.remove_drafts(path)
-            schema.check_identity(path)
+                sqlite_schema.create(path)
+            sqlite_schema.remove_drafts(path)
+            sqlite_schema.check_identity(path)
             return cls(path, _connect(path))
 
     @staticmethod
@@ -132,7 +131,7 @@ class SqliteJournal(SqliteReader):
         """Open the journal for looking: beside a live writer, after a crash, in a read-only folder, on a full disk."""
         path = path.resolve()
         with explained(path):
-            schema.check_identity(path)
+            sqlite_schema.check_identity(path)
         return SqliteReader(path)
 
     def create_run(self, plan: Plan, row: RunRow, event: AnyEvent, at: float) -> None:
@@ -250,7 +249,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
-        schema.migrate(db, path)
+        sqlite_schema.migrate(db, path)
     except BaseException:
         db.close()
         raise
@@ -267,7 +266,7 @@ def _run_key(db: sqlite3.Connection | sqlite3.Cursor, run: str) -> int:
 
 def _range(key: int) -> tuple[int, int]:
     """Return the keys between which a run's tasks and events are."""
-    return key << schema.KEY_BITS, ((key + 1) << schema.KEY_BITS) - 1
+    return key << sqlite_schema.KEY_BITS, ((key + 1) << sqlite_schema.KEY_BITS) - 1
 
 
 def _unpacked(key: int, at: float, body: bytes, base: int) -> Iterator[Recorded]:

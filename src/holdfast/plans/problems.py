@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from holdfast.core.plan_rules import Where
-from holdfast.core.wording import shown
-from holdfast.errors import PlanError
-from holdfast.plans.source import Source, plan_error
-from holdfast.plans.tree import Marks
+from holdfast.errors import PlanError, quoted
+from holdfast.plans.source import SourceMarks, SourceText, plan_error
 
 MAX_REPORTED = 20
 
@@ -44,7 +42,7 @@ class Problems:
         return any(known.at[: len(at)] == at for known in self.found)
 
 
-def report(source: Source, problems: Iterable[Problem], marks: Marks) -> PlanError:
+def problems_error(source: SourceText, problems: Iterable[Problem], marks: SourceMarks) -> PlanError:
     """Return the error that names every problem by file, line and field."""
     twice = [(line, _twice(source, at, line, marks)) for at, line in marks.twice]
     others = [(marks.line(problem.at), _worded(source, problem, marks)) for problem in problems]
@@ -53,14 +51,14 @@ def report(source: Source, problems: Iterable[Problem], marks: Marks) -> PlanErr
     return plan_error(source.name, lines[:MAX_REPORTED] + more)
 
 
-def _twice(source: Source, at: Where, line: int, marks: Marks) -> str:
+def _twice(source: SourceText, at: Where, line: int, marks: SourceMarks) -> str:
     first = marks.line(at)
     return f"{source.name}:{line}: {field_path(at)}: this key was already given on line {first}; keep one of them"
 
 
-def _worded(source: Source, problem: Problem, marks: Marks) -> str:
+def _worded(source: SourceText, problem: Problem, marks: SourceMarks) -> str:
     place = f"{field_path(problem.at)}: " if problem.at else ""
-    quote = f"; quote it: {shown(marks.texts.get(problem.at, ''))}" if problem.quote else ""
+    quote = f"; quote it: {quoted(marks.texts.get(problem.at, ''))}" if problem.quote else ""
     first = f" (first on line {marks.line(problem.first)})" if problem.first else ""
     return f"{source.name}:{marks.line(problem.at)}: {place}{problem.what}{quote}{first}"
 
@@ -73,5 +71,5 @@ def field_path(at: Where) -> str:
             spelled += f"[{part}]"
         else:
             simple = part.isprintable() and 0 < len(part) <= 64 and "." not in part
-            spelled += ("." if spelled else "") + (part if simple else shown(part))
+            spelled += ("." if spelled else "") + (part if simple else quoted(part))
     return spelled

@@ -9,11 +9,11 @@ from typing import Any
 from holdfast.core.plan import AgentSpec, Limits, Notify, Plan, Stage, Task, Validator
 from holdfast.core.plan_rules import Where, broken_rules
 from holdfast.errors import PlanError
-from holdfast.plans.document import load, locate
-from holdfast.plans.fields import PLAN, VERSION
-from holdfast.plans.problems import Problems, report
-from holdfast.plans.shapes import kind_of
+from holdfast.plans.field_types import kind_of
+from holdfast.plans.problems import Problems, problems_error
+from holdfast.plans.schema import PLAN, VERSION
 from holdfast.plans.source import MAX_SIZE, decode
+from holdfast.plans.yaml_json import load_text, mark_lines
 
 MAIN_STAGE = "main"
 
@@ -50,27 +50,27 @@ def _content(path: Path) -> bytes:
 def parse_plan(text: bytes, name: str, known_agents: Collection[str], agent: str = "") -> Plan:
     """Read and check a plan's bytes; `name` stands in errors and decides the syntax."""
     source = decode(text, name)
-    value, has_duplicates = load(source)
+    value, has_duplicates = load_text(source)
     if not isinstance(value, dict):
         raise source.error(
             1, f"a plan is a mapping that starts with `holdfast: {VERSION}`, not {kind_of(value)}"
         )
-    plan, problems = judge_plan(value | {"agent": agent} if agent else value, known_agents)
+    plan, problems = build_plan(value | {"agent": agent} if agent else value, known_agents)
     if plan is None or problems.found or has_duplicates:
-        raise report(source, problems.found, locate(source))
+        raise problems_error(source, problems.found, mark_lines(source))
     return plan
 
 
-def judge_plan(value: dict[str, Any], known_agents: Collection[str]) -> tuple[Plan | None, Problems]:
+def build_plan(value: dict[str, Any], known_agents: Collection[str]) -> tuple[Plan | None, Problems]:
     """Return the plan that plain values make, as far as they make one, and everything that is wrong with them."""
     problems = Problems()
-    plan = _shaped(value, problems)
+    plan = _read_values(value, problems)
     if plan is not None:
         _check_rules(plan, known_agents, problems, is_short="tasks" in value)
     return plan, problems
 
 
-def _shaped(value: dict[str, Any], problems: Problems) -> Plan | None:
+def _read_values(value: dict[str, Any], problems: Problems) -> Plan | None:
     """Return the plan as far as its shape is good. Of a newer format nothing but that is said."""
     version = value.get("holdfast")
     if type(version) is int and version > VERSION:

@@ -8,16 +8,16 @@ from typing import Any
 
 from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan_rules import Where
-from holdfast.core.wording import did_you_mean, shown
+from holdfast.errors import did_you_mean, quoted
+from holdfast.plans.field_types import FieldType, Schema, kind_of
 from holdfast.plans.problems import Problems
-from holdfast.plans.shapes import Schema, Shape, kind_of
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One key of a record: what it holds, what editors say about it, and the struct field it fills."""
 
-    shape: Shape
+    shape: FieldType
     help: str
     required: bool = False
     into: str = ""
@@ -25,7 +25,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordType:
     """A mapping with known keys. Exactly one key of `one_of`, if that is given, must be there."""
 
     name: str
@@ -64,7 +64,7 @@ class Record:
 
     def _unknown(self, key: str, at: Where, problems: Problems) -> None:
         if not problems.full:
-            problems.add((*at, key), f"unknown key {shown(key)}{did_you_mean(key, self.fields)}")
+            problems.add((*at, key), f"unknown key {quoted(key)}{did_you_mean(key, self.fields)}")
 
     def _absent(self, value: dict[str, Any], at: Where, problems: Problems) -> None:
         for key, field in self.fields.items():
@@ -84,10 +84,10 @@ def _described(field: Field) -> Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RecordList:
     """A list of records, at least one. Where one is bad, an empty record keeps the others' places."""
 
-    record: Record
+    record: RecordType
 
     def read(self, value: Any, at: Where, problems: Problems) -> list[dict[str, Any]] | None:
         """Return the records; reading ends early when there are enough problems to report."""
@@ -109,10 +109,10 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class RecordMap:
     """A mapping of names to records."""
 
-    record: Record
+    record: RecordType
 
     def read(self, value: Any, at: Where, problems: Problems) -> dict[str, dict[str, Any]] | None:
         """Return the records by name."""

@@ -4,9 +4,247 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from holdfast.plans.fields import AGENT, PLAN, STAGE, TASK, VALIDATOR
+from holdfast.core.ids import ID_PATTERN
+from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode
+from holdfast.core.plan_rules import Where
+from holdfast.errors import quoted
+from holdfast.plans.field_types import (
+    Amount,
+    Argv,
+    Boolean,
+    Count,
+    CountMap,
+    Duration,
+    OneOf,
+    Schema,
+    Share,
+    Text,
+    TextMap,
+    Texts,
+)
+from holdfast.plans.problems import Problems
+from holdfast.plans.records import Field, RecordList, RecordMap, RecordType
+
+VERSION = 1
+_LIMITS = Limits()
+_ID = Text(ID_PATTERN)
+_IDS = Texts(_ID)
+_CHECKS = Texts(single=True)
+_VARIABLES = Texts(Text(r"[A-Za-z_][A-Za-z0-9_]*\*?"))
+
+
+class PlanVersion:
+    """The number that says which plan format this is."""
+
+    def read(self, value: Any, at: Where, problems: Problems) -> int | None:
+        """Return the version; only ours can be read."""
+        if type(value) is int and value == VERSION:
+            return value
+        if type(value) is int and value > VERSION:
+            problems.add(
+                at, f"this plan has format {value}, and this Holdfast reads {VERSION}; upgrade Holdfast"
+            )
+        else:
+            said = quoted(value) if isinstance(value, str) else "this"
+            problems.add(at, f"{said} is not a plan format; write `holdfast: {VERSION}`")
+        return None
+
+    def schema(self) -> Schema:
+        """Describe the one version there is."""
+        return {"const": VERSION}
+
+
+_TOKENS = Count(10**12)
+
+AGENT = RecordType(
+    "agent",
+    {
+        "command": Field(
+            Argv(),
+            "The program and its arguments, never a shell line. {brief} {workspace} {task} {attempt} {run} are filled in."
+            " Give this, `preset` or both.",
+        ),
+        "preset": Field(
+            Text(), "The known agent that this one is, with the changes that the other keys make."
+        ),
+        "prompt": Field(
+            OneOf(get_args(PromptMode)),
+            "How the agent gets its brief: file ({brief} is a path), stdin, or arg ({brief} is the text)."
+            " Default: the preset's, else file.",
+        ),
+        "stream": Field(
+            OneOf(STREAMS),
+            "How to read the agent's output: raw, or the event stream of a known agent. Default: the preset's, else raw.",
+        ),
+        "model": Field(Text(), "The model that the agent of a preset is told to use."),
+        "args": Field(Texts(), "More arguments for the agent of a preset."),
+        "env": Field(TextMap(), "Variables added to the agent's environment."),
+        "fallback": Field(
+            Text(), "The agent that works in its place while this one's provider is at a limit."
+        ),
+        "native_resume": Field(
+            Boolean(), "Whether the next attempt goes on with the agent's own session where that is possible."
+        ),
+    },
+)
+
+LIMITS = RecordType(
+    "limits",
+    {
+        "jobs": Field(Count(), "How many tasks run at the same time.", default=_LIMITS.jobs),
+        "attempts": Field(Count(), "How many fresh agents a task may use up.", default=_LIMITS.attempts),
+        "timeout": Field(
+            Duration(), "Longest time of one attempt, such as 60m.", into="timeout_s", default="60m"
+        ),
+        "stall": Field(
+            Duration(), "Longest silence of one attempt, such as 10m.", into="stall_s", default="10m"
+        ),
+        "check_timeout": Field(
+            Duration(), "Longest time of one check.", into="check_timeout_s", default="30m"
+        ),
+        "retry_delay": Field(
+            Duration(zero=True),
+            "Wait before the second attempt; it grows after.",
+            into="retry_delay_s",
+            default="1s",
+        ),
+        "snapshot": Field(
+            Duration(),
+            "How often a working agent's unfinished work is saved, such as 30s.",
+            into="snapshot_s",
+            default="30s",
+        ),
+        "cost_usd": Field(Amount(), "What the whole run may cost, in dollars."),
+        "tokens": Field(_TOKENS, "How many tokens the whole run may use."),
+        "attempt_cost_usd": Field(Amount(), "What one attempt may cost, in dollars; then it is ended."),
+        "attempt_tokens": Field(_TOKENS, "How many tokens one attempt may use; then it is ended."),
+        "on_limit": Field(
+            OneOf(get_args(OnLimit)),
+            "When a provider's usage limit is reached: wait until it ends, or stop and say when that is.",
+            default=_LIMITS.on_limit,
+        ),
+        "limit_wait": Field(
+            Duration(),
+            "Wait at a limit whose end is not known; it doubles each time, up to an hour.",
+            into="limit_wait_s",
+            default="60s",
+        ),
+        "restart_below": Field(
+            Share(100.0),
+            "An attempt lost to a crash below this reported progress, in percent, starts clean.",
+            default=_LIMITS.restart_below,
+        ),
+        "keep_going": Field(
+            Boolean(),
+            "Run what does not depend on a failed task, instead of stopping.",
+            default=_LIMITS.keep_going,
+        ),
+    },
+)
+
+VALIDATOR = RecordType(
+    "validator",
+    {
+        "id": Field(_ID, "The name of the validator.", required=True),
+        "prompt": Field(Text(), "What an agent is asked to judge. Give this or `run`."),
+        "run": Field(Argv(), "A command that judges. Give this or `prompt`."),
+        "agent": Field(Text(), "The agent that judges: a preset or an entry of `agents:`."),
+    },
+    one_of=("prompt", "run"),
+)
+
+NOTIFY = RecordType(
+    "notify",
+    {
+        "command": Field(Argv(), "A command that gets the news as JSON on its standard input."),
+        "webhook": Field(Text(r"https?://\S+"), "An address that the news is posted to, as JSON."),
+    },
+)
+
+TASK = RecordType(
+    "task",
+    {
+        "id": Field(_ID, "The name of the task, unique without regard to case.", required=True),
+        "title": Field(Text(), "One line for people."),
+        "prompt": Field(Text(), "What an agent is asked to do. Give this or `run`."),
+        "run": Field(Argv(), "A command that does the task itself, no model needed. Give this or `prompt`."),
+        "agent": Field(Text(), "The agent of this task: a preset or an entry of `agents:`."),
+        "needs": Field(_IDS, "Tasks that must have landed first, of the same or an earlier stage."),
+        "needs_interface": Field(
+            _IDS, "Tasks whose published interface, or landing, is enough to start; they still land first."
+        ),
+        "slot": Field(_ID, "The slot of `slots:` that this task's checks hold while they run."),
+        "validators": Field(
+            RecordList(VALIDATOR), "Who judges the work after the checks, each with a score."
+        ),
+        "gate": Field(Share(), "The mean score, from 0 to 1, that the validators must give.", default=0.8),
+        "files": Field(Texts(), "Deliverables: relative paths that must exist when the task ends."),
+        "verify": Field(_CHECKS, "Checks of this task: shell lines, run in its workspace."),
+        "acceptance": Field(
+            Texts(single=True), "What must be true when the task is done, in words for the agent."
+        ),
+        "allow_empty": Field(
+            Boolean(), "Whether the task may end without a change. Default: true for `run`."
+        ),
+        "attempts": Field(Count(), "How many fresh agents this task may use up. Default: as `limits:` says."),
+        "timeout": Field(Duration(), "Longest time of one attempt of this task.", into="timeout_s"),
+        "stall": Field(Duration(), "Longest silence of one attempt of this task.", into="stall_s"),
+        "cost_usd": Field(Amount(), "What all attempts at this task may cost together, in dollars."),
+        "tokens": Field(_TOKENS, "How many tokens all attempts at this task may use together."),
+    },
+    one_of=("prompt", "run"),
+)
+
+STAGE = RecordType(
+    "stage",
+    {
+        "id": Field(_ID, "The name of the stage, unique without regard to case.", required=True),
+        "title": Field(Text(), "One line for people."),
+        "needs": Field(_IDS, "Stages that must be done first. Default: the stage before."),
+        "entry": Field(_CHECKS, "Checks that must hold before the stage opens: shell lines."),
+        "exit": Field(_CHECKS, "Checks that must hold before the stage closes: shell lines."),
+        "tasks": Field(
+            RecordList(TASK),
+            "The tasks of the stage; they run in parallel as their needs allow.",
+            required=True,
+        ),
+    },
+)
+
+PLAN = RecordType(
+    "plan",
+    {
+        "holdfast": Field(PlanVersion(), "The plan format: `holdfast: 1`.", required=True),
+        "goal": Field(Text(), "What the whole run is for, in a sentence.", required=True),
+        "base": Field(
+            Text(), "The branch or commit to start from. Default: the commit that HEAD is on.", default="HEAD"
+        ),
+        "agent": Field(Text(), "The default agent: a preset or an entry of `agents:`."),
+        "agents": Field(RecordMap(AGENT), "Agents of your own, by name."),
+        "limits": Field(LIMITS, "Bounds of the run."),
+        "slots": Field(
+            CountMap(), "Named slots that checks share, also between runs, and how many may hold one at once."
+        ),
+        "notify": Field(NOTIFY, "Who is told when the run finishes, needs a decision or waits."),
+        "syntax": Field(Boolean(), "Check the syntax of changed files.", default=True),
+        "pass_env": Field(
+            _VARIABLES,
+            "Your own variables that every agent and check gets besides the ordinary ones; NAME_* takes a family.",
+        ),
+        "verify": Field(
+            _CHECKS, "Checks for every task: shell lines, run in its workspace and on the merged tree."
+        ),
+        "stages": Field(RecordList(STAGE), "The stages, in order. Give this or `tasks`."),
+        "tasks": Field(
+            RecordList(TASK),
+            "The tasks of a plan with one stage, which is named `main`. Give this or `stages`.",
+        ),
+    },
+    one_of=("stages", "tasks"),
+)
+
 
 SCHEMA_FILE = Path("schema") / "holdfast-plan.schema.json"
 

@@ -13,7 +13,7 @@ TOKEN_VARIABLE = "HOLDFAST_ATTEMPT"  # noqa: S105 - the name of the variable, no
 _TOKEN_PREFIX = TOKEN_VARIABLE.encode() + b"="
 
 
-class Stat:
+class ProcessStat:
     """One process as the kernel sees it. `started` is in clock ticks since boot."""
 
     __slots__ = ("pid", "ppid", "started", "state")
@@ -35,7 +35,7 @@ def boot_id() -> str:
     return _read("/proc/sys/kernel/random/boot_id").decode().strip()
 
 
-def stat(pid: int) -> Stat | None:
+def stat(pid: int) -> ProcessStat | None:
     """Return one process's entry, or None when there is no such process."""
     try:
         text = _read(f"/proc/{pid}/stat")
@@ -43,7 +43,7 @@ def stat(pid: int) -> Stat | None:
         return None
     # The command name may hold spaces and parentheses; the fields after the last parenthesis never do.
     fields = text[text.rindex(b")") + 2 :].split()
-    return Stat(pid, int(fields[1]), fields[0].decode(), int(fields[19]))
+    return ProcessStat(pid, int(fields[1]), fields[0].decode(), int(fields[19]))
 
 
 def pids() -> list[int]:
@@ -51,12 +51,12 @@ def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - pathlib is too heavy
 
 
-def descendants(root: int) -> dict[int, Stat]:
+def descendants(root: int) -> dict[int, ProcessStat]:
     """Return all live processes below `root`, at any depth."""
-    children: dict[int, list[Stat]] = {}
+    children: dict[int, list[ProcessStat]] = {}
     for entry in filter(None, map(stat, pids())):
         children.setdefault(entry.ppid, []).append(entry)
-    found: dict[int, Stat] = {}
+    found: dict[int, ProcessStat] = {}
     frontier = [root]
     while frontier:
         for entry in children.get(frontier.pop(), ()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from holdfast.process.order import Order
+from holdfast.process.launch_order import LaunchOrder
 from holdfast.process.procfs import TOKEN_VARIABLE
 
 # An ignored signal stays ignored through exec, and Python ignores two: every agent starts with all of them at default.
@@ -17,7 +17,7 @@ class NotStartedError(Exception):
     """The command cannot be executed; the message says why, for the person who wrote it."""
 
 
-def spawn(order: Order, output: int) -> int:
+def spawn(order: LaunchOrder, output: int) -> int:
     """Start the agent with both outputs into `output` and return its pid. Moves this process to the agent's folder."""
     try:
         os.chdir(order.cwd)

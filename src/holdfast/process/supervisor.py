@@ -14,14 +14,15 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
-from holdfast.process import lock, procfs
-from holdfast.process.log import BoundedLog
-from holdfast.process.order import (
+from holdfast import locks
+from holdfast.process import procfs
+from holdfast.process.launch_order import (
     STARTED,
     TAKEN,
-    Order,
+    LaunchOrder,
     exit_file,
     log_file,
     make_folder,
@@ -29,8 +30,36 @@ from holdfast.process.order import (
     to_json,
     write_whole,
 )
-from holdfast.process.signals import STOP, Bell
+from holdfast.process.output_log import BoundedLog
 from holdfast.process.spawn import NotStartedError, spawn
+
+STOP = int(signal.SIGTERM)
+
+
+def install_signal_handlers(on_child: Callable[..., None]) -> None:
+    """Let SIGTERM and SIGCHLD ring the bell, and no other request to end be heard. Installed again, nothing changes."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGTERM, _wake)
+    signal.signal(signal.SIGCHLD, on_child)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+class SignalPipe:
+    """The descriptor that becomes readable with each signal of this process."""
+
+    def __init__(self) -> None:
+        self.fd, rope = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(rope, warn_on_full_buffer=False)
+
+    def numbers(self) -> bytes:
+        """Return the numbers of the signals that came; call it when the descriptor is readable."""
+        return os.read(self.fd, 4096)
+
+
+def _wake(*_: object) -> None:
+    """Do nothing: that a handler exists is what makes the kernel's signal ring the bell."""
+
 
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -75,23 +104,23 @@ def main(link: int, boot: str) -> None:
         supervision.run()
 
 
-def _read_order(link: int) -> Order | None:
+def _read_order(link: int) -> LaunchOrder | None:
     data = b""
     while chunk := os.read(link, _CHUNK):
         data += chunk
     try:
-        return Order.decode(data)
+        return LaunchOrder.decode(data)
     except EOFError:
         return None  # the sender died while it wrote
 
 
-def _take(order: Order, boot: str, link: int) -> bytes:
+def _take(order: LaunchOrder, boot: str, link: int) -> bytes:
     """Make the launch ours: hold its lock until this process ends, and fill the locked file.
 
     A file that is filled already is the mark of a supervisor that died. One that is empty started nothing yet.
     An order whose sender is gone is dropped: the next runner may be preparing the workspace at this moment.
     """
-    held = lock.hold(record_file(order.folder))
+    held = locks.hold_record_lock(record_file(order.folder))
     if held is None or os.fstat(held).st_size or is_abandoned(link):
         return TAKEN
     os.write(held, to_json({"pid": os.getpid(), "boot": boot, "token": order.token, "cwd": order.cwd}))
@@ -108,7 +137,7 @@ def is_abandoned(link: int) -> bool:
 class Supervision:
     """One agent's life: running, then asked to stop, then killed, until no process of its tree is left."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: LaunchOrder) -> None:
         self.order = order
         self.log = BoundedLog(log_file(order.folder), order.log_bytes_max, order.secrets)
         self.began = self.heard = time.monotonic()
@@ -119,7 +148,7 @@ class Supervision:
         self.cancelled = False
         self.kill_at = _NEVER
         self.patience = _KILL_AGAIN_S
-        self.bell = Bell()
+        self.bell = SignalPipe()
         self.poll = select.poll()
         self.poll.register(self.bell.fd, select.POLLIN)
 
@@ -215,7 +244,7 @@ class Supervision:
         write_whole(exit_file(self.order.folder), exit_record)
 
 
-def _signal(entry: procfs.Stat, tree: dict[int, procfs.Stat], number: int) -> bool:
+def _signal(entry: procfs.ProcessStat, tree: dict[int, procfs.ProcessStat], number: int) -> bool:
     """Signal one process if it is still the one that was found in the tree; return whether it was."""
     fd = procfs.open_pidfd(entry.pid)
     if fd is None:

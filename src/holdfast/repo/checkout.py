@@ -8,22 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.repo.changes import changed_paths
+from holdfast.repo.blocking_files import remove_blocking_files
+from holdfast.repo.index import changed_paths
 from holdfast.repo.repository import Repository
-from holdfast.repo.traps import remove_traps
 from holdfast.repo.workspaces import Workspace
 
 _HEAD = "HEAD"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CheckoutState:
     """A checkout at one moment: its HEAD, and the time stamp and size of each changed or untracked path."""
 
     head: str
     files: dict[str, tuple[int, int]]
 
-    def differences(self, previous: Look) -> tuple[str, ...]:
+    def differences(self, previous: CheckoutState) -> tuple[str, ...]:
         """Return the paths that changed since an earlier look; `HEAD` stands for another branch or commit."""
         paths = previous.files.keys() | self.files.keys()
         changed = {path for path in paths if previous.files.get(path) != self.files.get(path)}
@@ -36,12 +36,12 @@ class CheckoutWatch:
     def __init__(self, repo: Repository) -> None:
         self._repo = repo
 
-    def look(self) -> Look:
+    def look(self) -> CheckoutState:
         """Return how the checkout is now."""
         root = self._repo.checkout
         paths = changed_paths(self._repo.sealed, root, self._repo.common_dir / "index")
         head = (self._repo.common_dir / _HEAD).read_text() + self._repo.read_ref(_HEAD)
-        return Look(head, {path: _mark(root / path) for path in paths})
+        return CheckoutState(head, {path: _mark(root / path) for path in paths})
 
 
 def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]:
@@ -49,7 +49,7 @@ def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]
 
     What would keep git waiting for ever is removed from it first.
     """
-    remove_traps(workspace.path)
+    remove_blocking_files(workspace.path)
     return tuple(sorted(changed_paths(repo.sealed, workspace.path, workspace.index)))
 
 

@@ -6,27 +6,62 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.git import Git, discover
-from holdfast.repo.settings import Settings, read_settings
+from holdfast.repo.git import CommitIdentity, Git, rev_parse_from
+
+_OF_THE_REPOSITORY = ("local", "worktree")
+_OF_THIS_CALL = "command"
+
+
+@dataclass(frozen=True, slots=True)
+class GitConfig:
+    """Keys and values as git lists them: those of the repository itself, and the last word on each key."""
+
+    local: tuple[tuple[str, str], ...]
+    in_force: dict[str, str]
+
+    def is_true(self, key: str) -> bool:
+        """Tell whether a switch is on."""
+        return self.in_force.get(key, "false").lower() in ("true", "yes", "on", "1")
+
+    def identity(self) -> CommitIdentity | None:
+        """Return the name and address the user commits with, or None if git has not been told."""
+        name, email = self.in_force.get("user.name", ""), self.in_force.get("user.email", "")
+        return CommitIdentity(name, email) if name and email else None
+
+
+def read_git_config(common_dir: Path) -> GitConfig:
+    """Read the configuration of a repository, of its user and of the machine."""
+    listing = Git(common_dir).run("config", "--list", "--show-scope", "-z").decode("utf-8", "surrogateescape")
+    fields = listing.split("\0")
+    scoped = [(scope, *_pair(entry)) for scope, entry in zip(fields[::2], fields[1::2], strict=False)]
+    local = tuple((key, value) for scope, key, value in scoped if scope in _OF_THE_REPOSITORY)
+    return GitConfig(local, {key: value for scope, key, value in scoped if scope != _OF_THIS_CALL})
+
+
+def _pair(entry: str) -> tuple[str, str]:
+    """Split an entry; a key alone, without a value, means true."""
+    key, newline, value = entry.partition("\n")
+    return key, value if newline else "true"
+
 
 _PATHS_ASKED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RepositoryLocation:
     """Where a repository is: the directory all its worktrees share, the main checkout, where the user stands."""
 
     common_dir: Path
     checkout: Path
     git_dir: Path
-    settings: Settings
+    settings: GitConfig
 
 
-def find(start: Path) -> Found:
+def find_repository(start: Path) -> RepositoryLocation:
     """Return the repository around `start`, which must have a checkout and at least one commit."""
     if not start.is_dir():
         raise RepositoryError(f"{start} is no directory.", "Go to your project's directory first.")
-    result = discover(start, "--git-common-dir", "--absolute-git-dir")
+    result = rev_parse_from(start, "--git-common-dir", "--absolute-git-dir")
     if result.rc != 0:
         raise _not_found(start, result.stderr)
     lines = result.stdout.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
@@ -34,17 +69,17 @@ def find(start: Path) -> Found:
         hint = "Move the repository: git itself cannot say where it is without breaking the line."
         raise RepositoryError(f"The path of the repository at {start} contains a line break.", hint)
     common, git_dir = (Path(line).resolve() for line in lines)
-    settings = read_settings(common)
+    settings = read_git_config(common)
     _refuse_unsupported(settings, start)
     if Git(common).try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", git_dir=git_dir).rc != 0:
         hint = 'Make a first commit: `git commit --allow-empty -m "Start"`.'
         raise RepositoryError(f"The repository at {start} has no commit on its current branch.", hint)
-    return Found(common, _main_checkout(common, start, git_dir), git_dir, settings)
+    return RepositoryLocation(common, _main_checkout(common, start, git_dir), git_dir, settings)
 
 
 def require_commit(start: Path, rev: str) -> None:
     """Raise RepositoryError unless `rev` names a commit, seen from `start`. Nothing is written."""
-    if discover(start, "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}").rc != 0:
+    if rev_parse_from(start, "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}").rc != 0:
         raise no_such_commit(rev)
 
 
@@ -74,7 +109,7 @@ def _bare(start: Path) -> RepositoryError:
     return RepositoryError(f"The repository at {start} is bare: it has no checkout.", hint)
 
 
-def _refuse_unsupported(settings: Settings, start: Path) -> None:
+def _refuse_unsupported(settings: GitConfig, start: Path) -> None:
     if settings.is_true("core.bare"):
         raise _bare(start)
     if settings.in_force.get("extensions.refstorage", "files").lower() != "files":
@@ -86,10 +121,22 @@ def _refuse_unsupported(settings: Settings, start: Path) -> None:
 
 def _main_checkout(common_dir: Path, start: Path, git_dir: Path) -> Path:
     if git_dir == common_dir:
-        top = discover(start, "--show-toplevel")
+        top = rev_parse_from(start, "--show-toplevel")
         if top.rc == 0:
             return Path(top.stdout.decode("utf-8", "surrogateescape").rstrip("\n")).resolve()
     if common_dir.name == ".git":
         return common_dir.parent
     hint = "Run Holdfast in the main checkout of the repository."
     raise RepositoryError(f"From {start} the main checkout of the repository cannot be found.", hint)
+
+
+def create_repository(folder: Path, message: str) -> None:
+    """Turn `folder` into a repository with one commit of all its files, on branch main."""
+    git_dir = folder / ".git"
+    git_dir.mkdir()
+    git = Git(git_dir)
+    git.run("init", "--quiet", "--initial-branch=main")
+    # With an explicit git directory, git takes a new repository for one without files.
+    git.run("config", "core.bare", "false")
+    git.run("add", "--all", work_tree=folder)
+    git.run("commit", "--quiet", "--message", message, work_tree=folder)

@@ -99,7 +99,7 @@ class GitError(RepositoryError):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class GitResult:
     """How a git command ended."""
 
     rc: int
@@ -108,7 +108,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class CommitIdentity:
     """Who commits are made by."""
 
     name: str = "Holdfast"
@@ -124,11 +124,11 @@ class Git:
     """
 
     def __init__(
-        self, git_dir: Path, identity: Identity | None = None, patience_s: float = _PATIENCE_S
+        self, git_dir: Path, identity: CommitIdentity | None = None, patience_s: float = _PATIENCE_S
     ) -> None:
         self.git_dir = git_dir
         self._patience_s = patience_s
-        self._env = _environment(identity or Identity())
+        self._env = _environment(identity or CommitIdentity())
 
     def run(
         self,
@@ -155,7 +155,7 @@ class Git:
         work_tree: Path | None = None,
         git_dir: Path | None = None,
         env: Mapping[str, str] | None = None,
-    ) -> Result:
+    ) -> GitResult:
         """Run git and return how it ended, whatever its exit status; raise GitError if it never ends."""
         patience = self._patience_s if work_tree else None
         with self._start(args, work_tree, git_dir, env) as process:
@@ -164,7 +164,7 @@ class Git:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise GitError(args, -signal.SIGKILL, f"it did not end within {patience:g} s") from None
-        return Result(process.returncode, stdout, stderr.decode("utf-8", "replace"))
+        return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
     def read_up_to(self, max_bytes: int, *args: str) -> tuple[bytes, bool]:
         """Run git and return at most `max_bytes` of its output, and whether there was more."""
@@ -198,7 +198,7 @@ class Git:
 
 def git_version() -> tuple[int, ...]:
     """Return the version of the installed git, such as (2, 39, 5)."""
-    with _spawn(["git", "--version"], Path("/"), _environment(Identity())) as process:
+    with _spawn(["git", "--version"], Path("/"), _environment(CommitIdentity())) as process:
         said = process.communicate()[0].decode("utf-8", "replace")
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
     if not found:
@@ -214,12 +214,12 @@ def require_git() -> None:
         raise RepositoryError(f"git {have} is too old: Holdfast needs {need} or newer.", _INSTALL_HINT)
 
 
-def discover(start: Path, *questions: str) -> Result:
+def rev_parse_from(start: Path, *questions: str) -> GitResult:
     """Ask `git rev-parse` from a directory the user stands in. The only call that lets git look for a repository."""
     argv = ["git", "-C", str(start), "rev-parse", "--path-format=absolute", *questions]
-    with _spawn(argv, Path("/"), _environment(Identity())) as process:
+    with _spawn(argv, Path("/"), _environment(CommitIdentity())) as process:
         stdout, stderr = process.communicate()
-    return Result(process.returncode, stdout, stderr.decode("utf-8", "replace"))
+    return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
 
 def _spawn(argv: list[str], cwd: Path, env: dict[bytes, bytes]) -> subprocess.Popen[bytes]:
@@ -256,7 +256,7 @@ def _program(path: bytes) -> bytes | None:
     return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)  # noqa: PTH113
 
 
-def _environment(identity: Identity) -> dict[bytes, bytes]:
+def _environment(identity: CommitIdentity) -> dict[bytes, bytes]:
     env = {
         name: value
         for name, value in os.environ.items()

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir
-from holdfast.repo.changes import changed_paths
-from holdfast.repo.discovery import Found, find, no_such_commit
+from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such_commit
 from holdfast.repo.files import write_atomically
 from holdfast.repo.git import Git, require_git
-from holdfast.repo.sealed import PRIVATE_DIR, seal, unaccepted_filters
+from holdfast.repo.index import changed_paths
+from holdfast.repo.private_git_dir import PRIVATE_DIR, make_private_git_dir, unaccepted_filters
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _TREES_KEPT = 256
@@ -29,14 +29,14 @@ class Repository:
     same objects, but its configuration cannot have been written by an agent.
     """
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: RepositoryLocation) -> None:
         identity = found.settings.identity()
         self.settings = found.settings
         self.common_dir = found.common_dir
         self.checkout = found.checkout
         self.here = found.git_dir
         self.git = Git(found.common_dir, identity)
-        self.sealed = Git(seal(found.common_dir, found.settings), identity)
+        self.sealed = Git(make_private_git_dir(found.common_dir, found.settings), identity)
         self.state = StateDir.of_checkout(found.checkout)
         # Tasks that start from the same commit ask for the same trees, and a commit never gets another one.
         self._tree_of_commit = lru_cache(maxsize=_TREES_KEPT)(self._ask_tree)
@@ -45,7 +45,7 @@ class Repository:
     def open(cls, start: Path) -> Repository:
         """Open the repository around `start`. Raises RepositoryError, with the way out, if it cannot be used."""
         require_git()
-        return cls(find(start))
+        return cls(find_repository(start))
 
     def resolve(self, rev: str) -> str:
         """Return the full id of the commit that `rev` names, seen from where the user stands."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.changes import changed_paths
+from holdfast.repo.blocking_files import blocking_files
 from holdfast.repo.files import copy_atomically
+from holdfast.repo.index import changed_paths
 from holdfast.repo.repository import Repository
-from holdfast.repo.traps import traps
 from holdfast.repo.workspaces import Workspace
 
 _SHOWN_MAX = 200
@@ -82,7 +82,7 @@ def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | N
     """
     if not workspace.path.is_dir() or not workspace.index.is_file():
         return None
-    if any(traps(workspace.path)):
+    if any(blocking_files(workspace.path)):
         return None
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder, "index")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.changes import gitlinks
+from holdfast.repo.blocking_files import remove_blocking_files
 from holdfast.repo.files import (
     copy_atomically,
     holds,
@@ -28,9 +28,9 @@ from holdfast.repo.files import (
     write_atomically,
 )
 from holdfast.repo.git import GitError
+from holdfast.repo.index import gitlinks
+from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
-from holdfast.repo.sealed import private_dir
-from holdfast.repo.traps import remove_traps
 
 ADMIN_PREFIX = "holdfast-"
 _TRASH_PREFIX = ".removed-"
@@ -207,7 +207,7 @@ class Workspaces:
 
     def _fill(self, workspace: Workspace, commit: str) -> None:
         workspace.require_present()
-        remove_traps(workspace.path)
+        remove_blocking_files(workspace.path)
         env = {"GIT_INDEX_FILE": str(workspace.index)}
         git = self._repo.sealed
         # Git leaves alone what is inside a submodule, but an agent may have checked one out there.

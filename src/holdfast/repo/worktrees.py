@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.repo.harvest import harvest_untouched, untouched_changes
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspace_commit import changes_of_worktree, tree_of_worktree
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Worktree:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedWorktree:
     """A snapshot: the commit, empty if there is nothing beyond HEAD, and a sentence for each file left out."""
 
     commit: str
@@ -48,14 +48,14 @@ def changes_in(repo: Repository, tree: Worktree, left_out: Sequence[str]) -> tup
 
     Raises RepositoryError if git would wait for a file in there for ever.
     """
-    return untouched_changes(repo, tree.path, tree.head, left_out)
+    return changes_of_worktree(repo, tree.path, tree.head, left_out)
 
 
-def save_worktree(repo: Repository, tree: Worktree, message: str, left_out: Sequence[str]) -> Saved:
+def save_worktree(repo: Repository, tree: Worktree, message: str, left_out: Sequence[str]) -> SavedWorktree:
     """Commit what a working tree holds beyond its HEAD; no ref moves. The same files give the same tree."""
-    found = harvest_untouched(repo, tree.path, tree.head, left_out)
+    found = tree_of_worktree(repo, tree.path, tree.head, left_out)
     if found.tree == repo.tree_of(tree.head):
-        return Saved("", found.problems)
+        return SavedWorktree("", found.problems)
     args = ("commit-tree", "-p", tree.head, found.tree)
     commit = repo.sealed.run(*args, stdin=message.encode("utf-8", "replace")).decode().strip()
-    return Saved(commit, found.problems)
+    return SavedWorktree(commit, found.problems)

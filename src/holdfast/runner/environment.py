@@ -14,8 +14,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
-from holdfast.channel import BELL_VARIABLE, REPORT_VARIABLE
 from holdfast.redaction import names_a_secret
+from holdfast.report_channel import REPORT_VARIABLE, WAKE_VARIABLE
 
 _ORDINARY = frozenset((
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR",
@@ -77,7 +77,7 @@ def _is_passed(name: str, wanted: tuple[str, ...]) -> bool:
 
 def report_variables(report: Path, bell: Path) -> dict[str, str]:
     """Return what lets an agent or a validator report."""
-    return {REPORT_VARIABLE: str(report), BELL_VARIABLE: str(bell)}
+    return {REPORT_VARIABLE: str(report), WAKE_VARIABLE: str(bell)}
 
 
 @lru_cache

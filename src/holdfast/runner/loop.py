@@ -24,24 +24,24 @@ from holdfast.core.commands import (
     StartAttempt,
     ValidateTask,
     intents,
-    put_back,
+    undo_intents,
 )
 from holdfast.core.decide import decide, next_wake
-from holdfast.core.errors import IllegalEventError
-from holdfast.core.legible import legible
+from holdfast.core.events import storable
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.core.transitions import IllegalEventError
 from holdfast.journal.lease import Holder, holder
-from holdfast.runner.attempt import carry_out
-from holdfast.runner.checks import check_task
-from holdfast.runner.gates import check_gate
-from holdfast.runner.intrusions import Watchman
-from holdfast.runner.landing import land_tasks
-from holdfast.runner.recovery import take_over
+from holdfast.runner.attempts.attempt import run_attempt
+from holdfast.runner.checkout_monitor import CheckoutMonitor
+from holdfast.runner.context import RunContext
+from holdfast.runner.effect_errors import OvertakenError, guarded
+from holdfast.runner.landing.merge_queue import land_tasks
+from holdfast.runner.recovery.recover import recover
 from holdfast.runner.requests import open_bell, pending_requests
-from holdfast.runner.trouble import OvertakenError, guarded
-from holdfast.runner.validation import validate_task
-from holdfast.runner.workshop import Workshop
+from holdfast.runner.verification.checks import check_task
+from holdfast.runner.verification.gates import check_gate
+from holdfast.runner.verification.validators import validate_task
 
 Observer = Callable[[Sequence[ev.AnyEvent], RunState], None]
 Effect = Coroutine[Any, Any, list[ev.AnyEvent]]
@@ -54,10 +54,10 @@ _NAP_S = 60.0
 class RunLoop:
     """One runner's turn at a run. It owns the run's lease for as long as it lives."""
 
-    def __init__(self, shop: Workshop, observer: Observer) -> None:
+    def __init__(self, shop: RunContext, observer: Observer) -> None:
         self._shop = shop
         self._observer = observer
-        self._watchman = Watchman(shop)
+        self._watchman = CheckoutMonitor(shop)
         self._inbox: list[_Delivery] = []
         self._woken = asyncio.Event()
         self._effects: set[asyncio.Task[None] | None] = set()
@@ -70,7 +70,7 @@ class RunLoop:
     async def run(self) -> RunStatus:
         """Carry the run on until it rests. Raises what stopped us when the run could not be left at rest."""
         attached = self._attach()
-        self._commit([attached, *await take_over(self._shop)])
+        self._commit([attached, *await recover(self._shop)])
         await self._watchman.begin()
         for task in list(self._shop.state.active.values()):
             if task.status is TaskStatus.RUNNING:
@@ -107,7 +107,7 @@ class RunLoop:
     def _accept(self, arrived: Sequence[ev.AnyEvent], events: list[ev.AnyEvent]) -> IllegalEventError | None:
         """Apply results, leaving out what may no longer happen: an old attempt's word changes nothing."""
         refused = None
-        for event in map(legible, arrived):
+        for event in map(storable, arrived):
             try:
                 self._shop.state.apply(event)
             except IllegalEventError as error:
@@ -145,7 +145,7 @@ class RunLoop:
         shop = self._shop
         match command:
             case StartAttempt(task=task):
-                self._start(command, carry_out(shop, task))
+                self._start(command, run_attempt(shop, task))
             case CheckTask():
                 self._start(command, check_task(shop, command))
             case ValidateTask():
@@ -165,7 +165,7 @@ class RunLoop:
     async def _see_through(self, command: Command, effect: Effect) -> None:
         """Run an effect and deliver what came of it. An error nobody foresaw ends the runner, not the agents."""
         try:
-            events = await guarded(effect, put_back(command))
+            events = await guarded(effect, undo_intents(command))
             if isinstance(command, StartAttempt):
                 events += await self._watchman.look_round(command.task)
             self._deliver(events)
@@ -268,7 +268,7 @@ class _Doorbell:
 
     def __init__(
         self,
-        shop: Workshop,
+        shop: RunContext,
         on_ring: Callable[[], None],
         on_stop: Callable[[], None],
         on_tick: Callable[[], None],

@@ -5,10 +5,11 @@ The bell is a FIFO, so no pid has to be trusted. A request is removed only after
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +17,45 @@ import msgspec
 
 from holdfast.core.events import Gate
 from holdfast.paths import RunDir
+
+
+class SaveRequests:
+    """The attempts that are being watched, each with what it is asked and who waits for that."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, asyncio.Event] = {}
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+
+    @contextmanager
+    def open_for(self, task: str) -> Iterator[asyncio.Event]:
+        """Count a task among those that can save their work; yield the event that asks it to."""
+        self._wanted[task], self._waiting[task] = asyncio.Event(), []
+        try:
+            yield self._wanted[task]
+        finally:
+            # Whoever waits need not any more: what an attempt leaves at its end is kept anyway.
+            with self.taking(task):
+                del self._wanted[task], self._waiting[task]
+
+    @contextmanager
+    def taking(self, task: str) -> Iterator[None]:
+        """Save the work of a task inside of this, for whoever waits by now. Who asks meanwhile waits for the next time."""
+        self._wanted[task].clear()
+        waiting, self._waiting[task] = self._waiting[task], []
+        try:
+            yield
+        finally:
+            for waiter in waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    async def take(self) -> None:
+        """Ask every attempt to save its work and return when all have."""
+        waiters = [asyncio.get_running_loop().create_future() for _ in self._wanted]
+        for (task, wanted), waiter in zip(self._wanted.items(), waiters, strict=True):
+            self._waiting[task].append(waiter)
+            wanted.set()
+        await asyncio.gather(*waiters)
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +74,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
 
 
-def leave_request(directory: RunDir, request: Request) -> Path:
+def send_request(directory: RunDir, request: Request) -> Path:
     """Put a request where the runner finds it and ring; return its file, which is gone once the request is durable.
 
     Asking twice for the same has the effect of once.

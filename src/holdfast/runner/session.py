@@ -6,38 +6,73 @@ import asyncio
 import shlex
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Self
 
-from holdfast.agents.presets import presets_of, require_agents, roster_of
+from holdfast.agents.presets import agent_providers, presets_of, require_agents
 from holdfast.core import events as ev, ids
 from holdfast.core.events import RunStarted
-from holdfast.core.folds import first_row
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.core.transitions import first_row
 from holdfast.errors import HoldfastError, JournalError, NeedsDecisionError
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import Fleet
 from holdfast.journal.lease import Lease
-from holdfast.journal.protocol import Journal, number_after
+from holdfast.journal.protocol import Journal, JournalReader, RunListing, number_after
 from holdfast.paths import StateDir
 from holdfast.repo.debris import clear_debris
-from holdfast.repo.record import keep_record, known_runs
+from holdfast.repo.files import write_atomically
 from holdfast.repo.repository import Repository
+from holdfast.repo.run_record import keep_record, known_runs
+from holdfast.repo.snapshots import refs_by_commit
 from holdfast.repo.workspaces import Workspaces
+from holdfast.reporting.resume_note import resume_note
+from holdfast.runner.context import RunContext
 from holdfast.runner.loop import Observer, RunLoop
-from holdfast.runner.mirror.keeping import Mirrors
-from holdfast.runner.notes import leave_note
-from holdfast.runner.notify import Herald
-from holdfast.runner.workshop import Workshop
+from holdfast.runner.mirror.mirror_writer import MirrorWriter
+from holdfast.runner.notifications import Notifier
+
+
+def unfinished_run(journal: JournalReader, plan: Plan, source: str) -> RunListing | None:
+    """Return the latest unfinished run of a plan: the same content, or the same file with other content.
+
+    `source` is the file as a run remembers it; empty for a plan that is in no file.
+    """
+    digest = plan_hash(plan)
+    found = [
+        listing
+        for listing in journal.runs()
+        if listing.row.status not in RUN_IS_OVER
+        and (listing.row.plan_hash == digest or (source and listing.row.plan_source == source))
+    ]
+    return found[-1] if found else None
+
+
+_RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
+
+
+def write_resume_note(repo: Repository, state: RunState) -> None:
+    """Write where a run rests that can be carried on. Written again, the file is replaced as a whole."""
+    run = state.row.run
+    if state.row.status not in _RESTING:
+        return
+    at = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%d %H:%M:%S} UTC"
+    # The run rests safely in the journal by now: a full disk may cost this note, but not the run's good end.
+    with suppress(OSError, HoldfastError):
+        text = resume_note(state, refs_by_commit(repo, ids.run_refs_prefix(run)), at)
+        write_atomically(repo.state.run(run).note, text.encode("utf-8", "surrogateescape"))
+
 
 _ID_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class RunOptions:
     """What the user may say about one turn at a run, without changing the plan."""
 
     jobs: int | None = None
@@ -93,11 +128,11 @@ def _names_taken(repo: Repository) -> set[str]:
     return {*known_runs(repo), *(folder.name for folder in outputs)}
 
 
-def carry_on(
+def execute_run(
     repo: Repository,
     journal: Journal,
     run: str,
-    choices: Choices,
+    choices: RunOptions,
     observer: Observer,
     fleet: Callable[[StateDir], Fleet] = LocalFleet,
 ) -> RunStatus:
@@ -105,7 +140,7 @@ def carry_on(
 
     `fleet` says where the agents run, given the repository's state folder.
     """
-    turn = Turn.begin(repo, journal, run, choices)
+    turn = RunSession.begin(repo, journal, run, choices)
     try:
         return turn.status if turn.is_over else asyncio.run(turn.see_through(observer, fleet(repo.state)))
     finally:
@@ -113,7 +148,7 @@ def carry_on(
 
 
 @dataclass(slots=True)
-class Turn:
+class RunSession:
     """One runner's turn at a run, which holds its lease from `begin` to `end`.
 
     After an error the lease must be kept until no thread of ours can act on the run any more: the end of the event
@@ -127,7 +162,7 @@ class Turn:
     _epoch: int = 0
 
     @classmethod
-    def begin(cls, repo: Repository, journal: Journal, run: str, choices: Choices) -> Self:
+    def begin(cls, repo: Repository, journal: Journal, run: str, choices: RunOptions) -> Self:
         """Take the run's lease. Raises LeaseHeldError if somebody else has it."""
         repo.require_own_state_dir()
         directory = repo.state.run(run)
@@ -139,7 +174,7 @@ class Turn:
             if not turn.is_over:
                 refuse_half_adopted(stored.row)
                 turn._epoch = journal.take_epoch(run)
-                _restrict(turn.state, choices)
+                _apply_options(turn.state, choices)
                 directory.note.unlink(missing_ok=True)
         except BaseException:
             lease.release()
@@ -158,8 +193,10 @@ class Turn:
 
     async def see_through(self, observer: Observer, fleet: Fleet) -> RunStatus:
         """Carry the run on until it rests, and leave a note where it does."""
-        status = await _run(self.repo, self.journal, self._lease, self._epoch, self.state, observer, fleet)
-        leave_note(self.repo, self.state)
+        status = await _run_loop(
+            self.repo, self.journal, self._lease, self._epoch, self.state, observer, fleet
+        )
+        write_resume_note(self.repo, self.state)
         return status
 
     def end(self) -> None:
@@ -176,7 +213,7 @@ def refuse_half_adopted(row: RunRow) -> None:
         )
 
 
-def tidy_up(repo: Repository, run: str) -> None:
+def remove_leftovers(repo: Repository, run: str) -> None:
     """Remove what a completed run still has on disk because its runner was killed at the very end. Usually nothing.
 
     Raises LeaseHeldError if that runner is alive: it is just about to do so itself.
@@ -191,7 +228,7 @@ def tidy_up(repo: Repository, run: str) -> None:
         lease.release()
 
 
-async def _run(
+async def _run_loop(
     repo: Repository,
     journal: Journal,
     lease: Lease,
@@ -204,10 +241,10 @@ async def _run(
     workspaces = Workspaces(repo, directory.workspaces)
     presets = presets_of(repo.checkout)
     require_agents(state.plan, presets)
-    state.roster = roster_of(state.plan, presets)
+    state.roster = agent_providers(state.plan, presets)
     # This clock goes on while the machine sleeps, so that a limit is not waited for longer than it lasts.
     began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), state.row.clock
-    shop = Workshop(
+    shop = RunContext(
         repo=repo,
         workspaces=workspaces,
         fleet=fleet,
@@ -221,8 +258,8 @@ async def _run(
         presets=presets,
     )
     try:
-        herald = Herald(shop, observer)
-        mirrors = Mirrors(shop, herald)
+        herald = Notifier(shop, observer)
+        mirrors = MirrorWriter(shop, herald)
         status = await RunLoop(shop, mirrors).run()
         if status is RunStatus.COMPLETED:
             workspaces.remove_all()
@@ -237,7 +274,7 @@ async def _not_yet(events: Sequence[ev.AnyEvent]) -> None:
     raise RuntimeError(f"nothing records events before the loop runs: {events}")
 
 
-def _restrict(state: RunState, choices: Choices) -> None:
+def _apply_options(state: RunState, choices: RunOptions) -> None:
     state.native = choices.native_resume
     if choices.jobs is not None:
         state.jobs = choices.jobs

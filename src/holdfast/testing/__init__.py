@@ -8,9 +8,9 @@ names, or fails in the way that a `Fault` names.
 from __future__ import annotations
 
 from holdfast.journal.memory import MemoryJournal
-from holdfast.testing.functions import FunctionFleet, Work
-from holdfast.testing.model import ScriptedModel, ServedRequest
+from holdfast.testing.function_fleet import FunctionFleet, Work
 from holdfast.testing.script import Fault, Script, Shell, Write
+from holdfast.testing.scripted_model import ScriptedModel, ServedRequest
 
 __all__ = [
     "Fault",

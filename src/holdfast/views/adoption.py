@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.adoption import FINISHED, UNPROVEN, Verdict, attempts_of
 from holdfast.core.claims import Claim, Finding
-from holdfast.runner.adoption.survey import Prospect
+from holdfast.runner.adoption.assessment import Assessment
 from holdfast.views.text import count, one_line, table
 
 
@@ -56,7 +56,7 @@ class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-def adoption_view(prospect: Prospect, run: str | None = None) -> AdoptionView:
+def adoption_view(prospect: Assessment, run: str | None = None) -> AdoptionView:
     """Return what `adopt` says of a foreign run."""
     foreign = prospect.foreign
     return AdoptionView(
@@ -106,7 +106,7 @@ def sources_text(lines: Sequence[SourceLine]) -> str:
     return "\n".join([*table(rows, indent=""), *errors])
 
 
-def _task(prospect: Prospect, claim: Claim) -> AdoptedTask:
+def _task(prospect: Assessment, claim: Claim) -> AdoptedTask:
     judged, shelter = prospect.judged[claim.task], prospect.shelters.get(claim.task)
     return AdoptedTask(
         id=claim.task,

@@ -17,13 +17,12 @@ from rich.text import Text
 
 from holdfast.core.events import AnyEvent, AttemptStarted
 from holdfast.core.projection import TaskRow
-from holdfast.core.shown import reported_progress
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
-from holdfast.views.sentences import sentence
+from holdfast.reporting.displayed_status import reported_progress
+from holdfast.views.event_text import event_sentence
 from holdfast.views.status import agent_of
-from holdfast.views.text import one_line, percent
-from holdfast.views.times import duration, time_of_day
+from holdfast.views.text import duration, one_line, percent, time_of_day
 
 _FRAMES_PER_SECOND = 4
 
@@ -77,7 +76,7 @@ class LiveTable:
         self._since.update({event.task: now for event in events if isinstance(event, AttemptStarted)})
         self._picture = _picture(state, self._since, now)
         # One print for all of them: each one draws the whole picture anew.
-        if said := [f"{at}  {words}" for event in events if (words := sentence(event))]:
+        if said := [f"{at}  {words}" for event in events if (words := event_sentence(event))]:
             self._console.print(Text("\n".join(said)))
 
     def _draw(self) -> RenderableType:

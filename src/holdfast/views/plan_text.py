@@ -5,11 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from holdfast.core.plan import Plan, Task
-from holdfast.core.waves import StageWaves, waves
+from holdfast.core.plan import Plan, StageWaves, Task, stage_waves
 from holdfast.views.status import agent_of
-from holdfast.views.text import count, one_line
-from holdfast.views.times import duration
+from holdfast.views.text import count, duration, one_line
 
 
 def execution_plan(plan: Plan) -> str:
@@ -22,7 +20,7 @@ def execution_plan(plan: Plan) -> str:
     ]
     if plan.verify:
         lines.append(f"  every task is checked by: {_commands(plan.verify)}")
-    for stage in waves(plan):
+    for stage in stage_waves(plan):
         lines += _stage(plan, stage)
     return "\n".join(lines)
 

@@ -9,12 +9,11 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts
-from holdfast.core.spans import Redone, attempt_spans, redone
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
+from holdfast.reporting.estimates import RedoneWork, attempt_spans, redone_work
 from holdfast.views.status import MetricsView, RunView, StatusView
-from holdfast.views.text import count, one_line, table
-from holdfast.views.times import duration
+from holdfast.views.text import count, duration, one_line, table
 
 
 class TaskRecap(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +42,7 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     lost: int | None
     repeated: int | None
     worked_s: float
-    redone: Redone
+    redone: RedoneWork
     failures: dict[str, int]
     waived: tuple[str, ...]
     tasks: tuple[TaskRecap, ...]
@@ -69,7 +68,7 @@ def recap_view(
         lost=sum(name not in landings and name not in replaced for name in completed) if proved else None,
         repeated=sum(times - 1 for times in landings.values()) if proved else None,
         worked_s=round(sum(task.worked_s for task in tasks), 3),
-        redone=redone(attempt_spans(history, state.plan.limits.restart_below)),
+        redone=redone_work(attempt_spans(history, state.plan.limits.restart_below)),
         failures=dict(
             Counter(f.kind.value for row in state.tasks.values() for f in row.failures).most_common()
         ),
@@ -102,7 +101,7 @@ def _task(state: RunState, name: str) -> TaskRecap:
     )
 
 
-def _redone(work: Redone) -> str:
+def _redone(work: RedoneWork) -> str:
     if not work.attempts:
         return "no attempt was thrown away"
     money = "" if work.cost_usd is None else f", {work.cost_usd:.2f} USD"

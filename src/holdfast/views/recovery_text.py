@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.core.recovery_report import RecoveryReport, TaskReport
-from holdfast.views.endings import ending_label
-from holdfast.views.status import RunView
-from holdfast.views.text import count, one_line, percent, wrapped_table
-from holdfast.views.times import duration
+from holdfast.reporting.recovery_report import RecoveryReport, TaskRecovery
+from holdfast.views.status import RunView, ending_label
+from holdfast.views.text import count, duration, one_line, percent, wrapped_table
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class RecoveryChoice(msgspec.Struct, frozen=True, kw_only=True):
     """One way on: the key that takes it on a terminal, and the command that does the same anywhere."""
 
     key: str
@@ -27,7 +25,7 @@ class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
     run: RunView
     does: tuple[str, ...]
     report: RecoveryReport
-    choices: tuple[Choice, ...]
+    choices: tuple[RecoveryChoice, ...]
 
 
 def recovery_view(
@@ -61,27 +59,29 @@ def recovery_header(view: RecoveryView) -> Iterator[str]:
     yield f"  {one_line(run.detail, 300) or 'last sign of life ' + run.last_sign_at}"
 
 
-def choice_lines(choices: Sequence[Choice], width: int) -> list[str]:
+def choice_lines(choices: Sequence[RecoveryChoice], width: int) -> list[str]:
     """Return the ways on as lines: key, what it does, the command that does the same."""
     rows = [(choice.key, choice.does, f"`{choice.command}`") for choice in choices]
     return [line for row in wrapped_table(rows, width) for line in row]
 
 
-def _choices(run: str, options: str, failed: Sequence[str]) -> Iterator[Choice]:
+def _choices(run: str, options: str, failed: Sequence[str]) -> Iterator[RecoveryChoice]:
     which = one_line(", ".join(failed), 60) or "none has failed"
-    yield Choice(key="r", does="resume: carry on as said above", command=f"holdfast resume {run}{options}")
-    yield Choice(
+    yield RecoveryChoice(
+        key="r", does="resume: carry on as said above", command=f"holdfast resume {run}{options}"
+    )
+    yield RecoveryChoice(
         key="f", does=f"restart failed only: {which}", command=f"holdfast resume {run} --failed-only"
     )
-    yield Choice(
+    yield RecoveryChoice(
         key="i", does="inspect (dry run): look closer, run nothing", command=f"holdfast inspect {run}"
     )
-    yield Choice(
+    yield RecoveryChoice(
         key="a", does="abandon: give it up; branch and snapshots stay", command=f"holdfast abandon {run}"
     )
 
 
-def _tasks(tasks: Sequence[TaskReport], width: int) -> Iterator[str]:
+def _tasks(tasks: Sequence[TaskRecovery], width: int) -> Iterator[str]:
     rows = [("TASK", "STATUS", "PROGRESS", "ATTEMPTS", "SAFE IN GIT", "UNSAVED", "REDO", "RESUME WOULD")]
     rows += [
         (
@@ -104,7 +104,7 @@ def _tasks(tasks: Sequence[TaskReport], width: int) -> Iterator[str]:
             yield f"    {one_line(place, width - 4)}"
 
 
-def _safe(task: TaskReport) -> str:
+def _safe(task: TaskRecovery) -> str:
     if task.landed:
         return f"landed {task.landed[:12]}"
     if task.snapshot:
@@ -112,7 +112,7 @@ def _safe(task: TaskReport) -> str:
     return f"committed {task.committed[:12]}" if task.committed else "-"
 
 
-def _place(task: TaskReport) -> str:
+def _place(task: TaskRecovery) -> str:
     """Return where the agent last said that it was."""
     line = "" if task.line is None else f" line {task.line}"
     parts = (

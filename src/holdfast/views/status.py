@@ -8,24 +8,51 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from holdfast.core.events import Gate
-from holdfast.core.interruption import Ending, Rest, how_it_ended, rest_of
-from holdfast.core.liveness import AgentSign, Liveness, liveness
 from holdfast.core.plan import Plan, Stage, Task
-from holdfast.core.projection import Origin, TaskRow
-from holdfast.core.shown import (
+from holdfast.core.projection import Origin, RunRow, TaskRow
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus, StageStatus, TaskStatus
+from holdfast.journal.protocol import RunListing, StoredRun
+from holdfast.reporting.displayed_status import (
+    AgentSign,
+    Liveness,
     QueuePlace,
+    displayed_run_status,
+    displayed_task_statuses,
     is_resumable,
+    liveness,
     merge_queue,
     progress_of,
     reported_progress,
-    shown_run_status,
-    shown_task_statuses,
 )
-from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus, StageStatus, TaskStatus
-from holdfast.journal.protocol import StoredRun
-from holdfast.views.endings import ending_words
-from holdfast.views.times import timestamp
+from holdfast.reporting.run_ending import INTERRUPTED, Ending, Rest, how_it_ended, rest_of
+from holdfast.views.text import timestamp
+
+_UNASKED = {
+    Ending.CRASH: "its runner is gone (crash)",
+    Ending.REBOOT: "the machine restarted under its runner (reboot)",
+}
+
+
+def describe_ending(row: RunRow, rest: Rest) -> str:
+    """Return why a run rests and what a live one is about to do; empty where its status says it all."""
+    if rest.ending in INTERRUPTED:
+        sign = timestamp(rest.last_sign)
+        return f"{_UNASKED[rest.ending]}; last sign of life {sign}; nothing that was recorded is lost"
+    if row.reason:
+        return row.reason
+    if rest.ending is not Ending.RUNNING:
+        return ""
+    if row.stopping:
+        verb = "pausing" if row.pausing else "stopping"
+        return f"{verb}: running agents end, their work is kept"
+    return "pausing: what is under way may finish, nothing new starts" if row.pausing else ""
+
+
+def ending_label(status: str, ending: Ending) -> str:
+    """Return a run's status with what it hides: whether an interruption was a crash or a reboot."""
+    return f"{status} ({ending})" if ending in INTERRUPTED or ending is Ending.LIMIT else status
+
 
 RUN_TASK_AGENT = "run"
 """Stands for the agent of a task that is a command of its own."""
@@ -139,7 +166,7 @@ def status_view(
     branches that hold the result, `signs` what the machine shows of the agents at work.
     """
     state = RunState(stored.plan, stored.row, stored.tasks)
-    shown = shown_task_statuses(state)
+    shown = displayed_task_statuses(state)
     return StatusView(
         run=_run(stored, holder, rest_of_run(stored, holder is not None, boot_id, seen_at), landed_in),
         stages=tuple(_stage(state, stage, shown) for stage in state.plan.stages),
@@ -167,14 +194,14 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str
     return RunView(
         id=row.run,
         goal=row.goal,
-        status=shown_run_status(row, held=held),
+        status=displayed_run_status(row, held=held),
         branch=row.branch.removeprefix("refs/heads/"),
         base=row.base,
         target=row.target,
         started_at=timestamp(stored.started_at),
         updated_at=timestamp(stored.updated_at),
         resumable=is_resumable(row, held=held),
-        detail=ending_words(row, rest),
+        detail=describe_ending(row, rest),
         ending=rest.ending,
         last_sign_at=timestamp(rest.last_sign),
         held_by=holder,
@@ -264,3 +291,37 @@ def _elapsed(stored: StoredRun, holder: str | None, now: float) -> float:
     """Return the time from the first event to the last, or to now while a runner lives."""
     end = now if holder is not None else stored.updated_at
     return round(max(0.0, end - stored.started_at), 3)
+
+
+class RunLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One run; `stage` is the last one that has begun."""
+
+    id: str
+    goal: str
+    status: RunStatus
+    ending: Ending
+    stage: str | None
+    started_at: str
+    updated_at: str
+    resumable: bool
+    adopted_from: Origin | None = None
+
+
+def run_line(listing: RunListing, *, held: bool, boot_id: str = "") -> RunLine:
+    """Return a run as `list` shows it; `held` tells whether a runner carries it on at this moment.
+
+    `boot_id` tells a reboot from a crash.
+    """
+    row = listing.row
+    begun = [name for name, stage in row.stages.items() if stage.status is not StageStatus.PENDING]
+    return RunLine(
+        id=row.run,
+        goal=row.goal,
+        status=displayed_run_status(row, held=held),
+        ending=how_it_ended(row, held=held, boot_id=boot_id),
+        stage=begun[-1] if begun else None,
+        started_at=timestamp(listing.started_at),
+        updated_at=timestamp(listing.updated_at),
+        resumable=is_resumable(row, held=held),
+        adopted_from=row.origin,
+    )

@@ -6,13 +6,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from holdfast.core.projection import Origin
-from holdfast.core.shown import QueuePlace
 from holdfast.core.status import RunStatus, TaskStatus
-from holdfast.views.endings import ending_label
-from holdfast.views.runs import RunLine
-from holdfast.views.status import RunView, StageView, StatusView, TaskView
-from holdfast.views.text import count, one_line, percent, table
-from holdfast.views.times import duration
+from holdfast.reporting.displayed_status import QueuePlace
+from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
+from holdfast.views.text import count, duration, one_line, percent, table
 
 NO_RUN = (
     "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it.\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 _GAP = "  "
 _LAST_COLUMN_MIN = 24
@@ -62,7 +63,7 @@ def block(text: str, indent: str) -> list[str]:
     return [indent + "".join(c if c.isprintable() or c == "\t" else "�" for c in line) for line in lines]
 
 
-def harmless(text: str) -> str:
+def terminal_safe(text: str) -> str:
     """Return what an agent printed without the characters that would steer a terminal; colours stay."""
     return _STEERING.sub("�", text)
 
@@ -75,3 +76,30 @@ def percent(share: float | None) -> str:
 def count(number: int, noun: str) -> str:
     """Return `1 task`, `2 tasks`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def timestamp(at: float) -> str:
+    """Return a wall-clock time for programs: UTC, to the millisecond, with a Z."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def time_of_day(at: float) -> str:
+    """Return the time of day for people, in their own time zone."""
+    return f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time in its two largest units: `0.4s`, `12s`, `3m 05s`, `2h 10m`, `3d 4h`."""
+    if seconds < 0.95:
+        return f"{max(seconds, 0.0):.1f}s"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m {whole % _MINUTE:02d}s"
+    if whole < _DAY:
+        return f"{whole // _HOUR}h {whole % _HOUR // _MINUTE:02d}m"
+    return f"{whole // _DAY}d {whole % _DAY // _HOUR}h"

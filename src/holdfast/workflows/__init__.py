@@ -6,13 +6,13 @@ knows where they came from: a document to work through arrives as a `Plan` that 
 
 from holdfast.workflows.expand import expand
 from holdfast.workflows.library import builtin_names, builtin_workflow
-from holdfast.workflows.model import Document, Inputs, Workflow
+from holdfast.workflows.model import InputDocument, Workflow, WorkflowInputs
 from holdfast.workflows.reader import parse_workflow
 
 __all__ = [
-    "Document",
-    "Inputs",
+    "InputDocument",
     "Workflow",
+    "WorkflowInputs",
     "builtin_names",
     "builtin_workflow",
     "expand",

@@ -10,31 +10,33 @@ from typing import Any
 
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.plan_rules import Where
-from holdfast.plans.document import locate
-from holdfast.plans.fields import VERSION
-from holdfast.plans.problems import Problem, report
-from holdfast.plans.reader import judge_plan
-from holdfast.workflows.conditions import holds
-from holdfast.workflows.fields import LITERAL_KEYS
-from holdfast.workflows.model import Inputs, Workflow, WorkflowError, workflow_error
-from holdfast.workflows.placeholders import (
+from holdfast.plans.problems import Problem, problems_error
+from holdfast.plans.reader import build_plan
+from holdfast.plans.schema import VERSION
+from holdfast.plans.yaml_json import mark_lines
+from holdfast.workflows.expressions import (
     TASK_QUESTIONS,
-    Filling,
+    PlaceholderValue,
+    condition_holds,
     fill,
+    is_empty_when_filled,
     only_value,
-    says_nothing,
-    stage_fillings,
-    task_fillings,
+    stage_values,
+    task_values,
 )
+from holdfast.workflows.model import Workflow, WorkflowError, WorkflowInputs, workflow_error
+from holdfast.workflows.reader import LITERAL_KEYS
 
 _PARAGRAPHS = ("goal", "title", "prompt")
 """Keys whose text may be written as a list of paragraphs, each with its own condition."""
 _NO_PART = ("when", "each")
 
-Fillings = Mapping[str, Filling]
+PlaceholderValues = Mapping[str, PlaceholderValue]
 
 
-def expand(workflow: Workflow, inputs: Inputs, known_agents: Collection[str], agent: str = "") -> Plan:
+def expand(
+    workflow: Workflow, inputs: WorkflowInputs, known_agents: Collection[str], agent: str = ""
+) -> Plan:
     """Return the plan of a workflow for these inputs; raise PlanError, with the lines, if that is no valid plan."""
     made = _Expansion(workflow, inputs)
     value = made.plan()
@@ -42,17 +44,19 @@ def expand(workflow: Workflow, inputs: Inputs, known_agents: Collection[str], ag
         raise WorkflowError(
             f"{workflow.name}: nothing is left to do", "turn a flag on, or look at the document"
         )
-    plan, problems = judge_plan(value | ({"agent": agent} if agent else {}), known_agents)
+    plan, problems = build_plan(value | ({"agent": agent} if agent else {}), known_agents)
     if plan is None or problems.found:
         found = [made.traced(problem) for problem in problems.found]
-        raise workflow_error(report(workflow.source, found, locate(workflow.source)), workflow.source.name)
+        raise workflow_error(
+            problems_error(workflow.source, found, mark_lines(workflow.source)), workflow.source.name
+        )
     return plan
 
 
 class _Expansion:
     """One expansion under way. `origins` leads from each part of the plan back to the part of the file behind it."""
 
-    def __init__(self, workflow: Workflow, inputs: Inputs) -> None:
+    def __init__(self, workflow: Workflow, inputs: WorkflowInputs) -> None:
         self._body = workflow.body
         self._inputs = inputs
         self._stages_left_out: set[str] = set()
@@ -79,16 +83,16 @@ class _Expansion:
         what = f"{problem.what} (made for {named})" if named else problem.what
         return Problem((*self._origins.get(at, ()), *problem.at[len(at) :]), what)
 
-    def _base(self) -> dict[str, Filling]:
+    def _base(self) -> dict[str, PlaceholderValue]:
         given = self._inputs
-        fillings: dict[str, Filling] = {**given.values, "description": given.given}
+        fillings: dict[str, PlaceholderValue] = {**given.values, "description": given.given}
         if given.document is not None:
             stages = tuple(stage.id for stage in given.document.plan.stages if stage.tasks)
             fillings |= {"goal": given.document.plan.goal, "name": given.document.name, "stages": stages}
             fillings |= {"path": given.given, "specification": given.document.specification}
         return fillings
 
-    def _stages(self, base: Fillings) -> Iterator[dict[str, Any]]:
+    def _stages(self, base: PlaceholderValues) -> Iterator[dict[str, Any]]:
         count = 0
         for index, template in enumerate(self._body["stages"]):
             origin: Where = ("stages", index)
@@ -104,17 +108,17 @@ class _Expansion:
                 count += 1
 
     def _stage_scopes(
-        self, template: dict[str, Any], base: Fillings
-    ) -> Iterator[tuple[Stage | None, Fillings]]:
+        self, template: dict[str, Any], base: PlaceholderValues
+    ) -> Iterator[tuple[Stage | None, PlaceholderValues]]:
         document = self._inputs.document
         if template.get("each") is None or document is None:
             yield None, base
             return
         for number, stage in enumerate(document.plan.stages, 1):
-            yield stage, {**base, **stage_fillings(stage, number)}
+            yield stage, {**base, **stage_values(stage, number)}
 
     def _tasks(
-        self, templates: list[Any], stage: Stage | None, scope: Fillings, place: Where, origin: Where
+        self, templates: list[Any], stage: Stage | None, scope: PlaceholderValues, place: Where, origin: Where
     ) -> Iterator[dict[str, Any]]:
         count = 0
         for index, template in enumerate(templates):
@@ -128,8 +132,8 @@ class _Expansion:
                 count += 1
 
     def _task_scopes(
-        self, template: dict[str, Any], stage: Stage | None, scope: Fillings
-    ) -> Iterator[tuple[Task | None, Fillings]]:
+        self, template: dict[str, Any], stage: Stage | None, scope: PlaceholderValues
+    ) -> Iterator[tuple[Task | None, PlaceholderValues]]:
         """Go through the tasks of the stage that is being made, or of the whole document."""
         document = self._inputs.document
         if template.get("each") is None or document is None:
@@ -138,22 +142,22 @@ class _Expansion:
         stages = [stage] if stage is not None else document.plan.stages
         tasks = [(number, part, task) for number, part in enumerate(stages, 1) for task in part.tasks]
         for place, (number, part, task) in enumerate(tasks, 1):
-            yield task, {**stage_fillings(part, number), **scope, **task_fillings(task, place)}
+            yield task, {**stage_values(part, number), **scope, **task_values(task, place)}
 
     def _note(self, place: Where, origin: Where, item: Stage | Task | None) -> None:
         self._origins[place] = origin
         self._names[place] = item.id if item is not None else ""
 
-    def _is_wanted(self, part: Mapping[str, Any], scope: Fillings) -> bool:
+    def _is_wanted(self, part: Mapping[str, Any], scope: PlaceholderValues) -> bool:
         asked = {name: bool(scope[name]) for name in TASK_QUESTIONS if name in scope}
-        return "when" not in part or holds(part["when"], {**self._inputs.flags, **asked})
+        return "when" not in part or condition_holds(part["when"], {**self._inputs.flags, **asked})
 
-    def _keys(self, part: Mapping[str, Any], scope: Fillings) -> dict[str, Any]:
+    def _keys(self, part: Mapping[str, Any], scope: PlaceholderValues) -> dict[str, Any]:
         """Fill in a mapping; a key whose text comes out empty is left out, as if it had not been written."""
         filled = {key: self._filled(key, value, scope) for key, value in part.items() if key not in _NO_PART}
         return {key: value for key, value in filled.items() if value != ""}
 
-    def _filled(self, key: str, value: Any, scope: Fillings) -> Any:
+    def _filled(self, key: str, value: Any, scope: PlaceholderValues) -> Any:
         if isinstance(value, str):
             whole = only_value(value, scope)
             return fill(value, scope) if whole is None else whole
@@ -164,13 +168,13 @@ class _Expansion:
             return "\n\n".join(map(str, entries)) if key in _PARAGRAPHS else entries
         return value
 
-    def _entries(self, key: str, values: list[Any], scope: Fillings) -> Iterator[Any]:
+    def _entries(self, key: str, values: list[Any], scope: PlaceholderValues) -> Iterator[Any]:
         """Fill in a list: what does not apply is left out, and a placeholder for a list gives its entries."""
         for value in values:
             if isinstance(value, dict) and not self._is_wanted(value, scope):
                 continue
             text = value["text"] if isinstance(value, dict) and set(value) == {"when", "text"} else value
-            if isinstance(text, str) and says_nothing(text, scope):
+            if isinstance(text, str) and is_empty_when_filled(text, scope):
                 continue
             filled = self._filled(key, text, scope)
             if isinstance(filled, list) and isinstance(text, str):

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from holdfast.core.plan import Plan
-from holdfast.core.wording import did_you_mean, shown
-from holdfast.errors import HoldfastError, PlanError
-from holdfast.plans.source import Source
+from holdfast.errors import HoldfastError, PlanError, did_you_mean, quoted
+from holdfast.plans.source import SourceText
 
 InputKind = Literal["description", "document", "none"]
 """A sentence that says what is wanted, a document with the tasks to do, or nothing at all."""
@@ -27,7 +26,7 @@ def workflow_error(error: PlanError, name: str) -> WorkflowError:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class InputSpec:
     """What the one input of a workflow is. `readers` are the formats a document may have; `planned` says that a
     planner agent stands in where the document's folder has a specification but no plan."""
 
@@ -38,7 +37,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class WorkflowFlag:
     """A switch that parts of a workflow depend on."""
 
     default: bool
@@ -46,7 +45,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class WorkflowValue:
     """A text of the user's that placeholders stand for."""
 
     default: str
@@ -59,10 +58,10 @@ class Workflow:
 
     name: str
     about: str
-    source: Source
-    wanted: Wanted
-    flags: Mapping[str, Flag]
-    values: Mapping[str, Value]
+    source: SourceText
+    wanted: InputSpec
+    flags: Mapping[str, WorkflowFlag]
+    values: Mapping[str, WorkflowValue]
     body: dict[str, Any]
 
     def flags_chosen(self, on: Iterable[str], off: Iterable[str]) -> dict[str, bool]:
@@ -83,13 +82,13 @@ class Workflow:
     def _require(self, kind: str, name: str, known: Mapping[str, object]) -> None:
         if name not in known:
             raise HoldfastError(
-                f"workflow {self.name} has no {kind} {shown(name)}{did_you_mean(name, known)}",
+                f"workflow {self.name} has no {kind} {quoted(name)}{did_you_mean(name, known)}",
                 f"its {kind}s are: {', '.join(known) or 'none'}",
             )
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class InputDocument:
     """A document with the work to do, as a reader understood it. `name` is what its owner calls it.
 
     `specification` is the text that says what the whole is to be, where there is one.
@@ -101,10 +100,10 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class WorkflowInputs:
     """Everything that a user gives. `given` is the description, or the path of the document."""
 
     given: str
-    document: Document | None = None
+    document: InputDocument | None = None
     flags: Mapping[str, bool] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)

@@ -6,20 +6,153 @@ that comes out of an expansion.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, get_args
 
+from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan_rules import Where
-from holdfast.core.wording import did_you_mean, shown
-from holdfast.errors import PlanError
-from holdfast.plans.document import load, locate
-from holdfast.plans.problems import Problems, report
-from holdfast.plans.shapes import kind_of
-from holdfast.plans.source import Source, decode
-from holdfast.workflows.conditions import condition_fault
-from holdfast.workflows.fields import FORMAT, LITERAL_KEYS, PLAN_KEYS, WORKFLOW
-from holdfast.workflows.model import Flag, Value, Wanted, Workflow, workflow_error
-from holdfast.workflows.placeholders import STAGE_NAMES, TASK_NAMES, TASK_QUESTIONS, names_in
+from holdfast.errors import PlanError, did_you_mean, quoted
+from holdfast.plans.field_types import Boolean, OneOf, Schema, Text, Texts, kind_of
+from holdfast.plans.problems import Problems, problems_error
+from holdfast.plans.records import Field, RecordList, RecordMap, RecordType
+from holdfast.plans.schema import PLAN, STAGE, TASK
+from holdfast.plans.source import SourceText, decode
+from holdfast.plans.yaml_json import load_text, mark_lines
+from holdfast.workflows.expressions import STAGE_NAMES, TASK_NAMES, TASK_QUESTIONS, condition_fault, names_in
+from holdfast.workflows.model import (
+    InputKind,
+    InputSpec,
+    Workflow,
+    WorkflowFlag,
+    WorkflowValue,
+    workflow_error,
+)
+
+FORMAT = 1
+_NAME = Text(ID_PATTERN)
+
+
+class DeferredValue:
+    """A value of the plan: what it may be is known once its placeholders are filled in."""
+
+    def read(self, value: Any, at: Where, problems: Problems) -> Any:
+        """Return the value as it is; a missing one is a slip in any case."""
+        if value is None:
+            problems.add(at, "has no value; write one, or remove the key")
+        return value
+
+    def schema(self) -> Schema:
+        """Describe nothing."""
+        return {}
+
+
+class WorkflowVersion:
+    """The number that says which workflow format this is."""
+
+    def read(self, value: Any, at: Where, problems: Problems) -> int | None:
+        """Return the number; only ours can be read."""
+        if type(value) is int and value == FORMAT:
+            return value
+        newer = type(value) is int and value > FORMAT
+        said = quoted(value) if isinstance(value, str) else "this"
+        fix = "upgrade Holdfast" if newer else f"write `workflow: {FORMAT}`"
+        problems.add(at, f"{said} is not a workflow format that this Holdfast reads; {fix}")
+        return None
+
+    def schema(self) -> Schema:
+        """Describe the one format there is."""
+        return {"const": FORMAT}
+
+
+class TextOrEmpty(Text):
+    """A text that may be empty."""
+
+    def read(self, value: Any, at: Where, problems: Problems) -> str | None:
+        """Return the text."""
+        return value if value == "" else super().read(value, at, problems)
+
+
+def _deferred(record: RecordType, **own: Field) -> Mapping[str, Field]:
+    """Return a record's keys with their values left for later, and `own` ones beside or in place of them."""
+    return {
+        **{
+            key: Field(DeferredValue(), field.help, required=field.required)
+            for key, field in record.fields.items()
+        },
+        **own,
+    }
+
+
+_WHEN = Field(Text(), "Flags with `not`, `and`, `or`; the part is left out when they do not hold.")
+
+INPUT = RecordType(
+    "input",
+    {
+        "kind": Field(OneOf(get_args(InputKind)), "description, document or none.", required=True),
+        "help": Field(Text(), "What the input is, for people."),
+        "readers": Field(Texts(single=True), "The formats that a document may have."),
+        "planned": Field(Boolean(), "Whether a planner agent plans a specification that has no plan yet."),
+    },
+)
+
+FLAG = RecordType(
+    "flag",
+    {
+        "default": Field(Boolean(), "Whether the flag is on unless the user says otherwise.", required=True),
+        "help": Field(Text(), "What the flag does, for people."),
+    },
+)
+
+VALUE = RecordType(
+    "value",
+    {
+        "default": Field(TextOrEmpty(), "The text unless the user gives another.", required=True),
+        "help": Field(Text(), "What the value is for, for people."),
+    },
+)
+
+TASK_TEMPLATE = RecordType(
+    "task",
+    _deferred(
+        TASK,
+        when=_WHEN,
+        each=Field(OneOf(("tasks",)), "Make one of these for every task of the document, or of its stage."),
+    ),
+    one_of=TASK.one_of,
+)
+
+STAGE_TEMPLATE = RecordType(
+    "stage",
+    _deferred(
+        STAGE,
+        when=_WHEN,
+        each=Field(OneOf(("stages",)), "Make one of these for every stage of the document."),
+        tasks=Field(RecordList(TASK_TEMPLATE), "The tasks of the stage.", required=True),
+    ),
+)
+
+_HEAD = {
+    "workflow": Field(WorkflowVersion(), f"The workflow format: `workflow: {FORMAT}`.", required=True),
+    "name": Field(_NAME, "The name of the workflow.", required=True),
+    "about": Field(Text(), "What it is for, in a sentence.", required=True),
+    "input": Field(INPUT, "What the user gives.", required=True),
+    "flags": Field(RecordMap(FLAG), "Switches that parts depend on."),
+    "values": Field(RecordMap(VALUE), "Texts that placeholders stand for."),
+}
+
+WORKFLOW = RecordType(
+    "workflow",
+    {
+        **_HEAD,
+        **{key: field for key, field in _deferred(PLAN).items() if key not in ("holdfast", "tasks")},
+        "stages": Field(RecordList(STAGE_TEMPLATE), "The stages, in order.", required=True),
+    },
+)
+
+PLAN_KEYS = tuple(key for key in WORKFLOW.fields if key not in _HEAD)
+LITERAL_KEYS = ("agents", "notify")
+"""Keys whose texts have placeholders of their own, which are an agent's and not a workflow's."""
+
 
 _BY_KIND = {
     "description": ("description",),
@@ -38,7 +171,7 @@ def parse_workflow(data: bytes, name: str, known_readers: Collection[str]) -> Wo
 
 def _parsed(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:
     source = decode(data, name)
-    value, has_duplicates = load(source)
+    value, has_duplicates = load_text(source)
     if not isinstance(value, dict):
         raise source.error(
             1, f"a workflow is a mapping that starts with `workflow: {FORMAT}`, not {kind_of(value)}"
@@ -48,18 +181,18 @@ def _parsed(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:
     if not problems.found:
         _check_texts(value, head, known_readers, problems)
     if problems.found or has_duplicates:
-        raise report(source, problems.found, locate(source))
+        raise problems_error(source, problems.found, mark_lines(source))
     return _made(source, head, value)
 
 
-def _made(source: Source, head: dict[str, Any], value: dict[str, Any]) -> Workflow:
+def _made(source: SourceText, head: dict[str, Any], value: dict[str, Any]) -> Workflow:
     return Workflow(
         name=head["name"],
         about=head["about"],
         source=source,
-        wanted=Wanted(**head["input"]),
-        flags={name: Flag(**row) for name, row in head.get("flags", {}).items()},
-        values={name: Value(**row) for name, row in head.get("values", {}).items()},
+        wanted=InputSpec(**head["input"]),
+        flags={name: WorkflowFlag(**row) for name, row in head.get("flags", {}).items()},
+        values={name: WorkflowValue(**row) for name, row in head.get("values", {}).items()},
         body={key: value[key] for key in PLAN_KEYS if key in value},
     )
 
@@ -70,7 +203,7 @@ def _check_texts(
     for reader in head["input"].get("readers", ()):
         if reader not in known_readers:
             fix = did_you_mean(reader, known_readers)
-            problems.add(("input", "readers"), f"there is no reader {shown(reader)}{fix}")
+            problems.add(("input", "readers"), f"there is no reader {quoted(reader)}{fix}")
     flags = head.get("flags", {})
     known = {*_BY_KIND[head["input"]["kind"]], *head.get("values", {})}
     for at, key, text in _texts(value):

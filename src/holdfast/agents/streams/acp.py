@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.parts import count, number, text
-from holdfast.agents.streams.signals import Signals
+from holdfast.agents.streams.dialect import count, number, text
+from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import (
     Activity,
-    Denied,
-    Finished,
+    AgentFinished,
+    AgentTrouble,
     Observation,
+    PermissionDenied,
     SessionNamed,
-    Trouble,
+    TroubleSeen,
     Usage,
-    Wrong,
 )
 
 SESSION = "acp.session"
@@ -29,18 +29,18 @@ DONE = "acp.done"
 
 _AUTH_REQUIRED = -32000
 _STOPS = {
-    "max_tokens": Wrong(Trouble.CONTEXT, "the model's output limit was reached"),
-    "max_turn_requests": Wrong(Trouble.ERROR, "the agent used up its turns"),
-    "refusal": Wrong(Trouble.ERROR, "the agent refused the task"),
-    "cancelled": Wrong(Trouble.ERROR, "the turn was cancelled"),
+    "max_tokens": TroubleSeen(AgentTrouble.CONTEXT, "the model's output limit was reached"),
+    "max_turn_requests": TroubleSeen(AgentTrouble.ERROR, "the agent used up its turns"),
+    "refusal": TroubleSeen(AgentTrouble.ERROR, "the agent refused the task"),
+    "cancelled": TroubleSeen(AgentTrouble.ERROR, "the turn was cancelled"),
 }
 """How a turn may end other than well."""
 
 
-class Acp:
+class AcpStream:
     """One conversation."""
 
-    def __init__(self, signals: Signals) -> None:
+    def __init__(self, signals: ErrorPatterns) -> None:
         self._signals = signals
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
@@ -53,18 +53,18 @@ class Acp:
             case "acp.tool" | "acp.tool_done" as kind:
                 yield Activity(tool=text(event, "tool"), tool_done=kind == TOOL_DONE)
             case "acp.refused":
-                yield Denied(text(event, "what"))
+                yield PermissionDenied(text(event, "what"))
             case "acp.usage":
                 yield Usage(count(event, "tokens"), number(event, "cost_usd"), whole=True)
             case "acp.error":
                 yield self._wrong(event)
             case "acp.done":
                 stop = text(event, "stop_reason")
-                yield _STOPS.get(stop, Finished())
+                yield _STOPS.get(stop, AgentFinished())
 
-    def _wrong(self, event: dict[str, Any]) -> Wrong:
+    def _wrong(self, event: dict[str, Any]) -> TroubleSeen:
         """Go by the protocol's code for a missing login, then by what the agent's own signals know."""
         message = " ".join(part for part in (text(event, "message"), text(event, "detail")) if part)
         if event.get("code") == _AUTH_REQUIRED:
-            return Wrong(Trouble.AUTH, message)
-        return Wrong(self._signals.of_error(message), message)
+            return TroubleSeen(AgentTrouble.AUTH, message)
+        return TroubleSeen(self._signals.of_error(message), message)

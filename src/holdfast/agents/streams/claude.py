@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.parts import count, mapping, number, rows, text
-from holdfast.agents.streams.signals import Signals
+from holdfast.agents.streams.dialect import count, mapping, number, rows, text
+from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import (
     Activity,
-    Denied,
-    Finished,
+    AgentFinished,
+    AgentTrouble,
     Observation,
+    PermissionDenied,
     SessionNamed,
-    Trouble,
+    TroubleSeen,
     Usage,
-    Wrong,
 )
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _CONTEXT_REASONS = ("prompt_too_long", "model_context_window_exceeded", "context_window_exceeded")
 
 
-class Claude:
+class ClaudeStream:
     """One stream. A message comes once per part of it, always with the same usage: it counts once."""
 
-    def __init__(self, signals: Signals) -> None:
+    def __init__(self, signals: ErrorPatterns) -> None:
         self._signals = signals
         self._used: dict[str, int] = {}
 
@@ -50,7 +50,7 @@ class Claude:
         message = mapping(event, "message")
         said = "\n".join(text(part, "text") for part in rows(message, "content") if text(part, "text"))
         if error := text(event, "error"):
-            yield Wrong(self._signals.of_error(f"{error} {said}"), said or error)
+            yield TroubleSeen(self._signals.of_error(f"{error} {said}"), said or error)
             return
         for part in rows(message, "content"):
             if text(part, "type") == "tool_use":
@@ -67,22 +67,22 @@ class Claude:
             status = number(event, "error_status") or number(event, "status")
             message = text(event, "error") or "the model's server is asked again"
             trouble = self._signals.of_error(message, status)
-            yield Wrong(trouble, message) if trouble is Trouble.LIMIT else Activity()
+            yield TroubleSeen(trouble, message) if trouble is AgentTrouble.LIMIT else Activity()
 
     def _result(self, event: dict[str, Any]) -> Iterator[Observation]:
         yield Usage(count(mapping(event, "usage"), *_TOKENS), number(event, "total_cost_usd"), whole=True)
         for denial in rows(event, "permission_denials"):
-            yield Denied(_denial(denial))
+            yield PermissionDenied(_denial(denial))
         said = text(event, "result") or text(event, "error", "message") or text(event, "error")
         status = number(event, "api_error_status")
         reason = text(event, "terminal_reason")
         if reason in _CONTEXT_REASONS:
-            yield Wrong(Trouble.CONTEXT, said or reason)
+            yield TroubleSeen(AgentTrouble.CONTEXT, said or reason)
         elif event.get("is_error") is True or status or text(event, "subtype").startswith("error"):
             message = said or text(event, "subtype")
-            yield Wrong(self._signals.of_error(message, status), message)
+            yield TroubleSeen(self._signals.of_error(message, status), message)
         else:
-            yield Finished(said)
+            yield AgentFinished(said)
 
 
 def _rate_limit(info: dict[str, Any]) -> Iterator[Observation]:
@@ -92,7 +92,7 @@ def _rate_limit(info: dict[str, Any]) -> Iterator[Observation]:
         return
     until = number(info, "resetsAt") or number(info, "resets_at")
     kind = text(info, "rateLimitType") or text(info, "rate_limit_type") or "usage"
-    yield Wrong(Trouble.LIMIT, f"the {kind.replace('_', ' ')} limit is reached", until or None)
+    yield TroubleSeen(AgentTrouble.LIMIT, f"the {kind.replace('_', ' ')} limit is reached", until or None)
 
 
 def _denial(denial: dict[str, Any]) -> str:

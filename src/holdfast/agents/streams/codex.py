@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.parts import count, mapping, text
-from holdfast.agents.streams.signals import Signals
-from holdfast.core.observations import (
-    Activity,
-    Finished,
-    Observation,
-    SessionNamed,
-    Usage,
-    Wrong,
-)
+from holdfast.agents.streams.dialect import count, mapping, text
+from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.core.observations import Activity, AgentFinished, Observation, SessionNamed, TroubleSeen, Usage
 
 _TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
 
 
-class Codex:
+class CodexStream:
     """One stream. Usage comes once, when the turn is over."""
 
-    def __init__(self, signals: Signals) -> None:
+    def __init__(self, signals: ErrorPatterns) -> None:
         self._signals = signals
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
@@ -36,10 +29,10 @@ class Codex:
                 yield from self._item(mapping(event, "item"), done=when == "item.completed")
             case "turn.completed":
                 yield Usage(count(mapping(event, "usage"), "input_tokens", "output_tokens"), whole=True)
-                yield Finished()
+                yield AgentFinished()
             case "turn.failed" | "error":
                 message = text(event, "error", "message") or text(event, "message")
-                yield Wrong(self._signals.of_error(message), message)
+                yield TroubleSeen(self._signals.of_error(message), message)
 
     def _item(self, item: dict[str, Any], *, done: bool) -> Iterator[Observation]:
         kind = text(item, "type")

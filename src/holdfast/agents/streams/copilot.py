@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.parts import count, mapping, number, text
-from holdfast.agents.streams.signals import Signals
+from holdfast.agents.streams.dialect import count, mapping, number, text
+from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import (
     Activity,
-    Finished,
+    AgentFinished,
+    AgentTrouble,
     Observation,
     SessionNamed,
-    Trouble,
+    TroubleSeen,
     Usage,
-    Wrong,
 )
 
 _KINDS = {
-    "authentication": Trouble.AUTH,
-    "authorization": Trouble.AUTH,
-    "quota": Trouble.LIMIT,
-    "rate_limit": Trouble.LIMIT,
-    "context_limit": Trouble.CONTEXT,
+    "authentication": AgentTrouble.AUTH,
+    "authorization": AgentTrouble.AUTH,
+    "quota": AgentTrouble.LIMIT,
+    "rate_limit": AgentTrouble.LIMIT,
+    "context_limit": AgentTrouble.CONTEXT,
 }
 
 
-class Copilot:
+class CopilotStream:
     """One stream. Everything of an event is in its `data`, except where an older version has it at the top."""
 
-    def __init__(self, signals: Signals) -> None:
+    def __init__(self, signals: ErrorPatterns) -> None:
         self._signals = signals
         self._written = self._used = 0
 
@@ -56,7 +56,7 @@ class Copilot:
                 yield Usage(self._used, whole=True)
             case "permission.requested":
                 what = text(data, "permissionRequest", "kind") or text(data, "kind") or "something"
-                yield Wrong(Trouble.PERMISSION, f"it asks for permission: {what}", waits=True)
+                yield TroubleSeen(AgentTrouble.PERMISSION, f"it asks for permission: {what}", waits=True)
             case "session.error":
                 yield self._error(data)
             case "result" | "session.idle":
@@ -65,10 +65,10 @@ class Copilot:
     def _error(self, data: dict[str, Any]) -> Observation:
         message = text(data, "message")
         known = _KINDS.get(text(data, "errorType"))
-        return Wrong(known or self._signals.of_error(message, number(data, "statusCode")), message)
+        return TroubleSeen(known or self._signals.of_error(message, number(data, "statusCode")), message)
 
     def _end(self, data: dict[str, Any]) -> Iterator[Observation]:
         if number(data, "exitCode"):
-            yield Wrong(Trouble.ERROR, f"it ended with status {number(data, 'exitCode'):g}")
+            yield TroubleSeen(AgentTrouble.ERROR, f"it ended with status {number(data, 'exitCode'):g}")
         else:
-            yield Finished()
+            yield AgentFinished()

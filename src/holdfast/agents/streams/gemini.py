@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.parts import count, mapping, number, text
-from holdfast.agents.streams.signals import Signals
-from holdfast.core.observations import Activity, Finished, Observation, SessionNamed, Usage, Wrong
+from holdfast.agents.streams.dialect import count, mapping, number, text
+from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.core.observations import Activity, AgentFinished, Observation, SessionNamed, TroubleSeen, Usage
 
 
-class Gemini:
+class GeminiStream:
     """One stream. What the model says comes in pieces, which are put together."""
 
-    def __init__(self, signals: Signals) -> None:
+    def __init__(self, signals: ErrorPatterns) -> None:
         self._signals = signals
         self._said = ""
 
@@ -33,7 +33,7 @@ class Gemini:
                 yield Activity(tool_done=True)
             case "error" if text(event, "severity") != "warning":
                 message = text(event, "message")
-                yield Wrong(self._signals.of_error(message), message)
+                yield TroubleSeen(self._signals.of_error(message), message)
             case "result":
                 yield from self._result(event)
 
@@ -42,8 +42,8 @@ class Gemini:
         tokens = count(stats, "total_tokens") or count(stats, "input_tokens", "output_tokens")
         yield Usage(tokens, whole=True)
         if text(event, "status") == "success":
-            yield Finished()
+            yield AgentFinished()
             return
         message = text(event, "error", "message") or text(event, "error")
         said = f"{text(event, 'error', 'type')} {message}".strip()
-        yield Wrong(self._signals.of_error(said, number(event, "error", "code")), message)
+        yield TroubleSeen(self._signals.of_error(said, number(event, "error", "code")), message)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.parts import count, rows, text
-from holdfast.agents.streams.signals import Signals
-from holdfast.core.observations import Activity, Finished, Observation, Trouble, Usage, Wrong
+from holdfast.agents.streams.dialect import count, rows, text
+from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.core.observations import Activity, AgentFinished, AgentTrouble, Observation, TroubleSeen, Usage
 
 _ASKS = ("toolConfirmationRequest", "actionRequired")
 
 
-class Goose:
+class GooseStream:
     """One stream of messages. `complete` closes it in any case, also after an `error`."""
 
-    def __init__(self, signals: Signals) -> None:
+    def __init__(self, signals: ErrorPatterns) -> None:
         self._signals = signals
         self._failed = False
 
@@ -29,18 +29,18 @@ class Goose:
             case "error":
                 self._failed = True
                 message = text(event, "error") or text(event, "message")
-                yield Wrong(self._signals.of_error(message), message)
+                yield TroubleSeen(self._signals.of_error(message), message)
             case "complete":
                 yield Usage(count(event, "total_tokens"), whole=True)
                 if not self._failed:
-                    yield Finished()
+                    yield AgentFinished()
 
 
 def _part(part: dict[str, Any]) -> Observation:
     kind = text(part, "type")
     if kind in _ASKS:
         what = text(part, "toolName") or text(part, "data", "toolName") or "a tool"
-        return Wrong(Trouble.PERMISSION, f"it asks whether it may use {what}", waits=True)
+        return TroubleSeen(AgentTrouble.PERMISSION, f"it asks whether it may use {what}", waits=True)
     if kind == "toolRequest":
         return Activity(tool=text(part, "toolCall", "value", "name") or "a tool")
     if kind == "toolResponse":

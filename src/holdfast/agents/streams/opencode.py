@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.parts import count, mapping, number, text
-from holdfast.agents.streams.signals import Signals
+from holdfast.agents.streams.dialect import count, mapping, number, text
+from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import (
     Activity,
-    Finished,
+    AgentFinished,
+    AgentTrouble,
     Observation,
     SessionNamed,
-    Trouble,
+    TroubleSeen,
     Usage,
-    Wrong,
 )
 
-_NAMED = {"ContextOverflowError": Trouble.CONTEXT, "ProviderAuthError": Trouble.AUTH}
+_NAMED = {"ContextOverflowError": AgentTrouble.CONTEXT, "ProviderAuthError": AgentTrouble.AUTH}
 
 
-class Opencode:
+class OpencodeStream:
     """One stream. Each step tells what it cost; the one that stops is the last."""
 
-    def __init__(self, signals: Signals) -> None:
+    def __init__(self, signals: ErrorPatterns) -> None:
         self._signals = signals
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
@@ -48,7 +48,9 @@ class Opencode:
         name = text(error, "name")
         message = text(error, "data", "message") or text(error, "message") or name
         known = _NAMED.get(name)
-        return Wrong(known or self._signals.of_error(message, number(error, "data", "statusCode")), message)
+        return TroubleSeen(
+            known or self._signals.of_error(message, number(error, "data", "statusCode")), message
+        )
 
 
 def _step(part: dict[str, Any]) -> Iterator[Observation]:
@@ -56,4 +58,4 @@ def _step(part: dict[str, Any]) -> Iterator[Observation]:
     used = count(tokens, "input", "output", "reasoning") + count(mapping(tokens, "cache"), "read", "write")
     yield Usage(used, number(part, "cost"))
     if text(part, "reason") == "stop":
-        yield Finished()
+        yield AgentFinished()

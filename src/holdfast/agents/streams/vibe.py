@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.parts import rows, text
-from holdfast.agents.streams.signals import Signals
+from holdfast.agents.streams.dialect import rows, text
+from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import Activity, Observation
 
 
-class Vibe:
+class VibeStream:
     """One conversation. Its errors are plain lines beside it."""
 
-    def __init__(self, _signals: Signals) -> None:
+    def __init__(self, _signals: ErrorPatterns) -> None:
         """Take what every dialect takes; this one has no errors among its events."""
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declarations.shared import Commands, Parser, add_json, add_yes
+from holdfast.cli.shared_arguments import Commands, Parser, add_json, add_yes
 
 
 def _rebuild(command: Parser) -> None:
@@ -24,7 +24,7 @@ def _doctor(command: Parser) -> None:
 
 
 COMMANDS: Commands = {
-    "doctor": ("holdfast.cli.health:doctor", "check the machine, the repository and the runs", _doctor),
-    "rebuild": ("holdfast.cli.upkeep:rebuild", "restore a lost or damaged journal from git", _rebuild),
-    "clean": ("holdfast.cli.upkeep:clean", "remove what finished runs occupy; their branches stay", _clean),
+    "doctor": ("holdfast.cli.doctor:doctor", "check the machine, the repository and the runs", _doctor),
+    "rebuild": ("holdfast.cli.clean:rebuild", "restore a lost or damaged journal from git", _rebuild),
+    "clean": ("holdfast.cli.clean:clean", "remove what finished runs occupy; their branches stay", _clean),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declarations.shared import Commands, Parser, add_any_run, add_json, add_run, positive
+from holdfast.cli.shared_arguments import Commands, Parser, add_any_run, add_json, add_run, positive
 
 
 def _look(command: Parser) -> None:
@@ -42,9 +42,9 @@ def _inspect(command: Parser) -> None:
 
 
 COMMANDS: Commands = {
-    "status": ("holdfast.cli.look:status", "show where a run stands", _look),
-    "list": ("holdfast.cli.look:list_runs", "show every run", add_json),
-    "logs": ("holdfast.cli.look:logs", "print what an agent printed", _logs),
-    "inspect": ("holdfast.cli.inspecting:inspect", "show a run or a task whole, also as it was", _inspect),
-    "recap": ("holdfast.cli.look:recap", "tell what happened in a run and what was redone", _recap),
+    "status": ("holdfast.cli.status:status", "show where a run stands", _look),
+    "list": ("holdfast.cli.status:list_runs", "show every run", add_json),
+    "logs": ("holdfast.cli.status:logs", "print what an agent printed", _logs),
+    "inspect": ("holdfast.cli.inspect:inspect", "show a run or a task whole, also as it was", _inspect),
+    "recap": ("holdfast.cli.status:recap", "tell what happened in a run and what was redone", _recap),
 }

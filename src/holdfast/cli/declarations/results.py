@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declarations.shared import Commands, Parser, add_any_run, add_json, add_yes
+from holdfast.cli.shared_arguments import Commands, Parser, add_any_run, add_json, add_yes
 
 
 def _land(command: Parser) -> None:
@@ -21,7 +21,7 @@ def _discard(command: Parser) -> None:
 
 
 COMMANDS: Commands = {
-    "review": ("holdfast.cli.outcome:review", "show what a run produced", add_any_run),
-    "land": ("holdfast.cli.outcome:land", "bring a run's result into a branch", _land),
-    "discard": ("holdfast.cli.outcome:discard", "put a run's branch away, archived", _discard),
+    "review": ("holdfast.cli.land:review", "show what a run produced", add_any_run),
+    "land": ("holdfast.cli.land:land", "bring a run's result into a branch", _land),
+    "discard": ("holdfast.cli.land:discard", "put a run's branch away, archived", _discard),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from holdfast.cli.declarations.shared import Commands, Parser
+from holdfast.cli.shared_arguments import Commands, Parser
 
 
 def _mcp(command: Parser) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declarations.shared import Commands, Parser, add_json, add_run, add_yes, amount, positive
 from holdfast.cli.declarations.systems import SYSTEMS
+from holdfast.cli.shared_arguments import Commands, Parser, add_json, add_run, add_yes, amount, positive
 
 
 def _init(command: Parser) -> None:
@@ -159,7 +159,7 @@ COMMANDS: Commands = {
         _plan_import,
     ),
     "plan workflows": (
-        "holdfast.cli.workflow:workflows",
+        "holdfast.cli.plan_workflows:workflows",
         "list the workflows, print one, or check one of yours",
         _plan_workflows,
     ),

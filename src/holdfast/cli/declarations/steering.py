@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declarations.shared import Commands, Parser, add_json, add_run, add_wait, add_yes
+from holdfast.cli.shared_arguments import Commands, Parser, add_json, add_run, add_wait, add_yes
 
 
 def _steer(command: Parser) -> None:
@@ -46,15 +46,15 @@ def _save(command: Parser) -> None:
 
 
 COMMANDS: Commands = {
-    "stop": ("holdfast.cli.steer:stop", "end a run's agents now, resumably; their work is kept", _steer),
-    "pause": ("holdfast.cli.steer:pause", "start nothing new; what is under way finishes", _pause),
-    "save": ("holdfast.cli.saving:save", "have all unfinished work saved now", _save),
-    "retry": ("holdfast.cli.steer:retry", "give a task all its attempts again", _steer_task),
-    "skip": ("holdfast.cli.steer:skip", "declare a task unnecessary", _steer_task),
+    "stop": ("holdfast.cli.stop:stop", "end a run's agents now, resumably; their work is kept", _steer),
+    "pause": ("holdfast.cli.stop:pause", "start nothing new; what is under way finishes", _pause),
+    "save": ("holdfast.cli.save:save", "have all unfinished work saved now", _save),
+    "retry": ("holdfast.cli.stop:retry", "give a task all its attempts again", _steer_task),
+    "skip": ("holdfast.cli.stop:skip", "declare a task unnecessary", _steer_task),
     "abandon": (
-        "holdfast.cli.giving_up:abandon",
+        "holdfast.cli.reset:abandon",
         "give a run up; its branch and all its work stay",
         _abandon,
     ),
-    "reset": ("holdfast.cli.giving_up:reset", "take a task or a run back to nothing, after a backup", _reset),
+    "reset": ("holdfast.cli.reset:reset", "take a task or a run back to nothing, after a backup", _reset),
 }

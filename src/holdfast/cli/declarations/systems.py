@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.cli.declarations.shared import Commands, Parser, add_any_run, add_json, add_yes
+from holdfast.cli.shared_arguments import Commands, Parser, add_any_run, add_json, add_yes
 
 SYSTEMS = ("apex", "execute", "cfn", "auto-claude", "specflow")
 
@@ -64,7 +64,7 @@ def _mirror(command: Parser) -> None:
 
 
 COMMANDS: Commands = {
-    "adopt": ("holdfast.cli.adopting:adopt", "carry on what another system began", _adopt),
-    "export": ("holdfast.cli.mirroring:export", "write a run in another system's own files", _export),
-    "mirror": ("holdfast.cli.mirroring:mirror", "keep another system's files up to date", _mirror),
+    "adopt": ("holdfast.cli.adopt:adopt", "carry on what another system began", _adopt),
+    "export": ("holdfast.cli.mirror:export", "write a run in another system's own files", _export),
+    "mirror": ("holdfast.cli.mirror:mirror", "keep another system's files up to date", _mirror),
 }

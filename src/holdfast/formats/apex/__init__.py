@@ -6,19 +6,24 @@ import glob
 import posixpath
 from collections.abc import Mapping
 
-from holdfast.formats import loose, markdown
+from holdfast.formats import lenient_json, markdown
 from holdfast.formats.apex import layout
 from holdfast.formats.apex.backlog import has_stories, read_backlog, write_backlog
-from holdfast.formats.apex.context import is_context, read_context, write_context
-from holdfast.formats.apex.document import is_state, phases_of
+from holdfast.formats.apex.context_file import is_context, read_context, write_context
 from holdfast.formats.apex.layout import PLACES as PLACES, TRACES as TRACES
-from holdfast.formats.apex.listing import TaskLine as TaskLine, as_text as as_text, listing as listing
-from holdfast.formats.apex.rebuild import rebuild
-from holdfast.formats.apex.state import name_of, read_state
+from holdfast.formats.apex.phase_outputs import read_from_outputs
+from holdfast.formats.apex.phases import is_state, phases_of
+from holdfast.formats.apex.state import (
+    TaskLine as TaskLine,
+    list_tasks as list_tasks,
+    name_of,
+    read_state,
+    tasks_as_text as tasks_as_text,
+)
 from holdfast.formats.apex.write import write_state
-from holdfast.formats.loose import BrokenFileError, Node
-from holdfast.formats.model import ForeignRun, NativeFile, RunView
-from holdfast.formats.naming import task_ids
+from holdfast.formats.lenient_json import BrokenFileError, Node
+from holdfast.formats.model import ExportedRun, ForeignRun, NativeFile
+from holdfast.formats.plan_assembly import task_ids
 
 
 def recognises(path: str, data: bytes) -> bool:
@@ -33,7 +38,7 @@ def recognises(path: str, data: bytes) -> bool:
     if not name.endswith(".json"):
         return False
     try:
-        return is_state(loose.parse_object(path, data))
+        return is_state(lenient_json.parse_object(path, data))
     except BrokenFileError:
         return layout.is_state(path)
 
@@ -57,7 +62,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     if main.endswith(".md"):
         return _read_markdown(main, documents)
     try:
-        document = loose.parse_object(main, documents[main])
+        document = lenient_json.parse_object(main, documents[main])
     except BrokenFileError as error:
         return _salvaged(main, documents, error.message)
     if not phases_of(document):
@@ -79,10 +84,10 @@ def _salvaged(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun
     context = posixpath.join(layout.home_in(main), layout.CONTEXT)
     if context in documents and is_context(context, markdown.decoded(documents[context])):
         return read_context(context, documents)
-    return rebuild(main, documents, why)
+    return read_from_outputs(main, documents, why)
 
 
-def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
+def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the native files of a run: in the form that it was adopted from, else as a state with its links."""
     states = {path: found for path in originals if (found := _state_in(path, originals[path]))}
     if not states and (path := next(iter(_contexts(originals)), "")):
@@ -103,5 +108,5 @@ def _contexts(originals: Mapping[str, bytes]) -> list[str]:
 
 def _state_in(path: str, data: bytes) -> Node | None:
     """Return the state that a file holds, if it holds one."""
-    found = loose.object_in(path, data) if path.endswith(".json") else {}
+    found = lenient_json.object_in(path, data) if path.endswith(".json") else {}
     return found if is_state(found) and phases_of(found) else None

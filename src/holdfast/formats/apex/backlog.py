@@ -6,33 +6,32 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.core.plan import Task
-from holdfast.formats import loose, markdown, yaml_texts
-from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
-from holdfast.formats.loose import BrokenFileError, Node
+from holdfast.formats import lenient_json, lenient_yaml, markdown
+from holdfast.formats.lenient_json import BrokenFileError, Node
 from holdfast.formats.model import (
     SETTLED,
     UNBEGUN,
     Claim,
+    ClaimedStatus,
+    ExportedRun,
     Finding,
     ForeignRun,
     NativeFile,
-    RunView,
-    Standing,
     System,
 )
-from holdfast.formats.naming import task_ids
-from holdfast.formats.rows import claim_of
-from holdfast.formats.words import standing_of, unknown_words
+from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble, task_ids
+from holdfast.formats.run_to_claims import claim_of
+from holdfast.formats.status_words import standing_of, unknown_words
 
 _STAGE = "stories"
 _WORDS = {
-    Standing.PENDING: "TODO",
-    Standing.RUNNING: "IN_PROGRESS",
-    Standing.FAILED: "IN_PROGRESS",
-    Standing.DONE: "DONE",
-    Standing.SKIPPED: "SKIPPED",
-    Standing.BLOCKED: "BLOCKED",
-    Standing.ABANDONED: "BLOCKED",
+    ClaimedStatus.PENDING: "TODO",
+    ClaimedStatus.RUNNING: "IN_PROGRESS",
+    ClaimedStatus.FAILED: "IN_PROGRESS",
+    ClaimedStatus.DONE: "DONE",
+    ClaimedStatus.SKIPPED: "SKIPPED",
+    ClaimedStatus.BLOCKED: "BLOCKED",
+    ClaimedStatus.ABANDONED: "BLOCKED",
 }
 
 
@@ -49,7 +48,7 @@ def read_backlog(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     if not stories:
         hint = "Add stories, or point adopt at a task's folder."
         raise BrokenFileError(f"{main}: there are no stories in it", hint)
-    project = loose.text(document.get("project")) or "backlog"
+    project = lenient_json.text(document.get("project")) or "backlog"
     drafts = [_draft(story) for story in stories]
     made = assemble(f"The backlog of {project}", [StageDraft(native=_STAGE)], drafts)
     story_of = dict(zip(made.ids, stories, strict=True))
@@ -68,7 +67,7 @@ def read_backlog(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
 
 def _parsed(main: str, data: bytes) -> Node:
     try:
-        return loose.node(yaml_texts.load(markdown.decoded(data)))
+        return lenient_json.node(lenient_yaml.load(markdown.decoded(data)))
     except ValueError as error:
         hint = f"Mend it, or restore {main}.bak beside it."
         raise BrokenFileError(f"{main}: this is no valid YAML ({error})", hint) from None
@@ -77,63 +76,69 @@ def _parsed(main: str, data: bytes) -> Node:
 def _stories(document: Node) -> list[Node]:
     """Return the stories, wherever they stand: in a list of their own, or written out inside their epics."""
     inside = [
-        story for epic in loose.nodes(document.get("epics")) for story in loose.nodes(epic.get("stories"))
+        story
+        for epic in lenient_json.nodes(document.get("epics"))
+        for story in lenient_json.nodes(epic.get("stories"))
     ]
-    return loose.nodes(document.get("stories")) + inside
+    return lenient_json.nodes(document.get("stories")) + inside
 
 
 def _id(story: Node) -> str:
-    return loose.text(loose.first(story, "id", "story_id", "key"))
+    return lenient_json.text(lenient_json.first(story, "id", "story_id", "key"))
 
 
 def _criteria(story: Node) -> list[tuple[str, str]]:
     """Return the acceptance criteria as text and status."""
     both: list[tuple[Any, Any]] = [
-        (loose.first(each, "description", "text", "title"), each.get("status"))
+        (lenient_json.first(each, "description", "text", "title"), each.get("status"))
         if isinstance(each, dict)
         else (each, "")
-        for each in loose.items(loose.first(story, "acceptance_criteria", "criteria"))
+        for each in lenient_json.items(lenient_json.first(story, "acceptance_criteria", "criteria"))
     ]
-    return [(loose.text(words), loose.text(status)) for words, status in both if loose.text(words)]
+    return [
+        (lenient_json.text(words), lenient_json.text(status))
+        for words, status in both
+        if lenient_json.text(words)
+    ]
 
 
 def _draft(story: Node) -> TaskDraft:
-    asked = loose.text(loose.first(story, "description", "title"))
-    technical = loose.text(story.get("technical_notes"))
+    asked = lenient_json.text(lenient_json.first(story, "description", "title"))
+    technical = lenient_json.text(story.get("technical_notes"))
     task = Task(
         id="",
-        title=loose.text(story.get("title")),
+        title=lenient_json.text(story.get("title")),
         prompt="\n\n".join(part for part in (asked, technical) if part),
-        needs=loose.texts(loose.first(story, "depends_on", "dependencies")),
+        needs=lenient_json.texts(lenient_json.first(story, "depends_on", "dependencies")),
         acceptance=tuple(words for words, _ in _criteria(story)),
     )
     return TaskDraft(native=_id(story), stage=_STAGE, task=task, claim=_claim(story))
 
 
 def _claim(story: Node) -> Claim:
-    said = loose.text(story.get("status"))
+    said = lenient_json.text(story.get("status"))
     standing, _ = standing_of(said)
     return Claim(
         task="",
         standing=standing,
         said=said,
         attempts=int(standing not in UNBEGUN),
-        commits=loose.commits(loose.first(story, "commits", "commit")),
-        files=loose.texts(story.get("files_touched")),
+        commits=lenient_json.commits(lenient_json.first(story, "commits", "commit")),
+        files=lenient_json.texts(story.get("files_touched")),
     )
 
 
 def _findings(story: Node, claim: Claim) -> Iterator[Finding]:
     name = claim.task
-    unmet = [words for words, status in _criteria(story) if standing_of(status)[0] is not Standing.DONE]
-    if claim.standing is Standing.DONE and unmet:
+    unmet = [words for words, status in _criteria(story) if standing_of(status)[0] is not ClaimedStatus.DONE]
+    if claim.standing is ClaimedStatus.DONE and unmet:
         said = f"`{name}` is DONE, but {len(unmet)} of its acceptance criteria are not: {unmet[0]}"
         yield Finding(kind="done-with-unfinished-parts", task=name, sentence=said)
-    for blocker in loose.texts(story.get("blocked_by")):
+    for blocker in lenient_json.texts(story.get("blocked_by")):
         yield Finding(kind="blocker", task=name, sentence=f"`{name}` is blocked by: {blocker}")
 
 
-def write_backlog(view: RunView, main: str, data: bytes) -> list[NativeFile]:
+def write_backlog(view: ExportedRun, main: str, data: bytes) -> list[NativeFile]:
     """Return the backlog with the statuses as they are now, and as it was. It is parsed before it is let out."""
     text = markdown.decoded(data)
     changed = _with_statuses(view, text, _parsed(main, data)).encode()
@@ -141,7 +146,7 @@ def write_backlog(view: RunView, main: str, data: bytes) -> list[NativeFile]:
     return [NativeFile(path=main, content=changed), NativeFile(path=f"{main}.bak", content=data)]
 
 
-def _with_statuses(view: RunView, text: str, document: Node) -> str:
+def _with_statuses(view: ExportedRun, text: str, document: Node) -> str:
     """Return the text with the status of each story that stands otherwise now, last one first: places stay true."""
     stories = _stories(document)
     names = task_ids([_id(story) for story in stories])
@@ -151,7 +156,7 @@ def _with_statuses(view: RunView, text: str, document: Node) -> str:
     for name, story, index in sorted(zip(names, stories, at, strict=True), key=lambda one: -one[2]):
         word = _WORDS[claim_of(view, name).standing]
         place = places.pop(index, None)
-        if place and standing_of(loose.text(story.get("status")))[0] is not standing_of(word)[0]:
+        if place and standing_of(lenient_json.text(story.get("status")))[0] is not standing_of(word)[0]:
             text = _replaced(text, place, word)
     return text
 
@@ -170,7 +175,7 @@ def _replaced(text: str, story: Any, word: str) -> str:
 
 def _places(text: str) -> list[Any]:
     """Return where each story stands in the text, in the order of `_stories`."""
-    root = yaml_texts.compose(text)
+    root = lenient_yaml.compose(text)
     epics = _mappings(_under(root, "epics"))
     inside = [story for epic in epics for story in _mappings(_under(epic, "stories"))]
     return _mappings(_under(root, "stories")) + inside

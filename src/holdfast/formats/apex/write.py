@@ -8,55 +8,56 @@ from dataclasses import dataclass
 
 from holdfast.core.ids import slug
 from holdfast.core.plan import Stage
-from holdfast.formats import loose, notes
+from holdfast.formats import extra_fields, lenient_json
 from holdfast.formats.apex import layout, phases
-from holdfast.formats.apex.document import Phase, named_fully, phases_of
-from holdfast.formats.apex.outputs import output_of
-from holdfast.formats.apex.state import assembled, blockers_of, parts_of
-from holdfast.formats.loose import Node
-from holdfast.formats.model import SETTLED, Claim, NativeFile, RunView, Standing
-from holdfast.formats.naming import task_ids
-from holdfast.formats.rows import branch_of, claim_of, error_of, is_complete, together
-from holdfast.formats.stamps import stamp
-from holdfast.formats.words import kept_word, standing_of
+from holdfast.formats.apex.phase_outputs import output_of
+from holdfast.formats.apex.phases import ApexPhase, named_fully, phases_of
+from holdfast.formats.apex.state import assembled, blockers_of, phase_tasks
+from holdfast.formats.lenient_json import Node, iso_time
+from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, NativeFile
+from holdfast.formats.plan_assembly import task_ids
+from holdfast.formats.run_to_claims import branch_of, claim_of, error_of, group_standing, is_complete
+from holdfast.formats.status_words import kept_word, standing_of
 
 _WORDS = {
-    Standing.DONE: "PASS",
-    Standing.SKIPPED: "SKIP",
-    Standing.RUNNING: "IN_PROGRESS",
-    Standing.FAILED: "FAILED",
+    ClaimedStatus.DONE: "PASS",
+    ClaimedStatus.SKIPPED: "SKIP",
+    ClaimedStatus.RUNNING: "IN_PROGRESS",
+    ClaimedStatus.FAILED: "FAILED",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StagePhase:
     """A stage of the run as the phase that it is, or becomes: its number and name, where its tasks stand together."""
 
     stage: Stage
     number: int | str
     name: str
-    standing: Standing
+    standing: ClaimedStatus
     claims: tuple[Claim, ...]
-    phase: Phase | None
+    phase: ApexPhase | None
 
     @property
     def output(self) -> str:
         """The file name of what the phase puts out."""
-        said = loose.text(self.phase.entry.get("output_file")) if self.phase else ""
+        said = lenient_json.text(self.phase.entry.get("output_file")) if self.phase else ""
         plain = said if re.fullmatch(r"[\w-][\w.-]*\.md", said) else ""
         return plain or layout.output_name(str(self.number), task_ids([self.name])[0])
 
 
-def write_state(view: RunView, home: str, document: Node, originals: Mapping[str, bytes]) -> list[NativeFile]:
+def write_state(
+    view: ExportedRun, home: str, document: Node, originals: Mapping[str, bytes]
+) -> list[NativeFile]:
     """Return the files of a run below `home`. `document` is the state it was adopted from, or empty."""
     steps = _steps(view, document)
     state = _composed(view, document, steps)
     _add_notes(view, steps, state, home)
     link = layout.link_to(home)
-    finished = [step for step in steps if step.standing is Standing.DONE]
+    finished = [step for step in steps if step.standing is ClaimedStatus.DONE]
     outputs = [output_of(view, f"{home}/{step.output}", step.name, step.claims) for step in finished]
     return [
-        NativeFile(path=f"{home}/{layout.STATE}", content=loose.to_json(state)),
+        NativeFile(path=f"{home}/{layout.STATE}", content=lenient_json.to_json(state)),
         NativeFile(path=f"{layout.LINKS}/{_link_name(state, home)}.json", link=link),
         NativeFile(path=layout.CURRENT, link=link),
         *(output for output in outputs if output.path not in originals),
@@ -65,11 +66,11 @@ def write_state(view: RunView, home: str, document: Node, originals: Mapping[str
 
 def _link_name(state: Node, home: str) -> str:
     if home == layout.INIT_HOME:
-        return f"init-{slug(loose.text(state.get('project_name')))}"
-    return task_ids([loose.text(state["task_id"])])[0]
+        return f"init-{slug(lenient_json.text(state.get('project_name')))}"
+    return task_ids([lenient_json.text(state["task_id"])])[0]
 
 
-def _steps(view: RunView, document: Node) -> list[Step]:
+def _steps(view: ExportedRun, document: Node) -> list[StagePhase]:
     """Return the stages as phases: those of the adopted state, those that are named like phases, or by position."""
     known = {phase.id: phase for phase in phases_of(document)}
     named = [layout.phase_of_output(f"{stage.id}.md") for stage in view.plan.stages]
@@ -82,8 +83,8 @@ def _steps(view: RunView, document: Node) -> list[Step]:
         if phase is not None:
             number, name = phase.number, phase.name
         claims = tuple(claim_of(view, task.id) for task in stage.tasks)
-        standing = together([claim.standing for claim in claims])
-        steps.append(Step(stage, _as_written(number), name, standing, claims, phase))
+        standing = group_standing([claim.standing for claim in claims])
+        steps.append(StagePhase(stage, _as_written(number), name, standing, claims, phase))
     return steps
 
 
@@ -92,7 +93,7 @@ def _as_written(number: str) -> int | str:
     return int(number) if re.fullmatch(r"0|[1-9][0-9]{0,5}", number) else number
 
 
-def _composed(view: RunView, document: Node, steps: list[Step]) -> Node:
+def _composed(view: ExportedRun, document: Node, steps: list[StagePhase]) -> Node:
     """Return the state in the words that APEX has, in the order of its document; keys nobody knows stay."""
     open_steps = [step for step in steps if step.standing not in SETTLED]
     current = open_steps[0] if open_steps and not is_complete(view) else None
@@ -101,7 +102,7 @@ def _composed(view: RunView, document: Node, steps: list[Step]) -> Node:
         "workflow": "apex",
         "task_id": view.name,
         "project_name": view.project.rstrip("/").rpartition("/")[2],
-        "created_at": stamp(view.started),
+        "created_at": iso_time(view.started),
         "updated_at": None,
         "flags": phases.flags_of([step.name for step in steps]),
         "task_description": view.plan.goal,
@@ -109,7 +110,7 @@ def _composed(view: RunView, document: Node, steps: list[Step]) -> Node:
     }
     state = fresh | document
     state |= {
-        "updated_at": stamp(view.updated),
+        "updated_at": iso_time(view.updated),
         "current_phase": _current(view, current) if current else None,
         "completed_phases": _completed(view, document, steps),
         "pending_phases": [_pending(step) for step in open_steps],
@@ -123,17 +124,17 @@ def _composed(view: RunView, document: Node, steps: list[Step]) -> Node:
     return state
 
 
-def _entry(step: Step) -> Node:
+def _entry(step: StagePhase) -> Node:
     """Return what an adopted state said of a phase, else its number and name."""
     return named_fully(step.phase.entry if step.phase else {}, step.number, step.name)
 
 
-def _current(view: RunView, step: Step) -> Node:
+def _current(view: ExportedRun, step: StagePhase) -> Node:
     """Return the phase under way. One that waits for its turn has not failed and is not in progress."""
     times = view.stage_times.get(step.stage.id)
     entry = _entry(step) | {
         "status": _word(step, _WORDS.get(step.standing, "PENDING")),
-        "started_at": stamp(times.started) if times else None,
+        "started_at": iso_time(times.started) if times else None,
         "attempt": max((claim.attempts for claim in step.claims), default=0),
     }
     entry.pop("error", None)
@@ -141,15 +142,15 @@ def _current(view: RunView, step: Step) -> Node:
     return entry | ({"error": errors[-1]} if errors else {})
 
 
-def _word(step: Step, word: str) -> str:
+def _word(step: StagePhase, word: str) -> str:
     """Return the word that a state had for a phase as long as it means the same, else ours."""
-    said = loose.text(step.phase.entry.get("status")) if step.phase else ""
+    said = lenient_json.text(step.phase.entry.get("status")) if step.phase else ""
     return kept_word(said, word)
 
 
-def _completed(view: RunView, document: Node, steps: list[Step]) -> list[Node]:
+def _completed(view: ExportedRun, document: Node, steps: list[StagePhase]) -> list[Node]:
     """Return the finished phases, after each the earlier iterations that the state already listed."""
-    listed = loose.items(document.get("completed_phases"))
+    listed = lenient_json.items(document.get("completed_phases"))
     entries: list[Node] = []
     for step in steps:
         entries += [entry for entry in (step.phase.earlier if step.phase else ()) if entry in listed]
@@ -158,15 +159,15 @@ def _completed(view: RunView, document: Node, steps: list[Step]) -> list[Node]:
     return entries
 
 
-def _finished(view: RunView, step: Step) -> Node:
+def _finished(view: ExportedRun, step: StagePhase) -> Node:
     """Return the entry of a finished phase; one that the state already called so is left as it was."""
     if _was_finished(step):
         return _entry(step)
     times = view.stage_times.get(step.stage.id)
     entry = _entry(step) | {
         "status": _WORDS[step.standing],
-        "started_at": stamp(times.started) if times else None,
-        "completed_at": stamp(times.ended) if times else None,
+        "started_at": iso_time(times.started) if times else None,
+        "completed_at": iso_time(times.ended) if times else None,
         "output_file": step.output,
         "summary": " ".join(claim.summary for claim in step.claims if claim.summary),
     }
@@ -181,45 +182,45 @@ def _finished(view: RunView, step: Step) -> Node:
     )
 
 
-def _was_finished(step: Step) -> bool:
+def _was_finished(step: StagePhase) -> bool:
     if step.phase is None or step.phase.place != "completed":
         return False
-    said = loose.text(step.phase.entry.get("status"))
+    said = lenient_json.text(step.phase.entry.get("status"))
     return not said or standing_of(said)[0] is step.standing
 
 
-def _criteria_after(view: RunView, stage: str) -> tuple[str, ...]:
+def _criteria_after(view: ExportedRun, stage: str) -> tuple[str, ...]:
     """Return the acceptance criteria that the phases after planning are told."""
     order = [each.id for each in view.plan.stages]
     later = view.plan.stages[order.index(stage) + 1 :]
     return next((task.acceptance for each in later for task in each.tasks if task.acceptance), ())
 
 
-def _pending(step: Step) -> Node:
+def _pending(step: StagePhase) -> Node:
     """Return a phase as it is listed among those to come."""
     was_pending = step.phase is not None and step.phase.place == "pending"
     listed = step.phase.listed if step.phase else None
     return _entry(step) if was_pending else named_fully(listed or {}, step.number, step.name)
 
 
-def _iterations(document: Node, steps: list[Step]) -> Node:
+def _iterations(document: Node, steps: list[StagePhase]) -> Node:
     """Return how often each phase that began was begun again; a count never goes down."""
-    counts = dict(loose.node(document.get("iteration_counts")))
+    counts = dict(lenient_json.node(document.get("iteration_counts")))
     for step in steps:
         again = max((claim.attempts for claim in step.claims), default=0) - 1
         if again >= 0:
-            counts[step.name] = max(again, loose.count(counts.get(step.name)))
+            counts[step.name] = max(again, lenient_json.count(counts.get(step.name)))
     return counts
 
 
-def _blockers(view: RunView, document: Node, steps: list[Step]) -> list[object]:
+def _blockers(view: ExportedRun, document: Node, steps: list[StagePhase]) -> list[object]:
     """Return what stands in the way: what the state named, until its phase is over, and what does now."""
     at = next((step for step in steps if step.phase and step.phase.place == "current"), None)
-    old = [] if at is None or at.standing in SETTLED else loose.items(document.get("blockers"))
+    old = [] if at is None or at.standing in SETTLED else lenient_json.items(document.get("blockers"))
     troubles = [
         f"{step.name}: {error}"
         for step in steps
-        if step.standing is Standing.FAILED
+        if step.standing is ClaimedStatus.FAILED
         for claim in step.claims
         if (error := error_of(view, claim.task))
     ]
@@ -227,15 +228,15 @@ def _blockers(view: RunView, document: Node, steps: list[Step]) -> list[object]:
     return [*old, *(trouble for trouble in troubles if trouble not in known)]
 
 
-def _all_files(document: Node, steps: list[Step]) -> list[str]:
-    known = loose.texts(document.get("files_changed_total"))
+def _all_files(document: Node, steps: list[StagePhase]) -> list[str]:
+    known = lenient_json.texts(document.get("files_changed_total"))
     changed = (path for step in steps for claim in step.claims for path in claim.files)
     return list(dict.fromkeys((*known, *changed)))
 
 
-def _recovery(view: RunView, document: Node, steps: list[Step], current: Step | None) -> Node:
-    old = loose.node(document.get("recovery_info"))
-    done = [step.name for step in steps if step.standing is Standing.DONE]
+def _recovery(view: ExportedRun, document: Node, steps: list[StagePhase], current: StagePhase | None) -> Node:
+    old = lenient_json.node(document.get("recovery_info"))
+    done = [step.name for step in steps if step.standing is ClaimedStatus.DONE]
     return old | {
         "last_clean_state": f"after-{done[-1]}" if done else old.get("last_clean_state"),
         "git_branch": branch_of(view),
@@ -244,27 +245,27 @@ def _recovery(view: RunView, document: Node, steps: list[Step], current: Step | 
     }
 
 
-def _add_notes(view: RunView, steps: list[Step], state: Node, home: str) -> None:
+def _add_notes(view: ExportedRun, steps: list[StagePhase], state: Node, home: str) -> None:
     """Add to the state what it has no words for: it is read as anybody would, and the difference is noted."""
     of_step = {(str(step.number), step.name.casefold()): step for step in steps}
     for phase in phases_of(state):
-        phase.entry.pop(notes.KEY, None)
+        phase.entry.pop(extra_fields.KEY, None)
         if step := of_step.get((phase.number, phase.name.casefold())):
-            phase.entry[notes.KEY] = _identity(step, phase.label)
-    parts = parts_of(phases_of(state))
+            phase.entry[extra_fields.KEY] = _identity(step, phase.label)
+    parts = phase_tasks(phases_of(state))
     read = assembled(f"{home}/{layout.STATE}", state, parts)
-    about = notes.beyond(view, read.plan, read.claims)
+    about = extra_fields.differences(view, read.plan, read.claims)
     for part in parts:
         part.note.update(about.tasks.get(part.id, {}))
     for phase in {part.phase.id: part.phase for part in parts}.values():
         step = of_step.get((phase.number, phase.name.casefold()))
         if step:
             stage = about.stages[step.stage.id]
-            _keep(phase.entry, notes.of(phase.entry) | ({"stage": stage} if stage else {}))
+            _keep(phase.entry, extra_fields.of(phase.entry) | ({"stage": stage} if stage else {}))
     _keep(state, about.plan)
 
 
-def _identity(step: Step, label: str) -> Node:
+def _identity(step: StagePhase, label: str) -> Node:
     """Return the ids of a stage and its tasks, as far as its number and name do not give them."""
     ids = [task.id for task in step.stage.tasks]
     tasks: list[Node] = [{}] if ids == [step.stage.id] else [{"id": name} for name in ids]
@@ -275,6 +276,6 @@ def _keep(entry: Node, note: Node) -> None:
     """Put a note into an entry, or none where it says nothing."""
     if note.get("tasks") == [{}]:
         note = {key: said for key, said in note.items() if key != "tasks"}
-    entry.pop(notes.KEY, None)
+    entry.pop(extra_fields.KEY, None)
     if note:
-        entry[notes.KEY] = note
+        entry[extra_fields.KEY] = note

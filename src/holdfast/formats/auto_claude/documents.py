@@ -7,35 +7,42 @@ from dataclasses import dataclass, field
 from posixpath import basename
 
 from holdfast.formats.auto_claude import layout
-from holdfast.formats.auto_claude.layout import Kind
-from holdfast.formats.loose import BrokenFileError, Node, node, parse_object, text, walk
-from holdfast.formats.mending import whole_part
+from holdfast.formats.auto_claude.layout import AutoClaudeFile
+from holdfast.formats.lenient_json import (
+    BrokenFileError,
+    Node,
+    node,
+    parse_object,
+    parse_time,
+    text,
+    truncated_object,
+    walk,
+)
 from holdfast.formats.model import Finding
-from holdfast.formats.stamps import moment
 
 _STAMPS = ("updated_at", "last_updated", "last_update", "created_at")
 
 
 @dataclass(slots=True)
-class Papers:
+class AutoClaudeDocuments:
     """The files of one spec. `plan` is the copy to believe, `others` those that were passed over."""
 
     plan: Node | None = None
     plan_path: str = ""
     others: list[tuple[str, Node]] = field(default_factory=list)
-    nodes: dict[Kind, Node] = field(default_factory=dict)
-    texts: dict[Kind, str] = field(default_factory=dict)
+    nodes: dict[AutoClaudeFile, Node] = field(default_factory=dict)
+    texts: dict[AutoClaudeFile, str] = field(default_factory=dict)
     broken: list[tuple[str, BrokenFileError]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
 
-def sort_out(main: str, documents: Mapping[str, bytes]) -> Papers:
+def sort_documents(main: str, documents: Mapping[str, bytes]) -> AutoClaudeDocuments:
     """Return what the documents are. Of several copies the newest that can be read is taken."""
-    papers = Papers()
-    found: dict[Kind, list[tuple[str, Node]]] = {}
+    papers = AutoClaudeDocuments()
+    found: dict[AutoClaudeFile, list[tuple[str, Node]]] = {}
     for path, data in documents.items():
         kind = layout.kind_by_name(path)
-        if kind in (Kind.SPEC, Kind.PROGRESS, Kind.QA):
+        if kind in (AutoClaudeFile.SPEC, AutoClaudeFile.PROGRESS, AutoClaudeFile.QA):
             papers.texts.setdefault(kind, data.decode("utf-8", "replace").strip())
             continue
         try:
@@ -45,21 +52,21 @@ def sort_out(main: str, documents: Mapping[str, bytes]) -> Papers:
             continue
         if kind := layout.kind_by_content(content) or kind:
             found.setdefault(kind, []).append((path, content))
-    _choose_plan(papers, found.pop(Kind.PLAN, []))
+    _choose_plan(papers, found.pop(AutoClaudeFile.PLAN, []))
     papers.nodes = {kind: max(copies, key=lambda copy: _age(copy[1]))[1] for kind, copies in found.items()}
     _drop_foreign_status(papers, main)
     _mend(papers, main, documents)
     return papers
 
 
-def _drop_foreign_status(papers: Papers, main: str) -> None:
+def _drop_foreign_status(papers: AutoClaudeDocuments, main: str) -> None:
     """Forget the project's one status file if it is about another spec than this."""
     name = layout.spec_name(papers.plan_path or main)
-    if name and text(papers.nodes.get(Kind.STATUS, {}).get("spec")) != name:
-        papers.nodes.pop(Kind.STATUS, None)
+    if name and text(papers.nodes.get(AutoClaudeFile.STATUS, {}).get("spec")) != name:
+        papers.nodes.pop(AutoClaudeFile.STATUS, None)
 
 
-def _choose_plan(papers: Papers, copies: list[tuple[str, Node]]) -> None:
+def _choose_plan(papers: AutoClaudeDocuments, copies: list[tuple[str, Node]]) -> None:
     """Believe the newest copy. One without parts was written before planning and never stands above one with."""
     ranked = sorted(copies, key=lambda copy: (_has_parts(copy[1]), _age(copy[1])), reverse=True)
     if ranked:
@@ -78,7 +85,7 @@ def _groups(plan: Node) -> Iterator[object]:
 def _age(content: Node) -> float:
     """Return when a document was last written, by the latest time it names; without any it is the oldest."""
     at = [
-        moment(text(node(part).get(key)))
+        parse_time(text(node(part).get(key)))
         for part in walk(content)
         if isinstance(part, dict)
         for key in _STAMPS
@@ -86,7 +93,7 @@ def _age(content: Node) -> float:
     return max(at, default=0.0)
 
 
-def _mend(papers: Papers, main: str, documents: Mapping[str, bytes]) -> None:
+def _mend(papers: AutoClaudeDocuments, main: str, documents: Mapping[str, bytes]) -> None:
     """Say what could not be read, and where a plan breaks off, take what was written of it."""
     for path, error in papers.broken:
         papers.findings.append(
@@ -105,6 +112,6 @@ def _mend(papers: Papers, main: str, documents: Mapping[str, bytes]) -> None:
 
 def _whole_part(data: bytes) -> Node | None:
     """Return the plan that a broken file holds up to where it breaks off, if it holds parts at all."""
-    found = whole_part(data)
-    is_plan = layout.kind_by_content(found) is Kind.PLAN
+    found = truncated_object(data)
+    is_plan = layout.kind_by_content(found) is AutoClaudeFile.PLAN
     return found if is_plan and _has_parts(found) else None

@@ -8,7 +8,7 @@ from enum import StrEnum
 from posixpath import basename, dirname
 
 from holdfast.core.ids import slug
-from holdfast.formats.loose import Node, node, nodes
+from holdfast.formats.lenient_json import BrokenFileError, Node, node, nodes, parse_object
 
 SPECS = ".auto-claude/specs"
 PLAN = "implementation_plan.json"
@@ -37,7 +37,7 @@ _MARKS = {
 _NUMBERED = re.compile(r"(\d+)-(.+)", re.DOTALL)
 
 
-class Kind(StrEnum):
+class AutoClaudeFile(StrEnum):
     """What a file of a spec folder is for."""
 
     PLAN = "plan"
@@ -53,37 +53,37 @@ class Kind(StrEnum):
 
 
 _BY_NAME = {
-    PLAN: Kind.PLAN,
-    basename(ATTEMPTS): Kind.ATTEMPTS,
-    basename(COMMITS): Kind.COMMITS,
-    STATUS: Kind.STATUS,
-    "review_state.json": Kind.REVIEW,
-    "task_metadata.json": Kind.METADATA,
-    "requirements.json": Kind.REQUIREMENTS,
-    SPEC: Kind.SPEC,
-    PROGRESS: Kind.PROGRESS,
-    "qa_report.md": Kind.QA,
+    PLAN: AutoClaudeFile.PLAN,
+    basename(ATTEMPTS): AutoClaudeFile.ATTEMPTS,
+    basename(COMMITS): AutoClaudeFile.COMMITS,
+    STATUS: AutoClaudeFile.STATUS,
+    "review_state.json": AutoClaudeFile.REVIEW,
+    "task_metadata.json": AutoClaudeFile.METADATA,
+    "requirements.json": AutoClaudeFile.REQUIREMENTS,
+    SPEC: AutoClaudeFile.SPEC,
+    PROGRESS: AutoClaudeFile.PROGRESS,
+    "qa_report.md": AutoClaudeFile.QA,
 }
 
 
-def kind_by_name(path: str) -> Kind | None:
+def kind_by_name(path: str) -> AutoClaudeFile | None:
     """Return what a file is if its name alone says so."""
     return _BY_NAME.get(basename(path))
 
 
-def kind_by_content(found: Node) -> Kind | None:
+def kind_by_content(found: Node) -> AutoClaudeFile | None:
     """Return what a JSON object is, whatever its file is called."""
     if _is_history(found):
-        return Kind.ATTEMPTS
+        return AutoClaudeFile.ATTEMPTS
     if isinstance(found.get("commits"), list) and "last_good_commit" in found:
-        return Kind.COMMITS
+        return AutoClaudeFile.COMMITS
     if {"spec", "state", "session"} <= found.keys():
-        return Kind.STATUS
+        return AutoClaudeFile.STATUS
     if _is_plan(found):
-        return Kind.PLAN
+        return AutoClaudeFile.PLAN
     if "approved" in found and found.keys() & {"spec_hash", "review_count"}:
-        return Kind.REVIEW
-    return Kind.METADATA if "sourceType" in found else None
+        return AutoClaudeFile.REVIEW
+    return AutoClaudeFile.METADATA if "sourceType" in found else None
 
 
 def _is_history(found: Node) -> bool:
@@ -116,7 +116,7 @@ def spec_name(path: str) -> str:
     found = re.search(rf"(?:^|/){re.escape(SPECS)}/([^/]+)/", path)
     if found:
         return found[1]
-    return basename(folder_of(path)) if kind_by_name(path) not in (None, Kind.STATUS) else ""
+    return basename(folder_of(path)) if kind_by_name(path) not in (None, AutoClaudeFile.STATUS) else ""
 
 
 def companions(main: str) -> tuple[str, ...]:
@@ -153,3 +153,21 @@ def native_name(name: str) -> str:
         return f"001-{slug(name)}"
     number, words = found.groups()
     return name if len(number) >= 3 and "/" not in words else f"{int(number[:9]):03d}-{slug(words)}"
+
+
+_NOT_STATE = (AutoClaudeFile.QA, AutoClaudeFile.PROGRESS)
+
+
+def recognises(path: str, data: bytes) -> bool:
+    """Tell whether a file tells of a spec. A broken plan in its place counts: what is around it can be saved."""
+    named = kind_by_name(path)
+    is_at_home = in_specs(path) and named is not None and named not in _NOT_STATE
+    if named is AutoClaudeFile.SPEC or not data.lstrip().startswith(
+        (b"{", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+    ):
+        return is_at_home or named is AutoClaudeFile.PLAN
+    try:
+        content = parse_object(path, data)
+    except BrokenFileError:
+        return is_at_home or named is AutoClaudeFile.PLAN
+    return is_at_home or named is AutoClaudeFile.PLAN or kind_by_content(content) is not None

@@ -11,22 +11,21 @@ from typing import Any
 
 from holdfast.core.plan import Stage, Task
 from holdfast.core.status import RunStatus
-from holdfast.formats import notes
+from holdfast.formats import extra_fields
 from holdfast.formats.auto_claude.layout import ITEM_KEYS, SPEC
-from holdfast.formats.auto_claude.phases import Part, Phase, phases_of, twins_of
-from holdfast.formats.loose import Node, text
-from holdfast.formats.model import Claim, RunView, Standing
-from holdfast.formats.stamps import stamp
-from holdfast.formats.words import kept_word, standing_of
+from holdfast.formats.auto_claude.phases import PlanPhase, Subtask, phases_of, twins_of
+from holdfast.formats.lenient_json import Node, iso_time, text
+from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun
+from holdfast.formats.status_words import kept_word, standing_of
 
 WORDS = {
-    Standing.PENDING: "pending",
-    Standing.RUNNING: "in_progress",
-    Standing.DONE: "completed",
-    Standing.SKIPPED: "completed",
-    Standing.FAILED: "failed",
-    Standing.ABANDONED: "failed",
-    Standing.BLOCKED: "blocked",
+    ClaimedStatus.PENDING: "pending",
+    ClaimedStatus.RUNNING: "in_progress",
+    ClaimedStatus.DONE: "completed",
+    ClaimedStatus.SKIPPED: "completed",
+    ClaimedStatus.FAILED: "failed",
+    ClaimedStatus.ABANDONED: "failed",
+    ClaimedStatus.BLOCKED: "blocked",
 }
 """The words that Auto-Claude's own loader accepts; it refuses a plan with any other."""
 _RUN_WORDS = {
@@ -36,18 +35,18 @@ _RUN_WORDS = {
     RunStatus.ABANDONED: ("error", "in_progress", "failed", "error"),
 }
 _GOES_ON = ("in_progress", "in_progress", "coding", "coding")
-_KEPT_WORDS = (Standing.DONE, Standing.PENDING)
+_KEPT_WORDS = (ClaimedStatus.DONE, ClaimedStatus.PENDING)
 
 
-def write_plan(view: RunView, document: Node, claims: Mapping[str, Claim]) -> Node:
+def write_plan(view: ExportedRun, document: Node, claims: Mapping[str, Claim]) -> Node:
     """Bring a document up to date with a run, and return it. An empty one is filled in."""
     if not document:
         document |= _blank(view)
     phases = phases_of(document)
     for node in (document, *(phase.node for phase in phases)):
-        node.pop(notes.KEY, None)
+        node.pop(extra_fields.KEY, None)
     for part, node in _places(phases):
-        node.pop(notes.KEY, None)
+        node.pop(extra_fields.KEY, None)
         if part.id in claims:
             _write_part(view, node, claims[part.id])
     _add_missing(view, document, phases, claims)
@@ -55,40 +54,42 @@ def write_plan(view: RunView, document: Node, claims: Mapping[str, Claim]) -> No
     return document
 
 
-def _blank(view: RunView) -> Node:
+def _blank(view: ExportedRun) -> Node:
     return {
         "feature": view.plan.goal,
         "workflow_type": "feature",
         "services_involved": [],
         "phases": [],
         "final_acceptance": [],
-        "created_at": stamp(view.started),
-        "updated_at": stamp(view.updated),
+        "created_at": iso_time(view.started),
+        "updated_at": iso_time(view.updated),
         "spec_file": SPEC,
     }
 
 
-def _places(phases: list[Phase]) -> Iterator[tuple[Part, Node]]:
+def _places(phases: list[PlanPhase]) -> Iterator[tuple[Subtask, Node]]:
     """Yield every object that stands for a subtask, copies under older names too."""
     for phase in phases:
         yield from ((part, part.node) for part in phase.parts)
         yield from twins_of(phase)
 
 
-def _write_part(view: RunView, node: Node, claim: Claim) -> None:
+def _write_part(view: ExportedRun, node: Node, claim: Claim) -> None:
     """Write where a subtask stands, unless its own word says so already."""
     said = text(node.get("status"))
-    meant = Standing.DONE if claim.standing is Standing.SKIPPED else claim.standing
-    meant = Standing.FAILED if meant is Standing.ABANDONED else meant
+    meant = ClaimedStatus.DONE if claim.standing is ClaimedStatus.SKIPPED else claim.standing
+    meant = ClaimedStatus.FAILED if meant is ClaimedStatus.ABANDONED else meant
     if said and standing_of(said) == (meant, True):
         return
     node["status"] = WORDS[claim.standing]
     times = view.task_times.get(claim.task)
-    if times and claim.standing is Standing.DONE and times.ended is not None:
-        node["completed_at"] = stamp(times.ended)
+    if times and claim.standing is ClaimedStatus.DONE and times.ended is not None:
+        node["completed_at"] = iso_time(times.ended)
 
 
-def _add_missing(view: RunView, document: Node, phases: list[Phase], claims: Mapping[str, Claim]) -> None:
+def _add_missing(
+    view: ExportedRun, document: Node, phases: list[PlanPhase], claims: Mapping[str, Claim]
+) -> None:
     """Add the tasks that the document does not have, stage by stage."""
     known = {part.id for phase in phases for part in phase.parts}
     is_flat = any(phase.node is document for phase in phases)
@@ -154,7 +155,7 @@ def _part(task: Task, claim: Claim) -> Node:
     return node
 
 
-def _write_head(view: RunView, document: Node) -> None:
+def _write_head(view: ExportedRun, document: Node) -> None:
     """Write where the whole stands, also into the newest keys where the document has them."""
     words = _RUN_WORDS.get(view.row.status, _GOES_ON)
     keys = ("status", "planStatus", "executionPhase", "xstateState")
@@ -163,9 +164,9 @@ def _write_head(view: RunView, document: Node) -> None:
             document[key] = _head_word(text(document.get(key)), word)
     if view.row.status is RunStatus.BLOCKED or "reviewReason" in document:
         document["reviewReason"] = "errors" if view.row.status is RunStatus.BLOCKED else None
-    document["updated_at"] = stamp(view.updated)
+    document["updated_at"] = iso_time(view.updated)
     if "last_updated" in document:
-        document["last_updated"] = stamp(view.updated)
+        document["last_updated"] = iso_time(view.updated)
 
 
 def _head_word(said: str, word: str) -> str:

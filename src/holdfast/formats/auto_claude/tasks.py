@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.plan import Task
-from holdfast.formats.auto_claude.phases import Part
-from holdfast.formats.commands import is_command, is_path
-from holdfast.formats.loose import Node, first, items, line, node, text, texts
+from holdfast.formats.auto_claude.phases import Subtask
+from holdfast.formats.lenient_json import Node, first, items, line, node, text, texts
+from holdfast.formats.plan_assembly import is_command, is_path
 
 _TITLE_CHARS = 80
 _CONTEXT_CHARS = 4_000
@@ -27,14 +27,14 @@ _COUNTS = re.compile(r"\|\s*wc\b|^\s*echo\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TaskWithUnusedChecks:
     """A task, and the commands that its verification names but that cannot serve as checks."""
 
     task: Task
     unused: tuple[str, ...]
 
 
-def task_of(part: Part, needs: tuple[str, ...], context: str) -> Made:
+def task_of(part: Subtask, needs: tuple[str, ...], context: str) -> TaskWithUnusedChecks:
     """Return the task that a subtask amounts to, without its id. `context` tells what it is part of."""
     found = part.node
     checks, unused = _checks(node(found.get("verification")))
@@ -49,7 +49,7 @@ def task_of(part: Part, needs: tuple[str, ...], context: str) -> Made:
         verify=checks,
         acceptance=tuple(dict.fromkeys(_acceptance(found, unused))),
     )
-    return Made(task, unused)
+    return TaskWithUnusedChecks(task, unused)
 
 
 def _title(found: Node) -> str:
@@ -59,7 +59,7 @@ def _title(found: Node) -> str:
     return line(text(first(found, *_WORDS)), _TITLE_CHARS)
 
 
-def _prompt(part: Part, to_create: list[str], context: str) -> str:
+def _prompt(part: Subtask, to_create: list[str], context: str) -> str:
     found = part.node
     asked = text(first(found, *_WORDS)) or f"Do subtask {part.native}."
     sections = [

@@ -6,14 +6,14 @@ import re
 from enum import StrEnum
 from posixpath import dirname, join
 
-from holdfast.formats.loose import Node, node
+from holdfast.formats.lenient_json import Node, node
 
 FOLDER = ".cfn/recovery"
 PLACES = (".cfn/*.json", ".cfn/*/*.json", "**/*epic*.json")
 TRACES = ("/.cfn/",)
 
 
-class Record(StrEnum):
+class RecordKind(StrEnum):
     """The kinds of records that CFN Loop keeps in Redis."""
 
     EPIC = "epic state"
@@ -27,18 +27,18 @@ class Record(StrEnum):
 
 
 _KEYS = (
-    (Record.EPIC, re.compile(r"epic:(.+):state")),
-    (Record.SPRINT, re.compile(r"sprint:(.+):state")),
-    (Record.FILES, re.compile(r"sprint:(.+):files")),
-    (Record.AGENT, re.compile(r"agent:(.+):state")),
-    (Record.CHECKPOINT, re.compile(r"agent:(.+):checkpoint")),
-    (Record.INTERFACE, re.compile(r"interface:(.+):ready")),
-    (Record.WAVE, re.compile(r"cfn:wave:checkpoint:(.+:.+)")),
-    (Record.SWARM, re.compile(r"swarm:state:(?!manager:)(.+)")),
+    (RecordKind.EPIC, re.compile(r"epic:(.+):state")),
+    (RecordKind.SPRINT, re.compile(r"sprint:(.+):state")),
+    (RecordKind.FILES, re.compile(r"sprint:(.+):files")),
+    (RecordKind.AGENT, re.compile(r"agent:(.+):state")),
+    (RecordKind.CHECKPOINT, re.compile(r"agent:(.+):checkpoint")),
+    (RecordKind.INTERFACE, re.compile(r"interface:(.+):ready")),
+    (RecordKind.WAVE, re.compile(r"cfn:wave:checkpoint:(.+:.+)")),
+    (RecordKind.SWARM, re.compile(r"swarm:state:(?!manager:)(.+)")),
 )
 
 
-def parse_key(key: str) -> tuple[Record, str] | None:
+def parse_key(key: str) -> tuple[RecordKind, str] | None:
     """Return what a key stands for and whose it is; None if the key is none of CFN Loop's."""
     for record, pattern in _KEYS:
         if found := pattern.fullmatch(key):
@@ -88,7 +88,7 @@ def companions(main: str) -> tuple[str, ...]:
     return (f"{FOLDER}/*.json", *(join(folder, name) for name in reports), "reports/validation/*.json")
 
 
-class Kind(StrEnum):
+class CfnDocument(StrEnum):
     """What a document of CFN Loop is."""
 
     EXPORT = "recovery export"
@@ -108,21 +108,21 @@ _OF_A_SPRINT = {"filesWritten", "filesInProgress", "progress", "lastCheckpoint"}
 _OF_AN_AGENT = {"fileBeingEdited", "currentTask", "taskProgress", "lastHeartbeat"}
 
 
-def kind_of(found: Node) -> Kind | None:
+def kind_of(found: Node) -> CfnDocument | None:
     """Tell what a document is by the keys that only such documents have; None if it is none of CFN Loop's."""
     keys = found.keys()
     rules = (
-        (Kind.SCHEMA, "$schema" in keys and "properties" in keys and _speaks_of_cfn(found)),
-        (Kind.EXPORT, any(map(parse_key, node(found.get("records"))))),
-        (Kind.DUMP, any(map(parse_key, keys))),
-        (Kind.EXPORT, bool(_CRASHED & node(found.get("epic")).keys()) and "sprints" in keys),
-        (Kind.SWARM, "swarmId" in keys and "tasks" in keys),
-        (Kind.WAVE, {"wave_number", "container_ids"} <= keys),
-        (Kind.EPIC_REPORT, "phase_summary" in keys and bool({"epic", "epic_id", "epicId"} & keys)),
-        (Kind.EPIC, _is_epic(found)),
-        (Kind.RECORD, "sprintId" in keys and bool(_OF_A_SPRINT & keys)),
-        (Kind.RECORD, "agentId" in keys and bool(_OF_AN_AGENT & keys)),
-        (Kind.SPRINT_REPORT, bool(_REPORTED & keys) and _is_about_a_sprint(found)),
+        (CfnDocument.SCHEMA, "$schema" in keys and "properties" in keys and _speaks_of_cfn(found)),
+        (CfnDocument.EXPORT, any(map(parse_key, node(found.get("records"))))),
+        (CfnDocument.DUMP, any(map(parse_key, keys))),
+        (CfnDocument.EXPORT, bool(_CRASHED & node(found.get("epic")).keys()) and "sprints" in keys),
+        (CfnDocument.SWARM, "swarmId" in keys and "tasks" in keys),
+        (CfnDocument.WAVE, {"wave_number", "container_ids"} <= keys),
+        (CfnDocument.EPIC_REPORT, "phase_summary" in keys and bool({"epic", "epic_id", "epicId"} & keys)),
+        (CfnDocument.EPIC, _is_epic(found)),
+        (CfnDocument.RECORD, "sprintId" in keys and bool(_OF_A_SPRINT & keys)),
+        (CfnDocument.RECORD, "agentId" in keys and bool(_OF_AN_AGENT & keys)),
+        (CfnDocument.SPRINT_REPORT, bool(_REPORTED & keys) and _is_about_a_sprint(found)),
     )
     return next((kind for kind, holds in rules if holds), None)
 

@@ -7,14 +7,12 @@ import re
 from msgspec.structs import replace
 
 from holdfast.core.plan import Task
-from holdfast.formats.cfn.facts import claim_of, issues_of
-from holdfast.formats.cfn.judges import gate_of, share_of
-from holdfast.formats.cfn.sheet import Directory, Sheet
-from holdfast.formats.cfn.sprint import task_of
-from holdfast.formats.drafts import TaskDraft, plain_name
-from holdfast.formats.loose import Node, count, first, items, node, text, texts
-from holdfast.formats.model import Claim, Finding, PastFailure, Standing
-from holdfast.formats.words import standing_of
+from holdfast.formats.cfn.epic_model import EpicModel, SprintIndex
+from holdfast.formats.cfn.sprint import gate_of, issues_of, share_of, sprint_claim, task_of
+from holdfast.formats.lenient_json import Node, count, first, items, node, text, texts
+from holdfast.formats.model import Claim, ClaimedStatus, Finding, PastFailure
+from holdfast.formats.plan_assembly import TaskDraft, plain_name
+from holdfast.formats.status_words import standing_of
 
 _SCORE = (
     "consensus_score",
@@ -26,15 +24,15 @@ _SCORE = (
 )
 _DECIDED = ("decision", "product_owner_decision", "vote", "recommendation")
 _DECISIONS = (
-    (re.compile(r"proceed|defer|approve|accept|pass", re.IGNORECASE), Standing.DONE),
-    (re.compile(r"relaunch|reject|retry|fail", re.IGNORECASE), Standing.FAILED),
-    (re.compile(r"escalate|block", re.IGNORECASE), Standing.BLOCKED),
+    (re.compile(r"proceed|defer|approve|accept|pass", re.IGNORECASE), ClaimedStatus.DONE),
+    (re.compile(r"relaunch|reject|retry|fail", re.IGNORECASE), ClaimedStatus.FAILED),
+    (re.compile(r"escalate|block", re.IGNORECASE), ClaimedStatus.BLOCKED),
 )
 
 
-def read_sprint_report(root: Node) -> Sheet:
+def read_sprint_report(root: Node) -> EpicModel:
     """Return the sheet of a report on one sprint, or on several that it sums up."""
-    sheet = Sheet(name=text(first(root, "epic", "epic_id", "epicId")) or "epic", leveled=True)
+    sheet = EpicModel(name=text(first(root, "epic", "epic_id", "epicId")) or "epic", leveled=True)
     for native, title, entry in _reported(root):
         acceptance = tuple(dict.fromkeys([*texts(entry.get("tasks_completed")), *task_of(entry).acceptance]))
         prompt = "\n".join(filter(None, (title or f"Sprint {native}", *_told(entry))))
@@ -63,13 +61,13 @@ def _told(entry: Node) -> tuple[str, ...]:
 
 def report_claim(native: str, entry: Node) -> Claim:
     """Return what a report claims of a sprint: its status, else the decision, else its score against the gate."""
-    claim = claim_of(native, entry)
+    claim = sprint_claim(native, entry)
     score, gate = share_of(first(entry, *_SCORE)), gate_of(entry)
     standing = claim.standing
     if not claim.said:
         standing = _decided(text(first(entry, *_DECIDED)), score, gate)
     attempts = max(claim.attempts, 1)
-    failed = standing is Standing.FAILED
+    failed = standing is ClaimedStatus.FAILED
     claim = replace(claim, standing=standing, attempts=attempts, spent=attempts if failed else attempts - 1)
     if failed and not claim.failures:
         error = (
@@ -83,18 +81,18 @@ def report_claim(native: str, entry: Node) -> Claim:
     return claim
 
 
-def _decided(word: str, score: float | None, gate: float) -> Standing:
+def _decided(word: str, score: float | None, gate: float) -> ClaimedStatus:
     for pattern, standing in _DECISIONS:
         if pattern.match(word):
             return standing
     if score is None:
         return standing_of(word)[0]
-    return Standing.DONE if score >= gate else Standing.FAILED
+    return ClaimedStatus.DONE if score >= gate else ClaimedStatus.FAILED
 
 
-def read_epic_report(root: Node) -> Sheet:
+def read_epic_report(root: Node) -> EpicModel:
     """Return the sheet of an epic's completion report, which names phases but only counts their sprints."""
-    sheet = Sheet(
+    sheet = EpicModel(
         name=text(first(root, "epic_id", "epicId", "epic")) or "epic",
         title=text(root.get("epic")),
         status=_completion(root),
@@ -108,7 +106,7 @@ def read_epic_report(root: Node) -> Sheet:
         points = texts(said.get("key_achievements"))
         prompt = "\n".join((name, *(f"- {line}" for line in points)))
         task = Task(id="", title=name, prompt=prompt, acceptance=points)
-        sheet.drafts.append(TaskDraft(native=name, stage="", task=task, claim=claim_of(name, said)))
+        sheet.drafts.append(TaskDraft(native=name, stage="", task=task, claim=sprint_claim(name, said)))
         sheet.nodes.append(said)
     total = count(root.get("total_sprints"))
     sentence = "The report names phases, not their sprints: each phase is one task."
@@ -127,16 +125,16 @@ def _completion(root: Node) -> str:
     return "completed" if total and count(root.get("completed_sprints")) >= total else ""
 
 
-def overlay_report(sheet: Sheet, root: Node) -> None:
+def apply_report(sheet: EpicModel, root: Node) -> None:
     """Lay a report over the sprint it is about, if it is about this epic. Reports are told apart by their epic."""
     about = plain_name(text(first(root, "epic", "epic_id", "epicId")))
     if not about or about not in (plain_name(sheet.name), plain_name(sheet.title)):
         return
-    directory = Directory(sheet)
+    directory = SprintIndex(sheet)
     for native, title, entry in _reported(root):
         draft = directory.find(native) or (directory.find(title) if title else None)
         if draft is None:
             sentence = f"A report is about sprint {native}, which the epic does not list; it is left out."
             sheet.findings.append(Finding(kind="unknown-task", sentence=sentence))
-        elif draft.claim.standing is Standing.PENDING:
+        elif draft.claim.standing is ClaimedStatus.PENDING:
             draft.claim = report_claim(draft.native, entry)

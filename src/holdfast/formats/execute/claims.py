@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from holdfast.formats import notes
-from holdfast.formats.loose import Node, commits, count, first, items, node, nodes, text, texts
-from holdfast.formats.model import UNBEGUN, Claim, PastFailure, Standing, spent_of
-from holdfast.formats.words import standing_of
+from holdfast.formats import extra_fields
+from holdfast.formats.lenient_json import Node, commits, count, first, items, node, nodes, text, texts
+from holdfast.formats.model import UNBEGUN, Claim, ClaimedStatus, PastFailure, spent_of
+from holdfast.formats.status_words import standing_of
 
 GIVES_UP_AFTER = 5
 """Execute's own rule: the fifth failure abandons a task."""
@@ -43,16 +43,18 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
         worktree=text(first(entry, "worktree_path", "worktree")) or _live(worktree, "path"),
         summary=text(first(entry, "summary", "result")),
     )
-    return notes.claim(claim, notes.of(entry))
+    return extra_fields.claim(claim, extra_fields.of(entry))
 
 
-def _standing(said: str, entry: Node) -> Standing:
+def _standing(said: str, entry: Node) -> ClaimedStatus:
     standing = standing_of(said)[0]
     spent = count(first(entry, "attempts", "attempt", "attempt_count"))
-    return Standing.ABANDONED if standing is Standing.FAILED and spent >= GIVES_UP_AFTER else standing
+    return (
+        ClaimedStatus.ABANDONED if standing is ClaimedStatus.FAILED and spent >= GIVES_UP_AFTER else standing
+    )
 
 
-def _spent(standing: Standing, attempts: int, entry: Node) -> int:
+def _spent(standing: ClaimedStatus, attempts: int, entry: Node) -> int:
     """Return the attempts that count: not the one that succeeded or was cut short, and no wait for a usage limit."""
     waits = sum(
         text(first(error, "type", "class", "failure_class")) == _NO_ATTEMPT
@@ -110,19 +112,19 @@ def with_ledger(claim: Claim, entry: Node) -> Claim:
     attempts = max(count(entry.get("attempts")), claim.attempts, 1)
     return replace(
         claim,
-        standing=Standing.DONE,
+        standing=ClaimedStatus.DONE,
         attempts=attempts,
         spent=min(claim.spent, attempts - 1),
         commits=tuple(dict.fromkeys((*claim.commits, *merged))),
     )
 
 
-def listed_standings(state: Node) -> Mapping[str, Standing]:
+def listed_standings(state: Node) -> Mapping[str, ClaimedStatus]:
     """Return what the lists at the root say: some states keep no entry for a task that was done."""
     lists = {
-        "completed": Standing.DONE,
-        "failed": Standing.FAILED,
-        "abandoned": Standing.ABANDONED,
+        "completed": ClaimedStatus.DONE,
+        "failed": ClaimedStatus.FAILED,
+        "abandoned": ClaimedStatus.ABANDONED,
     }
     return {name: standing for key, standing in lists.items() for name in listed(state.get(key))}
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.core.plan import Limits
-from holdfast.formats import notes
-from holdfast.formats.drafts import Assembly, assemble
-from holdfast.formats.execute.doubts import doubts
-from holdfast.formats.execute.layout import Kind, kind_of
-from holdfast.formats.execute.papers import Papers, sort_papers
-from holdfast.formats.execute.roster import Roster, call_roll
-from holdfast.formats.loose import BrokenFileError, count, first, node, text
-from holdfast.formats.model import Finding, ForeignRun, Standing, System
-from holdfast.formats.words import standing_of
+from holdfast.formats import extra_fields
+from holdfast.formats.execute.contradictions import contradictions
+from holdfast.formats.execute.documents import ExecuteDocuments, ExecuteFile, kind_of, sort_documents
+from holdfast.formats.execute.tasks import CollectedTasks, collect_tasks
+from holdfast.formats.lenient_json import BrokenFileError, count, first, node, text
+from holdfast.formats.model import ClaimedStatus, Finding, ForeignRun, System
+from holdfast.formats.plan_assembly import Assembly, assemble
+from holdfast.formats.status_words import standing_of
 
 _JOBS_MAX = 64
 
@@ -21,24 +20,24 @@ _JOBS_MAX = 64
 def recognises(path: str, data: bytes) -> bool:
     """Tell whether a file is a state, plan or ledger of Execute. Task files alone say too little."""
     kind = kind_of(path, data)
-    return kind is not None and kind is not Kind.TASK
+    return kind is not None and kind is not ExecuteFile.TASK
 
 
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     """Return the run that the documents tell of. Raises BrokenFileError if none of them names a task."""
-    papers = sort_papers(main, documents)
-    roster = call_roll(papers)
+    papers = sort_documents(main, documents)
+    roster = collect_tasks(papers)
     if not roster.drafts:
         raise BrokenFileError(
             f"{main}: no task is named here", "Adopt the folder, so that the plan of the run is found too."
         )
-    made = put_together(papers, roster)
+    made = assemble_run(papers, roster)
     return ForeignRun(
         system=System.EXECUTE,
         name=papers.slug or "execute",
         plan=made.plan,
         claims=made.claims,
-        finished=standing_of(text(papers.state.get("status")))[0] is Standing.DONE,
+        finished=standing_of(text(papers.state.get("status")))[0] is ClaimedStatus.DONE,
         branches=tuple(
             filter(None, [text(first(papers.state, "base_branch", "target_branch", "main_branch"))])
         ),
@@ -48,15 +47,15 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     )
 
 
-def put_together(papers: Papers, roster: Roster) -> Assembly:
+def assemble_run(papers: ExecuteDocuments, roster: CollectedTasks) -> Assembly:
     """Return the plan and the claims. The writer asks for the same, to find its tasks again."""
     options = node(papers.state.get("options"))
     jobs = count(first(options, "max_parallel", "parallel")) or Limits().jobs
     made = assemble(_goal(papers), roster.stages, roster.drafts, limits=Limits(jobs=min(jobs, _JOBS_MAX)))
-    return notes.plan(made, notes.of(papers.layer_plan), roster.notes)
+    return extra_fields.plan(made, extra_fields.of(papers.layer_plan), roster.notes)
 
 
-def _goal(papers: Papers) -> str:
+def _goal(papers: ExecuteDocuments) -> str:
     prd = node(papers.manifest.get("prd"))
     said = text(first(prd, "title", "name", "description")) or text(
         first(papers.manifest, "title", "project_name", "goal")
@@ -64,9 +63,9 @@ def _goal(papers: Papers) -> str:
     return said or text(first(papers.layer_plan, "goal", "title", "project_name")) or papers.slug or "Execute"
 
 
-def _findings(papers: Papers, roster: Roster, made: Assembly) -> tuple[Finding, ...]:
+def _findings(papers: ExecuteDocuments, roster: CollectedTasks, made: Assembly) -> tuple[Finding, ...]:
     by_native = {claim.native: claim for claim in made.claims}
     layers: dict[str, list[str]] = {}
     for draft in roster.drafts:
         layers.setdefault(draft.stage, []).append(draft.native)
-    return (*papers.findings, *roster.findings, *made.findings, *doubts(papers, by_native, layers))
+    return (*papers.findings, *roster.findings, *made.findings, *contradictions(papers, by_native, layers))

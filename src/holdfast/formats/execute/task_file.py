@@ -10,8 +10,8 @@ from html import unescape
 
 import msgspec
 
-from holdfast.formats.commands import is_command, is_path, quoted
 from holdfast.formats.markdown import bullets, section, title
+from holdfast.formats.plan_assembly import is_command, is_path, quoted
 
 _FENCED = re.compile(r"^\s*```(?:bash|sh|shell|console)?\s*\n(.*?)^\s*```", re.DOTALL | re.MULTILINE)
 _DONE_BY = ("verification", "verify", "verification steps", "test", "tests")

@@ -8,29 +8,41 @@ import msgspec
 
 from holdfast.core.plan import Task
 from holdfast.core.status import RunStatus, TaskStatus
-from holdfast.formats import notes
-from holdfast.formats.execute.counters import current, layers, lists, merge_queue, metrics
-from holdfast.formats.execute.entries import entry_of, restated
-from holdfast.formats.execute.layout import LAYER_PLAN, STATE, ledger_path, state_path
-from holdfast.formats.execute.papers import Papers, sort_papers
-from holdfast.formats.execute.read import put_together
-from holdfast.formats.execute.roster import call_roll, state_tasks
-from holdfast.formats.loose import BrokenFileError, Node, text, to_json
-from holdfast.formats.model import NativeFile, RunView, Standing, Times
-from holdfast.formats.naming import task_ids
-from holdfast.formats.rows import row_of
-from holdfast.formats.stamps import stamp
+from holdfast.formats import extra_fields
+from holdfast.formats.execute.documents import (
+    LAYER_PLAN,
+    STATE,
+    ExecuteDocuments,
+    ledger_path,
+    sort_documents,
+    state_path,
+)
+from holdfast.formats.execute.read import assemble_run
+from holdfast.formats.execute.state_document import (
+    current,
+    entry_of,
+    layers,
+    lists,
+    merge_queue,
+    metrics,
+    restated,
+)
+from holdfast.formats.execute.tasks import collect_tasks, state_tasks
+from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time, text, to_json
+from holdfast.formats.model import ClaimedStatus, ExportedRun, NativeFile, Times
+from holdfast.formats.plan_assembly import task_ids
+from holdfast.formats.run_to_claims import row_of
 
 _VERSION = "2.0"
 _RUN_WORDS = {
-    RunStatus.PENDING: ("pending", Standing.PENDING),
-    RunStatus.RUNNING: ("in_progress", Standing.RUNNING),
-    RunStatus.INTERRUPTED: ("in_progress", Standing.RUNNING),
-    RunStatus.PAUSED: ("stopped", Standing.RUNNING),
-    RunStatus.STOPPED: ("stopped", Standing.RUNNING),
-    RunStatus.BLOCKED: ("stopped", Standing.RUNNING),
-    RunStatus.COMPLETED: ("completed", Standing.DONE),
-    RunStatus.ABANDONED: ("abandoned", Standing.ABANDONED),
+    RunStatus.PENDING: ("pending", ClaimedStatus.PENDING),
+    RunStatus.RUNNING: ("in_progress", ClaimedStatus.RUNNING),
+    RunStatus.INTERRUPTED: ("in_progress", ClaimedStatus.RUNNING),
+    RunStatus.PAUSED: ("stopped", ClaimedStatus.RUNNING),
+    RunStatus.STOPPED: ("stopped", ClaimedStatus.RUNNING),
+    RunStatus.BLOCKED: ("stopped", ClaimedStatus.RUNNING),
+    RunStatus.COMPLETED: ("completed", ClaimedStatus.DONE),
+    RunStatus.ABANDONED: ("abandoned", ClaimedStatus.ABANDONED),
 }
 
 
@@ -41,7 +53,7 @@ class _Names(msgspec.Struct, frozen=True, kw_only=True):
     layers: dict[str, str]
 
 
-def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
+def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the state first, then what is derived from it: the ledger of version 3, the plan of a run of our own."""
     papers = _papers(originals)
     names = _names(view, papers)
@@ -56,20 +68,20 @@ def write(view: RunView, originals: Mapping[str, bytes]) -> list[NativeFile]:
     return files
 
 
-def _papers(originals: Mapping[str, bytes]) -> Papers:
+def _papers(originals: Mapping[str, bytes]) -> ExecuteDocuments:
     """Return the originals, or nothing where they are another system's."""
     try:
-        return sort_papers(next(iter(originals), ""), originals)
+        return sort_documents(next(iter(originals), ""), originals)
     except BrokenFileError:
-        return Papers()
+        return ExecuteDocuments()
 
 
-def _names(view: RunView, papers: Papers) -> _Names:
+def _names(view: ExportedRun, papers: ExecuteDocuments) -> _Names:
     """Give back to each task and layer the name that `read` found it under, by the same assignment of ids."""
     tasks = {task.id: task.id for _, task in view.plan.tasks()}
     stages = {stage.id: stage.id for stage in view.plan.stages}
-    roster = call_roll(papers)
-    made = put_together(papers, roster)
+    roster = collect_tasks(papers)
+    made = assemble_run(papers, roster)
     found = dict(zip(made.ids, (draft.native for draft in roster.drafts), strict=True))
     return _Names(
         tasks=tasks | {name: native for name, native in found.items() if name in tasks},
@@ -77,11 +89,11 @@ def _names(view: RunView, papers: Papers) -> _Names:
     )
 
 
-def _is_derived(papers: Papers) -> bool:
+def _is_derived(papers: ExecuteDocuments) -> bool:
     return text(papers.state.get("schema_version")).startswith("3") or bool(papers.ledger)
 
 
-def _state(view: RunView, papers: Papers, names: _Names, at: str, slug: str) -> Node:
+def _state(view: ExportedRun, papers: ExecuteDocuments, names: _Names, at: str, slug: str) -> Node:
     before = papers.state
     fresh: Node = {
         "schema_version": _VERSION,
@@ -92,22 +104,22 @@ def _state(view: RunView, papers: Papers, names: _Names, at: str, slug: str) -> 
         "status": "pending",
         "current_layer": None,
         "current_batch": None,
-        "started_at": stamp(view.started),
+        "started_at": iso_time(view.started),
         "updated_at": None,
         "completed_at": None,
         "options": {"max_parallel": view.plan.limits.jobs},
     }
     word, standing = _RUN_WORDS[view.row.status]
     if view.row.status is RunStatus.BLOCKED and _gave_up(view):
-        word, standing = "abandoned", Standing.ABANDONED
+        word, standing = "abandoned", ClaimedStatus.ABANDONED
     done = view.row.status is RunStatus.COMPLETED
     return {
         **before,
         **{key: value for key, value in fresh.items() if key not in before},
         "status": restated(text(before.get("status")), standing, word),
         **current(view, names.layers),
-        "updated_at": stamp(view.updated),
-        "completed_at": stamp(view.updated) if done else None,
+        "updated_at": iso_time(view.updated),
+        "completed_at": iso_time(view.updated) if done else None,
         "layers": layers(view, names.layers, before.get("layers")),
         "tasks": _tasks(view, papers, names),
         "merge_queue": merge_queue(view, names.tasks, before.get("merge_queue")),
@@ -116,11 +128,11 @@ def _state(view: RunView, papers: Papers, names: _Names, at: str, slug: str) -> 
     }
 
 
-def _gave_up(view: RunView) -> bool:
+def _gave_up(view: ExportedRun) -> bool:
     return any(row.status is TaskStatus.ABANDONED for row in view.tasks.values())
 
 
-def _tasks(view: RunView, papers: Papers, names: _Names) -> object:
+def _tasks(view: ExportedRun, papers: ExecuteDocuments, names: _Names) -> object:
     """Return the tasks in the container they were in, each entry made from what it was before."""
     derived = _is_derived(papers)
     entries = state_tasks(papers.state)
@@ -136,7 +148,7 @@ def _tasks(view: RunView, papers: Papers, names: _Names) -> object:
     return entries
 
 
-def _ledger(view: RunView, papers: Papers, names: _Names, slug: str) -> NativeFile:
+def _ledger(view: ExportedRun, papers: ExecuteDocuments, names: _Names, slug: str) -> NativeFile:
     """Return the ledger with a line for each landing that it does not have yet. Lines that are there are kept."""
     at = papers.ledger_at if "/" in papers.ledger_at else ledger_path(slug)
     known = {text(line.get("task_id")) for line in papers.ledger}
@@ -148,7 +160,7 @@ def _ledger(view: RunView, papers: Papers, names: _Names, slug: str) -> NativeFi
         {
             "task_id": names.tasks[row.id],
             "commit": row.merge_commit,
-            "at": stamp(view.task_times.get(row.id, Times()).ended or view.updated),
+            "at": iso_time(view.task_times.get(row.id, Times()).ended or view.updated),
             "attempts": row.attempt,
             "verified": True,
         }
@@ -157,7 +169,7 @@ def _ledger(view: RunView, papers: Papers, names: _Names, slug: str) -> NativeFi
     return NativeFile(path=at, content=b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
 
-def _layer_plan(view: RunView) -> Node:
+def _layer_plan(view: ExportedRun) -> Node:
     """Return the plan of a run that Execute never saw, with notes where its words are not enough to read it back."""
     document: Node = {
         "goal": view.plan.goal,
@@ -173,9 +185,9 @@ def _layer_plan(view: RunView) -> Node:
         "dependency_graph": {task.id: [*task.needs, *task.needs_interface] for _, task in view.plan.tasks()},
         "summary": {"total_tasks": sum(len(stage.tasks) for stage in view.plan.stages)},
     }
-    papers = Papers(layer_plan=document)
-    read = put_together(papers, call_roll(papers)).plan
-    notes.add_to_plan(document, "layers", "tasks", notes.beyond(view, read))
+    papers = ExecuteDocuments(layer_plan=document)
+    read = assemble_run(papers, collect_tasks(papers)).plan
+    extra_fields.add_to_plan(document, "layers", "tasks", extra_fields.differences(view, read))
     return document
 
 

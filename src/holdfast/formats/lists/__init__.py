@@ -4,6 +4,6 @@ Pure over bytes. What a list marks as done is left out unless it is asked for: a
 """
 
 from holdfast.formats.lists.kinds import ListKind, kind_of, read_list
-from holdfast.formats.lists.model import Imported, LeftOut, Wishes
+from holdfast.formats.lists.model import ImportedPlan, ImportOptions, LeftOut
 
-__all__ = ["Imported", "LeftOut", "ListKind", "Wishes", "kind_of", "read_list"]
+__all__ = ["ImportOptions", "ImportedPlan", "LeftOut", "ListKind", "kind_of", "read_list"]

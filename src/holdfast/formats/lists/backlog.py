@@ -9,14 +9,21 @@ import re
 from collections.abc import Mapping
 from posixpath import basename
 
-from holdfast.formats import yaml_texts
-from holdfast.formats.drafts import StageDraft, plain_name
-from holdfast.formats.lists.boxes import without_comments
-from holdfast.formats.lists.model import Entry, Imported, LeftOut, Wishes, into_plan, paragraphs
-from holdfast.formats.loose import Node, node, text, texts
+from holdfast.formats import lenient_yaml
+from holdfast.formats.lenient_json import Node, node, text, texts
+from holdfast.formats.lists.checklist import without_comments
+from holdfast.formats.lists.model import (
+    ImportedPlan,
+    ImportOptions,
+    LeftOut,
+    ListEntry,
+    into_plan,
+    paragraphs,
+)
 from holdfast.formats.markdown import bullets, decoded, section
-from holdfast.formats.model import Standing
-from holdfast.formats.words import standing_of
+from holdfast.formats.model import ClaimedStatus
+from holdfast.formats.plan_assembly import StageDraft, plain_name
+from holdfast.formats.status_words import standing_of
 
 _STAGE = "backlog"
 _HEAD = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
@@ -29,7 +36,7 @@ def is_backlog(data: bytes) -> bool:
     return bool(text(head.get("id")) and text(head.get("title")) and "status" in head)
 
 
-def read(path: str, documents: Mapping[str, bytes], wishes: Wishes) -> Imported:
+def read(path: str, documents: Mapping[str, bytes], wishes: ImportOptions) -> ImportedPlan:
     """Return the plan of the tasks in these files."""
     heads = {name: _head(decoded(data)) for name, data in documents.items()}
     tasks = {name: head for name, head in heads.items() if text(head.get("id"))}
@@ -55,17 +62,17 @@ def _head(said: str) -> Node:
     if found is None or len(found[1]) > _HEAD_CHARS_MAX:
         return {}
     try:
-        return node(yaml_texts.load(found[1]))
+        return node(lenient_yaml.load(found[1]))
     except ValueError:
         return {}
 
 
-def _entry(head: Node, said: str) -> Entry:
+def _entry(head: Node, said: str) -> ListEntry:
     body = without_comments(_HEAD.sub("", said))
     standing, _ = standing_of(text(head.get("status")))
     criteria = bullets(section(body, "Acceptance Criteria")) + bullets(section(body, "Definition of Done"))
     title = text(head.get("title"))
-    return Entry(
+    return ListEntry(
         native=text(head.get("id")),
         stage=_STAGE,
         title=title or text(head.get("id")),
@@ -78,8 +85,8 @@ def _entry(head: Node, said: str) -> Entry:
         needs=texts(head.get("dependencies")),
         acceptance=tuple(re.sub(r"^#\d+\s+", "", line) for line in criteria),
         standing=standing
-        if standing in (Standing.DONE, Standing.SKIPPED, Standing.ABANDONED)
-        else Standing.PENDING,
+        if standing in (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)
+        else ClaimedStatus.PENDING,
         said=text(head.get("status")),
     )
 

@@ -8,13 +8,81 @@ one before it, unless the user wishes otherwise.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from posixpath import basename
 
-from holdfast.formats.drafts import StageDraft
-from holdfast.formats.lists.boxes import Box, boxes, first_heading
-from holdfast.formats.lists.model import Entry, Imported, Wishes, into_plan, paragraphs, words
-from holdfast.formats.markdown import decoded
-from holdfast.formats.model import Standing
+from holdfast.formats.lists.model import ImportedPlan, ImportOptions, ListEntry, into_plan, paragraphs, words
+from holdfast.formats.markdown import HEADING, decoded, plain_lines, title
+from holdfast.formats.model import ClaimedStatus
+from holdfast.formats.plan_assembly import StageDraft
+
+_BOX = re.compile(r"(\s*)(?:[-*+]|\d+[.)])\s+\[([^\]\[])\]\s+(.*)")
+_STRUCK = re.compile(r"~~.+~~\W*")
+_COMMENT = ("<!--", "-->")
+_TAB = "    "
+_MARKS = {**dict.fromkeys("xX✓✔✅", ClaimedStatus.DONE), **dict.fromkeys("-~", ClaimedStatus.SKIPPED)}
+
+
+@dataclass(slots=True)
+class Box:
+    """One check box. `mark` is what stands in it, `below` the indented lines that belong to it."""
+
+    text: str
+    mark: str
+    indent: int
+    headings: tuple[str, ...]
+    below: list[str] = field(default_factory=list)
+
+    @property
+    def standing(self) -> ClaimedStatus:
+        """What the mark says: ticked, struck out, or still to be done. A mark that nobody knows says nothing."""
+        if self.mark == " " and _STRUCK.fullmatch(self.text):
+            return ClaimedStatus.SKIPPED
+        return _MARKS.get(self.mark, ClaimedStatus.PENDING)
+
+    @property
+    def said(self) -> str:
+        """How a person would say what the mark is."""
+        return {ClaimedStatus.DONE: "ticked", ClaimedStatus.SKIPPED: "struck out"}.get(
+            self.standing, f"[{self.mark}]"
+        )
+
+
+def without_comments(text: str) -> str:
+    """Return a text without HTML comments, its line numbers as they were."""
+    kept, at = "", 0
+    while (begin := text.find(_COMMENT[0], at)) >= 0 and (end := text.find(_COMMENT[1], begin)) >= 0:
+        kept += text[at:begin] + "\n" * text.count("\n", begin, end)
+        at = end + len(_COMMENT[1])
+    return kept + text[at:]
+
+
+def boxes(text: str) -> list[Box]:
+    """Return every check box of a text, in order. Lines that are indented below one belong to it."""
+    found: list[Box] = []
+    headings: list[tuple[int, str]] = []
+    is_open = False
+    for line in plain_lines(without_comments(text).replace("\r\n", "\n")):
+        line = line.replace("\t", _TAB)
+        if heading := HEADING.match(line):
+            headings = [above for above in headings if above[0] < len(heading[1])]
+            headings.append((len(heading[1]), heading[2]))
+            is_open = False
+        elif box := _BOX.match(line):
+            titles = tuple(words for _, words in headings)
+            found.append(Box(box[3].strip(), box[2], len(box[1]), titles))
+            is_open = True
+        elif is_open and line.strip():
+            is_open = line.startswith(" ")
+            if is_open:
+                found[-1].below.append(line.strip())
+    return found
+
+
+def first_heading(text: str) -> str:
+    """Return the title of a text: its first heading."""
+    return title(without_comments(text))
+
 
 _NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,6}){1,5})[.):]?\s+")
 _ANY_NUMBER = re.compile(r"\A(\d{1,6}(?:\.\d{1,6}){0,5})[.):]?\s+")
@@ -26,11 +94,11 @@ def is_checklist(text: str) -> bool:
     return bool(boxes(text))
 
 
-def read(path: str, data: bytes, wishes: Wishes) -> Imported:
+def read(path: str, data: bytes, wishes: ImportOptions) -> ImportedPlan:
     """Return the plan of a checklist."""
     text = decoded(data)
     goal = first_heading(text) or basename(path)
-    entries: list[Entry] = []
+    entries: list[ListEntry] = []
     taken: set[str] = set()
     for whole, box, parts in _grouped(boxes(text)):
         before = entries[-1] if entries and entries[-1].stage == _stage(box, goal) else None
@@ -64,15 +132,15 @@ def _grouped(found: list[Box]) -> list[tuple[str, Box, list[Box]]]:
     return groups
 
 
-def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Entry:
+def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> ListEntry:
     title = _ANY_NUMBER.sub("", box.text, count=1) or box.text
     number = _ANY_NUMBER.match(box.text)
     name = number[1] if number else f"{place:02}"
     section = "" if _stage(box, goal) == _NO_STAGE else f", under “{_stage(box, goal)}”"
-    done = [part.text for part in parts if part.standing is Standing.DONE]
-    left = [part for part in parts if part.standing is Standing.PENDING]
-    overlooked = bool(left) and box.standing is Standing.DONE
-    return Entry(
+    done = [part.text for part in parts if part.standing is ClaimedStatus.DONE]
+    left = [part for part in parts if part.standing is ClaimedStatus.PENDING]
+    overlooked = bool(left) and box.standing is ClaimedStatus.DONE
+    return ListEntry(
         native="-".join(filter(None, (name, words(title)))),
         stage=_stage(box, goal),
         title=title or f"Item {place}",
@@ -85,7 +153,7 @@ def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Ent
             f"It is part of: {_ANY_NUMBER.sub('', whole, count=1)}." if whole else "",
             f"This is one point of the list “{goal}”{section}. Do this point only.",
         ),
-        standing=Standing.PENDING if overlooked else box.standing,
+        standing=ClaimedStatus.PENDING if overlooked else box.standing,
         said=box.said,
     )
 
@@ -96,10 +164,10 @@ def _stage(box: Box, goal: str) -> str:
     return below[-1] if below else _NO_STAGE
 
 
-def _bridge(entries: list[Entry]) -> None:
+def _bridge(entries: list[ListEntry]) -> None:
     """Let a task whose predecessor is done wait for the last one before it that is not."""
     needs = {entry.native: entry.needs for entry in entries}
-    gone = {entry.native for entry in entries if entry.standing is not Standing.PENDING}
+    gone = {entry.native for entry in entries if entry.standing is not ClaimedStatus.PENDING}
     for entry in entries:
         waiting = entry.needs
         while waiting and waiting[0] in gone:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from holdfast.formats.lists import backlog, checklist, spec_kit, task_master
-from holdfast.formats.lists.model import Imported, Wishes
+from holdfast.formats.lists.model import ImportedPlan, ImportOptions
 from holdfast.formats.markdown import decoded
 
 
@@ -33,7 +33,9 @@ def kind_of(path: str, data: bytes) -> ListKind | None:
     return ListKind.CHECKLIST if checklist.is_checklist(text) else None
 
 
-def read_list(kind: ListKind, path: str, documents: Mapping[str, bytes], wishes: Wishes) -> Imported:
+def read_list(
+    kind: ListKind, path: str, documents: Mapping[str, bytes], wishes: ImportOptions
+) -> ImportedPlan:
     """Return the plan of a list; `path` names it. Raises BrokenFileError if there is nothing to be done in it."""
     if kind is ListKind.BACKLOG:
         return backlog.read(path, documents, wishes)

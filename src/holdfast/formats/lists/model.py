@@ -9,16 +9,15 @@ import msgspec
 
 from holdfast.core.ids import slug
 from holdfast.core.plan import Plan, Task
-from holdfast.formats.drafts import StageDraft, TaskDraft, assemble
-from holdfast.formats.loose import BrokenFileError
-from holdfast.formats.model import Claim, Finding, Standing
-from holdfast.formats.naming import task_ids
+from holdfast.formats.lenient_json import BrokenFileError
+from holdfast.formats.model import Claim, ClaimedStatus, Finding
+from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble, task_ids
 
 TITLE_CHARS = 80
-_GONE = (Standing.DONE, Standing.SKIPPED, Standing.ABANDONED)
+_GONE = (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asks of an import. `tag` is the list meant where a file holds several."""
 
     keep_done: bool = False
@@ -26,7 +25,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     tag: str = ""
 
 
-class Entry(msgspec.Struct, kw_only=True):
+class ListEntry(msgspec.Struct, kw_only=True):
     """One task of a list by its native name. `needs` are native names; `said` is the word of its status."""
 
     native: str
@@ -35,7 +34,7 @@ class Entry(msgspec.Struct, kw_only=True):
     prompt: str
     needs: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
-    standing: Standing = Standing.PENDING
+    standing: ClaimedStatus = ClaimedStatus.PENDING
     said: str = ""
 
 
@@ -46,7 +45,7 @@ class LeftOut(msgspec.Struct, frozen=True):
     why: str
 
 
-class Imported(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan made of a list; its `agent` is still to be chosen."""
 
     plan: Plan
@@ -58,10 +57,10 @@ def into_plan(
     name: str,
     goal: str,
     stages: Sequence[StageDraft],
-    entries: Sequence[Entry],
-    wishes: Wishes,
+    entries: Sequence[ListEntry],
+    wishes: ImportOptions,
     left_out: Sequence[LeftOut] = (),
-) -> Imported:
+) -> ImportedPlan:
     """Return the plan of what remains to be done. Nobody waits for what was left out."""
     gone = [entry for entry in entries if _is_gone(entry, wishes)]
     kept = [entry for entry in entries if not _is_gone(entry, wishes)]
@@ -79,7 +78,7 @@ def into_plan(
         entry.stage = short[entry.stage]
     made = assemble(clean(goal), stages, [_draft(entry, absent) for entry in kept])
     missing = [LeftOut(entry.native, entry.said or entry.standing.value) for entry in gone]
-    return Imported(plan=made.plan, left_out=(*missing, *left_out), findings=made.findings)
+    return ImportedPlan(plan=made.plan, left_out=(*missing, *left_out), findings=made.findings)
 
 
 def _short_names(headings: Sequence[str]) -> dict[str, str]:
@@ -93,11 +92,11 @@ def words(text: str) -> str:
     return slug(text) if re.search(r"[A-Za-z0-9]", text) else ""
 
 
-def _is_gone(entry: Entry, wishes: Wishes) -> bool:
+def _is_gone(entry: ListEntry, wishes: ImportOptions) -> bool:
     return entry.standing in _GONE and not wishes.keep_done
 
 
-def _draft(entry: Entry, absent: set[str]) -> TaskDraft:
+def _draft(entry: ListEntry, absent: set[str]) -> TaskDraft:
     task = Task(
         id="",
         title=clean(entry.title)[:TITLE_CHARS],

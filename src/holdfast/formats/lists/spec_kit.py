@@ -8,13 +8,79 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from posixpath import dirname, join
 
-from holdfast.formats.drafts import StageDraft
-from holdfast.formats.lists.boxes import Box, boxes, first_heading
-from holdfast.formats.lists.model import Entry, Imported, LeftOut, Wishes, into_plan, paragraphs
-from holdfast.formats.lists.relations import relations
+import msgspec
+
+from holdfast.formats.lists.checklist import Box, boxes, first_heading
+from holdfast.formats.lists.model import (
+    ImportedPlan,
+    ImportOptions,
+    LeftOut,
+    ListEntry,
+    into_plan,
+    paragraphs,
+)
 from holdfast.formats.markdown import decoded, section, value
+from holdfast.formats.plan_assembly import StageDraft
+
+_FORWARD = re.compile(r"\bblocks\b|\bbefore\b|-+>|→|⇒|=>", re.IGNORECASE)
+_BACKWARD = re.compile(r"\bdepends?\s+on\b|\brequires?\b|\bneeds?\b|\bafter\b|依赖|依賴", re.IGNORECASE)
+_TASKS = re.compile(r"T(\d{1,9})([a-z]?)(?:\s*(?:-|\u2013|to|\.\.)\s*T(\d{1,9}))?")
+_PHASES = re.compile(r"phase\s+([\w.]+)", re.IGNORECASE)
+_STORIES = re.compile(r"(?:user\s+story|\bUS)\s*-?(\d+)", re.IGNORECASE)
+_RANGE_MAX = 200
+# What follows a dash or a `but` is another thought: "after Phase 2 - may integrate with US1" needs no US1.
+_CLAUSE = re.compile(r"\n|;|\.\s|\s[-\u2013\u2014]\s|\sbut\s", re.IGNORECASE)
+
+
+class Relations(msgspec.Struct, kw_only=True):
+    """Who needs whom: tasks by id, phases and stories by number."""
+
+    tasks: dict[str, tuple[str, ...]] = {}
+    phases: dict[str, tuple[str, ...]] = {}
+    stories: dict[str, tuple[str, ...]] = {}
+
+
+def relations(text: str) -> Relations:
+    """Return what a text says about who needs whom."""
+    made = Relations()
+    for clause in _CLAUSE.split(text):
+        for before, after in _pairs(clause):
+            for names, kept in ((_tasks, made.tasks), (_phases, made.phases), (_stories, made.stories)):
+                for name in names(after):
+                    kept[name] = (*kept.get(name, ()), *names(before))
+    return made
+
+
+def _pairs(clause: str) -> Iterator[tuple[str, str]]:
+    """Yield (what comes first, what needs it) for each relation of a clause."""
+    if _BACKWARD.search(clause):
+        after, *before = _BACKWARD.split(clause)
+        yield from ((part, after) for part in before)
+        return
+    steps = _FORWARD.split(clause)
+    yield from pairwise(steps)
+
+
+def _tasks(text: str) -> list[str]:
+    names: list[str] = []
+    for first, letter, last in _TASKS.findall(text):
+        if last and int(first) <= int(last) <= int(first) + _RANGE_MAX:
+            names += [f"T{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
+        else:
+            names += [f"T{first}{letter}", *([f"T{last}"] if last else [])]
+    return names
+
+
+def _phases(text: str) -> list[str]:
+    return [name.rstrip(".") for name in _PHASES.findall(text)]
+
+
+def _stories(text: str) -> list[str]:
+    return _STORIES.findall(text)
+
 
 _TASK = re.compile(r"\**(T\d+[a-z]?|TX+)\**[:.]?\s+(.*)", re.DOTALL)
 _MARK = re.compile(r"\s*\[([^\]\s]{1,12})\]")
@@ -28,7 +94,7 @@ def is_spec_kit(text: str) -> bool:
     return any(_TASK.match(box.text) for box in boxes(text))
 
 
-def read(path: str, data: bytes, wishes: Wishes) -> Imported:
+def read(path: str, data: bytes, wishes: ImportOptions) -> ImportedPlan:
     """Return the plan of a `tasks.md`."""
     text = decoded(data)
     found = [(box, task) for box in boxes(text) if (task := _TASK.match(box.text))]
@@ -43,7 +109,7 @@ def read(path: str, data: bytes, wishes: Wishes) -> Imported:
     return into_plan(path, title, _stages(entries, said.phases, said.stories), entries, wishes, others)
 
 
-def _heed(entries: Sequence[Entry], said: dict[str, tuple[str, ...]]) -> None:
+def _heed(entries: Sequence[ListEntry], said: dict[str, tuple[str, ...]]) -> None:
     """Add what the file says about who needs whom; it goes before what only the order implies."""
     for entry in entries:
         implied = (need for need in entry.needs if entry.native not in said.get(need, ()))
@@ -54,13 +120,13 @@ def _dependencies(text: str) -> str:
     return next((part for name in _DEPENDENCIES if (part := section(text, name))), "")
 
 
-def _entry(path: str, title: str, context: dict[str, str], box: Box, task: re.Match[str]) -> Entry:
+def _entry(path: str, title: str, context: dict[str, str], box: Box, task: re.Match[str]) -> ListEntry:
     said = task[2]
     while mark := _MARK.match(said):
         said = said[mark.end() :]
     phase = _stage_of(box)
     folder = dirname(path)
-    return Entry(
+    return ListEntry(
         native=task[1],
         stage=phase,
         title=said.strip(),
@@ -98,7 +164,7 @@ def _after(said: str) -> Iterator[str]:
         yield from re.findall(r"T\d+[a-z]?", clause)
 
 
-def _wait_in_order(found: Sequence[tuple[Box, re.Match[str]]], entries: Sequence[Entry]) -> None:
+def _wait_in_order(found: Sequence[tuple[Box, re.Match[str]]], entries: Sequence[ListEntry]) -> None:
     """Let each task without `[P]` wait for all since the last such one, and the others for that one."""
     last: dict[str, str] = {}
     since: dict[str, list[str]] = {}
@@ -115,7 +181,7 @@ def _wait_in_order(found: Sequence[tuple[Box, re.Match[str]]], entries: Sequence
 
 
 def _stages(
-    entries: Sequence[Entry], phases: dict[str, tuple[str, ...]], stories: dict[str, tuple[str, ...]]
+    entries: Sequence[ListEntry], phases: dict[str, tuple[str, ...]], stories: dict[str, tuple[str, ...]]
 ) -> list[StageDraft]:
     """Return the phases. Those of user stories run beside each other, after the last that is none and before the next."""
     names = list(dict.fromkeys(entry.stage for entry in entries))

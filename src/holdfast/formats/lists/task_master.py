@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.formats.drafts import StageDraft
-from holdfast.formats.lists.model import Entry, Imported, LeftOut, Wishes, into_plan, paragraphs
-from holdfast.formats.loose import BrokenFileError, Node, first, node, nodes, parse_object, text, texts
-from holdfast.formats.model import Standing
-from holdfast.formats.words import standing_of
+from holdfast.formats.lenient_json import BrokenFileError, Node, first, node, nodes, parse_object, text, texts
+from holdfast.formats.lists.model import (
+    ImportedPlan,
+    ImportOptions,
+    LeftOut,
+    ListEntry,
+    into_plan,
+    paragraphs,
+)
+from holdfast.formats.model import ClaimedStatus
+from holdfast.formats.plan_assembly import StageDraft
+from holdfast.formats.status_words import standing_of
 
 _STAGE = "tasks"
 _MASTER = "master"
@@ -32,7 +39,7 @@ def is_task_master(path: str, data: bytes) -> bool:
     )
 
 
-def read(path: str, data: bytes, wishes: Wishes) -> Imported:
+def read(path: str, data: bytes, wishes: ImportOptions) -> ImportedPlan:
     """Return the plan of one of the file's lists: the tag that is wished for, else `master`, else the first."""
     document = parse_object(path, data)
     lists = _lists(document)
@@ -60,14 +67,14 @@ def _lists(document: Node) -> dict[str, list[Node]]:
     return {name: nodes(rows) for name, rows in tagged.items() if isinstance(rows, list)}
 
 
-def _tag(path: str, lists: dict[str, list[Node]], wishes: Wishes) -> str:
+def _tag(path: str, lists: dict[str, list[Node]], wishes: ImportOptions) -> str:
     if wishes.tag and wishes.tag not in lists:
         known = ", ".join(filter(None, lists)) or "none"
         raise BrokenFileError(f"{path}: there is no tag {wishes.tag}", f"Its tags are: {known}.")
     return wishes.tag or (_MASTER if _MASTER in lists else next(iter(lists), ""))
 
 
-def _entries(tasks: Sequence[Node]) -> Iterator[Entry]:
+def _entries(tasks: Sequence[Node]) -> Iterator[ListEntry]:
     named = [(text(task.get("id")) or str(place), task) for place, task in enumerate(tasks, 1)]
     parts = {name: _open_parts(name, task) for name, task in named}
     for name, task in named:
@@ -80,8 +87,8 @@ def _entries(tasks: Sequence[Node]) -> Iterator[Entry]:
                 own, part, (*before, *_all_needs(part, name, parts)), f"It is part of task {name}:\n\n{whole}"
             )
             if (
-                _standing(task)[0] in (Standing.DONE, Standing.ABANDONED)
-                and entry.standing is Standing.PENDING
+                _standing(task)[0] in (ClaimedStatus.DONE, ClaimedStatus.ABANDONED)
+                and entry.standing is ClaimedStatus.PENDING
             ):
                 entry.standing, entry.said = _standing(task)
             yield entry
@@ -95,8 +102,8 @@ def _parts(name: str, task: Node) -> list[tuple[str, Node]]:
 def _open_parts(name: str, task: Node) -> list[str]:
     """Return the subtasks that stand for a task; none if all are done, for then the task itself remains."""
     parts = _parts(name, task)
-    is_open = any(_standing(part)[0] is not Standing.DONE for _, part in parts)
-    return [own for own, _ in parts] if is_open or _standing(task)[0] is Standing.DONE else []
+    is_open = any(_standing(part)[0] is not ClaimedStatus.DONE for _, part in parts)
+    return [own for own, _ in parts] if is_open or _standing(task)[0] is ClaimedStatus.DONE else []
 
 
 def _all_needs(task: Node, parent: str, parts: dict[str, list[str]]) -> tuple[str, ...]:
@@ -111,10 +118,10 @@ def _all_needs(task: Node, parent: str, parts: dict[str, list[str]]) -> tuple[st
     return tuple(needs)
 
 
-def _entry(name: str, task: Node, needs: tuple[str, ...], context: str) -> Entry:
+def _entry(name: str, task: Node, needs: tuple[str, ...], context: str) -> ListEntry:
     standing, said = _standing(task)
     title = text(task.get("title")) or text(task.get("description")) or name
-    return Entry(
+    return ListEntry(
         native=name,
         stage=_STAGE,
         title=title,
@@ -140,11 +147,13 @@ def _criteria(task: Node) -> list[str]:
     return [line.strip().removeprefix("-").strip() for line in lines]
 
 
-def _standing(task: Node) -> tuple[Standing, str]:
+def _standing(task: Node) -> tuple[ClaimedStatus, str]:
     said = text(task.get("status"))
     if said.casefold() in _PUT_OFF:
-        return Standing.ABANDONED, said
+        return ClaimedStatus.ABANDONED, said
     standing, _ = standing_of(said)
     return (
-        standing if standing in (Standing.DONE, Standing.SKIPPED, Standing.ABANDONED) else Standing.PENDING
+        standing
+        if standing in (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)
+        else ClaimedStatus.PENDING
     ), said

@@ -6,13 +6,22 @@ import glob
 import posixpath
 from collections.abc import Mapping
 
-from holdfast.formats import loose, markdown
-from holdfast.formats.loose import BrokenFileError
+from holdfast.formats import lenient_json, markdown
+from holdfast.formats.lenient_json import BrokenFileError
 from holdfast.formats.model import ForeignRun
-from holdfast.formats.specflow import layout, other
-from holdfast.formats.specflow.document import is_state
+from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.layout import PLACES, TRACES
-from holdfast.formats.specflow.read import read_state
+from holdfast.formats.specflow.read import (
+    is_position,
+    is_specification,
+    read_pause,
+    read_position,
+    read_session,
+    read_specification,
+    read_without_state,
+)
+from holdfast.formats.specflow.state import read_state
+from holdfast.formats.specflow.waves import is_state
 from holdfast.formats.specflow.write import write
 
 __all__ = ["PLACES", "TRACES", "companions", "read", "recognises", "write"]
@@ -27,11 +36,11 @@ def recognises(path: str, data: bytes) -> bool:
         return True
     if name.endswith(".md"):
         text = markdown.decoded(data)
-        return other.is_position(path, text) or other.is_specification(path, text)
+        return is_position(path, text) or is_specification(path, text)
     if not name.endswith(".json"):
         return False
     try:
-        return is_state(loose.parse_object(path, data))
+        return is_state(lenient_json.parse_object(path, data))
     except BrokenFileError:
         return layout.is_execution(path)
 
@@ -56,16 +65,14 @@ def companions(main: str) -> tuple[str, ...]:
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     """Return the run that the documents tell of."""
     if main.endswith(posixpath.basename(layout.CONTINUE)):
-        return other.read_pause(main, documents)
+        return read_pause(main, documents)
     if layout.is_pause_note(main):
-        return other.read_session(main, documents)
+        return read_session(main, documents)
     if main.endswith(".md"):
         text = markdown.decoded(documents[main])
-        is_position = other.is_position(main, text)
-        return (
-            other.read_position(main, documents) if is_position else other.read_specification(main, documents)
-        )
+        at_position = is_position(main, text)
+        return read_position(main, documents) if at_position else read_specification(main, documents)
     try:
-        return read_state(main, loose.parse_object(main, documents[main]), documents)
+        return read_state(main, lenient_json.parse_object(main, documents[main]), documents)
     except BrokenFileError as error:
-        return other.read_without_state(main, documents, error)
+        return read_without_state(main, documents, error)

@@ -13,8 +13,8 @@ from dataclasses import replace
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.adoption import attempts_of, inheritance, prepared
-from holdfast.core.legible import legible
+from holdfast.core.adoption import attempts_of, inherited_events, prepare_plan
+from holdfast.core.events import storable
 from holdfast.core.plan import AgentSpec, Plan, encode_plan
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import Origin, RunRow
@@ -24,15 +24,14 @@ from holdfast.errors import PlanError
 from holdfast.formats.model import ForeignRun
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader, StoredRun
-from holdfast.repo.adoption import Finished, commit_adoption
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
-from holdfast.repo.record import keep_record
 from holdfast.repo.repository import Repository
+from holdfast.repo.run_record import FinishedTask, commit_adoption, keep_record
 from holdfast.repo.workspaces import Workspaces
-from holdfast.runner.adoption.record import keep_inheritance
-from holdfast.runner.adoption.shelters import save_work
-from holdfast.runner.adoption.survey import Prospect, Wishes, survey
+from holdfast.runner.adoption.assessment import AdoptionOptions, Assessment, assess
+from holdfast.runner.adoption.origin import keep_inheritance
+from holdfast.runner.adoption.unfinished_work import save_unfinished_work
 from holdfast.runner.session import create_run
 
 
@@ -50,12 +49,12 @@ def adopted_earlier(journal: JournalReader, foreign: ForeignRun) -> RunRow | Non
     return next((row for row in reversed(rows) if row.origin and _is_from(row.origin, foreign)), None)
 
 
-def plan_of(prospect: Prospect, agent: str, agents: dict[str, AgentSpec], known: Sequence[str]) -> Plan:
+def plan_of(prospect: Assessment, agent: str, agents: dict[str, AgentSpec], known: Sequence[str]) -> Plan:
     """Return the plan that the run gets: theirs, with the user's agent and the commit to go on from.
 
     Raises PlanError if no sound plan came of the files.
     """
-    plan = prepared(prospect.foreign.plan, prospect.foreign.claims, prospect.judged, prospect.missing)
+    plan = prepare_plan(prospect.foreign.plan, prospect.foreign.claims, prospect.judged, prospect.missing)
     plan = msgspec.structs.replace(plan, base=prospect.base, agent=agent, agents={**plan.agents, **agents})
     broken = next(broken_rules(plan, known), None)
     if broken is not None:
@@ -68,7 +67,7 @@ def plan_of(prospect: Prospect, agent: str, agents: dict[str, AgentSpec], known:
 
 
 def adopt(
-    repo: Repository, journal: Journal, prospect: Prospect, wishes: Wishes, plan: Plan, source: str
+    repo: Repository, journal: Journal, prospect: Assessment, wishes: AdoptionOptions, plan: Plan, source: str
 ) -> str:
     """Make a run of a foreign one and return its id. What was half done before is completed.
 
@@ -78,7 +77,7 @@ def adopt(
     if row is not None and row.adopting:
         run = row.run
         # Judged by the commit that the run was begun from, whatever has happened to the branches since.
-        prospect = survey(repo, prospect.foreign, replace(wishes, base=row.base))
+        prospect = assess(repo, prospect.foreign, replace(wishes, base=row.base))
     else:
         run = create_run(repo, journal, plan, source, adopting=prospect.digest)
     directory = repo.state.run(run)
@@ -101,17 +100,17 @@ def _keep_record(repo: Repository, journal: Journal, stored: StoredRun) -> None:
     keep_record(repo, stored.row.run, encode_plan(stored.plan), ev.encode_event(started))
 
 
-def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: Prospect) -> None:
+def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: Assessment) -> None:
     """Bring everything that is known of the foreign run into git, then into the journal at once."""
     foreign, row = prospect.foreign, stored.row
     state = RunState(stored.plan, row, stored.tasks)
-    work = save_work(repo, row.run, row.base, prospect.shelters)
+    work = save_unfinished_work(repo, row.run, row.base, prospect.shelters)
     limits = {name: state.limits_of(name).attempts for name in state.names}
     told = [
         ev.RunAdopted(system=foreign.system, name=foreign.name, main=foreign.main, digest=prospect.digest),
-        *inheritance(foreign.claims, prospect.judged, work, limits),
+        *inherited_events(foreign.claims, prospect.judged, work, limits),
     ]
-    events = [legible(event) for event in told]
+    events = [storable(event) for event in told]
     # The branch goes first: a run with its origin in git counts as adopted, so nothing else may be missing by then.
     landed = _landings(repo, row, prospect)
     keep_inheritance(repo, row.run, events, foreign.documents)
@@ -122,11 +121,11 @@ def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: Pr
     journal.append(row.run, epoch, events, state.row, state.take_changed(), time.time())
 
 
-def _landings(repo: Repository, row: RunRow, prospect: Prospect) -> list[ev.AnyEvent]:
+def _landings(repo: Repository, row: RunRow, prospect: Assessment) -> list[ev.AnyEvent]:
     """Put the commit on the run branch that says what is done, and return what it proves."""
     claims = {claim.task: claim for claim in prospect.foreign.claims}
     finished = [
-        Finished(name, max(1, attempts_of(claims[name])), prospect.judged[name].evidence)
+        FinishedTask(name, max(1, attempts_of(claims[name])), prospect.judged[name].evidence)
         for name in prospect.finished
     ]
     if not finished:

@@ -1,0 +1,204 @@
+"""From the protocol's updates to the lines that are printed: one JSON object each, at once, nothing else on stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import acp
+import msgspec
+from acp import schema
+
+from holdfast.agents.acp.permissions import PermissionChoice, PermissionPolicy, choose_option, is_allowed
+from holdfast.agents.streams import acp as lines
+
+_TEXT_CHARS = 4_000
+
+
+def print_line(kind: str, **fields: object) -> None:
+    """Print one line. Whoever reads it may be gone: the work goes on all the same."""
+    record = {"type": kind, **{name: value for name, value in fields.items() if value not in (None, "")}}
+    try:
+        sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        return
+
+
+def print_update(update: Any) -> None:
+    """Print what one update of a session tells. Kinds that say nothing about work are passed over."""
+    match getattr(update, "session_update", ""):
+        case "agent_message_chunk":
+            print_line(lines.TEXT, text=_text_of(update.content))
+        case "agent_thought_chunk" | "plan":
+            print_line(lines.TEXT)
+        case "tool_call":
+            print_line(lines.TOOL, tool=update.title[:_TEXT_CHARS])
+        case "tool_call_update":
+            done = update.status in ("completed", "failed")
+            print_line(lines.TOOL_DONE if done else lines.TOOL, tool=(update.title or "")[:_TEXT_CHARS])
+        case "usage_update":
+            cost = update.cost.amount if update.cost is not None and update.cost.currency == "USD" else None
+            print_line(lines.USAGE, tokens=update.used, cost_usd=cost)
+
+
+def print_error(code: int, message: str, data: object) -> None:
+    """Print why a request failed, with whatever the agent added to it, in words."""
+    try:
+        detail = msgspec.json.encode(data).decode()[:_TEXT_CHARS] if data else ""
+    except (TypeError, ValueError):
+        detail = str(data)[:_TEXT_CHARS]
+    print_line(lines.ERROR, code=code, message=message[:_TEXT_CHARS], detail=detail)
+
+
+def _text_of(content: Any) -> str:
+    return str(getattr(content, "text", ""))[:_TEXT_CHARS]
+
+
+_FAILED = 1
+_CANCELLED = 130
+_CANCEL_GRACE_S = 1.5
+_LINE_BYTES_MAX = 64 * 1024 * 1024
+"""An agent sends whole files in one line; the default of 64 KiB would end the conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcpTurn:
+    """What is asked of which agent. `session` is one of its own to go on with; empty for a fresh one."""
+
+    argv: tuple[str, ...]
+    brief: str
+    workspace: str
+    policy: PermissionPolicy = PermissionPolicy.ALLOW
+    session: str = ""
+
+
+class _Client:
+    """Our side of the conversation: answers permissions, prints progress. Files and shells are the agent's own."""
+
+    def __init__(self, assignment: AcpTurn) -> None:
+        self._assignment = assignment
+
+    async def request_permission(
+        self,
+        options: Sequence[schema.PermissionOption],
+        session_id: str,  # noqa: ARG002 - the protocol's shape
+        tool_call: schema.ToolCallUpdate,
+        **_: Any,
+    ) -> acp.RequestPermissionResponse:
+        """Answer by the policy, at once."""
+        paths = [location.path for location in tool_call.locations or ()]
+        allowed = is_allowed(self._assignment.policy, paths, self._assignment.workspace)
+        if not allowed:
+            print_line(lines.REFUSED, what=tool_call.title or tool_call.tool_call_id)
+        option = choose_option(
+            [PermissionChoice(one.option_id, one.kind) for one in options], allowed=allowed
+        )
+        if not option:
+            return acp.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+        return acp.RequestPermissionResponse(
+            outcome=schema.AllowedOutcome(outcome="selected", option_id=option)
+        )
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ARG002
+        """Print what the update tells."""
+        print_update(update)
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Refuse what the protocol does not know."""
+        raise acp.RequestError.method_not_found(method)
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Pass over what the protocol does not know."""
+
+    def on_connect(self, conn: Any) -> None:
+        """Nothing to prepare."""
+
+
+async def run_turn(assignment: AcpTurn) -> int:
+    """See one turn through and return the exit status: 0 if the agent says that it ended well."""
+    try:
+        return await _Conversation(assignment).hold()
+    except acp.RequestError as error:
+        print_error(error.code, str(error), error.data)
+    except (OSError, asyncio.IncompleteReadError) as error:
+        print_error(0, f"{assignment.argv[0]}: {error}", None)
+    return _FAILED
+
+
+class _Conversation:
+    """One agent and one session with it."""
+
+    def __init__(self, assignment: AcpTurn) -> None:
+        self._assignment = assignment
+        self._session = ""
+
+    async def hold(self) -> int:
+        """Start the agent and wait for the end of the turn, of the agent, or for a stop, whichever comes first."""
+        what = self._assignment
+        # The agent shares our environment and standard error, which the supervisor has bounded already.
+        spawned = acp.spawn_agent_process(
+            _Client(what),  # type: ignore[arg-type]
+            *what.argv,
+            env=dict(os.environ),
+            cwd=what.workspace,
+            transport_kwargs={"limit": _LINE_BYTES_MAX, "stderr": None},
+        )
+        async with spawned as (agent, process):
+            turn = asyncio.ensure_future(self._turn(agent))
+            gone = asyncio.ensure_future(process.wait())
+            stop = asyncio.ensure_future(_on_term().wait())
+            await asyncio.wait([turn, gone, stop], return_when=asyncio.FIRST_COMPLETED)
+            if stop.done() and not turn.done():
+                await self._call_off(agent, turn)
+            gone.cancel()
+            stop.cancel()
+            if turn.done():
+                return turn.result()
+            turn.cancel()
+            print_error(0, f"{what.argv[0]} ended in the middle of the turn", None)
+            return _FAILED
+
+    async def _turn(self, agent: Any) -> int:
+        hello = await agent.initialize(
+            protocol_version=acp.PROTOCOL_VERSION,
+            client_capabilities=schema.ClientCapabilities(),
+            client_info=schema.Implementation(name="holdfast", version="1"),
+        )
+        await self._open_session(agent, hello)
+        print_line(lines.SESSION, session=self._session)
+        brief = [acp.text_block(self._assignment.brief)]
+        ended = await agent.prompt(session_id=self._session, prompt=brief)
+        if ended.usage is not None:
+            print_line(lines.USAGE, tokens=ended.usage.total_tokens)
+        print_line(lines.DONE, stop_reason=ended.stop_reason)
+        if ended.stop_reason == "cancelled":
+            return _CANCELLED
+        return 0 if ended.stop_reason == "end_turn" else _FAILED
+
+    async def _open_session(self, agent: Any, hello: schema.InitializeResponse) -> None:
+        """Go on with the session that was asked for if the agent can, else open one."""
+        what, capabilities = self._assignment, hello.agent_capabilities
+        if what.session and capabilities is not None and capabilities.load_session:
+            await agent.load_session(cwd=what.workspace, session_id=what.session, mcp_servers=[])
+            self._session = what.session
+        else:
+            made = await agent.new_session(cwd=what.workspace, mcp_servers=[])
+            self._session = str(made.session_id)
+
+    async def _call_off(self, agent: Any, turn: asyncio.Future[int]) -> None:
+        """Ask for the end of the turn, so that the agent ends its own tools; the supervisor sees to the rest."""
+        if self._session:
+            await agent.cancel(session_id=self._session)
+        await asyncio.wait({turn}, timeout=_CANCEL_GRACE_S)
+
+
+def _on_term() -> asyncio.Event:
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
+    return asked

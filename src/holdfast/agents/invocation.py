@@ -1,0 +1,81 @@
+"""Turns an agent's template, or a task's own command, into the argv and input of one attempt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.agents.presets import Preset
+from holdfast.core.plan import Task
+
+_PLACEHOLDER = re.compile(r"\{(?:brief|workspace|task|attempt|run|session)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholders:
+    """The values that an agent's argv may name. With a `session` the agent goes on with that one."""
+
+    brief_path: str
+    brief_text: str
+    workspace: str
+    task: str
+    attempt: int
+    run: str
+    session: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """What to execute for one attempt. `stdin_brief` asks for the brief file on standard input.
+
+    `env` is added to the environment; `pass_env` names what of the user's own it may have besides the ordinary.
+    """
+
+    argv: tuple[str, ...]
+    stdin_brief: bool
+    env: dict[str, str]
+    stop_signal: str = "TERM"
+    pass_env: tuple[str, ...] = ()
+
+
+def invoke_task(task: Task, agent: Preset | None, values: Placeholders) -> Invocation:
+    """Return what an attempt at `task` executes: its own command, or its agent's."""
+    if task.run:
+        return Invocation(task.run, stdin_brief=False, env={})
+    if agent is None:
+        raise ValueError(f"task {task.id} has neither a command nor an agent")
+    return invoke_agent(agent, values)
+
+
+def invoke_agent(agent: Preset, values: Placeholders) -> Invocation:
+    """Fill in an agent's template. Only the known names are replaced; any other brace is left as it is."""
+    replacements = {
+        "{brief}": values.brief_text if agent.prompt == "arg" else values.brief_path,
+        "{workspace}": values.workspace,
+        "{task}": values.task,
+        "{attempt}": str(values.attempt),
+        "{run}": values.run,
+        "{session}": values.session,
+    }
+    template = agent.resume if values.session and agent.resume else agent.command
+    argv = tuple(_replace(word, replacements) for word in _spread(agent, template))
+    return Invocation(argv, agent.prompt == "stdin", dict(agent.env), agent.stop_signal, agent.pass_env)
+
+
+def _spread(agent: Preset, template: tuple[str, ...]) -> Iterator[str]:
+    """Put the words of a key where the template has its place; extra arguments without a place come last."""
+    places = {
+        "{permissions}": agent.permissions,
+        "{model}": (*agent.model_flag, agent.model) if agent.model else (),
+        "{args}": agent.args,
+    }
+    for word in template:
+        yield from places.get(word, (word,))
+    if "{args}" not in template:
+        yield from agent.args
+
+
+def _replace(word: str, replacements: dict[str, str]) -> str:
+    """Replace in one pass, so that a value which itself looks like a placeholder stays what it is."""
+    return _PLACEHOLDER.sub(lambda found: replacements[found[0]], word)

@@ -1,0 +1,64 @@
+"""Which of an agent's own errors means what. The patterns are the preset's data; they meet errors, never prose.
+
+`errors` are looked for in the message of a structured error event. `lines` must match a line of plain output from
+its first character on, which is how an agent prints an error of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.core.observations import AgentTrouble
+
+_STATUSES = {
+    401: AgentTrouble.AUTH,
+    402: AgentTrouble.AUTH,
+    403: AgentTrouble.AUTH,
+    413: AgentTrouble.CONTEXT,
+    429: AgentTrouble.LIMIT,
+    529: AgentTrouble.LIMIT,
+}
+_SEARCHED_CHARS = 4_000
+"""An error says what it means soon; what follows may be a whole file, in which a pattern would search for minutes."""
+_Patterns = tuple[tuple[AgentTrouble, "re.Pattern[str]"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPatterns:
+    """How one agent says what went wrong."""
+
+    errors: _Patterns = ()
+    lines: _Patterns = ()
+    exit_codes: tuple[tuple[int, AgentTrouble], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        errors: Mapping[AgentTrouble, Sequence[str]],
+        lines: Mapping[AgentTrouble, Sequence[str]],
+        exit_codes: Mapping[str, AgentTrouble],
+    ) -> ErrorPatterns:
+        """Compile a preset's patterns. Raises re.error for one that is none."""
+        codes = tuple((int(code), trouble) for code, trouble in exit_codes.items())
+        return cls(_compiled(errors), _compiled(lines), codes)
+
+    def of_error(self, message: str, status: float = 0) -> AgentTrouble:
+        """Return what an error of the agent's own means: by its words, else by the HTTP status, else just an error."""
+        start = message[:_SEARCHED_CHARS]
+        found = next((trouble for trouble, pattern in self.errors if pattern.search(start)), None)
+        return found or _STATUSES.get(int(status), AgentTrouble.ERROR)
+
+    def of_line(self, line: str) -> AgentTrouble | None:
+        """Return what a line of plain output means, if it is one of the agent's errors."""
+        start = line[:_SEARCHED_CHARS]
+        return next((trouble for trouble, pattern in self.lines if pattern.match(start)), None)
+
+    def of_exit(self, code: int) -> AgentTrouble | None:
+        """Return what an exit status means by the agent's own convention."""
+        return next((trouble for known, trouble in self.exit_codes if known == code), None)
+
+
+def _compiled(patterns: Mapping[AgentTrouble, Sequence[str]]) -> _Patterns:
+    return tuple((trouble, re.compile(one)) for trouble, some in patterns.items() for one in some)

@@ -1,0 +1,192 @@
+"""`run --workflow` and `plan workflows`: where a workflow and its input come from. What comes out is a plan like any."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from holdfast.agents.presets import agent_names, installed_presets, presets_of
+from holdfast.cli.plan_import import read_list_at
+from holdfast.core.brief import clip
+from holdfast.core.plan import Plan
+from holdfast.errors import HoldfastError, did_you_mean, quoted
+from holdfast.formats.discovery import FILE_BYTES_MAX, find_sources
+from holdfast.formats.lists import ListKind
+from holdfast.formats.model import ClaimedStatus, ForeignRun, System
+from holdfast.formats.registry import format_of
+from holdfast.plans import read_plan
+from holdfast.views.text import one_line
+from holdfast.workflows import (
+    InputDocument,
+    Workflow,
+    WorkflowInputs,
+    builtin_names,
+    builtin_workflow,
+    expand,
+    parse_workflow,
+)
+
+_PLAN_READER = "plan"
+READERS = (*(system.value for system in System), *(kind.value for kind in ListKind), _PLAN_READER)
+"""The names that `readers:` of a workflow takes: the five systems, the task lists, and our own plans."""
+
+_NOTES_MAX = 5
+_SPECIFICATION_CHARS = 40_000
+_NOT_PLANNED = ("no-plan", "salvaged")
+"""Findings that say a document is no valid plan: there was none, or only a part of it could be read."""
+_EXPECTED = ("state-missing",)
+"""Findings that only matter to somebody who carries a run on, not to one who begins."""
+_SPECIFICATIONS = ("spec.md", "requirements.md", "requirements.json")
+
+
+def workflows(args: argparse.Namespace) -> int:
+    """List the workflows there are, print one that comes with Holdfast, or check a file of the user's."""
+    if args.workflow is None:
+        for name in builtin_names():
+            found = parse_workflow(builtin_workflow(name), name, READERS)
+            print(f"{name:<12} {found.about}")
+            print(f"{'':<12} input: {found.wanted.help}")
+        print("\n`holdfast plan workflows NAME` prints one, to start your own from.")
+    elif args.workflow in builtin_names():
+        sys.stdout.write(builtin_workflow(args.workflow).decode())
+    else:
+        _describe(_workflow(args.workflow))
+    return 0
+
+
+def plan_of_workflow(args: argparse.Namespace, checkout: Path) -> tuple[Plan, str]:
+    """Return the plan that a workflow makes of the user's input, and how a run remembers where it came from."""
+    workflow = _workflow(args.workflow)
+    given = _given(workflow, args)
+    flags = workflow.flags_chosen(_listed(args.with_flags), _listed(args.without_flags))
+    values = workflow.values_given(_values(args.values))
+    document = (
+        _document(workflow, Path(given), checkout, args) if workflow.wanted.kind == "document" else None
+    )
+    inputs = WorkflowInputs(given, document, flags, values)
+    plan = expand(workflow, inputs, agent_names(presets_of(checkout)), _agent(workflow, checkout, args))
+    return plan, f"workflow {workflow.name}: {given}".rstrip(": ")
+
+
+def _workflow(named: str) -> Workflow:
+    """Read the workflow that is meant: one of ours by its name, or a file."""
+    if named in builtin_names():
+        return parse_workflow(builtin_workflow(named), f"workflow {named}", READERS)
+    path = Path(named)
+    if not path.is_file():
+        raise HoldfastError(
+            f"there is no workflow {quoted(named)}{did_you_mean(named, builtin_names())}",
+            "`holdfast plan workflows` lists them; a file of yours is named by its path",
+        )
+    with path.open("rb") as file:
+        return parse_workflow(file.read(FILE_BYTES_MAX), named, READERS)
+
+
+def _given(workflow: Workflow, args: argparse.Namespace) -> str:
+    given = (
+        " ".join((args.goal or args.plan or "").split()) if workflow.wanted.kind != "document" else args.plan
+    )
+    if not given and workflow.wanted.kind != "none":
+        raise HoldfastError(
+            f"workflow {workflow.name} needs its input: {workflow.wanted.help or workflow.wanted.kind}",
+            f"give it after the options: `holdfast run --workflow {args.workflow} INPUT`",
+        )
+    return given or ""
+
+
+def _listed(text: str) -> list[str]:
+    return [name for name in text.replace(",", " ").split() if name]
+
+
+def _values(pairs: list[str]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise HoldfastError(
+                f"{quoted(pair)} sets nothing", 'write --set NAME=TEXT, such as --set check="make test"'
+            )
+    return {name: text for name, _, text in (pair.partition("=") for pair in pairs)}
+
+
+def _agent(workflow: Workflow, checkout: Path, args: argparse.Namespace) -> str:
+    """Return who works: the user's choice, else the workflow's own, else the first agent that is installed."""
+    tasks = [task for stage in workflow.body["stages"] for task in stage["tasks"]]
+    if args.agent or "agent" in workflow.body or all("run" in task or "agent" in task for task in tasks):
+        return str(args.agent)
+    presets = presets_of(checkout)
+    if not (installed := installed_presets(presets)):
+        raise HoldfastError(
+            "no known agent is on the PATH, so nobody can work",
+            f"install one of {', '.join(agent_names(presets))}, or name one of yours with --agent",
+        )
+    return installed[0]
+
+
+def _document(workflow: Workflow, path: Path, checkout: Path, args: argparse.Namespace) -> InputDocument:
+    """Read the document with the first of the workflow's readers that can; a spec without a plan is planned first."""
+    trouble: HoldfastError | None = None
+    for reader in workflow.wanted.readers or READERS:
+        try:
+            document = _read(reader, path, checkout)
+        except HoldfastError as error:
+            trouble = trouble or error
+        else:
+            if any(stage.tasks for stage in document.plan.stages):
+                return document
+    if workflow.wanted.planned and (text := _specification(path)):
+        from holdfast.cli.plan import plan_for_specification
+
+        name = path.resolve().name if path.is_dir() else path.resolve().parent.name
+        return InputDocument(name, plan_for_specification(name, text, checkout, args), text)
+    raise trouble or HoldfastError(f"{path} names no task", "there is nothing to be done in it")
+
+
+def _read(reader: str, path: Path, checkout: Path) -> InputDocument:
+    if reader == _PLAN_READER:
+        return InputDocument(path.stem, read_plan(path, agent_names(presets_of(checkout))))
+    if reader in {kind.value for kind in ListKind}:
+        name, imported = read_list_at(path, checkout, ListKind(reader))
+        return InputDocument(name, imported.plan)
+    system = System(reader)
+    source, *others = find_sources(path, checkout, {system: format_of(system)})
+    if others:
+        names = ", ".join(found.main for found in (source, *others[:_NOTES_MAX]))
+        raise HoldfastError(f"{path} holds {len(others) + 1} of them: {names}", "name the one that is meant")
+    run = format_of(system).read(source.main, source.documents)
+    if any(finding.kind in _NOT_PLANNED for finding in run.findings):
+        raise HoldfastError(f"{path} holds no valid plan", "let it be planned, or restore its plan")
+    _tell_findings(run, path)
+    return InputDocument(run.name, run.plan, _specification(path))
+
+
+def _tell_findings(run: ForeignRun, path: Path) -> None:
+    """Say what was guessed, and that a list of done tasks is not taken over but begun anew."""
+    told = [finding for finding in run.findings if finding.kind not in _EXPECTED]
+    for finding in told[:_NOTES_MAX]:
+        print(f"Note: {one_line(finding.sentence, 160)}", file=sys.stderr)
+    if done := sum(claim.standing is ClaimedStatus.DONE for claim in run.claims):
+        print(
+            f"Note: {done} of {len(run.claims)} tasks are marked as done there. This run does them all; "
+            f"`holdfast adopt {path}` takes over what git proves.",
+            file=sys.stderr,
+        )
+
+
+def _specification(path: Path) -> str:
+    """Return the text of the specification in a folder, or beside a file; nothing if there is none."""
+    folder = path if path.is_dir() else path.parent
+    spec = next((folder / name for name in _SPECIFICATIONS if (folder / name).is_file()), None)
+    if spec is None:
+        return ""
+    with spec.open(encoding="utf-8", errors="replace") as file:
+        return clip(file.read(FILE_BYTES_MAX), _SPECIFICATION_CHARS)
+
+
+def _describe(workflow: Workflow) -> None:
+    print(f"{workflow.name}: {workflow.about}")
+    print(f"  input: {workflow.wanted.kind} {workflow.wanted.help}".rstrip())
+    for name, flag in workflow.flags.items():
+        print(f"  flag {name} ({'on' if flag.default else 'off'}) {flag.help}".rstrip())
+    for name, value in workflow.values.items():
+        print(f"  value {name} ({quoted(value.default)}) {value.help}".rstrip())
+    print("It is a valid workflow: `holdfast run --workflow FILE INPUT --dry-run` shows the plan it makes.")

@@ -1,0 +1,105 @@
+"""A run's history, written anew from what git shows of it: the journal was lost, the branch and the refs were not.
+
+Only what git proves counts as done. What was never in git (failures, costs, the user's decisions) is not made up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from holdfast.core import events as ev
+from holdfast.core.facts import BranchFacts
+from holdfast.core.plan import Plan, Stage
+from holdfast.core.state import RunState
+from holdfast.core.status import TASK_IS_SETTLED
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTraces:
+    """What is left of a task: how many attempts there were, the newest work, and the commit below that work."""
+
+    attempts: int
+    carry: str = ""
+    base: str = ""
+
+
+def rebuild_events(
+    state: RunState,
+    branch: BranchFacts,
+    remains: Mapping[str, TaskTraces],
+    skipped: Collection[str],
+    inherited: Iterable[ev.AnyEvent] = (),
+) -> list[ev.AnyEvent]:
+    """Bring a run that has just begun to where git shows it to be; return the events that did it.
+
+    `inherited` is what an adopted run began with, as git has it.
+    """
+    done: list[ev.AnyEvent] = []
+    # Each part looks at the state only when the parts before it have been applied.
+    steps = chain(
+        inherited,
+        _tasks(state, branch, remains, skipped),
+        _tip(state, branch),
+        _stages(state, {landing.task for landing in branch.landings if landing.adopted}),
+        [ev.RunRestored()],
+    )
+    for event in steps:
+        state.apply(event)
+        done.append(event)
+    return done
+
+
+def passed_over(plan: Plan, branch: BranchFacts) -> dict[str, str]:
+    """Return the tasks that never landed although something that builds on them did, each with one such task.
+
+    The user skipped them, or took their landing off the branch: git cannot tell which.
+    """
+    landed = {landing.task for landing in branch.landings}
+    here = {landing.task for landing in branch.landings if not landing.adopted}
+    found: dict[str, str] = {}
+    for stage, task in plan.tasks():
+        if task.id in here:
+            below = [t.id for other in plan.stages if other.id in stage.needs for t in other.tasks]
+            found |= {name: task.id for name in (*task.needs, *below) if name not in landed}
+    return found
+
+
+def _tasks(
+    state: RunState, branch: BranchFacts, remains: Mapping[str, TaskTraces], skipped: Collection[str]
+) -> Iterator[ev.AnyEvent]:
+    for name, left in remains.items():
+        yield ev.TaskRestored(task=name, attempts=left.attempts, carry=left.carry, base=left.base)
+    newest = {landing.task: landing for landing in branch.landings if landing.task in state.tasks}
+    for name, landing in newest.items():
+        yield ev.TaskLanded(task=name, attempt=landing.attempt, commit=landing.commit, head=landing.head)
+    yield from (ev.TaskSkipped(task=name) for name in skipped if name not in newest)
+
+
+def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.AnyEvent]:
+    if branch.tip and branch.tip != state.row.tip:
+        yield ev.BranchMoved(commit=branch.tip)
+
+
+def _stages(state: RunState, adopted: Collection[str]) -> Iterator[ev.AnyEvent]:
+    """A stage with a landing was open; one that has nothing left to do, or that others built on, was closed.
+
+    What was adopted landed without any stage.
+    """
+    for stage in state.plan.stages:
+        settled = [state.tasks[task.id].status in TASK_IS_SETTLED for task in stage.tasks]
+        own = [done for done, task in zip(settled, stage.tasks, strict=True) if task.id not in adopted]
+        built_on = _is_built_on(state, stage, adopted)
+        if not (any(own) or built_on):
+            continue
+        yield ev.StageOpening(stage=stage.id)
+        yield ev.StageOpened(stage=stage.id)
+        if all(settled) and (built_on or not stage.exit):
+            yield ev.StageClosing(stage=stage.id)
+            yield ev.StageClosed(stage=stage.id)
+
+
+def _is_built_on(state: RunState, stage: Stage, adopted: Collection[str]) -> bool:
+    later = (task.id for other in state.plan.stages if stage.id in other.needs for task in other.tasks)
+    return any(state.tasks[name].merge_commit for name in later if name not in adopted)

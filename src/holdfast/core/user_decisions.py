@@ -1,0 +1,130 @@
+"""Going back: which tasks a new beginning at a stage or a task takes in, and what is left of a plan after that.
+
+Pure. Nothing is undone here: landed work stays landed, and whoever wants it done again gets a plan for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.events import StageGateWaived
+from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.state import RunState
+from holdfast.core.status import StageStatus, TaskStatus
+from holdfast.errors import HoldfastError, did_you_mean, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class RewindScope:
+    """What is done anew: the stages that begin again as a whole, and all the tasks, in plan order."""
+
+    stages: tuple[str, ...]
+    tasks: tuple[str, ...]
+
+
+def rewind_scope(plan: Plan, name: str) -> RewindScope | None:
+    """Return what a new beginning at a stage or a task takes in: itself and all that builds on it.
+
+    None if the plan has no such stage or task. A stage goes before a task of the same name.
+    """
+    known = {stage.id for stage in plan.stages} | {task.id for _, task in plan.tasks()}
+    if name not in known:
+        return None
+    stages = {name} & {stage.id for stage in plan.stages}
+    tasks = set() if stages else {name}
+    before = -1
+    while before < len(stages) + len(tasks):
+        before = len(stages) + len(tasks)
+        for stage in plan.stages:
+            if _follows(plan, stage, stages, tasks):
+                stages.add(stage.id)
+            tasks.update(task.id for task in stage.tasks if stage.id in stages or tasks & _needs(task))
+    return RewindScope(
+        tuple(stage.id for stage in plan.stages if stage.id in stages),
+        tuple(task.id for _, task in plan.tasks() if task.id in tasks),
+    )
+
+
+def rewind_events(state: RunState, scope: RewindScope) -> list[ev.AnyEvent]:
+    """Return the events that make a run at rest begin again at `scope`, of which nothing has landed."""
+    untouched = (TaskStatus.PENDING, 0)
+    rows = [state.tasks[name] for name in scope.tasks]
+    moved = [ev.TaskRewound(task=row.id) for row in rows if (row.status, row.attempt) != untouched]
+    stages = [name for name in scope.stages if state.stage(name).status is not StageStatus.PENDING]
+    return [*moved, *(ev.StageRewound(stage=name) for name in stages)]
+
+
+def first_redone(places: Mapping[str, int], scope: RewindScope) -> int | None:
+    """Return the place of the first landing that is done anew, or None if nothing of the scope has landed.
+
+    `places` says where on the run branch each landed task is.
+    """
+    return min((places[name] for name in scope.tasks if name in places), default=None)
+
+
+def remaining_plan(plan: Plan, done: Collection[str], closed: Collection[str]) -> Plan:
+    """Return the plan without the tasks that are done, and without the stages that have nothing left to do.
+
+    `closed` are the stages whose exit checks held. A stage that has begun is not asked for its entry checks again.
+    """
+    left = {stage.id: _rest_of(stage, done) for stage in plan.stages}
+    kept = {name for name, stage in left.items() if stage.tasks or (stage.exit and name not in closed)}
+    needs = {stage.id: stage.needs for stage in plan.stages}
+    stages = tuple(
+        msgspec.structs.replace(left[stage.id], needs=tuple(dict.fromkeys(_kept(stage.needs, needs, kept))))
+        for stage in plan.stages
+        if stage.id in kept
+    )
+    return msgspec.structs.replace(plan, stages=stages)
+
+
+def _follows(plan: Plan, stage: Stage, stages: set[str], tasks: set[str]) -> bool:
+    """Tell whether a stage builds on another in which something is done anew."""
+    touched = stages | {other.id for other in plan.stages if any(task.id in tasks for task in other.tasks)}
+    return not touched.isdisjoint(stage.needs)
+
+
+def _needs(task: Task) -> set[str]:
+    return {*task.needs, *task.needs_interface}
+
+
+def _rest_of(stage: Stage, done: Collection[str]) -> Stage:
+    tasks = tuple(_without(task, done) for task in stage.tasks if task.id not in done)
+    entry = stage.entry if len(tasks) == len(stage.tasks) else ()
+    return msgspec.structs.replace(stage, tasks=tasks, entry=entry)
+
+
+def _without(task: Task, done: Collection[str]) -> Task:
+    return msgspec.structs.replace(
+        task,
+        needs=tuple(need for need in task.needs if need not in done),
+        needs_interface=tuple(need for need in task.needs_interface if need not in done),
+    )
+
+
+def _kept(names: Sequence[str], needs: dict[str, tuple[str, ...]], kept: set[str]) -> Iterator[str]:
+    """Yield the needs that are left; in the place of one that is gone stands what it needed itself."""
+    for name in names:
+        if name in kept:
+            yield name
+        else:
+            yield from _kept(needs[name], needs, kept)
+
+
+def gate_waivers(state: RunState, stages: Sequence[str]) -> list[StageGateWaived]:
+    """Return the events that waive the failed gates of these stages. Raises HoldfastError where none failed."""
+    hint = f"`holdfast status {state.row.run}` shows which stages are blocked"
+    for name in stages:
+        if name not in state.stages:
+            raise HoldfastError(
+                f"there is no stage {quoted(name)}{did_you_mean(name, list(state.stages))}", hint
+            )
+        if state.stage(name).status is not StageStatus.BLOCKED:
+            raise HoldfastError(
+                f"no check of stage {name} has failed: the stage is {state.stage(name).status}", hint
+            )
+    return [StageGateWaived(stage=name, gate=state.stage(name).gate) for name in dict.fromkeys(stages)]

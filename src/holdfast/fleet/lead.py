@@ -1,0 +1,284 @@
+"""The fleet of a run that an agent leads by itself: its tasks are offered to that agent instead of being started.
+
+An offer is in memory alone. A claim has the same folder, record and lock as a supervised launch of `LocalFleet`, so
+whoever carries the run on later finds it there: alive while this process lives, lost once it is gone. Commands,
+checks and validators are launched as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
+from holdfast.errors import HoldfastError
+from holdfast.fleet.local import LocalFleet, end_carriers
+from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchOutput, LaunchSpec
+from holdfast.locks import open_lockable, try_lock
+from holdfast.paths import StateDir
+from holdfast.process.launch_order import exit_file, log_file, make_folder, record_file, to_json, write_whole
+from holdfast.process.procfs import TOKEN_VARIABLE, boot_id
+from holdfast.redaction import redact
+from holdfast.report_channel import REPORT_VARIABLE
+
+_NEVER = float("inf")
+_OURS = "HOLDFAST_"
+_ERROR_CHARS = 300
+
+
+class TaskNotHeldError(HoldfastError):
+    """A claim cannot be had, or is not held any more."""
+
+
+class Offer:
+    """One attempt that waits for the leading agent, or that it works on: `fd` is the lock of a claim."""
+
+    def __init__(self, spec: LaunchSpec, folder: str) -> None:
+        self.spec = spec
+        self.folder = folder
+        self.fd = -1
+        self.began = self.heard = 0.0
+        self.reported = 0
+        self.over = asyncio.Event()
+        self.exit: Exit | None = None
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether somebody works on it."""
+        return self.fd >= 0 and self.exit is None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits for somebody."""
+        return self.fd < 0 and self.exit is None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process that works on this attempt should have: it can report, and is found if it is left behind."""
+        ours = {name: value for name, value in self.spec.env.items() if name.startswith(_OURS)}
+        return {**ours, TOKEN_VARIABLE: self.spec.token}
+
+    def sign(self) -> None:
+        """Note a sign of life, also for whoever looks at the record."""
+        self.heard = time.monotonic()
+        os.utime(self.fd)
+
+    def limit(self) -> tuple[float, ExitReason]:
+        """Return when the claim is over at the latest if nothing is heard, and for which reason."""
+        timeout = self.began + self.spec.timeout_s
+        stall = self.heard + self.spec.stall_s if self.spec.stall_s > 0 else _NEVER
+        return (timeout, ExitReason.TIMEOUT) if timeout <= stall else (stall, ExitReason.STALLED)
+
+    def listen(self) -> None:
+        """Count a report, which whoever works on the task may have made without the leading agent, as a sign of life."""
+        with suppress(OSError):
+            changed = Path(self.spec.env[REPORT_VARIABLE]).lstat().st_mtime_ns
+            if changed != self.reported:
+                self.reported = changed
+                self.sign()
+
+
+class LeadFleet:
+    """Offers the agents' launches of `followed` tasks; everything else is a launch on this machine.
+
+    `on_change` is called whenever there is a new offer.
+    """
+
+    def __init__(self, state: StateDir, followed: frozenset[str], on_change: Callable[[], None]) -> None:
+        self._state = state
+        self._local = LocalFleet(state)
+        self._followed = followed
+        self._on_change = on_change
+        self._offers: dict[LaunchKey, Offer] = {}
+        self._withdrawn = False
+
+    # -- for the agent that leads ---------------------------------------------------------------------------
+
+    def offers(self) -> list[Offer]:
+        """Return what can be claimed."""
+        return [offer for offer in self._offers.values() if offer.is_open]
+
+    def claims(self) -> list[Offer]:
+        """Return what is claimed and not over."""
+        return [offer for offer in self._offers.values() if offer.is_claimed]
+
+    def claim(self, task: str) -> Offer:
+        """Take what is offered of a task. Raises ClaimError if nothing is. It is durable: a crash makes it lost."""
+        offer = next((offer for offer in self.offers() if offer.spec.key.owner == task), None)
+        if offer is None:
+            if any(offer.spec.key.owner == task for offer in self.claims()):
+                raise TaskNotHeldError(
+                    f"task {task} is claimed already", "go on with it, or claim another one"
+                )
+            raise TaskNotHeldError(f"task {task} is not ready", "list what is ready, and claim one of those")
+        make_folder(offer.folder)
+        offer.fd = _take(offer)
+        offer.began = time.monotonic()
+        offer.listen()
+        offer.sign()
+        # Whoever waits for the launch must learn that from now on there are limits.
+        offer.over.set()
+        offer.over.clear()
+        return offer
+
+    def held(self, task: str, token: str) -> Offer:
+        """Return the claim that a token proves, which is a sign of life. Raises ClaimError if it is not held any more."""
+        for offer in self.claims():
+            if offer.spec.key.owner == task and offer.spec.token == token:
+                offer.sign()
+                return offer
+        raise TaskNotHeldError(
+            f"that claim of task {task} is not held any more",
+            "it was completed, given back or timed out; its work is kept: list what is ready and claim anew",
+        )
+
+    async def finish(self, offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> None:
+        """End a claim as a process would end, having printed `words`. What it left running is ended with it."""
+        await end_carriers(frozenset({offer.spec.token}))
+        if offer.exit is None:
+            _end(offer, reason, code, words)
+
+    def withdraw(self) -> None:
+        """Take back what nobody claimed, and offer nothing more. Called twice, nothing happens."""
+        self._withdrawn = True
+        for offer in self.offers():
+            _end(offer, ExitReason.CANCELLED)
+
+    # -- for the runner -------------------------------------------------------------------------------------
+
+    def hosts(self) -> list[str]:
+        """Return where commands and checks run."""
+        return self._local.hosts()
+
+    async def launch(self, spec: LaunchSpec) -> None:
+        """Offer the agent's work on a followed task, or start the process. What was launched before is not again."""
+        if not self._is_followed(spec.key):
+            await self._local.launch(spec)
+        elif self.inspect(spec.key).presence is Presence.UNKNOWN:
+            self._offers[spec.key] = offer = Offer(spec, self._local.folder(spec.key))
+            if self._withdrawn:
+                _end(offer, ExitReason.CANCELLED)
+            self._on_change()
+
+    def inspect(self, key: LaunchKey) -> Sighting:
+        """Say what has become of a launch. An offer that nobody took is alive for us, and unknown to the next runner."""
+        offer = self._offers.get(key)
+        if offer is None:
+            return self._local.inspect(key)
+        return Sighting(Presence.ALIVE) if offer.exit is None else Sighting(Presence.ENDED, offer.exit)
+
+    async def wait(self, key: LaunchKey) -> Sighting:
+        """Return once the launch is over. A claim that is not heard of for too long is ended here."""
+        offer = self._offers.get(key)
+        if offer is None:
+            return await self._local.wait(key)
+        while offer.exit is None:
+            due, reason = offer.limit() if offer.is_claimed else (_NEVER, ExitReason.STALLED)
+            if not await _happens(offer.over, due - time.monotonic()) and offer.exit is None:
+                offer.listen()
+                if offer.limit() == (due, reason):
+                    await self.finish(offer, reason, code=1)
+        return self.inspect(key)
+
+    async def cancel(self, key: LaunchKey) -> Sighting:
+        """Stop the launch: a claim is not held any more, its token is refused. If it ended before, nothing happens."""
+        offer = self._offers.get(key)
+        if offer is None:
+            return await self._local.cancel(key)
+        if offer.exit is None:
+            await self.finish(offer, ExitReason.CANCELLED)
+        return self.inspect(key)
+
+    def adopt(self, run: str) -> list[LaunchKey]:
+        """Return every launch of the run that is not over, offers among them."""
+        offers = [key for key, offer in self._offers.items() if offer.exit is None and key.run == run]
+        return sorted({*self._local.adopt(run), *offers})
+
+    async def sweep(
+        self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()
+    ) -> list[int]:
+        """End whatever belongs to no launch in `keep`, claims included; return the pids of processes."""
+        for key in [key for key in self._offers if key.run == run and key not in keep]:
+            await self.cancel(key)
+        return await self._local.sweep(run, keep, tokens)
+
+    def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
+        """Return the output of a launch: of a claim, what its holder said at its end."""
+        return self._local.logs(key, offset)
+
+    def output(self, key: LaunchKey, offset: int, most: int) -> LaunchOutput:
+        """Return a piece of the output of a launch, as `logs` has it."""
+        return self._local.output(key, offset, most)
+
+    def close(self) -> None:
+        """Let go of everything without ending anything: what is claimed is lost, to be found by the next runner."""
+        for offer in self.claims():
+            os.close(offer.fd)
+            offer.fd = -1
+        self._offers.clear()
+        self._local.close()
+
+    def _is_followed(self, key: LaunchKey) -> bool:
+        return key.step == AGENT_STEP and key.owner in self._followed
+
+
+def _take(offer: Offer) -> int:
+    """Lock the launch's record and fill it as a supervisor does; return the descriptor that holds the lock."""
+    fd = open_lockable(Path(record_file(offer.folder)))
+    if not try_lock(fd):
+        os.close(fd)
+        raise TaskNotHeldError("the task is claimed elsewhere", "list what is ready, and claim another one")
+    record: dict[str, str | float] = {
+        "pid": os.getpid(),
+        "boot": boot_id(),
+        "token": offer.spec.token,
+        "cwd": str(offer.spec.cwd),
+    }
+    os.write(fd, to_json(record))
+    return fd
+
+
+def _end(offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> None:
+    """Leave the exit record of a claim and let go of it. What was never claimed leaves nothing on disk."""
+    said = redact(words).encode("utf-8", "replace")
+    silent = f"no sign of life for {offer.spec.stall_s:g} s" if reason is ExitReason.STALLED else ""
+    error = silent or (" ".join(said.decode().split())[:_ERROR_CHARS] if code else "")
+    duration = time.monotonic() - offer.began if offer.fd >= 0 else 0.0
+    offer.exit = Exit(
+        token=offer.spec.token,
+        reason=reason,
+        code=code,
+        error=error,
+        duration_s=round(duration, 6),
+        output_bytes=len(said),
+    )
+    if offer.fd >= 0:
+        Path(log_file(offer.folder)).write_bytes(said)
+        write_whole(exit_file(offer.folder), _record(offer.exit))
+        os.close(offer.fd)
+    offer.over.set()
+
+
+def _record(ended: Exit) -> dict[str, str | float]:
+    return {
+        "token": ended.token,
+        "reason": str(ended.reason),
+        "code": ended.code,
+        "error": ended.error,
+        "duration_s": ended.duration_s,
+        "output_bytes": ended.output_bytes,
+        "strays": ended.strays,
+    }
+
+
+async def _happens(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, but not longer than that; tell whether it came."""
+    try:
+        await asyncio.wait_for(event.wait(), None if seconds == _NEVER else max(0.0, seconds))
+    except TimeoutError:
+        return False
+    return True

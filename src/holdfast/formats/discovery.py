@@ -1,0 +1,242 @@
+"""Finding the files of other systems on a disk and reading them: the only part of `formats/` that touches one.
+
+It only ever reads. Sizes and counts are bounded, and no link leads out of the project.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+from holdfast.formats.model import Finding, ForeignFormat, ForeignRun, System
+
+FILE_BYTES_MAX = 8 * 1024 * 1024
+_ALL_BYTES_MAX = 48 * 1024 * 1024
+_DOCUMENTS_MAX = 2_000
+_ENTRIES_MAX = 20_000
+_DEPTH_MAX = 5
+_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml", ".md", ".continue-here")
+_PASSED_OVER = frozenset({".git", ".holdfast", "node_modules", ".venv", "venv", "__pycache__", "target"})
+
+_LOCKS = ".specflow/.*.lock"
+_ANYWHERE = "**/"
+
+
+class NothingFoundError(HoldfastError):
+    """There is no file of a system that Holdfast knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSource:
+    """One run of another system as it lies on the disk: its state file, and all files that belong to it.
+
+    Paths are below `root`. `problems` name what belongs to it and could not be read.
+    """
+
+    system: System
+    main: str
+    root: Path
+    documents: dict[str, bytes]
+    problems: tuple[Finding, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """Where the state file is."""
+        return self.root / self.main
+
+
+def find_sources(path: Path, project: Path, formats: Mapping[System, ForeignFormat]) -> list[ForeignSource]:
+    """Return the runs that a file, a folder or a whole project holds; `project` is the repository's checkout.
+
+    Raises NothingFoundError if there is none. A file that is part of another one's run is not listed again.
+    """
+    place = Path(os.path.abspath(path))  # noqa: PTH100 - resolving would follow links
+    if not place.exists():
+        raise NothingFoundError(
+            f"there is no {path}", "name a state file, a folder with one, or a repository"
+        )
+    patterns = [pattern for one in formats.values() for pattern in one.PLACES]
+    root = _root_of(place, project, patterns)
+    reader = _Reader(root)
+    found: list[ForeignSource] = []
+    for main in map(reader.behind, _candidates(place, root, patterns)):
+        if any(_is_same(source, main, reader) for source in found):
+            continue
+        if source := _source(main, reader, formats):
+            found.append(source)
+    if not found:
+        raise _nothing(path)
+    return found
+
+
+def _nothing(path: Path) -> NothingFoundError:
+    kind = "is no state file" if path.is_file() else "holds no state file"
+    return NothingFoundError(
+        f"{path} {kind} of APEX, Execute, CFN Loop, Auto-Claude or SpecFlow",
+        "name the file itself, such as .auto-claude/specs/001-x/implementation_plan.json",
+    )
+
+
+def _is_same(source: ForeignSource, main: str, reader: _Reader) -> bool:
+    if main in source.documents:
+        return True
+    target = (source.root / main).resolve()
+    return target.is_relative_to(reader.real) and target == source.path.resolve()
+
+
+def _source(main: str, reader: _Reader, formats: Mapping[System, ForeignFormat]) -> ForeignSource | None:
+    data = reader.read(main)
+    if data is None:
+        return None
+    system = next((name for name, one in formats.items() if one.recognises(main, data)), None)
+    if system is None:
+        return None
+    documents, problems = {main: data}, []
+    for name in reader.matches(formats[system].companions(main)):
+        if name in documents:
+            continue
+        content = reader.read(name) if len(documents) < _DOCUMENTS_MAX else None
+        if content is None or sum(map(len, documents.values())) + len(content) > _ALL_BYTES_MAX:
+            sentence = f"{name} could not be read, or there is too much of it; it was left out."
+            problems.append(Finding(kind="unreadable", sentence=sentence))
+        else:
+            documents[name] = content
+    return ForeignSource(system, main, reader.root, documents, tuple(problems))
+
+
+def _root_of(place: Path, project: Path, patterns: Sequence[str]) -> Path:
+    """Return the folder that paths are told from: the project, or for files elsewhere what looks like theirs."""
+    if place.is_relative_to(project):
+        return project
+    native = {pattern.partition("/")[0] for pattern in patterns}
+    for folder in (place, *place.parents):
+        if folder.name in native:
+            return folder.parent
+    return place if place.is_dir() else place.parent
+
+
+def _candidates(place: Path, root: Path, patterns: Sequence[str]) -> Iterator[str]:
+    """Yield the files that may be a run's state: the one that was named, or those at the places where they are kept."""
+    if place.is_file():
+        yield place.relative_to(root).as_posix()
+        return
+    called = [pattern.removeprefix(_ANYWHERE) for pattern in patterns if pattern.startswith(_ANYWHERE)]
+    found = sorted(_walk(place, root), key=lambda name: (name.count("/"), _rank(name, called), name))
+    if place == root:
+        fixed = [pattern for pattern in patterns if not pattern.startswith(_ANYWHERE)]
+        elsewhere = (name for name in found if _is_called(name, called))
+        yield from dict.fromkeys((*_at_their_places(root, fixed), *elsewhere))
+    else:
+        yield from (name for name in found if name.endswith(_SUFFIXES))
+
+
+def _at_their_places(root: Path, patterns: Sequence[str]) -> Iterator[str]:
+    for pattern in patterns:
+        yield from sorted(path.relative_to(root).as_posix() for path in root.glob(pattern))
+
+
+def _is_called(name: str, called: Sequence[str]) -> bool:
+    last = name.rpartition("/")[2].lower()
+    return any(fnmatchcase(last, pattern) for pattern in called)
+
+
+def _rank(name: str, called: Sequence[str]) -> int:
+    """Put files first that are called like a state, so that what else lies there is found to belong to them."""
+    return 0 if "state" in name.rpartition("/")[2] or _is_called(name, called) else 1
+
+
+def _walk(folder: Path, root: Path) -> Iterator[str]:
+    """Yield the files below a folder and the links to files, as far down and as many as is sensible."""
+    pending, seen = [(folder, 0)], 0
+    while pending and seen < _ENTRIES_MAX:
+        at, depth = pending.pop(0)
+        for entry in _entries(at):
+            seen += 1
+            if entry.is_dir(follow_symlinks=False):
+                if depth < _DEPTH_MAX and entry.name not in _PASSED_OVER:
+                    pending.append((Path(entry.path), depth + 1))
+            elif entry.is_file():
+                yield Path(entry.path).relative_to(root).as_posix()
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []  # What we may not look into holds nothing that we could adopt.
+
+
+class _Reader:
+    """Reads files below one folder, and nothing else."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.real = root.resolve()
+
+    def behind(self, name: str) -> str:
+        """Return the file that a link of this name leads to, if inside the root: what belongs to it lies beside that."""
+        target = (self.root / name).resolve() if (self.root / name).is_symlink() else self.real
+        inside = target != self.real and target.is_relative_to(self.real)
+        return target.relative_to(self.real).as_posix() if inside else name
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content; None if it is too large, not readable, no plain file, or leads out of the root."""
+        path = self.root / name
+        try:
+            if not path.resolve().is_relative_to(self.real) or not name.isprintable() or ".git" in path.parts:
+                return None
+            found = path.stat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size > FILE_BYTES_MAX:
+                return None
+            return path.read_bytes()
+        except OSError:
+            return None
+
+    def matches(self, patterns: Iterable[str]) -> list[str]:
+        """Return the files that match, in the order of the patterns."""
+        found: dict[str, None] = {}
+        for pattern in patterns:
+            if not pattern or pattern.startswith("/") or ".." in pattern.split("/"):
+                continue
+            names = sorted(
+                path.relative_to(self.root).as_posix() for path in self.root.glob(pattern) if path.is_file()
+            )
+            found |= dict.fromkeys(names[: _DOCUMENTS_MAX - len(found)])
+        return list(found)
+
+
+def read_source(source: ForeignSource, formats: Mapping[System, ForeignFormat]) -> ForeignRun:
+    """Return the run that a source tells of, with what could not be read and who may still be at work on it.
+
+    Raises BrokenFileError if nothing can be made of it.
+    """
+    run = formats[source.system].read(source.main, source.documents)
+    return msgspec.structs.replace(run, findings=(*run.findings, *source.problems, *_at_work(source)))
+
+
+def _at_work(source: ForeignSource) -> Iterator[Finding]:
+    """Yield a warning for each lock file near the state whose process lives."""
+    for lock in {*source.path.parent.glob("*.lock"), *source.root.glob(_LOCKS)}:
+        pid = _first_number(lock)
+        if pid and Path("/proc", pid).exists():
+            name = lock.relative_to(source.root)
+            sentence = f"Process {pid} holds {name}: {source.system} may still be at work. Stop it before you resume."
+            yield Finding(kind="alive", sentence=sentence)
+
+
+def _first_number(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            found = re.search(rb"\d{1,9}", file.read(256)) if path.is_file() else None
+    except OSError:
+        return ""
+    return found[0].decode() if found else ""

@@ -1,0 +1,244 @@
+"""Reading what models and people wrote by hand: JSON with every alias and odd type, never trusted, never fatal.
+
+A document that is no JSON at all is a `BrokenFileError` that says what is wrong with it and what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import HoldfastError
+
+_APPLE_DOUBLE = b"\x00\x05\x16\x07"
+_NUMBER_MAX = 10**9
+_COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{3,63}")
+
+Node = dict[str, Any]
+"""An object of a foreign document. It never leaves `formats/`: readers turn it into a `ForeignRun`."""
+
+
+class BrokenFileError(HoldfastError):
+    """A file of another system cannot be read. It is left exactly as it is."""
+
+
+def parse_object(path: str, data: bytes) -> Node:
+    """Return the JSON object that a file holds. Raises BrokenFileError with the reason and the way out."""
+    if reason := _unreadable(data):
+        raise BrokenFileError(f"{path}: {reason}", _way_out(reason))
+    try:
+        found = msgspec.json.decode(_text(data))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        reason = _why_no_json(data, str(error))
+        raise BrokenFileError(f"{path}: {reason}", _way_out(reason)) from None
+    if not isinstance(found, dict):
+        kind = type(found).__name__
+        raise BrokenFileError(
+            f"{path}: an object was expected, not a {kind}", "Point adopt at the state file."
+        )
+    return found
+
+
+def object_in(path: str, data: bytes) -> Node:
+    """Return the JSON object that a file holds, or an empty one if it holds none."""
+    try:
+        return parse_object(path, data)
+    except BrokenFileError:
+        return {}
+
+
+def _text(data: bytes) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16")
+    return data.decode("utf-8-sig")
+
+
+def _unreadable(data: bytes) -> str:
+    if not data.strip():
+        return "the file is empty"
+    if data.startswith(_APPLE_DOUBLE):
+        return "this is an AppleDouble companion (._…), not the file itself"
+    if has_conflict(data):
+        return "it holds an unresolved merge conflict (<<<<<<<)"
+    return ""
+
+
+def has_conflict(data: bytes) -> bool:
+    """Tell whether a file holds the two sides of a merge that nobody resolved."""
+    return re.search(rb"^(<{7}|>{7}) ", data, re.MULTILINE) is not None
+
+
+def _why_no_json(data: bytes, error: str) -> str:
+    ending = data.rstrip()[-1:]
+    if "truncated" in error or ending not in b"}]":
+        return f"the JSON breaks off in the middle ({error})"
+    return f"this is no valid JSON ({error})"
+
+
+def _way_out(reason: str) -> str:
+    if "AppleDouble" in reason:
+        return "Point adopt at the file of the same name without `._`."
+    if "conflict" in reason:
+        return "Choose a side in a copy of the file and adopt that copy; the original is left as it is."
+    return (
+        "Restore it from a backup or from git history, or adopt the folder: what else is there may be enough."
+    )
+
+
+def first(node: Node, *keys: str) -> Any:
+    """Return the first value that is there and says something, whichever of its names it goes by."""
+    for key in keys:
+        found = node.get(key)
+        if found or found == 0:
+            return found
+    return None
+
+
+def text(value: Any) -> str:
+    """Return a name or a sentence as text: numbers too, anything else as nothing."""
+    if isinstance(value, bool) or value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _NUMBER_MAX:
+        value = int(value)
+    return str(value).strip() if isinstance(value, str | int | float) else ""
+
+
+def line(said: str, most: int) -> str:
+    """Return a text as one line of so many characters at the most."""
+    flat = " ".join(said.split())
+    return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
+
+
+def message(error: Any) -> str:
+    """Return what an error says, be it a sentence or an object with one."""
+    return text(first(error, "message", "error", "type") if isinstance(error, dict) else error)
+
+
+def count(value: Any) -> int:
+    """Return a number of things, however it is written; nonsense is none, and nothing is negative."""
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,9}\s*", value):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        return 0
+    return int(min(max(value, 0), _NUMBER_MAX))
+
+
+def node(value: Any) -> Node:
+    """Return an object, or an empty one if it is something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """Return a list: of a single thing, a list of that one; of nothing, none."""
+    if isinstance(value, list):
+        return value
+    return [] if value in (None, "", {}) else [value]
+
+
+def nodes(value: Any) -> list[Node]:
+    """Return the objects of a list; of an object that maps names to objects, those, with their `id` filled in."""
+    if isinstance(value, dict):
+        return [{"id": key, **child} for key, child in value.items() if isinstance(child, dict)]
+    return [child for child in items(value) if isinstance(child, dict)]
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """Return the texts of a list, or of a single text."""
+    return tuple(found for child in items(value) if (found := text(child)))
+
+
+def commits(value: Any) -> tuple[str, ...]:
+    """Return the commits of a list, once each, be they texts or objects with one: whatever could be the beginning
+    of a hash, and nothing that git could take for an option or a range. A number counts commits; it is none."""
+    said = (first(each, "hash", "sha", "commit") if isinstance(each, dict) else each for each in items(value))
+    found = (each.strip() for each in said if isinstance(each, str))
+    return tuple(dict.fromkeys(each for each in found if _COMMIT.fullmatch(each)))
+
+
+def walk(value: Any) -> Iterator[Any]:
+    """Yield every value of a document, without recursion: depth is the writer's choice, not ours."""
+    waiting = [value]
+    while waiting:
+        at = waiting.pop()
+        yield at
+        waiting.extend(at.values() if isinstance(at, dict) else at if isinstance(at, list) else ())
+
+
+def to_json(document: Node) -> bytes:
+    """Return a document as people read it: two spaces, one newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+_CLOSERS = {"{": "}", "[": "]"}
+_TRIES = 50
+"""The end of the file is where it broke; what does not parse when fifty values less are taken never will."""
+
+
+def truncated_object(data: bytes) -> Node:
+    """Return the object that a broken file holds up to where it breaks off; an empty one if nothing is left of it.
+
+    Between the sides of a merge conflict only a person can choose: nothing is taken of such a file.
+    """
+    if has_conflict(data):
+        return {}
+    beginnings = _closed_beginnings(data.decode("utf-8", "replace"))
+    return next(filter(None, (object_in("", text.encode()) for text in beginnings)), {})
+
+
+def _closed_beginnings(text: str) -> Iterator[str]:
+    """Yield beginnings of a broken text, each closed where a value ended, the longest first."""
+    for at, closers in reversed(_value_ends(text)[-_TRIES:]):
+        yield text[:at] + closers
+
+
+def _value_ends(text: str) -> list[tuple[int, str]]:
+    """Return each place after which an object or a list has just ended, with what would close the rest."""
+    found: list[tuple[int, str]] = []
+    open_at: list[str] = []
+    in_string = escaped = False
+    for at, sign in enumerate(text, 1):
+        if in_string:
+            in_string = escaped or sign != '"'
+            escaped = sign == "\\" and not escaped
+        elif sign == '"':
+            in_string = True
+        elif sign in _CLOSERS:
+            open_at.append(_CLOSERS[sign])
+        elif open_at and sign == open_at[-1]:
+            open_at.pop()
+            found.append((at, "".join(reversed(open_at))))
+    return found
+
+
+_MINUTE = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})")
+
+
+def iso_time(seconds: float | None) -> str | None:
+    """Return a time as `2025-01-11T10:00:00Z`, or None where it is not known."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def minute(seconds: float) -> str:
+    """Return a time as people read it in a table: `2026-01-23 14:45`."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def minute_of(written: str) -> str:
+    """Return the minute of a time that somebody wrote; what is no time is shown as it is, cut short."""
+    found = _MINUTE.match(written)
+    return f"{found[1]} {found[2]}" if found else written.strip()[:16]
+
+
+def parse_time(written: str) -> float:
+    """Return a time that somebody wrote as seconds since 1970; what is no time is long ago."""
+    try:
+        at = datetime.fromisoformat(written)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0

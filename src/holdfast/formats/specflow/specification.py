@@ -1,0 +1,141 @@
+"""The specification: what a run is for, and its task groups. Written by SpecFlow as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.formats import markdown
+from holdfast.formats.lenient_json import minute
+from holdfast.formats.model import ExportedRun
+from holdfast.formats.plan_assembly import acyclic, in_order
+from holdfast.formats.run_to_claims import is_complete
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
+_NOTHING = ("none", "n/a", "nothing", "no")
+_WHOLE_CHARS = 12_000
+_WAVE_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class SpecGroup:
+    """One row of the task groups: its name, what it does, the groups it builds on, and its wave."""
+
+    name: str
+    tasks: str
+    needs: tuple[str, ...]
+    wave: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A specification as far as a run needs it."""
+
+    id: str
+    title: str
+    status: str
+    task: str
+    criteria: tuple[str, ...]
+    groups: tuple[SpecGroup, ...]
+
+    @property
+    def whole(self) -> str:
+        """What an agent is told of the specification as a whole."""
+        criteria = "\n".join(f"- {criterion}" for criterion in self.criteria)
+        parts = (self.title, self.task, f"Acceptance criteria of the whole:\n{criteria}" if criteria else "")
+        return "\n\n".join(part for part in parts if part)[:_WHOLE_CHARS]
+
+
+def parse_spec(text: str) -> Spec:
+    """Return what a specification says; what is missing is empty."""
+    front = markdown.front_matter(text)
+    title = markdown.title(text)
+    named = re.match(r"(?:SPEC:\s*)?(SPEC-[\w.-]+)?:?\s*(.*)", title)
+    return Spec(
+        id=front.get("id", "") or ((named[1] or "") if named else ""),
+        title=(named[2] if named else title) or title,
+        status=front.get("status", ""),
+        task=markdown.section(text, "Task") or markdown.section(text, "Requirements"),
+        criteria=markdown.bullets(markdown.section(text, "Acceptance Criteria")),
+        groups=tuple(_groups(text)),
+    )
+
+
+def _groups(text: str) -> list[SpecGroup]:
+    """Return the task groups. Without a wave column a group comes one wave after the last of those it needs."""
+    table = _group_table(text)
+    if table is None:
+        return []
+    columns = [table.column("group", "id"), table.column("tasks", "task", "description")]
+    columns += [table.column("dependencies", "depends on", "depends_on", "deps"), table.column("wave")]
+    rows = [
+        [row.cells[column] if 0 <= column < len(row.cells) else "" for column in columns]
+        for row in table.rows
+    ]
+    found = {row[0].strip("`* "): row for row in rows if _NAME.fullmatch(row[0].strip("`* "))}
+    needs = {name: _names(row[2]) for name, row in found.items()}
+    waves = _wave_numbers(needs)
+    return [
+        SpecGroup(name, row[1], needs[name], _number(row[3]) or waves[name]) for name, row in found.items()
+    ]
+
+
+def _group_table(text: str) -> markdown.Table | None:
+    """Return the table of groups: the one that names dependencies, since audits repeat the rest."""
+    candidates = [table for table in markdown.tables(text) if table.column("group") >= 0]
+    with_needs = [t for t in candidates if t.column("dependencies", "depends on", "depends_on", "deps") >= 0]
+    return next(iter(with_needs or candidates), None)
+
+
+def _names(cell: str) -> tuple[str, ...]:
+    """Return the groups that a cell names; a dash or `none` names nobody."""
+    words = (word.strip("`*()") for word in re.split(r"[,;&+\s]+", cell))
+    return tuple(
+        word
+        for word in words
+        if _NAME.fullmatch(word) and word.casefold() not in (*_NOTHING, "and", "all", "wave")
+    )
+
+
+def _wave_numbers(needs: dict[str, tuple[str, ...]]) -> dict[str, int]:
+    kept, _ = acyclic({name: tuple(n for n in wanted if n in needs) for name, wanted in needs.items()})
+    waves: dict[str, int] = {}
+    for name in in_order(kept):
+        waves[name] = max((waves[need] for need in kept[name]), default=0) + 1
+    return waves
+
+
+def _number(cell: str) -> int:
+    found = re.search(r"\d{1,4}", cell)
+    return min(int(found[0]), _WAVE_MAX) if found else 0
+
+
+def spec_text(view: ExportedRun, name: str) -> str:
+    """Return the specification: what the run is for, its groups, their waves, and what each group is asked."""
+    return "\n".join(_lines(view, name)) + "\n"
+
+
+def _lines(view: ExportedRun, name: str) -> Iterator[str]:
+    yield from (
+        "---",
+        f"id: {name}",
+        "type: feature",
+        f"status: {'done' if is_complete(view) else 'running'}",
+    )
+    yield from (
+        f"created: {minute(view.started)[:10]}",
+        "---",
+        "",
+        f"# {' '.join(view.plan.goal.split())}",
+        "",
+    )
+    yield from ("## Task", "", view.plan.goal, "", "## Implementation Tasks", "", "### Task Groups", "")
+    yield from ("| Group | Wave | Tasks | Dependencies |", "|-------|------|-------|--------------|")
+    for number, stage in enumerate(view.plan.stages, 1):
+        for task in stage.tasks:
+            asked = task.title or task.prompt.split("\n")[0]
+            yield markdown.as_row((task.id, str(number), asked, ", ".join(task.needs) or "—"))
+    for _, task in view.plan.tasks():
+        yield from ("", f"### Group {task.id}", "", task.prompt or " ".join(task.run))
+        yield from ("", *(f"- [ ] {criterion}" for criterion in task.acceptance)) if task.acceptance else ()

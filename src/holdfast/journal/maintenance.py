@@ -1,0 +1,113 @@
+"""The journal as a file: is it sound, copying it whole, putting a damaged one aside and a new one in its place.
+
+No byte of a journal is ever deleted here. What is in it is `sqlite.py`'s business.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+from holdfast.errors import JournalError
+from holdfast.journal.filesystem_checks import private_folder
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite_read import consistent_read, explained
+from holdfast.journal.sqlite_schema import sync_folder
+
+_LOG = "-wal"
+_BESIDE = ("", _LOG, "-shm")
+_DRAFT = ".rebuilt"
+
+
+def diagnose(path: Path) -> str:
+    """Return what is wrong with the journal at `path`, as a sentence; empty if all of it can be read."""
+    try:
+        journal = SqliteJournal.open_read_only(path)
+        with explained(path):
+            said: str = consistent_read(path, lambda db: db.execute("PRAGMA quick_check(1)").fetchone()[0])
+        if said != "ok":
+            return f"journal {path}: {said}"
+        for listing in journal.runs():
+            journal.load(listing.row.run)
+            for _ in journal.events(listing.row.run):
+                continue
+    except JournalError as error:
+        return error.message
+    return ""
+
+
+def back_up(path: Path, target: Path) -> None:
+    """Put a consistent copy of the journal at `target`, durable when this returns. A live writer may go on.
+
+    The copy appears whole or not at all; one that is there is replaced.
+    """
+    private_folder(target.parent)
+    draft = target.with_name(f"{target.name}.draft")
+    with explained(path):
+        draft.unlink(missing_ok=True)
+        consistent_read(path, lambda db: _copy(db, draft))
+        draft.replace(target)
+        sync_folder(target.parent)
+
+
+def open_draft(path: Path) -> SqliteJournal:
+    """Open an empty journal that is to take the place of the one at `path`. What an earlier try left is dropped."""
+    draft = _draft(path)
+    for suffix in _BESIDE:
+        _beside(draft, suffix).unlink(missing_ok=True)
+    return SqliteJournal.open(draft)
+
+
+def put_in_place(path: Path) -> Path | None:
+    """Make the closed draft the journal; return where the file that was there is kept now, if there was one.
+
+    Killed half-way, there is no journal at `path`, and everything can be done again.
+    """
+    if os.path.lexists(_beside(_draft(path), _LOG)):
+        raise JournalError(f"the new journal {_draft(path)} is still in use", "run the command again")
+    kept = _set_aside(path)
+    _draft(path).rename(path)
+    sync_folder(path.parent)
+    return kept
+
+
+def _set_aside(path: Path) -> Path | None:
+    """Move a journal and the files beside it to the first free name.
+
+    The main file goes first: without its log it would pass for an older state, and a log alone is refused.
+    """
+    present = [suffix for suffix in _BESIDE if os.path.lexists(_beside(path, suffix))]
+    if not present:
+        return None
+    kept = next(
+        name
+        for number in count(1)
+        if not any(
+            os.path.lexists(_beside(name := path.with_name(f"{path.name}.damaged-{number}"), suffix))
+            for suffix in _BESIDE
+        )
+    )
+    for suffix in present:
+        _beside(path, suffix).rename(_beside(kept, suffix))
+    return kept
+
+
+def _copy(db: sqlite3.Connection, draft: Path) -> None:
+    with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
+        db.backup(copy)
+    fd = os.open(draft, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _draft(path: Path) -> Path:
+    return path.with_name(path.name + _DRAFT)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

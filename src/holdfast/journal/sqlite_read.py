@@ -1,0 +1,139 @@
+"""What a failure below the journal means to a person, and the way out of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.errors import JournalError
+
+REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
+
+_MEANINGS = {
+    sqlite3.SQLITE_FULL: (
+        "the disk is full",
+        "free some space, then `holdfast resume`; nothing recorded is lost",
+    ),
+    sqlite3.SQLITE_IOERR: ("the disk reported an error", "check the disk, then `holdfast resume`"),
+    sqlite3.SQLITE_NOTADB: ("it is not a Holdfast journal", REBUILD),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", REBUILD),
+    sqlite3.SQLITE_BUSY: (
+        "another process keeps it locked",
+        "look for a stopped `holdfast` process and end it",
+    ),
+    sqlite3.SQLITE_READONLY: ("it cannot be written", "check the permissions of the file and its folder"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check the permissions of the file and its folder"),
+}
+_PRIMARY_CODE = 0xFF
+_UNKNOWN = ("SQLite refused it", "`holdfast doctor` looks into it")
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what the system, SQLite or the codecs raise about the journal at `path` into a JournalError with a hint."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise JournalError(f"there is no journal at {path}", "`holdfast run` starts the first run") from error
+    except OSError as error:
+        raise JournalError(
+            f"journal {path}: {error.strerror}", "check the disk and its permissions"
+        ) from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
+        meaning, hint = _MEANINGS.get(code, _UNKNOWN)
+        raise JournalError(f"journal {path}: {meaning} ({error})", hint) from error
+    except msgspec.DecodeError as error:
+        raise JournalError(
+            f"journal {path}: it holds a record that cannot be read ({error})", REBUILD
+        ) from error
+
+
+T = TypeVar("T")
+_TRIES = 10
+_LOG_HEADER_BYTES = 32
+"""A log this short holds no change, and SQLite cannot read one whose writer was killed before its first change."""
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made inside it
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """The files of a journal at one moment; if two are equal, nobody changed the main file in between."""
+
+    main: tuple[int, int, int]
+    pending: bool
+    shared: bool
+
+    @property
+    def guarded(self) -> bool:
+        """Whether SQLite's own locks keep the view consistent."""
+        return self.pending and self.shared
+
+
+def consistent_read(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
+    """Run `query` on a consistent view of the journal and return its answer. Leaves everything as it was.
+
+    A writer that comes or goes meanwhile changes which way is right, so an answer that might be torn is thrown
+    away and asked for again.
+    """
+    for _ in range(_TRIES):
+        scene = _scene(path)
+        try:
+            answer = _ask(path, scene, query)
+        except (sqlite3.Error, FileNotFoundError):
+            if _scene(path) == scene:
+                raise
+            continue
+        if scene.guarded or _scene(path) == scene:
+            return answer
+    raise JournalError(f"journal {path} keeps changing hands", "try again in a moment")
+
+
+def _scene(path: Path) -> _Scene:
+    main = path.stat()
+    try:
+        pending = _beside(path, "-wal").stat().st_size > _LOG_HEADER_BYTES
+    except FileNotFoundError:
+        pending = False
+    return _Scene((main.st_ino, main.st_size, main.st_mtime_ns), pending, _beside(path, "-shm").exists())
+
+
+def _ask(path: Path, scene: _Scene, query: Callable[[sqlite3.Connection], T]) -> T:
+    """Choose the way in. Without a log of pending changes the main file is the whole truth and stands still.
+
+    With one, its shared index is read but never written: SQLite takes part in a live writer's locking through
+    it, and indexes the log privately when the writer is dead. Without an index there is no writer either, and
+    SQLite would have to make one: it gets a copy in memory to do so. (Only there may we open the file ourselves:
+    closing a descriptor of it would drop the locks of a writer in this very process.)
+    """
+    if not scene.pending:
+        return _query(f"{path.as_uri()}?mode=ro&immutable=1", query)
+    if scene.shared:
+        return _query(f"{path.as_uri()}?mode=ro&readonly_shm=1", query)
+    return _query_copy(path, query)
+
+
+def _query_copy(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
+    # Imported here because this way is rare and the module dear: every command pays for its imports.
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+        copy = Path(folder, path.name)
+        copy.write_bytes(path.read_bytes())
+        _beside(copy, "-wal").write_bytes(_beside(path, "-wal").read_bytes())
+        return _query(copy.as_uri(), query)
+
+
+def _query(uri: str, query: Callable[[sqlite3.Connection], T]) -> T:
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
+        return query(db)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

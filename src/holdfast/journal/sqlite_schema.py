@@ -1,0 +1,135 @@
+"""The tables of the SQLite journal, how a file of them comes to be, and how an older one is brought up to date.
+
+A file is ours if its application id says so; its version is the number of migrations it has seen. Nothing else
+in the program spells a table.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from holdfast.errors import JournalError
+from holdfast.journal.sqlite_read import REBUILD, consistent_read
+
+APPLICATION_ID = 0x486C6466
+"""`Hldf`, at byte 68 of every journal."""
+
+KEY_BITS = 32
+"""Keys of tasks and events are `run key << KEY_BITS | number`: a run is a range, and neighbours share a page.
+
+A task's number is its place in the plan. Events of one append are one row, under the number of the first of them.
+"""
+
+Migration = tuple[str, ...]
+
+MIGRATIONS: tuple[Migration, ...] = (
+    (
+        "CREATE TABLE plans (hash TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE confirmed_plans (hash TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE runs (key INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, epoch INTEGER NOT NULL,
+             started_at REAL NOT NULL, updated_at REAL NOT NULL, last_seq INTEGER NOT NULL, row BLOB NOT NULL)""",
+        "CREATE TABLE tasks (key INTEGER PRIMARY KEY, row BLOB NOT NULL)",
+        "CREATE TABLE events (key INTEGER PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL)",
+    ),
+)
+"""Applied in order, never edited: a change is a new entry."""
+
+_SMALLEST_DATABASE = 512
+_FORMAT_BYTES = slice(18, 20)
+_WAL_FORMAT = b"\x02\x02"
+
+
+def check_identity(path: Path) -> None:
+    """Raise JournalError unless the file is a journal this program understands. Changes nothing on disk.
+
+    SQLite takes a file of a few bytes for an empty database and would write into it, hence the size check.
+    """
+    if (size := path.stat().st_size) < _SMALLEST_DATABASE:
+        raise JournalError(f"{path} is not a Holdfast journal: it is only {size} bytes long", REBUILD)
+    consistent_read(path, lambda db: _check_program(db, path))
+
+
+def _check_program(db: sqlite3.Connection, path: Path) -> None:
+    if _pragma(db, "application_id") != APPLICATION_ID:
+        raise JournalError(f"{path} is a database of another program", REBUILD)
+    check_version(db, path)
+
+
+def check_version(db: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> int:
+    """Return the journal's version. Raises JournalError if a newer Holdfast wrote it."""
+    version = _pragma(db, "user_version")
+    if version > len(migrations):
+        raise JournalError(
+            f"{path} was written by a newer Holdfast (version {version}; this one knows {len(migrations)})",
+            "upgrade Holdfast; the file is kept as it is",
+        )
+    return version
+
+
+def remove_drafts(path: Path) -> None:
+    """Remove what `create` leaves beside `path` when it is killed. Drafts of a live process are left alone."""
+    for draft in path.parent.glob(f"{path.name}.*.new"):
+        if not Path("/proc", draft.name.split(".")[-2]).exists():
+            draft.unlink(missing_ok=True)
+
+
+def create(path: Path) -> None:
+    """Put an empty journal at `path`, whole from its first instant. One that exists already is left alone."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with os.fdopen(
+            os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
+        ) as file:
+            file.write(_empty_journal())
+            file.flush()
+            os.fsync(file.fileno())
+        path.hardlink_to(fresh)
+    except FileExistsError:
+        return
+    finally:
+        fresh.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Apply the migrations the journal has not seen, all or none. An up-to-date journal is not written to."""
+    if check_version(db, path, migrations) == len(migrations):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for step in migrations[check_version(db, path, migrations) :]:
+            for statement in step:
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {len(migrations)}")
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _empty_journal() -> bytes:
+    """Return the bytes of a journal without runs, already in WAL format so that it never needs a rollback file."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        migrate(db, Path(":memory:"))
+        image = bytearray(db.serialize())
+    image[_FORMAT_BYTES] = _WAL_FORMAT
+    return bytes(image)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what was created, renamed or removed in a folder survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _pragma(db: sqlite3.Connection, name: str) -> int:
+    value: int = db.execute(f"PRAGMA {name}").fetchone()[0]
+    return value

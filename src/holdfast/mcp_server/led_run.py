@@ -1,0 +1,269 @@
+"""One run that an agent leads: the real loop beside a fleet that offers its tasks, and all that the agent may ask.
+
+Everything happens in one event loop. What the agent asks is answered from the loop's own state; what it does becomes
+the end of a launch, so that checking, merging and landing are those of any other run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from holdfast.core import events as ev, ids
+from holdfast.core.facts import ExitReason
+from holdfast.core.state import RunState
+from holdfast.core.status import TASK_IS_SETTLED, RunStatus, StageStatus, TaskStatus
+from holdfast.errors import HoldfastError
+from holdfast.fleet.lead import LeadFleet, Offer, TaskNotHeldError
+from holdfast.mcp_server.tool_results import (
+    CheckpointResult,
+    ReadyResult,
+    StatusResult,
+    TakeResult,
+    TaskResult,
+    TextResult,
+    attempt_result,
+    held_task,
+    ready_task,
+    take_result,
+    task_result,
+)
+from holdfast.paths import RunDir, StateDir
+from holdfast.repo.snapshots import refs_by_commit
+from holdfast.report_channel import LINE_BYTES_MAX, REPORT_VARIABLE, WAKE_VARIABLE, send_report
+from holdfast.reporting.displayed_status import displayed_task_statuses
+from holdfast.reporting.resume_note import resume_note
+from holdfast.runner.requests import Request, send_request
+from holdfast.runner.session import RunSession
+from holdfast.views.status import status_view
+from holdfast.views.text import timestamp
+
+_UNSETTLED_MAX = 50
+_IN_PLAY = (StageStatus.OPENING, StageStatus.RUNNING, StageStatus.CLOSING, StageStatus.BLOCKED)
+_POLL_S = 0.02
+_GOING_S = 2.0
+WAIT_MAX_S = 600.0
+
+
+class LedRun:
+    """A run that is being carried on while an agent works on its tasks. It ends by itself when the run rests."""
+
+    def __init__(self, turn: RunSession) -> None:
+        self.turn = turn
+        self._directory: RunDir = turn.repo.state.run(turn.state.row.run)
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._fleet = self._make_fleet(turn.repo.state)
+        self._task = asyncio.create_task(self._carry_on())
+
+    @property
+    def name(self) -> str:
+        """The run's id."""
+        return self.state.row.run
+
+    @property
+    def state(self) -> RunState:
+        """The run's state as the loop has it."""
+        return self.turn.state
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has come to rest, and its lease is free."""
+        return self._task.done() and self._task.exception() is None
+
+    # -- what the agent asks --------------------------------------------------------------------------------
+
+    async def ready(self, wait_s: float) -> ReadyResult:
+        """Return what can be claimed; while nothing can, wait for it, or for the run to come to rest."""
+        await self._until(lambda: bool(self._fleet.offers()), wait_s)
+        return ReadyResult(
+            run=self.name,
+            status=self.state.row.status,
+            ready=tuple(ready_task(self.state, offer) for offer in self._fleet.offers()),
+            claimed=tuple(offer.spec.key.owner for offer in self._fleet.claims()),
+        )
+
+    def standing(self) -> StatusResult:
+        """Return where the run stands. Of the tasks that are not settled, the first are named."""
+        view = status_view(self.turn.journal.load(self.name), "this agent", time.time())
+        assert view.run is not None
+        shown = self._shown()
+        open_ = [task for task in self.state.tasks.values() if shown[task.id] not in TASK_IS_SETTLED]
+        return StatusResult(
+            run=self.name,
+            goal=view.run.goal,
+            status=view.run.status,
+            detail=view.run.detail,
+            branch=view.run.branch,
+            ready=tuple(ready_task(self.state, offer) for offer in self._fleet.offers()),
+            claimed=tuple(map(held_task, self._fleet.claims())),
+            stages=tuple(stage for stage in view.stages if stage.status in _IN_PLAY)[:_UNSETTLED_MAX],
+            unsettled=tuple(task_result(task, shown[task.id]) for task in open_[:_UNSETTLED_MAX]),
+            left_off=max(0, len(open_) - _UNSETTLED_MAX),
+            metrics=view.metrics,
+        )
+
+    def resume_brief(self) -> TextResult:
+        """Return what an agent must know that has forgotten everything: the goal, what landed, what it holds, what is next."""
+        refs = refs_by_commit(self.turn.repo, ids.run_refs_prefix(self.name))
+        claims = map(held_task, self._fleet.claims())
+        held = [f"- {held.task}: token {held.token}, workspace {held.workspace}" for held in claims]
+        ready = [f"- {offer.spec.key.owner}" for offer in self._fleet.offers()]
+        way_on = "\n".join(
+            ["You hold:", *(held or ["- nothing"]), "", "Ready:", *(ready or ["- nothing yet"])]
+        )
+        return TextResult(run=self.name, text=resume_note(self.state, refs, timestamp(time.time()), way_on))
+
+    def brief_of(self, task: str) -> TextResult:
+        """Return the brief of a task's present attempt."""
+        row = self.state.tasks.get(task)
+        if row is None or not row.attempt:
+            raise TaskNotHeldError(f"no attempt at a task {task} has begun", "list what is ready")
+        return TextResult(run=self.name, text=self._brief(task, row.attempt))
+
+    # -- what the agent does --------------------------------------------------------------------------------
+
+    def claim(self, task: str) -> TakeResult:
+        """Take a task that is ready. Raises ClaimError if it is not."""
+        self._require_alive()
+        offer = self._fleet.claim(task)
+        return take_result(offer, self._brief(task, offer.spec.key.attempt))
+
+    def heartbeat(self, task: str, token: str) -> CheckpointResult:
+        """Note that whoever holds the claim is alive."""
+        return self._kept(self._held(task, token))
+
+    async def checkpoint(self, task: str, token: str, said: dict[str, str | float]) -> CheckpointResult:
+        """Save the unfinished work as it is now, with what is said about it. Without a change nothing new is saved."""
+        offer = self._held(task, token)
+        if said:
+            await self._say(offer, said)
+        request = await asyncio.to_thread(send_request, self._directory, Request(action="save"))
+        while request.exists() and not self._task.done():
+            await asyncio.sleep(_POLL_S)
+        return self._kept(offer)
+
+    async def complete(self, task: str, token: str, summary: str, wait_s: float) -> TaskResult:
+        """End a claim as done; return what checking and landing made of it within that time."""
+        if summary:
+            await self._say(self._held(task, token), {"summary": summary})
+        done = partial(self._fleet.finish, reason=ExitReason.EXITED, words=summary)
+        return await self._end(task, token, done, wait_s)
+
+    async def fail(self, task: str, token: str, reason: str) -> TaskResult:
+        """End a claim as failed. The reason is told to whoever claims the task next; the work is kept."""
+        failed = partial(self._fleet.finish, reason=ExitReason.EXITED, code=1, words=reason[:LINE_BYTES_MAX])
+        return await self._end(task, token, failed, _GOING_S)
+
+    async def release(self, task: str, token: str) -> TaskResult:
+        """Give a claim back unfinished. The work is kept, no attempt is charged."""
+        given_back = partial(self._fleet.finish, reason=ExitReason.CANCELLED)
+        return await self._end(task, token, given_back, _GOING_S)
+
+    async def pause(self, *, now: bool, wait_s: float) -> RunStatus:
+        """Offer nothing more and come to rest when what is claimed is over; with `now` it is ended, its work kept."""
+        await asyncio.to_thread(send_request, self._directory, Request(action="pause", now=now))
+        await self._until(lambda: False, wait_s)
+        return self.state.row.status
+
+    async def let_go(self) -> None:
+        """Keep the work of every claim, because the agent is gone. The run stays as it is, without a runner.
+
+        The lease is kept too: it ends with this process, when nothing of ours can act any more.
+        """
+        if self._task.done():
+            return
+        for offer in self._fleet.claims():
+            await self._fleet.finish(offer, ExitReason.CANCELLED)
+            await self._until(partial(self._is_past, offer), _GOING_S)
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _make_fleet(self, state: StateDir) -> LeadFleet:
+        led = frozenset(task.id for _, task in self.state.plan.tasks() if not task.run)
+        return LeadFleet(state, led, self._wake)
+
+    async def _carry_on(self) -> None:
+        try:
+            await self.turn.see_through(self._observe, self._fleet)
+            self.turn.end()
+        finally:
+            self._wake()
+
+    def _observe(self, _events: Sequence[ev.AnyEvent], state: RunState) -> None:
+        if state.row.pausing:
+            self._fleet.withdraw()
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _until(self, holds: Callable[[], bool], seconds: float) -> None:
+        """Wait until something holds or the run has come to rest, but no longer than that."""
+        # A client's number may be none at all, and a timer set to that would hold up every other one.
+        bounded = min(seconds, WAIT_MAX_S) if seconds > 0 else 0.0
+        try:
+            async with asyncio.timeout(bounded):
+                while not (holds() or self._task.done()):
+                    await self._news()
+        except TimeoutError:
+            return
+
+    async def _news(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiting.discard(waiter)
+
+    def _require_alive(self) -> None:
+        if not self._task.done():
+            return
+        if (error := self._task.exception()) is not None:
+            raise HoldfastError(
+                f"the run broke off: {error}", "start this server again and open the run: it carries on"
+            ) from error
+        raise TaskNotHeldError(f"run {self.name} is {self.state.row.status}", "open a run first")
+
+    def _held(self, task: str, token: str) -> Offer:
+        self._require_alive()
+        return self._fleet.held(task, token)
+
+    async def _end(
+        self, task: str, token: str, finish: Callable[[Offer], Awaitable[None]], wait_s: float
+    ) -> TaskResult:
+        offer = self._held(task, token)
+        await finish(offer)
+        await self._until(partial(self._is_decided, offer), wait_s)
+        return attempt_result(self.state, offer.spec.key, self._shown()[task])
+
+    def _shown(self) -> dict[str, TaskStatus]:
+        """Return the tasks' statuses. For the runner an offer is under way; for the agent nothing has begun."""
+        offered = dict.fromkeys((offer.spec.key.owner for offer in self._fleet.offers()), TaskStatus.PENDING)
+        return displayed_task_statuses(self.state) | offered
+
+    def _is_past(self, offer: Offer) -> bool:
+        """Tell whether the journal knows that the attempt is over."""
+        row = self.state.tasks[offer.spec.key.owner]
+        return row.attempt > offer.spec.key.attempt or row.status is not TaskStatus.RUNNING
+
+    def _is_decided(self, offer: Offer) -> bool:
+        """Tell whether it is known what became of the attempt: it landed, or there will be another one."""
+        row = self.state.tasks[offer.spec.key.owner]
+        under_way = (TaskStatus.RUNNING, TaskStatus.VERIFYING, TaskStatus.VERIFIED, TaskStatus.MERGING)
+        return row.attempt > offer.spec.key.attempt or row.status not in under_way
+
+    async def _say(self, offer: Offer, said: dict[str, str | float]) -> None:
+        env = offer.spec.env
+        await asyncio.to_thread(send_report, env[REPORT_VARIABLE], env[WAKE_VARIABLE], said)
+
+    def _kept(self, offer: Offer) -> CheckpointResult:
+        task = self.state.tasks[offer.spec.key.owner]
+        return CheckpointResult(task=task.id, commit=task.wip or None)
+
+    def _brief(self, task: str, attempt: int) -> str:
+        return self._directory.brief(task, attempt).read_text(encoding="utf-8")

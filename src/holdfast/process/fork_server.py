@@ -1,0 +1,78 @@
+"""The runner's end of the nursery: starts it, hands it links to new supervisors, replaces it when it died."""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import holdfast
+from holdfast.errors import LaunchError
+
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from holdfast.process.fork_server_main import main; main(int(sys.argv[2]))"
+_HAND_OVER_S = 5.0
+
+
+class ForkServer:
+    """One helper process that forks supervisors. It is started when first needed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._door: socket.socket | None = None
+
+    def hand_over(self, link: socket.socket, holds: Sequence[int] = ()) -> None:
+        """Give `link` to a new supervisor, which keeps the descriptors `holds` open for as long as it lives.
+
+        A nursery that died is replaced; raises LaunchError when none can be had.
+        """
+        for _ in range(2):
+            if self._door is None:
+                self._start()
+            try:
+                self._send([link.fileno(), *holds])
+            except OSError:
+                self.close()
+            else:
+                return
+        raise LaunchError("no process could be started to supervise the agent", "see `holdfast doctor`")
+
+    def close(self) -> None:
+        """End the helper process; supervisors live on. Closed twice, nothing happens."""
+        if self._door is not None:
+            self._door.close()
+            self._door = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        root = Path(holdfast.__file__).parents[1]
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-c", _PROGRAM, str(root), str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    # Symbols bound once here need not be looked up again in every fork.
+                    env={**os.environ, "LD_BIND_NOW": "1"},
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                raise LaunchError(f"{sys.executable} cannot be started: {error.strerror}") from error
+        ours.settimeout(_HAND_OVER_S)
+        self._door = ours
+
+    def _send(self, descriptors: list[int]) -> None:
+        assert self._door is not None
+        rights = array.array("i", descriptors)
+        self._door.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])

@@ -1,0 +1,70 @@
+"""The program of the nursery: a small process that forks a supervisor per launch, and knows nothing else.
+
+It exists because a fork of it costs a fraction of a fork of the runner, and carries none of the runner's files.
+It ends when the runner does; the supervisors live on.
+"""
+
+from __future__ import annotations
+
+import _socket  # the socket module itself brings enums and selectors that every fork would copy
+import gc
+import os
+import sys
+
+from holdfast.process import supervisor
+from holdfast.process.procfs import boot_id
+
+_INT = 4
+_RIGHTS_BYTES = _socket.CMSG_SPACE(_INT * 8)  # room for the link and what the supervisor holds for the runner
+
+
+def main(door: int) -> None:
+    """Fork a supervisor for each link that arrives through `door`, until the runner closes it or dies."""
+    nursery = os.getpid()
+
+    def reap(*_: object) -> None:
+        # Supervisors get this handler with the fork, and reap by themselves: there it only rings their bell.
+        if os.getpid() == nursery:
+            _reap()
+
+    supervisor.install_signal_handlers(reap)
+    orders = _socket.socket(fileno=door)
+    boot = boot_id()
+    # Objects that the collector never walks stay on pages that are never copied after a fork.
+    gc.disable()
+    gc.freeze()
+    while received := _receive(orders):
+        _fork(received, door, boot)
+
+
+def _receive(orders: _socket.socket) -> list[int]:
+    """Return the link of the next launch and the descriptors to hold during it; nothing when the runner is gone."""
+    parts = orders.recvmsg(1, _RIGHTS_BYTES, _socket.MSG_CMSG_CLOEXEC)[1]
+    data = parts[0][2] if parts else b""
+    return [int.from_bytes(data[at : at + _INT], sys.byteorder) for at in range(0, len(data), _INT)]
+
+
+def _fork(received: list[int], door: int, boot: str) -> None:
+    """Start a supervisor. It has what the runner wants held by having been forked; only the nursery lets go of it."""
+    link = received[0]
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.write(link, f"fork: {error.strerror}".encode())
+        pid = -1
+    if pid == 0:
+        try:
+            os.close(door)
+            supervisor.main(link, boot)
+        finally:
+            os._exit(0)
+    for fd in received:
+        os.close(fd)
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+    except ChildProcessError:
+        return  # none is left

@@ -1,0 +1,122 @@
+"""What a supervisor is told, and the files it keeps in the folder of its launch.
+
+The order travels through a socket and is stored nowhere, because its environment may hold secrets.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+
+STARTED = b"started"
+TAKEN = b"taken"
+
+
+class LaunchOrder:
+    """One launch, as its supervisor needs it. `stdin` is a path, or empty for none; `secrets` must not appear in the log;
+    `stop_signal` is the one that the tree is asked to end with.
+
+    A plain class: what dataclasses and named tuples import would be copied into every supervisor.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        token: str,
+        argv: list[str],
+        cwd: str,
+        env: dict[str, str],
+        stdin: str,
+        timeout_s: float,
+        stall_s: float,
+        grace_s: float,
+        log_bytes_max: int,
+        secrets: list[bytes],
+        stop_signal: int,
+    ) -> None:
+        self.folder = folder
+        self.token = token
+        self.argv = argv
+        self.cwd = cwd
+        self.env = env
+        self.stdin = stdin
+        self.timeout_s = timeout_s
+        self.stall_s = stall_s
+        self.grace_s = grace_s
+        self.log_bytes_max = log_bytes_max
+        self.secrets = secrets
+        self.stop_signal = stop_signal
+
+    def encode(self) -> bytes:
+        """Return the order for the socket. Both ends are one interpreter, so its own fast format will do."""
+        return marshal.dumps(vars(self))
+
+    @classmethod
+    def decode(cls, data: bytes) -> LaunchOrder:
+        """Read what `encode` wrote. Raises EOFError when the sender died in the middle of it."""
+        return cls(**marshal.loads(data))  # noqa: S302 - only the runner that forked us can reach the socket
+
+
+def record_file(folder: str) -> str:
+    """The file that names the launch's supervisor, who holds its lock and fills it before the agent starts."""
+    return f"{folder}/supervisor.json"
+
+
+def exit_file(folder: str) -> str:
+    """The file that says how the launch ended; the supervisor's last act."""
+    return f"{folder}/exit.json"
+
+
+def log_file(folder: str) -> str:
+    """The first file of the launch's output; see `process.log` for the ones after it."""
+    return f"{folder}/output.log"
+
+
+def draft_file(path: str) -> str:
+    """The file that becomes `path` once it is whole. If its writer was killed, it stays behind and means nothing."""
+    return f"{path}.tmp"
+
+
+def make_folder(folder: str) -> None:
+    """Make the folder of a launch, for this user's eyes only. If it is there, nothing happens."""
+    try:
+        os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is too heavy for the supervisor
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        make_folder(folder.rpartition("/")[0])
+        make_folder(folder)
+
+
+def to_json(record: dict[str, str | float]) -> bytes:
+    """Return a flat record as JSON."""
+    fields = [
+        f'"{name}": {_quote(value) if isinstance(value, str) else value}' for name, value in record.items()
+    ]
+    return f"{{{', '.join(fields)}}}\n".encode()
+
+
+def _quote(text: str) -> str:
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    # Only an error message comes here. The whole encoder, loaded for it alone, would weigh on every supervisor.
+    from json import dumps
+
+    return dumps(text)
+
+
+def write_whole(path: str, record: dict[str, str | float]) -> None:
+    """Write a JSON file that is either there whole or not at all. Written again, it is replaced.
+
+    Not synced to disk: after a power cut no process lives, and a torn file is read as absent.
+    """
+    draft = draft_file(path)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(fd, to_json(record))
+    except OSError:
+        os.unlink(draft)  # noqa: PTH108
+        raise
+    finally:
+        os.close(fd)
+    os.replace(draft, path)  # noqa: PTH105 - pathlib is too heavy for the supervisor

@@ -1,0 +1,111 @@
+"""A launch's output on disk, bounded whatever the agent prints.
+
+Output goes to segments of at most half the bound; only the last two are kept. The first is `output.log`, a later
+one is `output.log.<n>`, n being the number of bytes printed before it. So an offset means the same byte for ever,
+also after older segments are gone.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from holdfast.redaction import Redactor
+
+_CHUNK = 65536
+
+
+class BoundedLog:
+    """Writes output to the segments, without the secrets in it. A full disk loses output, never the agent."""
+
+    def __init__(self, path: str, bytes_max: int, secrets: list[bytes]) -> None:
+        self.total = 0
+        self._redactor = Redactor(secrets)
+        self._path = path
+        self._half = max(1, bytes_max // 2)
+        self._start = -self._half  # as if a full segment came before: the first byte opens the first segment
+        self._fd = -1
+        self._kept: list[str] = []
+
+    def pump(self, pipe: int) -> bool:
+        """Move one chunk from `pipe` to disk. Return False when there is none: nothing waits, or the end is reached."""
+        try:
+            data = os.read(pipe, min(_CHUNK, self._half))
+        except BlockingIOError:
+            return False
+        self._append(self._redactor.feed(data))
+        return bool(data)
+
+    def finish(self) -> None:
+        """Write what was held back because it might have become a secret: the output is over."""
+        self._append(self._redactor.finish())
+
+    def _append(self, data: bytes) -> None:
+        if not data:
+            return
+        # When the disk is full or gone, output is lost. Each byte has its place in the file, so the loss is a hole and
+        # what comes later is still found at its offset.
+        with suppress(OSError):
+            if self.total + len(data) > self._start + self._half:
+                self._rotate()
+            os.pwrite(self._fd, data, self.total - self._start)
+        self.total += len(data)
+
+    def _rotate(self) -> None:
+        self._start = self.total
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        segment = _segment(self._path, self._start)
+        self._fd = os.open(segment, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._kept.append(segment)
+        if len(self._kept) > 2:
+            os.unlink(self._kept.pop(0))  # noqa: PTH108 - pathlib is too heavy for the supervisor
+
+
+def read_output(path: str, offset: int) -> bytes:
+    """Return the output from byte `offset` on. What is no longer kept is left out."""
+    return b"".join(_tail(segment, max(0, offset - start)) for start, segment in _segments(path))
+
+
+def output_window(path: str, offset: int, most: int) -> tuple[int, bytes, int]:
+    """Return where the output from `offset` on really begins, at most `most` bytes of it, and where the output ends."""
+    segments = _segments(path)
+    if not segments:
+        return offset, b"", offset
+    begin = max(offset, segments[0][0])
+    data = b""
+    for start, segment in segments:
+        if len(data) < most and begin + len(data) >= start:
+            data += _tail(segment, begin + len(data) - start, most - len(data))
+    return begin, data, max(begin + len(data), segments[-1][0] + _size(segments[-1][1]))
+
+
+def _segments(path: str) -> list[tuple[int, str]]:
+    folder, base = os.path.split(path)
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - pathlib is too heavy for the supervisor
+    except FileNotFoundError:
+        return []
+    starts = sorted(int(name[len(base) + 1 :] or 0) for name in names if name.startswith(base))
+    return [(start, _segment(path, start)) for start in starts]
+
+
+def _segment(path: str, start: int) -> str:
+    return f"{path}.{start}" if start else path
+
+
+def _tail(path: str, offset: int, most: int = -1) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - this module is loaded by the supervisor
+            file.seek(offset)
+            return file.read(most)
+    except FileNotFoundError:
+        return b""  # dropped by the supervisor since the folder was listed
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - as above
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,86 @@
+"""Starting Holdfast itself in the background: a session of its own, its output in a file.
+
+Agents are never started here; they belong under a supervisor.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.errors import LaunchError
+
+
+def start_in_background(arguments: Sequence[str], output: Path) -> int:
+    """Start `holdfast` with these arguments in a new session and return its pid. Output is added to the file."""
+    # Without -P, a folder named `holdfast` in the user's repository would be run in our place.
+    argv = [sys.executable, "-P", "-m", "holdfast", *arguments]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    to_file = (os.POSIX_SPAWN_OPEN, 1, str(output), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    from_nowhere = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+    try:
+        return os.posix_spawn(
+            sys.executable,
+            argv,
+            os.environ,
+            file_actions=[from_nowhere, to_file, (os.POSIX_SPAWN_DUP2, 1, 2)],
+            setsid=True,
+        )
+    except OSError as error:
+        raise LaunchError(
+            f"{sys.executable} cannot be started: {error.strerror}",
+            "run it in the foreground, without --detach",
+        ) from error
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether a process that we started is over. Once it was said, asking again says the same."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True
+
+
+def kill_started(pid: int) -> None:
+    """Kill a process that we started, the hard way, and wait until it is gone. Killing it again does nothing."""
+    if not has_ended(pid):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+_OUTPUT_CHARS = 2_000
+
+
+def ask_program(argv: Sequence[str], timeout_s: float) -> str | None:
+    """Return what a program prints, or None if it cannot be run, fails, or takes longer. Asking again runs it again."""
+    try:
+        asked = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    try:
+        output, _ = asked.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        _end(asked)
+    return output[:_OUTPUT_CHARS].decode(errors="replace") if asked.returncode == 0 else None
+
+
+def _end(asked: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of its session, so that no child of it keeps the pipe or the machine busy."""
+    with suppress(ProcessLookupError):  # nothing was left: the usual case
+        os.killpg(asked.pid, signal.SIGKILL)
+    asked.wait()
+    if asked.stdout is not None:
+        asked.stdout.close()

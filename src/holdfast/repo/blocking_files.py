@@ -1,0 +1,63 @@
+"""Files that would keep git waiting for ever: a pipe in the place of a file that git opens by itself.
+
+Git opens its rule files wherever it finds them, and the files of nested repositories. It cannot store a pipe, a socket
+or a device, so removing one there loses nothing that could be kept. Pipes of other names are an agent's own business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.repo.files import open_up
+
+_RULE_FILES = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
+_NESTED = ".git"
+
+
+def remove_blocking_files(root: Path) -> tuple[str, ...]:
+    """Remove what git would wait for, and return a sentence about each. Links are not followed.
+
+    Directories that may not be read are passed over, as git does. Done again, it finds nothing more.
+    """
+    found = list(blocking_files(root))
+    for path in found:
+        _unlink(path)
+    return tuple(
+        f"{path.relative_to(root)} was no regular file; git would wait for it, so it was removed."
+        for path in found
+    )
+
+
+def blocking_files(root: Path) -> Iterator[Path]:
+    """Yield the files below `root` that git would open although they are no regular files."""
+    pending = [(str(root), False)]
+    while pending:
+        folder, in_nested = pending.pop()
+        for entry in _entries(folder):
+            if entry.is_dir(follow_symlinks=False):
+                pending.append((entry.path, in_nested or entry.name == _NESTED))
+            elif (in_nested or entry.name in _RULE_FILES) and _is_special(entry):
+                yield Path(entry.path)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        # An agent that lives may have taken it away since; what we may not read, git may not read either.
+        return []
+
+
+def _is_special(entry: os.DirEntry[str]) -> bool:
+    return not entry.is_symlink() and not entry.is_file(follow_symlinks=False)
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError:
+        open_up(path.parent)
+        path.unlink(missing_ok=True)

@@ -1,0 +1,108 @@
+"""What becomes of a run branch: bringing it into the user's branch, or putting it away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from holdfast.core.ids import archive_ref, run_branch
+from holdfast.errors import RepositoryError
+from holdfast.repo.git import GitError
+from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch
+from holdfast.repo.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class LandedRun:
+    """How a commit got into a branch, and the commit the branch is on now."""
+
+    kind: Literal["fast-forward", "merge", "already there"]
+    commit: str
+
+
+def land_on_branch(repo: Repository, commit: str, target_branch: str, message: str) -> LandedRun:
+    """Bring `commit` into a branch of the user, by fast-forward if possible, else by a merge commit.
+
+    Where the branch is checked out, git itself updates the files, and refuses if that would overwrite local changes
+    or files of the user's, ignored ones too.
+    Done again, it says "already there".
+    """
+    ref = f"refs/heads/{target_branch}"
+    tip = repo.read_ref(ref)
+    if not tip:
+        raise RepositoryError(
+            f"There is no branch {target_branch!r}.", f"Create it: `git branch {target_branch} BASE`."
+        )
+    if repo.is_ancestor(commit, tip):
+        return LandedRun("already there", tip)
+    forward = repo.is_ancestor(tip, commit)
+    new = commit if forward else _merge_commit(repo, tip, commit, target_branch, message)
+    _move(repo, ref, new, tip)
+    return LandedRun("fast-forward" if forward else "merge", new)
+
+
+def discard_run(repo: Repository, run: str) -> str:
+    """Delete a run's branch after keeping its tip under an archive ref, which is returned.
+
+    Returns an empty string if there is no such branch any more.
+    """
+    ref = run_branch(run)
+    tip = repo.read_ref(ref)
+    if not tip:
+        return ""
+    if place := checked_out_at(repo, ref):
+        name = ref.removeprefix("refs/heads/")
+        raise RepositoryError(f"{name} is checked out in {place}.", "Switch to another branch there first.")
+    kept = archive_ref(run, f"branch-{tip[:12]}")
+    repo.keep(kept, tip)
+    repo.git.run("update-ref", "-d", ref, tip)
+    return kept
+
+
+def checked_out_at(repo: Repository, ref: str) -> Path | None:
+    """Return the worktree that a branch is checked out in, if any."""
+    listing = repo.git.run("worktree", "list", "--porcelain", "-z").decode("utf-8", "surrogateescape")
+    for block in listing.split("\0\0"):
+        fields = dict(line.partition(" ")[::2] for line in block.split("\0"))
+        if fields.get("branch") == ref:
+            # Git names the main worktree after its git directory, which may lie elsewhere.
+            main = listing.startswith(block)
+            return repo.checkout if main else Path(fields["worktree"])
+    return None
+
+
+def _merge_commit(repo: Repository, tip: str, commit: str, target_branch: str, message: str) -> str:
+    merged = merge(repo, tip, commit)
+    if isinstance(merged, Conflicted):
+        files = ", ".join(merged.files)
+        hint = f"Merge by hand: `git switch {target_branch}`, then `git merge {commit[:12]}`."
+        raise RepositoryError(f"{target_branch} and the run changed the same lines of {files}.", hint)
+    return commit_merge(repo, merged.tree, tip, commit, message)
+
+
+def _move(repo: Repository, ref: str, new: str, tip: str) -> None:
+    place = checked_out_at(repo, ref)
+    if place is None:
+        if not move_branch(repo, ref, new, tip):
+            raise RepositoryError(f"{ref} moved in the meantime.", "Run the command again.")
+        return
+    git_dir = _git_dir_of(repo, place)
+    # Git counts ignored files as expendable and would overwrite them, but a `.env` is there once.
+    args = ("merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--quiet", new)
+    result = repo.git.try_run(*args, work_tree=place, git_dir=git_dir)
+    if result.rc != 0:
+        known = GitError(args, result.rc, result.stderr).hint
+        hint = known or f"Commit, stash or move what is in the way in {place}, then run the command again."
+        raise RepositoryError(f"git did not update the checkout in {place}: {result.stderr.strip()}", hint)
+
+
+def _git_dir_of(repo: Repository, place: Path) -> Path:
+    """Return the git directory of a worktree, as git keeps it."""
+    if place == repo.checkout:
+        return repo.common_dir
+    for record in (repo.common_dir / "worktrees").glob("*/gitdir"):
+        # Newer versions of git may write the path relative to the record.
+        if (record.parent / record.read_text().strip()).resolve().parent == place:
+            return record.parent
+    raise RepositoryError(f"The worktree {place} is not known to git.", "Run `git worktree repair` there.")

@@ -1,0 +1,83 @@
+"""A private git directory over the repository's objects, whose configuration no agent can have written.
+
+An agent shares the repository's `.git`: it can plant filters, drivers and monitors in its configuration. So every
+command of ours that reads or writes files, or merges, runs here instead: same objects, ignore rules and LFS store, the
+user's global and system configuration, but only harmless settings of the repository's own configuration.
+
+Content filters (git-lfs --local, git-crypt) are commands, yet leaving out the user's own would store wrong content.
+They are taken over once, when Holdfast first uses the repository, and not again: later ones may be an agent's.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from holdfast.repo.discovery import GitConfig
+from holdfast.repo.files import link_atomically, write_atomically
+
+PRIVATE_DIR = "holdfast-private"
+_FILTER = re.compile(r"filter\..+\.(clean|smudge|process|required)")
+_HARMLESS = re.compile(
+    r"core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile|attributesfile"
+    r"|bigfilethreshold|compression|checkroundtripencoding)"
+    r"|extensions\.(objectformat|partialclone)"
+    r"|remote\..+\.(url|promisor|partialclonefilter)"
+    r"|lfs\..+"
+)
+# Read through links, so that they are always the repository's present ones.
+_SHARED = ("objects", "info", "shallow", "lfs", "git-crypt")
+
+
+def private_dir(common_dir: Path) -> Path:
+    """Return the folder inside the git directory where Holdfast keeps its indexes and the sealed directory."""
+    return common_dir / PRIVATE_DIR
+
+
+def make_private_git_dir(common_dir: Path, settings: GitConfig) -> Path:
+    """Make the sealed git directory, or bring an existing one up to date; return its path."""
+    root = private_dir(common_dir) / "sealed"
+    (root / "refs").mkdir(parents=True, exist_ok=True)
+    for name in _SHARED:
+        link_atomically(root / name, common_dir / name)
+    filters = root / "filters"
+    if not filters.is_file():
+        write_atomically(filters, _render(_matching(_FILTER, settings)))
+    write_atomically(root / "config", _config(settings, filters))
+    write_atomically(root / "HEAD", b"ref: refs/heads/none\n")
+    return root
+
+
+def unaccepted_filters(common_dir: Path, settings: GitConfig) -> list[str]:
+    """Return the content filters that entered the repository's configuration after Holdfast first used it."""
+    accepted = (private_dir(common_dir) / "sealed" / "filters").read_bytes()
+    return sorted({pair[0] for pair in _matching(_FILTER, settings) if _render([pair]) not in accepted})
+
+
+def _config(settings: GitConfig, filters: Path) -> bytes:
+    own = [
+        ("core.repositoryformatversion", "1"),
+        ("core.bare", "false"),
+        # Nothing is reachable from here, so a collection of garbage would delete everything.
+        ("extensions.preciousobjects", "true"),
+        ("include.path", str(filters)),
+    ]
+    return _render(_matching(_HARMLESS, settings) + own)
+
+
+def _matching(keys: re.Pattern[str], settings: GitConfig) -> list[tuple[str, str]]:
+    return [pair for pair in settings.local if keys.fullmatch(pair[0])]
+
+
+def _render(pairs: list[tuple[str, str]]) -> bytes:
+    lines = []
+    for key, value in pairs:
+        section, _, rest = key.partition(".")
+        subsection, _, name = rest.rpartition(".")
+        title = f'{section} "{_escape(subsection)}"' if subsection else section
+        lines.append(f'[{title}]\n\t{name} = "{_escape(value)}"\n')
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")

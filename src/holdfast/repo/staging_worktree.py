@@ -1,0 +1,298 @@
+"""What is in a working tree that we did not put there. Nothing is changed here, not even a time stamp in an index.
+
+It is asked before files are replaced or deleted in a place where people work.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from holdfast.errors import RepositoryError
+from holdfast.repo.blocking_files import blocking_files
+from holdfast.repo.files import (
+    abandoned_drafts,
+    copy_atomically,
+    holds,
+    is_plain_directory,
+    remove,
+    write_atomically,
+)
+from holdfast.repo.index import changed_paths
+from holdfast.repo.private_git_dir import private_dir
+from holdfast.repo.repository import Repository
+from holdfast.repo.workspaces import Workspace, Workspaces
+
+_UNDER_WAY = (
+    "index.lock", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG",
+)  # fmt: skip
+
+
+def work_of_others(repo: Repository, place: Workspace, *commits: str) -> Iterator[str]:
+    """Yield what others did with git in a worktree that shows one of `commits`: moved it, staged, began a merge."""
+    head = (place.git_dir / "HEAD").read_text().strip()
+    if head not in commits:
+        yield f"it is on {head.removeprefix('ref: refs/heads/')}"
+    yield from (f"{name} is there" for name in _UNDER_WAY if os.path.lexists(place.git_dir / name))
+    # No work tree is passed, so only what is staged counts; edited files are looked for by our own index.
+    env = {"GIT_INDEX_FILE": str(place.git_dir / "index")}
+    question = ("diff-index", "--cached", "--name-only", "-z")
+    staged = [repo.sealed.run(*question, commit, env=env) for commit in commits]
+    if all(staged):
+        yield f"{_first(staged[0])} is staged"
+
+
+def in_the_way(repo: Repository, root: Path, old: str, new: str) -> Iterator[str]:
+    """Yield what lies where a move from `old` to `new` would put a file, though `old` has nothing there.
+
+    Git counts ignored files as expendable and would overwrite them, but a `.env` is there once.
+    """
+    gone = set(_differing(repo, "D", old, new))
+    for path in _differing(repo, "A", old, new):
+        above = [str(parent) for parent in Path(path).parents][:-1]
+        blocked = [one for one in above if _is_no_folder(root / one) and one not in gone]
+        yield from blocked
+        yield from (found for found in _files_at(root, path) if found not in gone)
+
+
+def unlike_both(repo: Repository, place: Workspace, old: str, new: str) -> Iterator[str]:
+    """Yield the files of a half-done move from `old` to `new` that are neither's: somebody else wrote them.
+
+    A part of the new file is what a kill leaves; all of it is in git, so nothing would be lost.
+    """
+    unlike_new = _paths_unlike(repo, place.path, new)
+    if old:
+        unlike_old = set(changed_paths(repo.sealed, place.path, place.index))
+        unlike_new &= unlike_old | set(_differing(repo, "A", old, new))
+    for path in sorted(unlike_new):
+        if os.path.lexists(place.path / path) and not _is_begun(repo, place.path / path, new, path):
+            yield path
+
+
+def extra_files(repo: Repository, place: Workspace) -> tuple[str, ...]:
+    """Return the files that git does not track in a worktree, ignored ones too."""
+    env = {"GIT_INDEX_FILE": str(place.index)}
+    return _paths(repo.sealed.run("ls-files", "-z", "-o", work_tree=place.path, env=env))
+
+
+def _paths_unlike(repo: Repository, root: Path, commit: str) -> set[str]:
+    """Return every path that is not as `commit` has it, ignored or not. All files are read."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        repo.sealed.run("read-tree", "--reset", commit, env=env)
+        return set(_paths(repo.sealed.run("ls-files", "-z", "-o", "-m", work_tree=root, env=env)))
+
+
+def _is_begun(repo: Repository, file: Path, commit: str, path: str) -> bool:
+    """Tell whether a file is the beginning of what `commit` has there."""
+    whole = repo.file_at(commit, path)
+    if whole is None or file.is_symlink() or not file.is_file():
+        return False
+    return file.stat().st_size <= len(whole) and whole.startswith(file.read_bytes())
+
+
+def _differing(repo: Repository, kind: str, old: str, new: str) -> tuple[str, ...]:
+    question = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", f"--diff-filter={kind}")
+    return _paths(repo.git.run(*question, old, new))
+
+
+def _files_at(root: Path, path: str) -> Iterator[str]:
+    """Yield the files at a path: itself, or all below it if it is a folder."""
+    if _is_no_folder(root / path):
+        yield path
+    for where, _, names in os.walk(root / path):
+        yield from (str(Path(where, name).relative_to(root)) for name in names)
+
+
+def _is_no_folder(path: Path) -> bool:
+    return os.path.lexists(path) and (path.is_symlink() or not path.is_dir())
+
+
+def _paths(listing: bytes) -> tuple[str, ...]:
+    return tuple(path for path in listing.decode("utf-8", "surrogateescape").split("\0") if path)
+
+
+def _first(listing: bytes) -> str:
+    return _paths(listing)[0]
+
+
+_NAME = re.compile(r"[a-z0-9][\w-]*(\.(?!lock$)[\w-]+)*", re.ASCII | re.IGNORECASE)
+"""Git makes the name of a ref of it."""
+_SHOWN = 3
+
+
+class StagingKeptError(RepositoryError):
+    """The worktree is somebody else's, or holds what we did not put there. It stays as it is."""
+
+
+class StagingWorktree:
+    """The staging worktree at one path. Whoever calls holds the lease of the run that it shows."""
+
+    def __init__(self, repo: Repository, path: Path) -> None:
+        self._repo = repo
+        self.path = path
+        self._pool = Workspaces(repo, path.parent)
+        self._place = self._pool.get(path.name)
+        self._note = self._place.index.with_suffix(".moving")
+
+    def show(self, commit: str) -> None:
+        """Make the worktree show `commit`, on no branch. Shown already, nothing happens.
+
+        Ignored files stay. After a kill at any point, doing it again repairs. Raises StagingKeptError, and changes
+        nothing, where files of others would be lost or the worktree is not ours.
+        """
+        self._mend()
+        shown = self._shown()
+        if not shown:
+            self._make(commit)
+        elif shown != commit:
+            self._move(shown, commit)
+
+    def remove(self) -> None:
+        """Delete the worktree. Nothing happens if it is gone, or was never ours.
+
+        Raises StagingKeptError if there is any file in it that we did not put there, ignored ones too.
+        """
+        if not os.path.lexists(self.path):
+            self._forget()
+        elif self._is_known():
+            self._mend()
+            if shown := self._shown():
+                self._require_none("has changes", self._edits(shown))
+                self._require_none("has files", extra_files(self._repo, self._place))
+            self._forget()
+
+    def _shown(self) -> str:
+        """Return the commit that we put there, or nothing if the place is free."""
+        if not os.path.lexists(self.path):
+            return ""
+        if self._pool.is_intact(self.path.name) and (shown := self._place.start()):
+            return shown
+        if is_plain_directory(self.path) and not any(self.path.iterdir()):
+            return ""
+        raise StagingKeptError(
+            f"{self.path} is not Holdfast's and is left as it is",
+            "move it away to have the build shown there",
+        )
+
+    def _make(self, commit: str) -> None:
+        if not _NAME.fullmatch(self.path.name):
+            raise StagingKeptError(
+                f"{self.path.name!r} is no name for a worktree", "rename the spec's folder"
+            )
+        if _is_registered(self._repo, self.path, but=self._place.git_dir):
+            raise StagingKeptError(
+                f"git knows another worktree at {self.path}", "`git worktree prune` forgets one that is gone"
+            )
+        self._announce("", commit)
+        self._pool.prepare(self.path.name, commit)
+        remove(self._note)
+
+    def _move(self, old: str, new: str) -> None:
+        self._require_none("has changes", self._edits(old))
+        self._require_none("has files in the way", in_the_way(self._repo, self.path, old, new))
+        self._announce(old, new)
+        self._git("update-index", "-q", "--refresh")
+        self._git("read-tree", "-m", "-u", old, new)
+        self._settle(new)
+
+    def _mend(self) -> None:
+        """Complete what a kill cut short. Raises StagingKeptError if somebody wrote into it since."""
+        old, new = self._announced()
+        if not new:
+            return
+        remove(self._place.index.with_name(self._place.index.name + ".lock"))
+        for draft in (*abandoned_drafts(self.path), *abandoned_drafts(self._place.git_dir), *self._aside()):
+            remove(draft)
+        if old and os.path.lexists(self.path):
+            self._require_none("was half moved and has changes", self._edits_since(old, new))
+            self._git("read-tree", "--reset", "-u", new)
+            self._settle(new)
+            return
+        if os.path.lexists(self.path):
+            self._require_none("was half made and has files", self._files_since(new))
+        self._pool.prepare(self.path.name, new)
+        remove(self._note)
+
+    def _edits(self, shown: str) -> Iterator[str]:
+        """Yield what others changed in a worktree that shows a commit."""
+        yield from work_of_others(self._repo, self._place, shown)
+        yield from changed_paths(self._repo.sealed, self.path, self._place.index)
+
+    def _edits_since(self, old: str, new: str) -> Iterator[str]:
+        """Yield what others changed since a move was cut short."""
+        if self._pool.is_intact(self.path.name):
+            yield from work_of_others(self._repo, self._place, old, new)
+            yield from unlike_both(self._repo, self._place, old, new)
+        else:
+            yield ".git"
+
+    def _files_since(self, new: str) -> Iterator[str]:
+        """Yield what others put there since the making was cut short."""
+        pointer = self.path / ".git"
+        if os.path.lexists(pointer) and not holds(pointer, self._place.pointer()):
+            yield ".git"
+        yield from unlike_both(self._repo, self._place, "", new)
+
+    def _require_none(self, what: str, found: Iterable[str]) -> None:
+        """Raise StagingKeptError if others left something. What git would wait for is theirs too, and not asked of git."""
+        trap = next(blocking_files(self.path), None)
+        if named := [str(trap)] if trap else list(islice(found, _SHOWN)):
+            raise StagingKeptError(
+                f"{self.path} {what} that are not Holdfast's ({', '.join(named)}) and is left as it is",
+                f"`git worktree remove {self.path}` removes it when you need it no more",
+            )
+
+    def _git(self, *args: str) -> None:
+        env = {"GIT_INDEX_FILE": str(self._place.index)}
+        self._repo.sealed.run(*args, work_tree=self.path, env=env)
+
+    def _settle(self, commit: str) -> None:
+        write_atomically(self._place.git_dir / "HEAD", f"{commit}\n".encode())
+        write_atomically(self._place.start_file, commit.encode())
+        copy_atomically(self._place.index, self._place.git_dir / "index")
+        remove(self._note)
+
+    def _announce(self, old: str, new: str) -> None:
+        self._note.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._note, f"{old} {new}".encode())
+
+    def _announced(self) -> tuple[str, str]:
+        """Return from which commit to which one the worktree was on its way; nothing if it rests."""
+        try:
+            old, _, new = self._note.read_text().partition(" ")
+        except FileNotFoundError:
+            return "", ""
+        return old, new
+
+    def _is_known(self) -> bool:
+        marks = (self._place.start_file, self._place.index, self._note)
+        return any(map(os.path.lexists, marks))
+
+    def _aside(self) -> list[Path]:
+        """Return git's files about the worktree that a kill kept from their place."""
+        return list((private_dir(self._repo.common_dir) / "staging").glob(f"{self._place.git_dir.name}.*"))
+
+    def _forget(self) -> None:
+        if is_plain_directory(self.path.parent):
+            self._pool.remove(self.path.name)
+            remove(self._note)
+            with suppress(OSError):  # Another worktree beside it keeps the folders.
+                self.path.parent.rmdir()
+                self.path.parent.parent.rmdir()
+
+
+def _is_registered(repo: Repository, path: Path, *, but: Path) -> bool:
+    """Tell whether git has another worktree on record for a path."""
+    records = (repo.common_dir / "worktrees").glob("*/gitdir")
+    # Newer versions of git may write the path relative to the record.
+    return any(
+        (record.parent / record.read_text().strip()).parent.resolve() == path
+        for record in records
+        if record.parent != but
+    )

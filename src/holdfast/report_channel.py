@@ -1,0 +1,92 @@
+"""The report channel between agents and the runner: names and bounds that both ends agree on, and how to write to it.
+
+An agent appends one JSON line per report to a file inside its workspace, because that is where any sandbox lets it
+write. A leaf module, and a light one: `holdfast report` must start at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from holdfast.errors import HoldfastError
+
+REPORT_VARIABLE = "HOLDFAST_REPORT"
+"""Names the file to append to; it is set for agents and validators alone."""
+WAKE_VARIABLE = "HOLDFAST_BELL"
+"""Names the FIFO that wakes the runner, if one listens and the sandbox lets the agent reach it."""
+REPORT_FILE = "report.jsonl"
+
+LINE_BYTES_MAX = 64 * 1024
+CONTRACT_BYTES_MAX = 32 * 1024
+FILE_BYTES_MAX = 4 * 1024 * 1024
+
+HINT = "`holdfast report --help` shows how."
+NUMBERS = {"progress": 100.0, "confidence": 1.0, "cost": 1e6, "line": 1e9}
+"""What can be reported as a number, and the largest that makes sense. The least is 0."""
+
+
+def checked_number(name: str, number: float) -> float:
+    """Return a number that may be reported under that name, or raise HoldfastError."""
+    if not 0 <= number <= NUMBERS[name]:
+        raise HoldfastError(f"{name} takes a number from 0 to {NUMBERS[name]:g}, not {number:g}", HINT)
+    return number
+
+
+def checked_contract(name: str, contract: str) -> str:
+    """Return an interface's contract if it can be published, or raise HoldfastError."""
+    if not 0 < len(contract.encode(errors="replace")) <= CONTRACT_BYTES_MAX:
+        raise HoldfastError(
+            f"the contract of {name} is {'too long' if contract else 'empty'}",
+            f"At most {CONTRACT_BYTES_MAX} bytes are taken: signatures, not the code behind them.",
+        )
+    return contract
+
+
+def send_report(path: str, bell: str, said: Mapping[str, str | float]) -> None:
+    """Append one report to the attempt's file and wake the runner, if one listens. Sent twice, it counts twice."""
+    _append(path, json.dumps(said).encode() + b"\n")
+    _ring(bell)
+
+
+def _append(path: str, line: bytes) -> None:
+    """Add a line in one write, so that reports made at the same time do not mix."""
+    if len(line) > LINE_BYTES_MAX:
+        raise HoldfastError(f"the report has {len(line)} bytes; at most {LINE_BYTES_MAX} are read", HINT)
+    _make_folder(os.path.dirname(path))  # noqa: PTH120 - pathlib takes long to start
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        if os.fstat(fd).st_size + len(line) > FILE_BYTES_MAX:
+            raise HoldfastError(f"{path} is full", "What it holds is known; later reports would not be read.")
+        if os.write(fd, line) < len(line):
+            raise HoldfastError(f"{path} could not be written whole", "Free space on the disk.")
+    finally:
+        os.close(fd)
+
+
+def _make_folder(folder: str) -> None:
+    """Make the folder of the reports, inside a workspace that is there. A workspace is never made up."""
+    try:
+        os.mkdir(folder)  # noqa: PTH102 - pathlib takes long to start
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        raise HoldfastError(
+            f"the workspace of this attempt, {os.path.dirname(folder)}, is not there",  # noqa: PTH120
+            "It was moved, or the attempt is over. Nothing was reported.",
+        ) from None
+
+
+def _ring(bell: str) -> None:
+    """Wake the runner. If none lives, or the sandbox hides its bell, the report is found later all the same."""
+    try:
+        fd = os.open(bell, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        os.write(fd, b"!")
+    except BlockingIOError:
+        return  # it rings already
+    finally:
+        os.close(fd)

@@ -1,0 +1,131 @@
+"""What people are shown where it differs from what is stored. Pure conclusions; nothing here is ever written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.state import RunState
+from holdfast.core.status import RUN_IS_OVER, RunStatus, TaskStatus
+
+
+class QueuePlace(StrEnum):
+    """Where a task stands in the merge queue."""
+
+    PENDING = "pending"
+    READY = "ready"
+    MERGING = "merging"
+    MERGED = "merged"
+
+
+_PLACES = {
+    TaskStatus.VERIFYING: QueuePlace.PENDING,
+    TaskStatus.VERIFIED: QueuePlace.READY,
+    TaskStatus.MERGING: QueuePlace.MERGING,
+    TaskStatus.COMPLETED: QueuePlace.MERGED,
+}
+
+_PROGRESS = {
+    TaskStatus.RUNNING: 25,
+    TaskStatus.VERIFYING: 50,
+    TaskStatus.VERIFIED: 75,
+    TaskStatus.MERGING: 75,
+    TaskStatus.COMPLETED: 100,
+    TaskStatus.SKIPPED: 100,
+}
+_REPORTED = (TaskStatus.RUNNING, TaskStatus.VERIFYING, TaskStatus.VERIFIED, TaskStatus.MERGING)
+
+
+def displayed_run_status(row: RunRow, *, held: bool) -> RunStatus:
+    """Return the run's status for people: one that nobody alive carries on was interrupted."""
+    interrupted = row.status is RunStatus.RUNNING and not held
+    return RunStatus.INTERRUPTED if interrupted else row.status
+
+
+def is_resumable(row: RunRow, *, held: bool) -> bool:
+    """Tell whether `resume` would carry the run on now."""
+    return row.status not in RUN_IS_OVER and not held
+
+
+def displayed_task_statuses(state: RunState) -> dict[str, TaskStatus]:
+    """Return every task's status for people: what waits, however far up, for an abandoned task is blocked."""
+    shown = {name: task.status for name, task in state.tasks.items()}
+    frontier = [name for name, status in shown.items() if status is TaskStatus.ABANDONED]
+    while frontier:
+        for dependent in state.dependents.get(frontier.pop(), ()):
+            if shown[dependent] is TaskStatus.PENDING:
+                shown[dependent] = TaskStatus.BLOCKED
+                frontier.append(dependent)
+    return shown
+
+
+def progress_of(task: TaskRow) -> int:
+    """Return how far a task is, as a percentage: while an agent works, what it reports, if it does.
+
+    Otherwise it says which steps of the task's life (worked on, checked, merged, landed) are behind it.
+    """
+    step, reported = _PROGRESS.get(task.status, 0), reported_progress(task)
+    if reported is None:
+        return step
+    return round(reported) if task.status is TaskStatus.RUNNING else max(step, min(round(reported), 99))
+
+
+def reported_progress(task: TaskRow) -> float | None:
+    """Return the percentage that the agent of a task under way reported last, or None if it never did."""
+    return task.report.progress if task.report is not None and task.status in _REPORTED else None
+
+
+def merge_queue(state: RunState) -> list[tuple[TaskRow, QueuePlace]]:
+    """Return the merge queue in the order in which tasks were verified; those still being checked come last."""
+    listed = [task for task in state.tasks.values() if task.status in _PLACES]
+    listed.sort(key=lambda task: (task.queued or state.row.queued + 1, state.order[task.id]))
+    return [(task, _PLACES[task.status]) for task in listed]
+
+
+if TYPE_CHECKING:
+    from holdfast.core.facts import Presence
+
+SLOW_AFTER_S = 60.0
+"""A model that says nothing for this long is slow."""
+TOOL_SLOW_AFTER_S = 300.0
+"""A tool, such as a test run, may well be silent for longer."""
+
+
+class Liveness(StrEnum):
+    """How it goes with an agent that is recorded as running."""
+
+    WORKING = "working"
+    SLOW = "slow"
+    LIMITED = "limited"
+    WAITING = "waiting for permission"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSign:
+    """An agent as the machine shows it: whether its process lives, and when it was last heard of."""
+
+    presence: Presence
+    heard_at: float = 0.0
+
+
+def liveness(task: TaskRow, sign: AgentSign, now: float) -> Liveness:
+    """Say how it goes with a running task's agent. The last word of its stream counts before its silence."""
+    # Here and not above: `status` loads this module always, and most often no agent is at work.
+    from holdfast.core.facts import Presence
+    from holdfast.core.observations import AgentTrouble
+
+    if sign.presence is not Presence.ALIVE:
+        return Liveness.DEAD
+    if task.trouble == AgentTrouble.PERMISSION:
+        return Liveness.WAITING
+    if task.trouble == AgentTrouble.LIMIT:
+        return Liveness.LIMITED
+    silent_s = now - max(sign.heard_at, task.active_at)
+    return (
+        Liveness.SLOW
+        if silent_s > (TOOL_SLOW_AFTER_S if task.in_tool else SLOW_AFTER_S)
+        else Liveness.WORKING
+    )

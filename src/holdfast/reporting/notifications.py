@@ -1,0 +1,75 @@
+"""What people elsewhere are told of a run: the few moments that matter, each as one small JSON object."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.plan import Plan
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus, TaskStatus
+
+OCCASIONS: dict[type[ev.Event], str] = {
+    ev.RunBlocked: "needs_decision",
+    ev.RunCompleted: "finished",
+    ev.RunStopped: "finished",
+    ev.ProviderParked: "waiting_limit",
+}
+"""The events that are news, and what they are called there."""
+
+
+class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many tasks there are, have landed, and have failed."""
+
+    tasks: int
+    completed: int
+    failed: int
+
+
+class Notification(msgspec.Struct, frozen=True, kw_only=True):
+    """One piece of news."""
+
+    event: str
+    run: str
+    goal: str
+    status: RunStatus
+    reason: str
+    branch: str
+    counts: TaskCounts
+
+
+def notification_of(event: ev.AnyEvent, state: RunState) -> Notification | None:
+    """Return the news that an event is, or None if it is none."""
+    occasion = OCCASIONS.get(type(event))
+    if occasion is None or (isinstance(event, ev.ProviderParked) and event.reckoned):
+        return None
+    statuses = [task.status for task in state.tasks.values()]
+    return Notification(
+        event=occasion,
+        run=state.row.run,
+        goal=state.plan.goal,
+        status=state.row.status,
+        reason=event.words if isinstance(event, ev.ProviderParked) else state.row.reason,
+        branch=state.row.branch.removeprefix("refs/heads/"),
+        counts=TaskCounts(
+            tasks=len(statuses),
+            completed=statuses.count(TaskStatus.COMPLETED),
+            failed=statuses.count(TaskStatus.FAILED) + statuses.count(TaskStatus.ABANDONED),
+        ),
+    )
+
+
+def displayed_webhook(url: str) -> str:
+    """Return a webhook's address without its secret part: whoever knows the path may post there."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname or ''}/…"
+
+
+def without_secrets(plan: Plan) -> Plan:
+    """Return a plan that may be shown: the webhook's address is cut."""
+    if not plan.notify.webhook:
+        return plan
+    notify = msgspec.structs.replace(plan.notify, webhook=displayed_webhook(plan.notify.webhook))
+    return msgspec.structs.replace(plan, notify=notify)

@@ -1,0 +1,223 @@
+"""The recovery report: what is safe, what is not, what would be redone, and what resuming does to each task.
+
+Pure: the caller looked at git, the workspaces and the processes. Estimates come from measured durations or are
+unknown; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.projection import Report, TaskRow
+from holdfast.core.state import RunState
+from holdfast.core.status import TaskStatus
+from holdfast.reporting.displayed_status import displayed_task_statuses
+from holdfast.reporting.estimates import AttemptSpan, attempt_spans, time_to_finish
+
+_NEEDS_AN_ATTEMPT = (TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.WAITING_LIMIT, TaskStatus.BLOCKED)
+
+
+def left_alone(state: RunState) -> dict[str, str]:
+    """Return every task that a restricted run does not begin, with the reason; none of a run that is not restricted.
+
+    What is under way goes on whether it was chosen or not. A chosen task that waits for one left alone is too.
+    """
+    only = state.only
+    if only is None:
+        return {}
+    idle = [name for name, task in state.tasks.items() if task.status in _NEEDS_AN_ATTEMPT]
+    found = {name: "not chosen" for name in idle if name not in only}
+    given_up = [name for name, task in state.tasks.items() if task.status is TaskStatus.ABANDONED]
+    frontier = [*found, *given_up]
+    waiting, closed = set(idle) & only, set[str]()
+    while frontier:
+        name = frontier.pop()
+        for follower in _followers(state, name, closed):
+            if follower in waiting and follower not in found:
+                found[follower] = f"it waits for {name}, which does not land now"
+                frontier.append(follower)
+    return found
+
+
+def _followers(state: RunState, name: str, closed: set[str]) -> Iterator[str]:
+    """Yield what cannot begin before a task has landed. The stages after each stage are gone through once."""
+    yield from state.dependents.get(name, ())
+    stage = state.stage_of[name]
+    if stage in closed:
+        return
+    closed.add(stage)
+    for later in state.plan.stages:
+        if stage in later.needs:
+            yield from (task.id for task in later.tasks)
+
+
+class ResumeAction(StrEnum):
+    """What becomes of a task first when its run is resumed."""
+
+    SKIP = "skip"
+    REATTACH = "re-attach"
+    COLLECT = "collect"
+    REDO = "redo"
+    CHECK = "check"
+    LAND = "land"
+    RUN = "run"
+    WAIT = "wait"
+    LEAVE = "leave"
+
+
+_AGENT_WORKS = (ResumeAction.RUN, ResumeAction.REDO, ResumeAction.REATTACH)
+_NEEDS_A_PERSON = (TaskStatus.ABANDONED, TaskStatus.BLOCKED)
+_NOTHING_HAPPENS = (ResumeAction.SKIP, ResumeAction.WAIT)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPreview:
+    """One task: what would happen first, and why."""
+
+    task: str
+    move: ResumeAction
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnsavedWork:
+    """What the disk shows of a task whose attempt is under way.
+
+    `unsaved` files exist in its workspace alone (None: there is no workspace); `heard` is when its agent was last
+    heard of.
+    """
+
+    unsaved: int | None = None
+    heard: float = 0.0
+
+
+class TaskRecovery(msgspec.Struct, frozen=True, kw_only=True):
+    """One task: where it stands, where its work is, and what resuming does. `progress` is what the agent reported."""
+
+    id: str
+    stage: str
+    status: TaskStatus
+    progress: float | None
+    file: str
+    line: int | None
+    section_done: str
+    section_next: str
+    attempts: int
+    landed: str | None
+    committed: str | None
+    snapshot: str | None
+    unsaved: int | None
+    redo_s: float
+    move: ResumeAction
+    why: str
+
+
+class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All tasks in plan order. `redo_s` is at most what must be worked again; `finish_s` is null when unknown.
+
+    `measured` tasks are what the time to finish is estimated from; `undecided` ones need a person and are not in it.
+    """
+
+    tasks: tuple[TaskRecovery, ...]
+    redo_s: float
+    finish_s: float | None
+    measured: int
+    undecided: int
+    failed: tuple[str, ...]
+
+
+def recovery_report(
+    state: RunState,
+    forecasts: Sequence[TaskPreview],
+    seen: Mapping[str, UnsavedWork],
+    recorded: Iterable[ev.Recorded],
+) -> RecoveryReport:
+    """Return the report of a run as it is stored; `forecasts` say what resuming would do to each task."""
+    shown = displayed_task_statuses(state)
+    spans = {span.task: span for span in attempt_spans(recorded, state.plan.limits.restart_below)}
+    tasks = tuple(
+        _task(state, forecast, shown[forecast.task], seen.get(forecast.task, UnsavedWork()), spans)
+        for forecast in forecasts
+    )
+    measured = [row.worked_s for row in state.tasks.values() if row.merge_commit and row.worked_s > 0]
+    left = {task.id: _share_left(task) for task in tasks if task.move in _AGENT_WORKS}
+    return RecoveryReport(
+        tasks=tasks,
+        redo_s=round(sum(task.redo_s for task in tasks), 3),
+        finish_s=time_to_finish(state.plan, state.jobs, left, measured),
+        measured=len(measured),
+        undecided=sum(task.status in _NEEDS_A_PERSON and task.move in _NOTHING_HAPPENS for task in tasks),
+        failed=failed_tasks(state),
+    )
+
+
+def failed_tasks(state: RunState) -> tuple[str, ...]:
+    """Return the tasks that failed or were given up, in plan order: what "restart failed only" is about."""
+    statuses = (TaskStatus.FAILED, TaskStatus.ABANDONED)
+    return tuple(name for name, row in state.tasks.items() if row.status in statuses)
+
+
+def _task(
+    state: RunState,
+    forecast: TaskPreview,
+    shown: TaskStatus,
+    seen: UnsavedWork,
+    spans: Mapping[str, AttemptSpan],
+) -> TaskRecovery:
+    row = state.tasks[forecast.task]
+    report = row.report or row.last_report or Report()
+    early = report.progress is not None and report.progress < state.plan.limits.restart_below
+    lost = row.status is TaskStatus.RUNNING and forecast.move is ResumeAction.REDO
+    return TaskRecovery(
+        id=row.id,
+        stage=state.stage_of[row.id],
+        status=shown,
+        progress=100.0 if row.merge_commit else report.progress,
+        file=report.file,
+        line=report.line,
+        section_done=report.section_done,
+        section_next=report.section_next,
+        attempts=row.attempt,
+        landed=row.merge_commit or None,
+        committed=None if row.merge_commit else row.head or row.carry or None,
+        snapshot=None if row.merge_commit else row.wip or None,
+        unsaved=seen.unsaved,
+        redo_s=_redo_s(row, forecast.move, seen, spans.get(row.id), early=early),
+        move=forecast.move,
+        why=_why_lost(row, report, seen, early=early) if lost else forecast.why,
+    )
+
+
+def _redo_s(
+    row: TaskRow, move: ResumeAction, seen: UnsavedWork, span: AttemptSpan | None, *, early: bool
+) -> float:
+    """Return how much work is lost at most: of a lost attempt, what came after its last snapshot."""
+    if move is not ResumeAction.REDO or span is None:
+        return 0.0
+    if row.status is not TaskStatus.RUNNING:
+        return round(span.seconds, 3) if span.thrown_away else 0.0
+    safe_until = span.started if early or span.saved is None else span.saved
+    return round(max(0.0, seen.heard - safe_until), 3)
+
+
+def _why_lost(row: TaskRow, report: Report, seen: UnsavedWork, *, early: bool) -> str:
+    cut = f"attempt {row.attempt} was cut short"
+    if early:
+        return f"{cut} at {report.progress:g} %, too early to go on from; a fresh agent starts clean"
+    if seen.unsaved:
+        return f"{cut}; its workspace is saved first, a fresh agent goes on from it"
+    if row.wip:
+        return f"{cut}; a fresh agent goes on from {row.wip[:12]}"
+    return f"{cut} before it wrote anything; a fresh agent starts"
+
+
+def _share_left(task: TaskRecovery) -> float:
+    """Return how much of a task an agent still has to do, as far as anybody reported."""
+    if task.progress is None or task.move is ResumeAction.RUN:
+        return 1.0
+    return max(0.0, 1.0 - task.progress / 100)

@@ -1,0 +1,1 @@
+"""One attempt: start an agent in its workspace, listen to it, collect what it left."""

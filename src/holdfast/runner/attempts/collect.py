@@ -1,0 +1,149 @@
+"""What an ended agent left: committed by us, looked over, and judged done or failed. Git decides, not its word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.agents.streams.reader import readable_output
+from holdfast.core import events as ev, ids
+from holdfast.core.brief import clip
+from holdfast.core.conflicts import ConflictedFile, judge_resolution
+from holdfast.core.events import FailureKind
+from holdfast.core.facts import Exit
+from holdfast.core.observations import StreamSummary
+from holdfast.core.outcome import Outcome, OutcomeKind, WorkSign, judge_outcome
+from holdfast.core.projection import TaskRow
+from holdfast.repo.landing import trailers
+from holdfast.repo.workspace_commit import WorkCommit, commit_work
+from holdfast.repo.workspaces import WorkspaceGoneError
+from holdfast.runner.attempts.limit_events import attempt_blocked, attempt_limited
+from holdfast.runner.attempts.stream_listener import agent_of_attempt, listener_for
+from holdfast.runner.context import RunContext
+
+_TAIL_CHARS = 4_000
+_OF_THE_WORK = (FailureKind.NO_CHANGE,)
+_SUMMARY_CHARS = 200
+
+
+def collect(shop: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> list[ev.AnyEvent]:
+    """Commit the workspace and say how the attempt ended. Collecting twice finds the commit made before."""
+    agent = agent_of_attempt(shop, task)
+    output = readable_output(agent, shop.fleet.logs(shop.agent_key(task)), heard)
+    try:
+        captured = _commit(shop, task)
+    except WorkspaceGoneError as gone:
+        outcome = Outcome(OutcomeKind.FAILED, FailureKind.AGENT, gone.message)
+        return [_failed(shop, task, exit_, outcome, output, task.wip)]
+    verdict = next(_objections(shop, task, exit_, captured, heard), None)
+    if verdict is not None:
+        carry = "" if captured.tree == shop.repo.tree_of(task.base) else captured.commit
+        if verdict.end is OutcomeKind.LIMITED:
+            return attempt_limited(shop, task, exit_, verdict, heard, carry)
+        if verdict.end is OutcomeKind.BLOCKED:
+            detail = clip(output, _TAIL_CHARS)
+            return attempt_blocked(shop, task, exit_, verdict, detail, carry, agent)
+        return [_failed(shop, task, exit_, verdict, output, carry, captured.tree)]
+    if not shop.state.checks_of(task.id) and not shop.state.specs[task.id].validators:
+        # Nothing of ours will write to the workspace any more, so whatever still changes in it is news.
+        shop.captured[str(task.slot)] = captured.commit
+    return [
+        ev.AttemptDone(
+            task=task.id,
+            attempt=task.attempt,
+            token=task.token,
+            head=captured.commit,
+            tree=captured.tree,
+            summary=_summary(task, output),
+            remarks=captured.remarks,
+            duration_s=exit_.duration_s,
+        )
+    ]
+
+
+def _commit(shop: RunContext, task: TaskRow) -> WorkCommit:
+    spec = shop.state.specs[task.id]
+    title = " ".join(spec.title.split())
+    subject = f"{task.id}: {title}" if title else task.id
+    message = f"{subject}\n\n{task.reason}\n\n{trailers(shop.run, task.id, task.attempt)}"
+    ref = ids.task_ref(shop.run, task.id, task.attempt)
+    stray = ids.archive_ref(shop.run, f"{task.id}-stray-{task.attempt}")
+    return commit_work(shop.repo, shop.workspaces.get(str(task.slot)), task.start, ref, message, stray)
+
+
+def _objections(
+    shop: RunContext, task: TaskRow, exit_: Exit, captured: WorkCommit, heard: StreamSummary
+) -> Iterator[Outcome]:
+    """Yield every reason not to accept the work, the most telling first."""
+    spec = shop.state.specs[task.id]
+    by_code = listener_for(shop, task).signals.of_exit(exit_.code) if exit_.code > 0 else None
+    outcome = judge_outcome(exit_, heard, _work(shop, task, captured), task.halt, by_code)
+    if outcome.end is not OutcomeKind.DONE and outcome.failure not in _OF_THE_WORK:
+        yield outcome
+    for problem in captured.problems:
+        yield _objection(FailureKind.REJECTED, problem)
+    if task.conflict:
+        for sentence in _lost_sides(shop, task, captured.commit):
+            yield _objection(FailureKind.SIDE_LOST, sentence)
+    if outcome.end is not OutcomeKind.DONE:
+        yield outcome
+    missing = [path for path in spec.files if shop.repo.file_at(captured.commit, path) is None]
+    if missing:
+        yield _objection(FailureKind.MISSING_FILES, f"these files were to be delivered: {', '.join(missing)}")
+
+
+def _objection(failure: FailureKind, error: str) -> Outcome:
+    return Outcome(OutcomeKind.FAILED, failure, error)
+
+
+def _work(shop: RunContext, task: TaskRow, captured: WorkCommit) -> WorkSign:
+    if shop.state.specs[task.id].allow_empty:
+        return WorkSign.NOT_NEEDED
+    return WorkSign.UNCHANGED if _changed_nothing(shop, task, captured) else WorkSign.CHANGED
+
+
+def _changed_nothing(shop: RunContext, task: TaskRow, captured: WorkCommit) -> bool:
+    """Nothing in all, or nothing since the tree that failed last time. Work that a crash cut off counts."""
+    if captured.tree == shop.repo.tree_of(task.base):
+        return True
+    failed_here = bool(task.failures) and task.failures[-1].attempt == task.attempt - 1
+    return captured.empty and failed_here
+
+
+def _lost_sides(shop: RunContext, task: TaskRow, head: str) -> Iterator[str]:
+    """Compare each conflicted file with both sides, which are the parents of the commit with the markers."""
+    repo = shop.repo
+    ours, theirs = f"{task.conflict}^1", f"{task.conflict}^2"
+    base = repo.merge_base(ours, theirs)
+    for path in task.conflict_files:
+        versions = [_text(repo.file_at(commit, path)) for commit in (base, ours, theirs, head)]
+        sentence = judge_resolution(ConflictedFile(path, *versions))
+        if sentence:
+            yield sentence
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="replace")
+
+
+def _failed(
+    shop: RunContext, task: TaskRow, exit_: Exit, verdict: Outcome, output: str, carry: str, tree: str = ""
+) -> ev.AnyEvent:
+    return ev.AttemptFailed(
+        task=task.id,
+        attempt=task.attempt,
+        token=task.token,
+        failure=verdict.failure or FailureKind.AGENT,
+        error=verdict.error,
+        detail=clip(output, _TAIL_CHARS),
+        carry=carry,
+        tree=tree,
+        duration_s=exit_.duration_s,
+        clock=shop.clock(),
+    )
+
+
+def _summary(task: TaskRow, output: str) -> str:
+    """Return the agent's own summary, whole, if it reported one, else the last line that it printed."""
+    reported = task.report.summary if task.report is not None else ""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return reported or (lines[-1] if lines else "")[:_SUMMARY_CHARS]

@@ -1,0 +1,104 @@
+"""Attempts that ended for reasons outside of their task: at a limit, or for want of something only a person can give."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from holdfast.agents.presets import Preset
+from holdfast.agents.reset_times import reset_time
+from holdfast.core import events as ev
+from holdfast.core.events import FailureKind
+from holdfast.core.facts import Exit
+from holdfast.core.observations import StreamSummary
+from holdfast.core.outcome import Outcome
+from holdfast.core.projection import TaskRow
+from holdfast.core.provider_limits import park_provider
+from holdfast.runner.context import RunContext
+
+_MESSAGE_CHARS = 300
+
+
+def attempt_limited(
+    shop: RunContext, task: TaskRow, exit_: Exit, outcome: Outcome, heard: StreamSummary, carry: str
+) -> list[ev.AnyEvent]:
+    """Return the events of an attempt that ended at a limit: its provider is parked, the task waits."""
+    provider = task.provider or task.agent
+    written_at = _written_at(shop.directory.brief(task.id, task.attempt), exit_)
+    parked = provider_parked(shop, provider, task.token, heard, written_at)
+    ended = ev.AttemptLimited(
+        task=task.id,
+        attempt=task.attempt,
+        token=task.token,
+        provider=provider,
+        error=f"waits until {_when(parked)}: {outcome.error}"[:_MESSAGE_CHARS],
+        carry=carry,
+        duration_s=exit_.duration_s,
+    )
+    return [parked, ended]
+
+
+def provider_parked(
+    shop: RunContext, provider: str, token: str, heard: StreamSummary, written_at: float
+) -> ev.ProviderParked:
+    """Return the event that parks a provider, for as long as the agent's words of `written_at` say, if they do."""
+    until = heard.until or reset_time(heard.message, written_at)
+    parked = park_provider(shop.state, provider, token, until, time.time(), shop.clock())
+    guess = "" if until is not None else " (a guess: it does not say)"
+    words = f"{provider} is at its limit until {_when(parked)}{guess}: {heard.message or 'no reason given'}"
+    return msgspec.structs.replace(parked, words=words[:_MESSAGE_CHARS])
+
+
+def _when(parked: ev.ProviderParked) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(parked.until))
+
+
+def attempt_blocked(
+    shop: RunContext,
+    task: TaskRow,
+    exit_: Exit,
+    outcome: Outcome,
+    detail: str,
+    carry: str,
+    agent: Preset | None,
+) -> list[ev.AnyEvent]:
+    """Return the events of an attempt that needs a person. Refused credentials shut the provider for all its tasks."""
+    failure = outcome.failure or FailureKind.PERMISSION
+    error = f"{outcome.error}. {_way_out(shop, task, failure, agent)}"
+    ended = ev.AttemptBlocked(
+        task=task.id,
+        attempt=task.attempt,
+        token=task.token,
+        failure=failure,
+        error=error,
+        detail=detail,
+        carry=carry,
+        duration_s=exit_.duration_s,
+    )
+    if failure is not FailureKind.AUTH:
+        return [ended]
+    return [provider_shut(task.provider or task.agent, error), ended]
+
+
+def provider_shut(provider: str, error: str) -> ev.ProviderShut:
+    """Return the event that shuts a provider which refuses our credentials."""
+    return ev.ProviderShut(provider=provider, words=f"{provider}: {error}")
+
+
+def _way_out(shop: RunContext, task: TaskRow, failure: FailureKind, agent: Preset | None) -> str:
+    then = f"then `holdfast resume {shop.run}`"
+    if failure is FailureKind.AUTH:
+        key = f", or set {agent.keys[0]}" if agent is not None and agent.keys else ""
+        return f"Log in with {task.agent or 'the agent'}{key}; {then}"
+    return f"Allow it in the agent's own settings or by `args:` of its entry in `agents:`, or skip the task; {then}"
+
+
+def _written_at(brief: Path, exit_: Exit) -> float:
+    """Return when the agent's last words were written: it may have ended long before anybody came to read them."""
+    now = time.time()
+    try:
+        return min(now, brief.stat().st_mtime + exit_.duration_s)
+    except OSError:
+        return now

@@ -1,0 +1,175 @@
+"""What agents report while they work, read from the file in their workspace and turned into events.
+
+Everything in there was written by an agent: it is checked, bounded and cleaned, and a line that makes no sense is
+skipped. Each line counts once: how far the file was read is part of the event that came of it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.ids import is_valid_id
+from holdfast.core.projection import Report, TaskRow
+from holdfast.paths import STATE_DIR
+from holdfast.redaction import redact, secret_values
+from holdfast.report_channel import CONTRACT_BYTES_MAX, FILE_BYTES_MAX, LINE_BYTES_MAX, REPORT_FILE
+
+INTERFACES_MAX = 32
+_WORDS_MAX = 500
+_TEXT_MAX = 4_000
+_COST_MAX = 1e6
+_LINE_NUMBER_MAX = 10**9
+
+
+class ReportLine(Report, frozen=True, kw_only=True):
+    """One report as an agent wrote it. Every part is optional; `contract` belongs to `interface`."""
+
+    cost_usd: float = 0.0
+    interface: str = ""
+    contract: str = ""
+
+
+def report_file(workspace: Path, name: str = REPORT_FILE) -> Path:
+    """Return where whoever works in a workspace reports to. It is never part of the work."""
+    return workspace / STATE_DIR / name
+
+
+class AttemptReports:
+    """The report files of the attempts that are being watched, and how far each was read."""
+
+    def __init__(self) -> None:
+        self._watched: dict[str, tuple[TaskRow, Path]] = {}
+        self._read: dict[str, tuple[int, int]] = {}
+
+    @contextmanager
+    def watched(self, task: TaskRow, workspace: Path) -> Iterator[None]:
+        """Count the task among those that `fresh` asks after, while its agent is at work."""
+        self._watched[task.id] = (task, workspace)
+        try:
+            yield
+        finally:
+            del self._watched[task.id]
+
+    def fresh(self) -> list[ev.AnyEvent]:
+        """Return what the watched attempts reported since the last look."""
+        return [event for task, workspace in self._watched.values() for event in self.of(task, workspace)]
+
+    def of(self, task: TaskRow, workspace: Path) -> list[ev.AnyEvent]:
+        """Return what one attempt reported since the last look, by whichever runner: a step in all, and interfaces."""
+        attempt, offset = self._read.get(task.id, (0, 0))
+        offset = offset if attempt == task.attempt else task.heard
+        lines, end = read_reports(report_file(workspace), offset)
+        self._read[task.id] = (task.attempt, end)
+        return [*_progress(task, lines, end), *_interfaces(task, lines)]
+
+
+def read_reports(path: Path, offset: int = 0) -> tuple[list[ReportLine], int]:
+    """Return the whole lines after `offset` that make sense, and where they end.
+
+    A line that is still being written is left for the next time. A file that got shorter is read from its beginning.
+    """
+    data, offset = _read_on(path, offset)
+    whole = data[: data.rfind(b"\n") + 1]
+    lines = (_decode(line) for line in whole.split(b"\n") if line.strip())
+    return [line for line in lines if line is not None], offset + len(whole)
+
+
+def _read_on(path: Path, offset: int) -> tuple[bytes, int]:
+    """Read a file of an agent's without being led elsewhere or made to wait: no links, no pipes, no more than allowed."""
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return b"", offset
+    try:
+        fd = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return b"", offset
+    finally:
+        os.close(folder)
+    try:
+        found = os.fstat(fd)
+        offset = offset if offset <= found.st_size else 0
+        plain = stat.S_ISREG(found.st_mode)
+        return (os.pread(fd, max(0, FILE_BYTES_MAX - offset), offset) if plain else b""), offset
+    finally:
+        os.close(fd)
+
+
+def _decode(line: bytes) -> ReportLine | None:
+    if len(line) > LINE_BYTES_MAX:
+        return None
+    try:
+        return msgspec.json.decode(line, type=ReportLine)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _progress(task: TaskRow, lines: list[ReportLine], end: int) -> Iterator[ev.AnyEvent]:
+    """Say in one event what the lines say about progress, each part as last reported."""
+    said = [line for line in lines if line != ReportLine(interface=line.interface, contract=line.contract)]
+    if not said:
+        return
+    yield ev.ProgressReported(
+        task=task.id,
+        attempt=task.attempt,
+        progress=last_number([line.progress for line in said], 100.0),
+        file=_last([line.file for line in said], _WORDS_MAX),
+        line=_line_number([line.line for line in said]),
+        section_done=_last([line.section_done for line in said], _WORDS_MAX),
+        section_next=_last([line.section_next for line in said], _WORDS_MAX),
+        confidence=last_number([line.confidence for line in said], 1.0),
+        blocked=clean(said[-1].blocked)[:_TEXT_MAX],
+        summary=_last([line.summary for line in said], _TEXT_MAX),
+        cost_usd=math.fsum(_within(line.cost_usd, _COST_MAX) for line in said),
+        heard=end,
+    )
+
+
+def _interfaces(task: TaskRow, lines: list[ReportLine]) -> Iterator[ev.AnyEvent]:
+    """Publish each contract as last reported. One that is known already is no news."""
+    told = {line.interface: clean(line.contract) for line in lines if _is_contract(line)}
+    room = INTERFACES_MAX - len(task.interfaces)
+    new = [name for name in told if name not in task.interfaces][:room]
+    for name in [*new, *(name for name in told if task.interfaces.get(name, told[name]) != told[name])]:
+        yield ev.InterfacePublished(task=task.id, attempt=task.attempt, name=name, contract=told[name])
+
+
+def _is_contract(line: ReportLine) -> bool:
+    return (
+        is_valid_id(line.interface) and 0 < len(line.contract.encode(errors="replace")) <= CONTRACT_BYTES_MAX
+    )
+
+
+def last_number(numbers: list[float | None], most: float) -> float | None:
+    """Return the last number said, brought between 0 and `most`; None if none was."""
+    said = [number for number in numbers if number is not None and not math.isnan(number)]
+    return _within(said[-1], most) if said else None
+
+
+def _line_number(numbers: list[int | None]) -> int | None:
+    said = [number for number in numbers if number is not None and 0 <= number <= _LINE_NUMBER_MAX]
+    return said[-1] if said else None
+
+
+def _within(number: float, most: float) -> float:
+    return 0.0 if math.isnan(number) else min(max(number, 0.0), most)
+
+
+def _last(texts: list[str], most: int) -> str:
+    return next((clean(text)[:most] for text in reversed(texts) if text), "")
+
+
+def clean(text: str) -> str:
+    """Return an agent's text without secrets, and without what could steer a terminal or be no character at all."""
+    plain = re.sub(r"[^\t\n]", lambda found: found[0] if found[0].isprintable() else " ", text)
+    # Agents may have been given secrets of the user's own environment, which have no shape to be known by.
+    return redact(plain, secret_values(dict(os.environ))).strip()

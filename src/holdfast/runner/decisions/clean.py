@@ -1,0 +1,90 @@
+"""`clean`: removing what a finished run still occupies. Its branch, its landed commits and its outputs stay.
+
+Nothing here is ever done by itself, and never to a run that is not over. A kill half-way is mended by doing it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core import ids
+from holdfast.core.status import RUN_IS_OVER
+from holdfast.errors import HoldfastError
+from holdfast.journal.lease import Lease
+from holdfast.journal.protocol import Journal, JournalReader
+from holdfast.repo.debris import clear_debris
+from holdfast.repo.files import remove, write_atomically
+from holdfast.repo.repository import Repository
+from holdfast.repo.run_record import drop_refs, run_refs
+from holdfast.repo.workspaces import Workspaces
+
+
+@dataclass(frozen=True, slots=True)
+class RunSize:
+    """What a run occupies: bytes of its folders, and private refs that would go."""
+
+    size: int
+    refs: int
+
+
+def run_size(repo: Repository, run: str) -> RunSize:
+    """Return what cleaning a run would free. Changes nothing."""
+    directory = repo.state.run(run)
+    size = sum(_sizes(directory.root)) + sum(_sizes(directory.workspaces))
+    return RunSize(size, len(_disposable(repo, run)))
+
+
+def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str, str]) -> None:
+    """Write a run's outputs, then remove its folders, its private refs and its rows, in this order.
+
+    Raises HoldfastError if the run is not over, LeaseHeldError if somebody is at it.
+    """
+    directory = repo.state.run(run)
+    lease = Lease.acquire(directory.lease)
+    try:
+        if (status := journal.load(run).row.status) not in RUN_IS_OVER:
+            raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` gives it up first")
+        workspaces = Workspaces(repo, directory.workspaces)
+        clear_debris(repo, workspaces)
+        _write(repo.state.outputs(run), outputs)
+        workspaces.remove_all()
+        for path in directory.root.iterdir():
+            if path != directory.lease:
+                remove(path)
+        drop_refs(repo, _disposable(repo, run))
+        journal.remove_run(run, journal.take_epoch(run))
+    finally:
+        lease.release()
+    remove(directory.root)
+
+
+def remove_forgotten_folders(repo: Repository, journal: JournalReader) -> None:
+    """Remove the folders of runs that a killed `clean` had already forgotten: neither journal nor git knows them."""
+    known = {listing.row.run for listing in journal.runs()}
+    for run in repo.state.runs():
+        if run not in known and not run_refs(repo, run):
+            remove(repo.state.run(run).root)
+
+
+def _disposable(repo: Repository, run: str) -> dict[str, str]:
+    """Return the private refs that may go. The archived branch of a run that was put away is what is left of it."""
+    refs = run_refs(repo, run)
+    if repo.read_ref(ids.run_branch(run)):
+        return refs
+    archived = ids.archive_ref(run, "branch-")
+    return {ref: commit for ref, commit in refs.items() if not ref.startswith(archived)}
+
+
+def _write(folder: Path, outputs: Mapping[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in outputs.items():
+        write_atomically(folder / name, text.encode())
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for where, _, names in os.walk(folder):
+        for name in names:
+            yield Path(where, name).lstat().st_size

@@ -1,0 +1,159 @@
+"""Beginning again at a stage or a task. What landed stays: the run branch never goes back.
+
+Where nothing of it has landed, the run itself begins there again. Otherwise a new run does, from the commit before the
+first landing that is to be done anew, and the old run is given up with everything it has.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.ids import ALL_RUN_BRANCHES, ALL_RUN_REFS
+from holdfast.core.plan import Plan, plan_hash
+from holdfast.core.state import RunState
+from holdfast.core.status import RUN_IS_OVER, RunStatus, StageStatus, TaskStatus
+from holdfast.core.user_decisions import (
+    RewindScope,
+    first_redone,
+    remaining_plan,
+    rewind_events,
+    rewind_scope,
+)
+from holdfast.errors import HoldfastError, did_you_mean, quoted
+from holdfast.journal.maintenance import back_up
+from holdfast.journal.protocol import Journal, JournalReader, StoredRun
+from holdfast.repo.files import write_atomically
+from holdfast.repo.landing import branch_facts, first_parents
+from holdfast.repo.repository import Repository
+from holdfast.repo.run_record import list_refs
+from holdfast.runner.decisions.user_decisions import abandon, record_decision, stop_leftover_agents
+from holdfast.runner.loop import Observer
+from holdfast.runner.recovery.facts import equivalents
+from holdfast.runner.session import create_run
+
+
+def back_up_state(repo: Repository) -> Path:
+    """Copy the journal and list the refs under a new name; return the copy. Nothing is ever overwritten."""
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+    copy = repo.state.backups / f"{stamp}-journal.db"
+    back_up(repo.state.journal, copy)
+    refs = list_refs(repo, ALL_RUN_BRANCHES, ALL_RUN_REFS)
+    listing = "".join(f"{commit} {ref}\n" for ref, commit in refs.items())
+    write_atomically(repo.state.backups / f"{stamp}-refs.txt", listing.encode("utf-8", "surrogateescape"))
+    return copy
+
+
+def reset_task(repo: Repository, journal: Journal, run: str, task: str, observer: Observer) -> None:
+    """Let a task begin again from a clean start, with all its attempts. What it did before stays at its refs.
+
+    Repeating it changes nothing more. Raises HoldfastError if the task has landed, LeaseHeldError if a runner lives.
+    """
+    if journal.load(run).row.status is RunStatus.RUNNING:
+        stop_leftover_agents(repo, journal, run, observer)
+    row = next((row for row in journal.load(run).tasks if row.id == task), None)
+    if row is not None and row.status is TaskStatus.COMPLETED:
+        raise HoldfastError(
+            f"task {task} has landed, and the run branch never goes back",
+            f"`holdfast resume {run} --from {task}` begins again there in a new run",
+        )
+    record_decision(repo, journal, run, ev.TaskRewound(task=task))
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """What beginning again would mean. `plan` is that of a new run, or None if the run itself begins again."""
+
+    run: str
+    at: str
+    scope: RewindScope
+    landed: tuple[str, ...] = ()
+    plan: Plan | None = None
+
+    @property
+    def redone(self) -> tuple[str, ...]:
+        """The tasks that will be worked on: in a new run, all that is left of the plan."""
+        return self.scope.tasks if self.plan is None else tuple(task.id for _, task in self.plan.tasks())
+
+
+def plan_rewind(repo: Repository, journal: JournalReader, run: str, at: str) -> Rewind:
+    """Work out what beginning again at a stage or a task means. Changes nothing."""
+    stored = journal.load(run)
+    scope = rewind_scope(stored.plan, at)
+    if scope is None:
+        names = [stage.id for stage in stored.plan.stages] + [task.id for _, task in stored.plan.tasks()]
+        raise HoldfastError(
+            f"run {run} has no stage or task {quoted(at)}{did_you_mean(at, names)}",
+            f"`holdfast status {run}` lists them",
+        )
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    line, places, adopted = _places(repo, state)
+    first = first_redone(places, scope)
+    if first is None and stored.row.status not in RUN_IS_OVER:
+        return Rewind(run, at, scope)
+    first = len(line) if first is None else first
+    # What was done elsewhere lies below the base: it stands wherever the run begins again.
+    stands = {name for name, place in places.items() if place < first} | (adopted - set(scope.tasks))
+    landed = tuple(name for name in state.names if name in places and name not in stands)
+    start = line[first - 1] if first else stored.row.base
+    return Rewind(run, at, scope, landed, _what_is_left(stored, scope, stands, start))
+
+
+def rewind_run(repo: Repository, journal: Journal, rewind: Rewind, observer: Observer) -> str:
+    """Begin again as considered, and return the run to carry on: the same one, or a new one.
+
+    Killed and repeated, it finds the run it made before. Raises LeaseHeldError if a runner lives.
+    """
+    if journal.load(rewind.run).row.status is RunStatus.RUNNING:
+        stop_leftover_agents(repo, journal, rewind.run, observer)
+        rewind = plan_rewind(repo, journal, rewind.run, rewind.at)  # What was in the air may have landed.
+    if rewind.plan is None:
+        stored = journal.load(rewind.run)
+        events = rewind_events(RunState(stored.plan, stored.row, stored.tasks), rewind.scope)
+        if events:
+            record_decision(repo, journal, rewind.run, *events)
+        return rewind.run
+    new = _made_before(journal, rewind.plan) or _create(repo, journal, rewind.run, rewind.plan)
+    abandon(repo, journal, rewind.run, observer, f"begun again at {rewind.at} as {new}")
+    return new
+
+
+def _places(repo: Repository, state: RunState) -> tuple[list[str], dict[str, int], set[str]]:
+    """Return the first-parent line of the run branch, where on it each landed task is, and which were adopted."""
+    row = state.row
+    where = row.branch if repo.read_ref(row.branch) else row.tip
+    branch = branch_facts(repo, where, row.base, row.run)
+    line = first_parents(repo, row.base, branch.tip)
+    at = {commit: place for place, commit in enumerate(line)}
+    places = {landing.task: at[landing.commit] for landing in branch.landings}
+    places |= {name: at[same.commit] for name, same in equivalents(repo, state, branch).items()}
+    return line, places, {landing.task for landing in branch.landings if landing.adopted}
+
+
+def _what_is_left(stored: StoredRun, scope: RewindScope, stands: set[str], start: str) -> Plan:
+    skipped = {
+        task.id for task in stored.tasks if task.status is TaskStatus.SKIPPED and task.id not in scope.tasks
+    }
+    closed = {name for name, row in stored.row.stages.items() if row.status is StageStatus.COMPLETED}
+    plan = remaining_plan(stored.plan, stands | skipped, closed - set(scope.stages))
+    return msgspec.structs.replace(plan, base=start)
+
+
+def _made_before(journal: JournalReader, plan: Plan) -> str:
+    """Return the unfinished run of exactly this plan, base included: a kill came before the old one was given up."""
+    digest = plan_hash(plan)
+    rows = (listing.row for listing in journal.runs())
+    return next((row.run for row in rows if row.plan_hash == digest and row.status not in RUN_IS_OVER), "")
+
+
+def _create(repo: Repository, journal: Journal, old: str, plan: Plan) -> str:
+    """Make the new run. Its plan is a part of one that was agreed to, if that one was."""
+    row = journal.load(old).row
+    if journal.is_confirmed(row.plan_hash):
+        journal.confirm_plan(plan_hash(plan), time.time())
+    return create_run(repo, journal, plan, row.plan_source, row.target)

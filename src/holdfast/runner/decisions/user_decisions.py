@@ -1,0 +1,112 @@
+"""What the user decides about a run that nobody carries on: recorded under its lease, like everything else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from holdfast.core import events as ev
+from holdfast.core.state import RunState
+from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.core.transitions import IllegalEventError
+from holdfast.core.user_decisions import gate_waivers
+from holdfast.errors import HoldfastError
+from holdfast.journal.lease import Lease, holder
+from holdfast.journal.protocol import Journal, StoredRun
+from holdfast.repo.debris import clear_debris
+from holdfast.repo.land_run import discard_run
+from holdfast.repo.repository import Repository
+from holdfast.repo.workspaces import Workspaces
+from holdfast.runner.loop import Observer
+from holdfast.runner.mirror.mirror_writer import write_mirrors
+from holdfast.runner.requests import Request, send_request
+from holdfast.runner.session import RunOptions, execute_run
+
+
+def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.AnyEvent) -> None:
+    """Record a decision of the user, whole or not at all. Raises LeaseHeldError if a runner lives, HoldfastError if it cannot be now."""
+    lease = Lease.acquire(repo.state.run(run).lease)
+    try:
+        stored = journal.load(run)
+        if stored.row.status in RUN_IS_OVER:
+            raise HoldfastError(
+                f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan anew"
+            )
+        state = state_after(stored, *events)
+        epoch = journal.take_epoch(run)
+        journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
+        if troubles := write_mirrors(repo, journal, run):
+            journal.append(run, epoch, troubles, state.row, (), time.time())
+    finally:
+        lease.release()
+
+
+def state_after(stored: StoredRun, *events: ev.AnyEvent) -> RunState:
+    """Return the state after a decision of the user, or raise HoldfastError if it cannot be made now."""
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    try:
+        for event in events:
+            state.apply(event)
+    except IllegalEventError as error:
+        hint = f"`holdfast status {stored.row.run}` shows where it stands"
+        # The core names the event before what stands in its way; only the latter means something to the user.
+        raise HoldfastError(f"that cannot be done now: {str(error).rpartition(': ')[2]}", hint) from error
+    return state
+
+
+def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer: Observer) -> RunStatus:
+    """Stop what a dead runner left behind: agents end, their work is kept, the run rests.
+
+    A runner is started that finds the stop waiting for it. So recovery is the same as ever, and a run that rests
+    already is merely said to have stopped.
+    """
+    request = send_request(repo.state.run(run), Request(action="stop"))
+    try:
+        return execute_run(repo, journal, run, RunOptions(), observer)
+    finally:
+        request.unlink(missing_ok=True)
+
+
+def abandon(repo: Repository, journal: Journal, run: str, observer: Observer, reason: str = "") -> None:
+    """Give a run up: nothing of it lives on, its work stays under its refs. One that is over is left as it is."""
+    status = journal.load(run).row.status
+    if status in RUN_IS_OVER:
+        return
+    if status is RunStatus.RUNNING:
+        stop_leftover_agents(repo, journal, run, observer)
+    record_decision(repo, journal, run, ev.RunAbandoned(reason=reason))
+    repo.state.run(run).note.unlink(missing_ok=True)
+
+
+def discard(repo: Repository, journal: Journal, run: str, observer: Observer) -> str:
+    """Give a run up if it is unfinished, put its branch away and return the ref that keeps it.
+
+    Returns an empty string if the branch was put away before. Workspaces go; what was in them is under refs.
+    """
+    abandon(repo, journal, run, observer)
+    lease = Lease.acquire(repo.state.run(run).lease)
+    try:
+        workspaces = Workspaces(repo, repo.state.run(run).workspaces)
+        clear_debris(repo, workspaces)
+        kept = discard_run(repo, run)
+        workspaces.remove_all()
+    finally:
+        lease.release()
+    return kept
+
+
+def waive_gates(repo: Repository, journal: Journal, run: str, stages: Sequence[str]) -> bool:
+    """Waive the failed gates of these stages; tell whether a live runner was asked to, rather than it being done.
+
+    All of them can be waived or none is. A gate that was waived before is no longer blocked, which is said.
+    """
+    stored = journal.load(run)
+    events = gate_waivers(RunState(stored.plan, stored.row, stored.tasks), stages)
+    directory = repo.state.run(run)
+    if holder(directory.lease) is not None:
+        for event in events:
+            send_request(directory, Request(action="accept", stage=event.stage, gate=event.gate))
+        return True
+    for event in events:
+        record_decision(repo, journal, run, event)
+    return False

@@ -1,0 +1,77 @@
+"""What becomes of an effect that fails for a reason of ours, not the agent's: the run rests, nothing is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from holdfast.core import events as ev
+from holdfast.errors import ExitCode, HoldfastError, JournalError, LeaseLostError
+from holdfast.repo.workspaces import WorkspaceGoneError
+
+T = TypeVar("T")
+_TRIES = 2
+
+
+class OvertakenError(Exception):
+    """What an effect wanted to record may no longer happen; it must not act on it."""
+
+
+class UncollectedError(HoldfastError):
+    """An agent's work could not be committed. It is still in its workspace, so nothing may go on that reuses it."""
+
+    exit_code = ExitCode.NEEDS_DECISION
+
+
+def as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
+    """Return an error as one of ours: what the system refused, and on which file."""
+    if isinstance(error, HoldfastError):
+        return error
+    return HoldfastError(
+        f"{error.filename or 'the disk'}: {error.strerror}", "Check the disk, then `holdfast resume`."
+    )
+
+
+def capture_safely(workspace: Path, capture: Callable[[], T]) -> T:
+    """Commit a workspace by `capture`, which may be repeated. Raises UncollectedError if that fails and fails again.
+
+    Work that is nowhere else must not be given up because the disk had a bad moment.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return capture()
+        except WorkspaceGoneError:
+            raise
+        except (HoldfastError, OSError):
+            continue
+    try:
+        return capture()
+    except WorkspaceGoneError:
+        raise
+    except (HoldfastError, OSError) as error:
+        why = as_holdfast_error(error)
+        hint = f"{why.hint} `holdfast resume` tries again; without {workspace} the task would begin anew.".strip()
+        raise UncollectedError(
+            f"the work in {workspace} could not be committed: {why.message}", hint
+        ) from error
+
+
+async def guarded(
+    effect: Coroutine[Any, Any, list[ev.AnyEvent]], put_back: Sequence[ev.AnyEvent]
+) -> list[ev.AnyEvent]:
+    """Run an effect; turn trouble with git or the disk into a blocked run that `resume` carries on.
+
+    `put_back` undoes the effect's intent. A lost lease and a journal that cannot be written stay exceptions:
+    after them nothing may be recorded. So does work that could not be committed: its attempt is not over.
+    """
+    try:
+        return await effect
+    except OvertakenError:
+        return []
+    except (LeaseLostError, JournalError, UncollectedError):
+        raise
+    except (HoldfastError, OSError) as error:
+        trouble = as_holdfast_error(error)
+        reason = f"{trouble.message}. {trouble.hint}".strip()
+        return [*put_back, ev.StopRequested(blocked_by=reason)]

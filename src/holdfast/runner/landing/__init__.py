@@ -1,0 +1,1 @@
+"""The merge queue: merge, check the merged tree, move the run branch."""

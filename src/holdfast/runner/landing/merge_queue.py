@@ -1,0 +1,139 @@
+"""The merge queue's hands: merge, check the merged tree, move the run branch by compare-and-swap."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from holdfast.core import events as ev, ids
+from holdfast.core.commands import LandTasks
+from holdfast.core.projection import TaskRow
+from holdfast.errors import LeaseLostError
+from holdfast.repo.landing import Conflicted, commit_conflict, commit_merge, merge, move_branch, trailers
+from holdfast.runner.context import LANDING_WORKSPACE, RunContext
+from holdfast.runner.verification.checks import ChecksStopped, run_checks
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A merge commit whose tree was checked and that the branch may move to."""
+
+    task: TaskRow
+    commit: str
+
+
+async def land_tasks(shop: RunContext, command: LandTasks) -> list[ev.AnyEvent]:
+    """Land a batch in one move of the branch. Whatever landed before a crash is found in git by recovery."""
+    tip = shop.state.row.tip
+    onto = tip
+    settled: list[ev.AnyEvent] = []
+    prepared: list[_Prepared] = []
+    for name, _attempt in command.tasks:
+        task = shop.state.tasks[name]
+        try:
+            outcome = await _prepare(shop, task, onto)
+        except ChecksStopped:
+            settled.append(_interrupted(task))
+            continue
+        if isinstance(outcome, _Prepared):
+            prepared.append(outcome)
+            onto = outcome.commit
+        else:
+            settled.append(outcome)
+    if not prepared:
+        return settled
+    return settled + await _move(shop, prepared, tip)
+
+
+async def _prepare(shop: RunContext, task: TaskRow, onto: str) -> _Prepared | ev.AnyEvent:
+    """Merge one head onto a commit and check the result, unless exactly that tree was checked before."""
+    outcome = await asyncio.to_thread(merge, shop.repo, onto, task.head)
+    if isinstance(outcome, Conflicted):
+        return await asyncio.to_thread(_keep_conflict, shop, task, onto, outcome)
+    message = _message(shop, task)
+    commit = await asyncio.to_thread(commit_merge, shop.repo, outcome.tree, onto, task.head, message)
+    checks = shop.state.checks_of(task.id)
+    if checks and outcome.tree != task.tree:
+        where = await asyncio.to_thread(shop.workspaces.prepare, LANDING_WORKSPACE, commit)
+        slot = shop.state.specs[task.id].slot
+        failed = await run_checks(
+            shop, checks, where, owner=task.id, attempt=task.attempt, label="merged", slot=slot
+        )
+        if failed is not None:
+            await asyncio.to_thread(shop.repo.keep, _merged_ref(shop, task), commit)
+            return ev.MergeRefused(
+                task=task.id,
+                attempt=task.attempt,
+                check=failed.command,
+                error=f"after merging with what landed before, {failed.error}",
+                detail=failed.output,
+                carry=commit,
+            )
+    return _Prepared(task, commit)
+
+
+async def _move(shop: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.AnyEvent]:
+    """Write the intent, then move the branch. The append is also the fence: it fails if we lost the lease."""
+    intents = []
+    onto = tip
+    for item in prepared:
+        intents.append(
+            ev.MergePrepared(task=item.task.id, attempt=item.task.attempt, commit=item.commit, onto=onto)
+        )
+        onto = item.commit
+    await shop.record(intents)
+    if not shop.lease.is_ours():
+        raise LeaseLostError(f"the lease of run {shop.run} was taken away", "Look at `holdfast status`.")
+    if await asyncio.to_thread(move_branch, shop.repo, shop.state.row.branch, onto, tip):
+        return [
+            ev.TaskLanded(task=p.task.id, attempt=p.task.attempt, commit=p.commit, head=p.task.head)
+            for p in prepared
+        ]
+    return await _after_lost_race(shop, prepared, tip)
+
+
+async def _after_lost_race(shop: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.AnyEvent]:
+    """Somebody else moved the branch. Commits on top are welcome; anything else is for a person to judge."""
+    branch = shop.state.row.branch
+    actual = await asyncio.to_thread(shop.repo.read_ref, branch)
+    again: list[ev.AnyEvent] = [_interrupted(item.task) for item in prepared]
+    if not actual:
+        await asyncio.to_thread(move_branch, shop.repo, branch, tip, "")
+        return again
+    if await asyncio.to_thread(shop.repo.is_ancestor, tip, actual):
+        return [*again, ev.BranchMoved(commit=actual)]
+    await asyncio.to_thread(shop.repo.keep, ids.archive_ref(shop.run, f"moved-{actual[:12]}"), actual)
+    name = branch.removeprefix("refs/heads/")
+    reason = (
+        f"branch {name} was moved away from {tip[:12]} to {actual[:12]}, which does not contain what landed; "
+        f"put it back with `git update-ref {branch} {tip}` and resume"
+    )
+    return [*again, ev.StopRequested(blocked_by=reason)]
+
+
+def _keep_conflict(shop: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.AnyEvent:
+    """Commit both sides with the markers in them, for a fresh agent to resolve."""
+    commit = commit_conflict(shop.repo, conflict, onto, task.head, _message(shop, task))
+    shop.repo.keep(_merged_ref(shop, task), commit)
+    return ev.MergeConflicted(
+        task=task.id,
+        attempt=task.attempt,
+        onto=onto,
+        carry=commit,
+        files=conflict.files,
+        detail=conflict.detail,
+    )
+
+
+def _interrupted(task: TaskRow) -> ev.AnyEvent:
+    return ev.LandingInterrupted(task=task.id, attempt=task.attempt)
+
+
+def _merged_ref(shop: RunContext, task: TaskRow) -> str:
+    return ids.archive_ref(shop.run, f"{task.id}-merged-{task.attempt}")
+
+
+def _message(shop: RunContext, task: TaskRow) -> str:
+    title = " ".join(shop.state.specs[task.id].title.split())
+    subject = f"Land {task.id}: {title}" if title else f"Land {task.id}"
+    return f"{subject}\n\n{trailers(shop.run, task.id, task.attempt)}"

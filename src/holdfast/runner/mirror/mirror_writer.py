@@ -1,0 +1,157 @@
+"""Keeping native files up to date beside a run. It never holds the run up nor fails it: trouble is one event."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.projection import RunRow
+from holdfast.core.state import RunState
+from holdfast.errors import HoldfastError, JournalError, LeaseLostError
+from holdfast.formats.model import NativeFile, System
+from holdfast.journal.protocol import JournalReader
+from holdfast.journal.sqlite import SqliteReader
+from holdfast.repo.repository import Repository
+from holdfast.runner.context import RunContext
+from holdfast.runner.loop import Observer
+from holdfast.runner.mirror.mirror_files import MirrorFiles, is_in_ledger
+from holdfast.runner.mirror.renderer import RunRenderer
+from holdfast.runner.mirror.staging_worktree import has_staging_worktree, update_staging_worktree
+
+PAUSE_S = 1.0
+"""How long files are left alone after they were written, however much happens in the run."""
+_IDLE = 9.0
+"""How many times as long as a write took is waited before the next."""
+
+
+def check_mirror(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> None:
+    """Raise OccupiedError if the native files of a run cannot be kept there. Writes nothing."""
+    chronicle = RunRenderer(repo, journal, run)
+    files = _below(folder, chronicle.native_files(system, live=False))
+    _mirror_files(repo, chronicle, system, folder).changes(files)
+
+
+def write_mirrors(repo: Repository, journal: JournalReader, run: str) -> list[ev.AnyEvent]:
+    """Bring the native files of a run that rests up to date; return an event for each system that could not be."""
+    row = journal.load(run).row
+    chronicle = RunRenderer(repo, journal, run)
+    written = [
+        event
+        for system, folder in row.mirrors.items()
+        for event in _write(repo, chronicle, system, folder, set(), live=False)
+    ]
+    return [*written, *_stage(repo, row)]
+
+
+def export_run(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> list[str]:
+    """Write the native files of a run as it is now, and return the paths that changed."""
+    chronicle = RunRenderer(repo, journal, run)
+    files = _below(folder, chronicle.native_files(system, live=False))
+    return _mirror_files(repo, chronicle, system, folder).put(files)
+
+
+def mirror_owner(repo: Repository, system: str, name: str, content: bytes) -> str:
+    """Return the run that keeps this very file as its mirror, or an empty string."""
+    ledgers = ((run, repo.state.run(run).mirror_ledger(system)) for run in repo.state.runs())
+    return next((run for run, ledger in ledgers if is_in_ledger(ledger, name, content)), "")
+
+
+class MirrorWriter:
+    """Writes the mirrors of a live run, every now and then and once more when it rests. One per runner."""
+
+    def __init__(self, shop: RunContext, observer: Observer) -> None:
+        self._shop = shop
+        self._observer = observer
+        # Another thread than the loop's reads the journal, so it gets a reader of its own.
+        self._chronicle = RunRenderer(shop.repo, SqliteReader(shop.repo.state.journal), shop.run)
+        self._one_at_a_time = threading.Lock()
+        self._stale = False
+        self._broken: set[str] = set()
+        self._unsaid: list[ev.AnyEvent] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    def __call__(self, events: Sequence[ev.AnyEvent], state: RunState) -> None:
+        """Let the observer see the events, and have the mirrors written soon. Returns at once."""
+        self._observer(events, state)
+        for event in events:
+            if isinstance(event, ev.MirrorKept):
+                self._broken.discard(event.system)
+        if state.row.mirrors:
+            self._stale = True
+            if self._writing is None or self._writing.done():
+                self._writing = asyncio.ensure_future(self._keep_writing())
+
+    async def finish(self) -> None:
+        """Write the run as it rests, and record what went wrong. Repeated, nothing is left to write."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+        shop = self._shop
+        if shop.state.row.mirrors:
+            await asyncio.to_thread(self._write, live=False)
+        if self._unsaid:
+            # The run rests and that is durable: a journal that fails now must not spoil it.
+            with suppress(JournalError, LeaseLostError):
+                shop.journal.append(shop.run, shop.epoch, self._unsaid, shop.state.row, (), time.time())
+            self._observer(self._unsaid, shop.state)
+            self._unsaid = []
+
+    async def _keep_writing(self) -> None:
+        while self._stale:
+            self._stale = False
+            began = time.monotonic()
+            await asyncio.to_thread(self._write, live=True)
+            if self._unsaid:
+                await self._shop.record(self._unsaid)
+                self._unsaid = []
+            # However large the run is, mirrors take a small part of the machine.
+            await asyncio.sleep(max(PAUSE_S, _IDLE * (time.monotonic() - began)))
+
+    def _write(self, *, live: bool) -> None:
+        """Write every mirror. A thread whose waiter was cancelled may still be at it: only one writes at a time."""
+        with self._one_at_a_time:
+            shop = self._shop
+            for system, folder in dict(shop.state.row.mirrors).items():
+                if system not in self._broken:
+                    troubles = _write(shop.repo, self._chronicle, system, folder, shop.mirrored, live=live)
+                    self._unsaid += troubles
+                    self._broken |= {trouble.system for trouble in troubles}
+            self._unsaid += _stage(shop.repo, shop.state.row)
+
+
+def _write(
+    repo: Repository, chronicle: RunRenderer, system: str, folder: str, mirrored: set[str], *, live: bool
+) -> list[ev.MirrorFailed]:
+    """Write one mirror. Whatever goes wrong becomes an event: it must not reach the run."""
+    try:
+        known = System(system)
+        files = _below(folder, chronicle.native_files(known, live=live))
+        mirrored.update(file.path for file in files)
+        _mirror_files(repo, chronicle, known, folder).put(files)
+    except HoldfastError as error:
+        return [ev.MirrorFailed(system=system, error=error.message)]
+    except Exception as error:  # noqa: BLE001 - a writer's mistake must not end a run
+        return [ev.MirrorFailed(system=system, error=f"{type(error).__name__}: {error}")]
+    return []
+
+
+def _stage(repo: Repository, row: RunRow) -> list[ev.MirrorFailed]:
+    """Show the build so far to people, where the mirrored system would."""
+    trouble = update_staging_worktree(repo, row) if has_staging_worktree(row) else ""
+    return [ev.MirrorFailed(system=System.AUTO_CLAUDE, error=trouble)] if trouble else []
+
+
+def _below(folder: str, files: Sequence[NativeFile]) -> list[NativeFile]:
+    """Return the files with their paths told from the project, of which `folder` is a part."""
+    return [msgspec.structs.replace(file, path=f"{folder}/{file.path}".lstrip("/")) for file in files]
+
+
+def _mirror_files(repo: Repository, chronicle: RunRenderer, system: System, folder: str) -> MirrorFiles:
+    ledger = repo.state.run(chronicle.run).mirror_ledger(system)
+    return MirrorFiles(repo.checkout, ledger, {} if folder else chronicle.originals(system))

@@ -1,0 +1,108 @@
+"""Gathering the evidence about a run that the invariants are judged by, and clearing what the dead left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core import events as ev
+from holdfast.core.facts import BranchFacts
+from holdfast.core.invariants import (
+    Evidence,
+    LiveAttempt,
+    Violation,
+    commits_to_keep,
+    fold_violations,
+    seen_broken,
+    violations,
+)
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus
+from holdfast.fleet.local import LocalFleet
+from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
+from holdfast.journal.lease import Lease, holder
+from holdfast.journal.protocol import JournalReader
+from holdfast.repo.commit_contents import fsck_errors
+from holdfast.repo.debris import clear_debris, stale_locks
+from holdfast.repo.landing import branch_facts
+from holdfast.repo.repository import Repository
+from holdfast.repo.run_record import recorded_runs
+from holdfast.repo.workspaces import Workspaces
+from holdfast.runner.recovery.facts import off_branch
+
+
+def examine_repository(repo: Repository) -> list[Violation]:
+    """Judge what belongs to no run: git's objects and refs as a whole, and locks that nobody holds."""
+    return list(seen_broken(Evidence(fsck_errors=fsck_errors(repo), stale_locks=stale_locks(repo))))
+
+
+def runs_missing_in_journal(repo: Repository, journal: JournalReader | None) -> list[str]:
+    """Return the runs that git knows and the journal does not: it was lost, and something wrote a new one."""
+    known = {listing.row.run for listing in journal.runs()} if journal is not None else set()
+    return [run for run in recorded_runs(repo) if run not in known]
+
+
+def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Violation]:
+    """Judge one run by everything that can be seen of it. Changes nothing.
+
+    Of one whose adoption was cut short git may know more than the journal, until adopting it again completes it.
+    """
+    stored = journal.load(run)
+    recorded = list(journal.events(run, upto=stored.last_seq))
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    found = [] if stored.row.adopting else violations(state, _evidence(repo, state, recorded))
+    return found + fold_violations(stored.plan, recorded, stored.row, stored.tasks)
+
+
+def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
+    """Clear what killed git commands left of a run, under its lease; return a sentence for each thing done.
+
+    Workspaces in which an agent still works are left alone. Done again, it finds nothing.
+    """
+    directory = repo.state.run(run)
+    lease = Lease.acquire(directory.lease)
+    try:
+        slots = {(task.id, task.attempt): str(task.slot) for task in journal.load(run).tasks}
+        alive = [(key.owner, key.attempt) for key in LocalFleet(repo.state).adopt(run)]
+        in_use = [slots[owner] for owner in alive if owner in slots]
+        return clear_debris(repo, Workspaces(repo, directory.workspaces), in_use)
+    finally:
+        lease.release()
+
+
+def _evidence(repo: Repository, state: RunState, recorded: Sequence[ev.Recorded]) -> Evidence:
+    row = state.row
+    alive = LocalFleet(repo.state).adopt(row.run)
+    # Agents may outlive a runner that died: `resume` re-attaches them. Once the run rests, nothing may live.
+    at_rest = row.status is not RunStatus.RUNNING and holder(repo.state.run(row.run).lease) is None
+    branch = branch_facts(repo, row.branch, row.base, row.run)
+    return Evidence(
+        settled=at_rest,
+        branch=branch if branch.tip else None,
+        lost_tips=_lost_tips(repo, state, branch),
+        prepared=_prepared(recorded),
+        once_skipped=frozenset(r.event.task for r in recorded if isinstance(r.event, ev.TaskSkipped)),
+        missing_commits=repo.missing(sorted(commits_to_keep(state))),
+        off_branch=off_branch(repo, state, branch),
+        live=tuple(LiveAttempt(key.owner, key.attempt) for key in alive if key.step == AGENT_STEP),
+        live_without_runner=tuple(map(_name, alive)) if at_rest else (),
+    )
+
+
+def _prepared(recorded: Sequence[ev.Recorded]) -> frozenset[str]:
+    """Return the merges that were checked before they landed. What a rebuilt journal read from git counts as checked."""
+    rebuilt = max((r.seq for r in recorded if isinstance(r.event, ev.RunRestored)), default=0)
+    return frozenset(
+        r.event.commit
+        for r in recorded
+        if isinstance(r.event, ev.MergePrepared) or (isinstance(r.event, ev.TaskLanded) and r.seq < rebuilt)
+    )
+
+
+def _lost_tips(repo: Repository, state: RunState, branch: BranchFacts) -> tuple[str, ...]:
+    """Return the recorded tip if the branch no longer contains it. A branch that was put away lost nothing."""
+    kept = not branch.tip or repo.is_ancestor(state.row.tip, branch.tip)
+    return () if kept else (state.row.tip,)
+
+
+def _name(key: LaunchKey) -> str:
+    return f"{key.step} of {key.owner}, attempt {key.attempt}"

@@ -1,0 +1,114 @@
+"""Taking a run over: clear what the dead left, look at git and the processes, and bring the journal in line.
+
+Everything here may be killed and repeated: it only removes debris, saves work, and appends what the facts say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from holdfast.core import events as ev
+from holdfast.core.facts import Facts, Presence, Sighting
+from holdfast.core.plan import encode_plan
+from holdfast.core.projection import TaskRow
+from holdfast.core.reconcile import reconcile
+from holdfast.core.status import TaskStatus
+from holdfast.errors import RepositoryError
+from holdfast.repo.debris import clear_debris
+from holdfast.repo.landing import branch_facts, move_branch
+from holdfast.repo.run_record import keep_record
+from holdfast.runner.attempts.attempt import rescue_wip
+from holdfast.runner.attempts.stream_listener import listener_for, observation
+from holdfast.runner.context import RunContext
+from holdfast.runner.recovery.facts import equivalents
+
+
+async def recover(shop: RunContext) -> list[ev.AnyEvent]:
+    """Return the events that describe what the run really looks like now. Nothing of it is running twice."""
+    running = [task for task in shop.state.active.values() if task.status is TaskStatus.RUNNING]
+    sightings = {task.id: shop.fleet.inspect(shop.agent_key(task)) for task in running}
+    alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
+    ended = frozenset(task.token for task in running if task not in alive)
+    await shop.fleet.sweep(shop.run, frozenset(shop.agent_key(task) for task in alive), ended)
+    reported = [*_reports(shop, running, sightings), *_heard(shop, running, sightings)]
+    in_use = frozenset(str(task.slot) for task in alive)
+    await asyncio.to_thread(clear_debris, shop.repo, shop.workspaces, in_use)
+    saved = await asyncio.to_thread(_save_lost_work, shop, running, sightings)
+    await _keep_plan(shop)
+    facts = await asyncio.to_thread(_gather, shop, sightings)
+    _apply(shop, reported + saved)
+    concluded = [*reconcile(shop.state, facts), *_adopted(sightings)]
+    _apply(shop, concluded)
+    return reported + saved + concluded
+
+
+async def _keep_plan(shop: RunContext) -> None:
+    """Make sure that git knows the plan too: whoever created the run may have been killed before that."""
+    started = next(iter(shop.journal.events(shop.run, upto=1))).event
+    plan = encode_plan(shop.state.plan)
+    await asyncio.to_thread(keep_record, shop.repo, shop.run, plan, ev.encode_event(started))
+
+
+def _apply(shop: RunContext, events: list[ev.AnyEvent]) -> None:
+    for event in events:
+        shop.state.apply(event)
+
+
+def _adopted(sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+    """Say which agents of the runner before us are carried on with."""
+    working = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ALIVE)
+    finished = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ENDED)
+    return [ev.AgentsReattached(working=working, finished=finished)] if working or finished else []
+
+
+def _reports(shop: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+    """Return what agents reported while nobody listened. Where none was started, the workspace is not theirs yet."""
+    started = [task for task in running if sightings[task.id].presence is not Presence.UNKNOWN]
+    return [event for task in started for event in shop.reports.of(task, shop.slot_path(task))]
+
+
+def _heard(shop: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+    """Return what the streams of lost agents told last; those of the others are listened to when they are carried on."""
+    lost = [task for task in running if sightings[task.id].presence is Presence.LOST]
+    return [
+        event
+        for task in lost
+        for event in observation(task, listener_for(shop, task).finish(shop.fleet, shop.agent_key(task)))
+    ]
+
+
+def _save_lost_work(
+    shop: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]
+) -> list[ev.AnyEvent]:
+    saved: list[ev.AnyEvent] = []
+    for task in running:
+        if sightings[task.id].presence is not Presence.LOST:
+            continue
+        commit = rescue_wip(shop, task)
+        if commit and commit != task.wip:
+            saved.append(ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commit))
+    return saved
+
+
+def _gather(shop: RunContext, sightings: dict[str, Sighting]) -> Facts:
+    row = shop.state.row
+    branch = branch_facts(shop.repo, row.branch, row.base, shop.run)
+    if not branch.tip:
+        # A new run, or somebody deleted the branch: every landing we know of is below the recorded tip.
+        move_branch(shop.repo, row.branch, row.tip, "")
+        branch = branch_facts(shop.repo, row.branch, row.base, shop.run)
+    if not branch.descends_from_base:
+        name = row.branch.removeprefix("refs/heads/")
+        raise RepositoryError(
+            f"branch {name} no longer descends from {row.base[:12]}, where the run began",
+            f"Put it back with `git update-ref {row.branch} {row.tip}` and resume.",
+        )
+    heads = [task.head for task in shop.state.active.values() if task.head]
+    return Facts(
+        branch=branch,
+        sightings=sightings,
+        equivalents=equivalents(shop.repo, shop.state, branch),
+        missing_commits=shop.repo.missing(heads),
+        wall=time.time(),
+    )

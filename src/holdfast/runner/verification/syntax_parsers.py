@@ -1,0 +1,248 @@
+"""Looking for syntax errors in this process: the parsers of the standard library, and YAML's event level.
+
+Nothing of the files is imported, constructed or executed. Each parser returns line and message of the first error, or
+None, and is loaded when it is first needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.core.syntax import Language, read_tool_output
+from holdfast.errors import HoldfastError
+from holdfast.fleet.protocol import LaunchSpec
+from holdfast.runner.context import RunContext
+from holdfast.runner.verification.checks import wait_or_stop
+
+_Found = tuple[int, str] | None
+_filters = threading.Lock()
+"""The filters of warnings belong to the whole process, so two threads must not set and restore them at once."""
+
+
+class _NotJudged(Exception):  # noqa: N818 - it is no error: the file declares entities, which cost without bound
+    """The document defines entities; expanding them is not worth the risk."""
+
+
+def parse(language: Language, data: bytes) -> _Found:
+    """Return the first syntax error of a file, or None if there is none or nothing here can tell."""
+    parser = _PARSERS.get(language)
+    return parser(data) if parser else None
+
+
+def is_parsed_here(language: Language) -> bool:
+    """Tell whether this module can judge a language by itself."""
+    return language in _PARSERS
+
+
+def _python(data: bytes) -> _Found:
+    try:
+        with _filters, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(data, "file", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return error.lineno or 1, error.msg
+    except ValueError as error:
+        return 1, str(error)
+    except (RecursionError, MemoryError, OverflowError):
+        return None  # Too deep for this interpreter to judge; another may well read it.
+    return None
+
+
+def _json(data: bytes) -> _Found:
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        return error.lineno, error.msg
+    except UnicodeDecodeError as error:
+        return data.count(b"\n", 0, error.start) + 1, "this is not UTF-8 text"
+    except RecursionError:
+        return None
+    return None
+
+
+def _toml(data: bytes) -> _Found:
+    import tomllib
+
+    try:
+        tomllib.loads(data.decode().replace("\r\n", "\n"))
+    except UnicodeDecodeError as error:
+        return data.count(b"\n", 0, error.start) + 1, "this is not UTF-8 text"
+    except tomllib.TOMLDecodeError as error:
+        message, _, place = str(error).partition(" (at ")
+        line = place.removeprefix("line ").partition(",")[0]
+        return int(line) if line.isdecimal() else data.count(b"\n") + 1, message
+    except RecursionError:
+        return None
+    return None
+
+
+def _yaml(data: bytes) -> _Found:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for _ in yaml.parse(data, Loader=loader):
+            continue
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        return mark.line + 1 if mark else 1, error.problem or "this is no YAML"
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        return 1, str(error)
+    except RecursionError:
+        return None
+    return None
+
+
+def _xml(data: bytes) -> _Found:
+    from xml.parsers import expat
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = _refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        return error.lineno, expat.ErrorString(error.code)
+    except _NotJudged:
+        return None
+    return None
+
+
+def _refuse(*_declared: object) -> None:
+    raise _NotJudged
+
+
+_PARSERS: dict[Language, Callable[[bytes], _Found]] = {
+    Language.PYTHON: _python,
+    Language.JSON: _json,
+    Language.TOML: _toml,
+    Language.YAML: _yaml,
+    Language.XML: _xml,
+}
+
+
+_TIMEOUT_S = 20.0
+_SCRATCH = "syntax-"
+
+# Either way of reading a script will do: whether it is a module is said in a file that is not here. An error in a
+# module carries no line, so node is asked once more about such a file.
+_NODE = """
+const fs = require("fs"), vm = require("vm"), {spawnSync} = require("child_process");
+const wrapper = ["exports", "require", "module", "__filename", "__dirname"];
+for (const name of process.argv.slice(1)) {
+  const text = fs.readFileSync(name, "utf8").replace(/^#!.*/, "");
+  const errors = [];
+  for (const parse of [() => vm.compileFunction(text, wrapper, {filename: name}), () => new vm.SourceTextModule(text)]) {
+    try { parse(); } catch (error) { errors.push(error); }
+  }
+  if (errors.length < 2) continue;
+  let said = errors[0].stack, message = errors[0].message;
+  if (/^\\s*(import|export)\\b/m.test(text)) {
+    fs.writeFileSync(name + ".mjs", text);
+    said = spawnSync(process.execPath, ["--check", name + ".mjs"], {encoding: "utf8"}).stderr;
+    message = errors[1].message;
+  }
+  const line = /:(\\d+)$/.exec((said || "").split("\\n")[0]);
+  console.log(`${name}:${line ? line[1] : 1}: ${message}`);
+}
+"""
+_RUBY = """
+ARGV.each do |name|
+  begin
+    RubyVM::InstructionSequence.compile(File.read(name, encoding: "utf-8"), name)
+  rescue SyntaxError => error
+    line = error.message[/:(\\d+):/, 1] || 1
+    puts "#{name}:#{line}: #{error.message.lines.map(&:strip).join(" ")}"
+  end
+end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tool:
+    """How to ask one program about many files; their names follow `argv`. `suffix` is what the program expects."""
+
+    program: str
+    suffix: str
+    argv: tuple[str, ...]
+
+
+def _each(command: str) -> tuple[str, ...]:
+    return ("/bin/sh", "-c", f'for file; do {command} "$file"; done', "sh")
+
+
+_TOOLS = {
+    Language.SH: _Tool("sh", "sh", _each("sh -n")),
+    Language.BASH: _Tool("bash", "sh", _each("bash -n")),
+    Language.JAVASCRIPT: _Tool(
+        "node", "js", ("node", "--experimental-vm-modules", "--no-warnings", "-e", _NODE, "--")
+    ),
+    Language.RUBY: _Tool("ruby", "rb", ("ruby", "--disable=gems", "-e", _RUBY, "--")),
+    Language.PHP: _Tool("php", "php", _each("php -n -l")),
+    Language.GO: _Tool("gofmt", "go", ("gofmt", "-e", "-l")),
+}
+
+
+async def parse_with_tool(
+    shop: RunContext, language: Language, files: Mapping[str, bytes], owner: str, attempt: int
+) -> dict[str, tuple[int, str]]:
+    """Return line and message of the first error of each file, by its key. A tool that cannot be had says nothing.
+
+    A runner that is killed here leaves copies of files; the next one of the run removes them.
+    """
+    tool = _TOOLS.get(language)
+    if tool is None or shutil.which(tool.program) is None:
+        return {}
+    folder = await asyncio.to_thread(_lay_out, shop, tool, list(files.values()))
+    try:
+        output = await _run_tool(shop, tool, folder, len(files), owner, attempt)
+    except HoldfastError:
+        return {}  # No process to be had: the project's own checks will have to do.
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    keys = {_file_name(number, tool): key for number, key in enumerate(files)}
+    faults: dict[str, tuple[int, str]] = {}
+    for name, line, message in read_tool_output(output):
+        if name in keys:
+            faults.setdefault(keys[name], (line, message))
+    return faults
+
+
+async def _run_tool(shop: RunContext, tool: _Tool, folder: Path, count: int, owner: str, attempt: int) -> str:
+    key = shop.check_key(owner, attempt, "syntax")
+    spec = LaunchSpec(
+        key=key,
+        token=os.urandom(16).hex(),
+        argv=(*tool.argv, *(_file_name(number, tool) for number in range(count))),
+        cwd=folder,
+        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": str(folder)},
+        timeout_s=_TIMEOUT_S,
+    )
+    await shop.fleet.launch(spec)
+    await wait_or_stop(shop, key)
+    return shop.fleet.logs(key).decode(errors="replace")
+
+
+def _lay_out(shop: RunContext, tool: _Tool, contents: Sequence[bytes]) -> Path:
+    """Write the files under plain numbers, so that no name can be taken for an option."""
+    root = shop.directory.root
+    ours = f"{_SCRATCH}{shop.epoch}-"
+    for left in root.glob(f"{_SCRATCH}*"):
+        if not left.name.startswith(ours):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(dir=root, prefix=ours))
+    for number, data in enumerate(contents):
+        (folder / _file_name(number, tool)).write_bytes(data)
+    return folder
+
+
+def _file_name(number: int, tool: _Tool) -> str:
+    return f"{number}.{tool.suffix}"

@@ -1,0 +1,205 @@
+"""Running a task's validators: side by side, each supervised, each score written down the moment it is known."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from holdfast.agents.invocation import Invocation, Placeholders, invoke_agent
+from holdfast.agents.presets import find_agent
+from holdfast.agents.streams.reader import observe_output, readable_output
+from holdfast.core import events as ev
+from holdfast.core.brief import clip
+from holdfast.core.commands import ValidateTask
+from holdfast.core.facts import Exit, ExitReason
+from holdfast.core.observations import AgentTrouble
+from holdfast.core.plan import Validator
+from holdfast.core.projection import TaskRow
+from holdfast.core.provider_limits import provider_of
+from holdfast.core.validation import build_validation_brief, judge_scores
+from holdfast.errors import HoldfastError
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.runner.attempts.limit_events import provider_parked, provider_shut
+from holdfast.runner.attempts.reports import clean, last_number, read_reports, report_file
+from holdfast.runner.context import RunContext
+from holdfast.runner.environment import attempt_environment, report_variables
+from holdfast.runner.verification.checks import ChecksStopped, wait_or_stop
+
+_TRIES = 2
+_DIFF_BYTES = 64_000
+_OUTPUT_BYTES = 256 * 1024
+_FEEDBACK_CHARS = 4_000
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """The line with which a validator answers."""
+
+    score: float
+    feedback: str | list[str] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opinion:
+    score: float
+    feedback: str
+
+
+class _ProviderGone(ChecksStopped):
+    """A validator could not judge because its provider is at a limit or refuses it; it is asked again after that."""
+
+    def __init__(self, why: ev.ProviderParked | ev.ProviderShut) -> None:
+        super().__init__()
+        self.why = why
+
+
+async def validate_task(shop: RunContext, command: ValidateTask) -> list[ev.AnyEvent]:
+    """Run the validators that have given no score yet, and hold the mean of all against the gate.
+
+    Those that scored before a crash are not asked again; whoever was at work then is. What they write is not kept.
+    """
+    task = shop.state.tasks[command.task]
+    spec = shop.state.specs[task.id]
+    asked = [validator for validator in spec.validators if validator.id not in task.scores]
+    if asked:
+        where = await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.head)
+        work = await asyncio.to_thread(_work, shop, task)
+        opinions = (_ask(shop, task, validator, where, work) for validator in asked)
+        # All of them end before any trouble of one is told: none may be left running on its own.
+        troubles = [
+            t for t in await asyncio.gather(*opinions, return_exceptions=True) if isinstance(t, BaseException)
+        ]
+        if troubles and all(isinstance(trouble, ChecksStopped) for trouble in troubles):
+            why = [trouble.why for trouble in troubles if isinstance(trouble, _ProviderGone)]
+            return [*why, ev.ChecksInterrupted(task=task.id, attempt=task.attempt)]
+        for trouble in troubles:
+            raise trouble
+    return [judge_scores(spec, task)]
+
+
+def _work(shop: RunContext, task: TaskRow) -> tuple[str, tuple[str, ...]]:
+    """Return the task's own changes, without what landed meanwhile and was merged into it."""
+    base = shop.repo.merge_base(shop.state.row.tip, task.head) or task.base
+    return shop.repo.diff(base, task.head, _DIFF_BYTES), tuple(shop.repo.changed_files(base, task.head))
+
+
+async def _ask(
+    shop: RunContext, task: TaskRow, validator: Validator, where: Path, work: tuple[str, tuple[str, ...]]
+) -> None:
+    """Run one validator and record its score. One whose process vanished without a word is run once more."""
+    text = build_validation_brief(shop.state, task, validator, *work)
+    opinion = _Opinion(0.0, "its process was lost, and lost again")
+    for _ in range(_TRIES):
+        key = shop.check_key(task.id, task.attempt, f"validator-{validator.id}")
+        reports = report_file(where, f"{key.step}.jsonl")
+        await shop.fleet.launch(_spec(shop, validator, key, where, reports, text))
+        sighting = await wait_or_stop(shop, key)
+        ended = sighting.exit
+        if shop.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
+            raise ChecksStopped
+        if ended is not None:
+            opinion = _heard_opinion(shop, validator, ended, shop.fleet.logs(key), reports)
+            break
+        await shop.fleet.cancel(key)  # its supervisor died; what that left behind would disturb the next one
+    scored = ev.ValidatorScored(
+        task=task.id,
+        attempt=task.attempt,
+        validator=validator.id,
+        score=opinion.score,
+        feedback=clip(opinion.feedback, _FEEDBACK_CHARS),
+    )
+    await shop.record([scored])
+
+
+def _spec(
+    shop: RunContext, validator: Validator, key: LaunchKey, where: Path, reports: Path, text: str
+) -> LaunchSpec:
+    limits = shop.state.plan.limits
+    brief = shop.directory.attempts / key.owner / str(key.attempt) / f"validator-{validator.id}.md"
+    brief.parent.mkdir(parents=True, exist_ok=True)
+    brief.write_text(text, encoding="utf-8")
+    how = _invocation(shop, validator, key, where, brief, text)
+    passed = shop.state.plan.pass_env + how.pass_env
+    env = attempt_environment(where, key.run, key.owner, key.attempt, brief, passed)
+    return LaunchSpec(
+        key=key,
+        token=secrets.token_hex(16),
+        argv=how.argv,
+        cwd=where,
+        env=env | report_variables(reports, shop.directory.bell) | how.env,
+        stdin=brief if how.stdin_brief else None,
+        timeout_s=limits.check_timeout_s if validator.run else limits.timeout_s,
+        stall_s=0.0 if validator.run else limits.stall_s,
+    )
+
+
+def _heard_opinion(
+    shop: RunContext, validator: Validator, ended: Exit, log: bytes, reports: Path
+) -> _Opinion:
+    """Return a validator's opinion from its output, whatever stream it speaks. Raises _ProviderGone if it had none to give."""
+    if validator.run:
+        return _opinion(ended, log, reports)
+    name = validator.agent or shop.state.plan.agent
+    agent = find_agent(name, shop.state.plan.agents, shop.presets)
+    heard = observe_output(agent, log)
+    provider = provider_of(shop.state, name).provider
+    if heard.trouble is AgentTrouble.LIMIT:
+        raise _ProviderGone(provider_parked(shop, provider, ended.token, heard, time.time()))
+    if heard.trouble is AgentTrouble.AUTH:
+        raise _ProviderGone(
+            provider_shut(provider, f"the credentials of {name} were refused: {heard.message}")
+        )
+    return _opinion(ended, readable_output(agent, log, heard).encode(), reports)
+
+
+def _invocation(
+    shop: RunContext, validator: Validator, key: LaunchKey, where: Path, brief: Path, text: str
+) -> Invocation:
+    if validator.run:
+        return Invocation(validator.run, stdin_brief=False, env={})
+    plan = shop.state.plan
+    agent = find_agent(validator.agent or plan.agent, plan.agents, shop.presets)
+    if agent is None:
+        raise HoldfastError(f"there is no agent for validator {validator.id}", "Name one in the plan.")
+    return invoke_agent(agent, Placeholders(str(brief), text, str(where), key.owner, key.attempt, key.run))
+
+
+def _opinion(ended: Exit, log: bytes, reports: Path) -> _Opinion:
+    """Return what a validator that ended said. Whatever is not a score is none, and its output says why."""
+    output = clean(log[-_OUTPUT_BYTES:].decode(errors="replace"))
+    if ended.reason is not ExitReason.EXITED or ended.code != 0:
+        how = (
+            f"exited with {ended.code}" if ended.reason is ExitReason.EXITED else ended.error or ended.reason
+        )
+        return _Opinion(0.0, f"the validator failed ({how}): {output}")
+    found = _printed(output) or _reported(reports)
+    if found is None:
+        return _Opinion(0.0, f"the validator gave no score: {output}")
+    if not 0 <= found.score <= 1:
+        return _Opinion(0.0, f"the score {found.score:g} is not between 0 and 1: {found.feedback}")
+    return found
+
+
+def _printed(output: str) -> _Opinion | None:
+    """Return the last line that is an answer."""
+    for line in reversed(output.splitlines()):
+        if not line.lstrip().startswith("{"):
+            continue
+        try:
+            answer = msgspec.json.decode(line, type=_Answer, strict=False)
+        except msgspec.MsgspecError:
+            continue
+        feedback = answer.feedback if isinstance(answer.feedback, str) else "\n".join(answer.feedback)
+        return _Opinion(answer.score, clean(feedback))
+    return None
+
+
+def _reported(reports: Path) -> _Opinion | None:
+    lines, _ = read_reports(reports)
+    score = last_number([line.confidence for line in lines], 1.0)
+    feedback = next((clean(line.summary) for line in reversed(lines) if line.summary), "")
+    return None if score is None else _Opinion(score, feedback)

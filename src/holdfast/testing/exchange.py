@@ -1,0 +1,231 @@
+"""One exchange with a model in no provider's words: what was asked, what is answered, how it is refused.
+
+The dialects translate from and to this; the server sees nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from holdfast.errors import HoldfastError
+from holdfast.testing.script import Action, Fault, Script, Shell, Write
+
+_TASK = re.compile(r"^\W*Task ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
+    """A tool that the agent offers: the parameters it must be given, each with its JSON type. `freeform` takes text."""
+
+    name: str
+    required: Mapping[str, str] = field(default_factory=dict)
+    accepts: frozenset[str] = frozenset()
+    freeform: bool = False
+
+    @classmethod
+    def of_schema(cls, name: str, schema: Mapping[str, Any]) -> OfferedTool:
+        """Read a tool from the JSON schema of its parameters."""
+        properties = schema.get("properties", {})
+        required = {key: _type(properties.get(key, {})) for key in schema.get("required", ())}
+        return cls(name, required, frozenset(properties))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTurn:
+    """A request as every dialect understands it. `made` counts the tool calls that the conversation holds so far."""
+
+    prompt: str
+    system: str
+    tools: Mapping[str, OfferedTool]
+    made: int
+    stream: bool
+    model: str
+
+    @property
+    def task(self) -> str:
+        """The task that the brief in the prompt is about, or an empty string."""
+        found = _TASK.search(self.prompt)
+        return found[1] if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call. `arguments` go to a tool with parameters, `text` to a freeform one."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    text: str = ""
+    freeform: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What the model answers: one tool call, or a text."""
+
+    text: str
+    call: ToolCall | None
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedReply:
+    """A streamed answer in two parts. Without `closing` the client cannot know that the answer is whole."""
+
+    opening: tuple[bytes, ...]
+    closing: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReply:
+    """An answer that is an error. Most come with an HTTP status; some providers say it inside a stream."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media: str = "application/json"
+
+
+class ProviderApi(Protocol):
+    """The language of one provider's API."""
+
+    def read(self, path: str, body: Mapping[str, Any]) -> ModelTurn:
+        """Understand a request."""
+
+    def stream(self, turn: ModelTurn, reply: ModelReply) -> StreamedReply:
+        """Say a reply in server-sent events."""
+
+    def whole(self, turn: ModelTurn, reply: ModelReply) -> bytes:
+        """Say a reply in one document."""
+
+    def refuse(self, fault: Fault, resets_at: int, resets_in_s: int) -> ErrorReply:
+        """Say that the request failed. `resets_at` is in seconds since the epoch."""
+
+
+def encode(value: Any) -> bytes:
+    """Return a JSON document."""
+    return json.dumps(value).encode()
+
+
+def event(value: Any, name: str = "") -> bytes:
+    """Return one server-sent event."""
+    head = f"event: {name}\n".encode() if name else b""
+    return head + b"data: " + encode(value) + b"\n\n"
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a message's content, which is a string or a list of parts, in every dialect."""
+    if isinstance(content, str):
+        return content
+    parts: Iterable[Any] = content or ()
+    return "\n".join(
+        part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
+    )
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type", "string")
+    return str(kind[0] if isinstance(kind, list) else kind).lower()
+
+
+_WRITERS = ("write_file", "write", "Write", "create_file")
+_SHELLS = ("exec_command", "shell_command", "shell", "run_shell_command", "bash", "Bash", "run_command")
+_PATCH = "apply_patch"
+_PATH_PARAMETERS = ("file_path", "filePath", "path")
+_COMMAND_PARAMETERS = ("cmd", "command")
+_FILLERS: Mapping[str, Any] = {"boolean": False, "integer": 0, "number": 0, "array": [], "object": {}}
+_FOLDER = re.compile(
+    r"(?:<cwd>|currently working in the directory: |Working directory: |Workspace Directories:\*\*\n\s*- )([^\n<]+)"
+)
+
+
+class MissingToolError(HoldfastError):
+    """The agent offers no tool that can do what the script asks for."""
+
+
+def reply_to(turn: ModelTurn, script: Script) -> ModelReply:
+    """Return the script's next step in this conversation: the first action that no tool call was made for, or its end.
+
+    Raises MissingToolError when the agent offers no tool for the action.
+    """
+    tokens = script.tokens
+    if not turn.tools:
+        return ModelReply(_in_words(script), None, *tokens)
+    if turn.made >= len(script.actions):
+        return ModelReply(script.say, None, *tokens)
+    call = _call(turn, script.actions[turn.made], f"call_{turn.made + 1}")
+    return ModelReply("", call, *tokens)
+
+
+def _call(turn: ModelTurn, action: Action, name: str) -> ToolCall:
+    if isinstance(action, Shell):
+        return _shell_call(turn, action.command, name)
+    if patch := turn.tools.get(_PATCH):
+        text = _patch(action)
+        return ToolCall(name, patch.name, {"input": text}, text=text, freeform=patch.freeform)
+    if writer := _first(turn, _WRITERS):
+        given = {"content": action.content} | {
+            key: _inside(turn, action.path) for key in _PATH_PARAMETERS if key in writer.accepts
+        }
+        return ToolCall(name, writer.name, _filled(writer, given))
+    return _shell_call(turn, _write_command(action), name)
+
+
+def _shell_call(turn: ModelTurn, command: str, name: str) -> ToolCall:
+    shell = _first(turn, _SHELLS)
+    if shell is None:
+        raise MissingToolError(
+            f"no shell among the agent's tools: {', '.join(turn.tools)}",
+            "let the agent use its tools, or add the name of its shell to holdfast.testing.exchange",
+        )
+    key = next((key for key in _COMMAND_PARAMETERS if key in shell.accepts), "command")
+    listed = shell.required.get(key) == "array"
+    return ToolCall(name, shell.name, _filled(shell, {key: ["bash", "-lc", command] if listed else command}))
+
+
+def _first(turn: ModelTurn, names: tuple[str, ...]) -> OfferedTool | None:
+    return next((turn.tools[name] for name in names if name in turn.tools), None)
+
+
+def _filled(tool: OfferedTool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Add what the tool insists on and no script says, such as a description."""
+    missing = {
+        key: _FILLERS.get(kind, "by the script") for key, kind in tool.required.items() if key not in given
+    }
+    return {**given, **missing}
+
+
+def _inside(turn: ModelTurn, path: str) -> str:
+    """Return the absolute path, if the agent told the model where it works: some tools take no other."""
+    found = _FOLDER.search(turn.prompt) or _FOLDER.search(turn.system)
+    return f"{found[1].strip().rstrip('/')}/{path}" if found else path
+
+
+def _write_command(action: Write) -> str:
+    folder = shlex.quote(action.path.rpartition("/")[0] or ".")
+    return f"mkdir -p {folder} && printf %s {shlex.quote(action.content)} > {shlex.quote(action.path)}"
+
+
+def _patch(action: Write) -> str:
+    lines = "".join(f"+{line}\n" for line in action.content.splitlines())
+    return f"*** Begin Patch\n*** Add File: {action.path}\n{lines}*** End Patch\n"
+
+
+def _in_words(script: Script) -> str:
+    """Return all the actions as text, for an agent without tools: files as fenced blocks below their path.
+
+    A command is only mentioned: fences are for files, and an agent without tools runs nothing.
+    """
+    blocks = [
+        f"{action.path}\n```\n{action.content}```\n"
+        if isinstance(action, Write)
+        else f"Then run `{action.command}`.\n"
+        for action in script.actions
+    ]
+    return "\n".join([*blocks, script.say])

@@ -1,0 +1,85 @@
+"""Agents that are Python functions: the real loop, the real journal and real git run at full speed without a process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
+from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec
+from holdfast.paths import StateDir
+
+Work = Callable[[LaunchSpec], int]
+"""What an agent does: it may read and write below `spec.cwd`, and returns an exit status."""
+
+
+@dataclass(slots=True)
+class FunctionFleet:
+    """A fleet whose agents and checks are one Python function, called in a thread for each launch.
+
+    Pass `lambda _: FunctionFleet(work)` as `fleet` to `runner.session.carry_on`. Nothing outlives the runner here:
+    a launch of an earlier fleet is unknown, as after a reboot of a machine without a disk.
+    """
+
+    work: Work
+    launches: dict[LaunchKey, asyncio.Task[Exit]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, work: Work) -> Callable[[StateDir], FunctionFleet]:
+        """Return what `carry_on` takes as its `fleet`."""
+        return lambda _state: cls(work)
+
+    def hosts(self) -> list[str]:
+        """Return the one place there is."""
+        return ["here"]
+
+    async def launch(self, spec: LaunchSpec) -> None:
+        """Call the function in a thread. A key that was launched before is not launched again."""
+        if spec.key not in self.launches:
+            self.launches[spec.key] = asyncio.ensure_future(self._work(spec))
+
+    async def _work(self, spec: LaunchSpec) -> Exit:
+        code = await asyncio.to_thread(self.work, spec)
+        return Exit(token=spec.token, reason=ExitReason.EXITED, code=code)
+
+    def inspect(self, key: LaunchKey) -> Sighting:
+        """Say what has become of a launch of this fleet."""
+        launch = self.launches.get(key)
+        if launch is None:
+            return Sighting(Presence.UNKNOWN)
+        if not launch.done():
+            return Sighting(Presence.ALIVE)
+        return Sighting(Presence.ENDED, launch.result())
+
+    async def wait(self, key: LaunchKey) -> Sighting:
+        """Return once the function has returned; what it raised is raised here."""
+        if key in self.launches:
+            await asyncio.shield(self.launches[key])
+        return self.inspect(key)
+
+    async def cancel(self, key: LaunchKey) -> Sighting:
+        """Wait for the function: a thread cannot be stopped from outside."""
+        return await self.wait(key)
+
+    def adopt(self, run: str) -> list[LaunchKey]:
+        """Return the launches that have not returned."""
+        return [key for key, launch in self.launches.items() if key.run == run and not launch.done()]
+
+    async def sweep(
+        self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()
+    ) -> list[int]:
+        """Find nothing: there are no processes."""
+        return []
+
+    def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
+        """Return nothing: functions print elsewhere."""
+        return b""
+
+    def output(self, key: LaunchKey, offset: int, most: int) -> LaunchOutput:
+        """Return nothing, as `logs` does."""
+        return LaunchOutput(offset, b"", offset)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.launches.clear()

@@ -1,0 +1,270 @@
+"""HTTP on loopback for the scripted model: reads a request, writes the answer, or breaks off in the middle of it.
+
+Nothing here knows what is said. Streams end with the connection, so that a clean end and a cut can be told apart.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from holdfast.testing.anthropic_api import MessagesApi
+from holdfast.testing.exchange import (
+    MissingToolError,
+    ModelReply,
+    ModelTurn,
+    ProviderApi,
+    StreamedReply,
+    encode,
+    reply_to,
+)
+from holdfast.testing.gemini_api import GeminiApi
+from holdfast.testing.openai_api import ChatApi, ResponsesApi
+from holdfast.testing.script import Fault, Script
+
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What goes back. `cut` resets the connection after the body instead of closing it."""
+
+    status: int
+    body: bytes
+    media: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cut: bool = False
+
+
+AnswerRequest = Callable[[str, Mapping[str, str], bytes], HttpAnswer]
+"""Answers the request for a path with these headers (names in lower case) and this body."""
+
+
+class LoopbackServer(ThreadingHTTPServer):
+    """A server at a free port of 127.0.0.1 with a thread for each request."""
+
+    daemon_threads = True
+
+    def __init__(self, answering: AnswerRequest) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answering = answering
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Stay silent when a client hangs up: killed agents do. Anything else is told on standard error."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: LoopbackServer
+
+    def do_POST(self) -> None:
+        """Answer a request for a reply."""
+        self._answer()
+
+    def do_GET(self) -> None:
+        """Answer whatever else an agent asks."""
+        self._answer()
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self.server.answering(self.path, headers, body)
+        self.send_response(answer.status)
+        for name, value in {"content-type": answer.media, "connection": "close", **answer.headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer.body)
+        self.close_connection = True
+        if answer.cut:
+            self._reset()
+
+    def _reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        os.close(self.connection.detach())
+
+    def log_message(self, *words: object) -> None:
+        """Print nothing: the requests are kept for whoever wants to see them."""
+
+
+Scripts = Mapping[str, Script] | Callable[[str], Script]
+"""The script of each task by its id, or a function from the prompt to the script."""
+
+_APIS: Mapping[str, ProviderApi] = {
+    "/chat/completions": ChatApi(),
+    "/responses": ResponsesApi(),
+    "/messages": MessagesApi(),
+    ":generateContent": GeminiApi(),
+    ":streamGenerateContent": GeminiApi(),
+}
+_CUT_SHORT = ModelReply("I will begin by", None, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRequest:
+    """A request for a reply that reached the model. `made` is how many tool calls its conversation held."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    task: str
+    made: int
+
+
+class ScriptedModel:
+    """A server to use as a context manager; agents are pointed at `url()`.
+
+    The script is chosen by the task that the brief in the prompt names (`# Task <id>`), or by a function of the
+    prompt. A task without a script gets the empty one, which just says that it is done. Which step of the script
+    comes next is told by the conversation alone, so a fresh agent begins again and a resumed one goes on.
+
+    The first part of the path can make every script fail or wait: `url("usage-limit")` and the other values of
+    `Fault`, `url("rate-limit-once")`, and `url("slow")`, where each answer waits for the event `gate`.
+    """
+
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts = scripts
+        self._requests: list[ServedRequest] = []
+        self._faults: Counter[tuple[str, str]] = Counter()
+        self._news = threading.Condition()
+        self._closing = False
+        self._held: set[threading.Event] = set()
+        self.gate = threading.Event()
+        self._server = LoopbackServer(self._answer)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> ScriptedModel:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop serving and let go of whatever waits. Closed twice, nothing happens."""
+        with self._news:
+            closed, self._closing = self._closing, True
+            for event in self._held:
+                event.set()
+            self._news.notify_all()
+        if not closed:
+            self._server.shutdown()
+            self._server.server_close()
+            self._thread.join()
+
+    def url(self, mode: str = "ok") -> str:
+        """Return the address to put before a provider's own path, such as `/v1/responses`."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}/{mode}"
+
+    @property
+    def requests(self) -> tuple[ServedRequest, ...]:
+        """Every request for a reply so far, in order of arrival."""
+        with self._news:
+            return tuple(self._requests)
+
+    def count(self, task: str) -> int:
+        """Return how many requests came for a task."""
+        return sum(request.task == task for request in self.requests)
+
+    def wait_for(self, task: str, made: int = 0, timeout_s: float = 120.0) -> None:
+        """Return once an agent asked what to do in a task after `made` tool calls, or raise TimeoutError."""
+        with self._news:
+            if not self._news.wait_for(lambda: self._asked(task, made), timeout_s):
+                raise TimeoutError(f"no request for {task} after {made} tool calls in {timeout_s:g} s")
+
+    def _asked(self, task: str, made: int) -> bool:
+        return any(request.task == task and request.made >= made for request in self._requests)
+
+    def _answer(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+        plain = path.partition("?")[0]
+        dialect = next((dialect for end, dialect in _APIS.items() if plain.endswith(end)), None)
+        if dialect is None:
+            return HttpAnswer(
+                404, encode({"error": {"message": f"nothing is served at {plain}", "code": 404}})
+            )
+        turn = dialect.read(plain, json.loads(body))
+        self._record(ServedRequest(path, headers, body, turn.task, turn.made))
+        mode = plain.split("/")[1]
+        script = self._in_mode(mode, self._script(turn))
+        self._wait(script.hold)
+        self._think(script.think_s)
+        if script.fault and self._fails(script, (mode, turn.task), turn.made):
+            return _failure(dialect, turn, script.fault, script.resets_in_s)
+        try:
+            return _success(dialect, turn, reply_to(turn, script))
+        except MissingToolError as error:
+            # Not a status that agents retry, so that the reason is the last thing in their output.
+            return HttpAnswer(400, encode({"error": {"message": error.message, "code": 400}}))
+
+    def _record(self, request: ServedRequest) -> None:
+        with self._news:
+            self._requests.append(request)
+            self._news.notify_all()
+
+    def _script(self, turn: ModelTurn) -> Script:
+        if isinstance(self._scripts, Mapping):
+            return self._scripts.get(turn.task, Script())
+        return self._scripts(turn.prompt)
+
+    def _in_mode(self, mode: str, script: Script) -> Script:
+        if mode == "slow":
+            return replace(script, hold=self.gate)
+        if mode == "rate-limit-once":
+            return replace(script, fault=Fault.RATE_LIMIT, times=1)
+        return replace(script, fault=Fault(mode)) if mode in set(Fault) else script
+
+    def _wait(self, hold: threading.Event | None) -> None:
+        if hold is None:
+            return
+        with self._news:
+            self._held.add(hold)
+            if self._closing:
+                hold.set()
+        hold.wait()
+
+    def _think(self, seconds: float) -> None:
+        with self._news:
+            self._news.wait_for(lambda: self._closing, seconds)
+
+    def _fails(self, script: Script, where: tuple[str, str], made: int) -> bool:
+        with self._news:
+            if made < script.after or (script.times is not None and self._faults[where] >= script.times):
+                return False
+            self._faults[where] += 1
+            return True
+
+
+def _success(dialect: ProviderApi, turn: ModelTurn, reply: ModelReply) -> HttpAnswer:
+    if not turn.stream:
+        return HttpAnswer(200, dialect.whole(turn, reply))
+    frames = dialect.stream(turn, reply)
+    return _streamed(*frames.opening, *frames.closing)
+
+
+def _failure(dialect: ProviderApi, turn: ModelTurn, fault: Fault, resets_in_s: int) -> HttpAnswer:
+    if fault in (Fault.CUT, Fault.EOF):
+        return replace(_cut_short(dialect, turn), cut=fault is Fault.CUT)
+    refusal = dialect.refuse(fault, int(time.time()) + resets_in_s, resets_in_s)
+    return HttpAnswer(refusal.status, refusal.body, refusal.media, refusal.headers)
+
+
+def _cut_short(dialect: ProviderApi, turn: ModelTurn) -> HttpAnswer:
+    """Return half of an answer: the opening of a stream, or a document that breaks off."""
+    if turn.stream:
+        frames: StreamedReply = dialect.stream(turn, _CUT_SHORT)
+        return _streamed(*frames.opening)
+    whole = dialect.whole(turn, _CUT_SHORT)
+    return HttpAnswer(200, whole[: len(whole) // 2])
+
+
+def _streamed(*frames: bytes) -> HttpAnswer:
+    return HttpAnswer(200, b"".join(frames), "text/event-stream")

@@ -1,0 +1,146 @@
+"""Each event as one sentence for people. The words are data; an event without words is not worth a line.
+
+They are keyed by the `kind` that the journal has, so that the words of an event of another version do no harm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Self, TextIO
+
+import msgspec
+
+from holdfast.core.events import AgentsReattached, AnyEvent, AttemptStarted, PauseRequested, encode_event
+from holdfast.core.state import RunState
+from holdfast.views.terminal import write_line
+from holdfast.views.text import one_line, time_of_day
+
+_SENTENCES = {
+    "RunStarted": "run {run} begins at {base:.12}",
+    "RunRestored": "state rebuilt from git",
+    "RunnerAttached": "runner attached (pid {pid} on {host})",
+    "AgentsReattached": "",
+    "StageOpening": "",
+    "StageOpened": "stage {stage} opened",
+    "StageClosing": "",
+    "StageClosed": "stage {stage} completed",
+    "StageGateFailed": "stage {stage} is blocked, its {gate} check failed: {error}",
+    "StageRewound": "stage {stage} begins again",
+    "StageGateReset": "stage {stage}: the {gate} check will run again",
+    "StageGateWaived": "stage {stage} goes on although its {gate} check failed, as the user decided",
+    "AttemptStarted": "{task}: attempt {attempt} started ({reason}){how}",
+    "AgentObserved": "",
+    "AttemptHalted": "{task}: attempt {attempt} is ended: {error}",
+    "AttemptLimited": "{task}: attempt {attempt} is at a limit of {provider}; it waits, no attempt is charged",
+    "AttemptBlocked": "{task}: attempt {attempt} needs you ({failure}): {error}",
+    "ProviderParked": "{words}",
+    "ProviderShut": "{words}",
+    "AttemptDone": "{task}: attempt {attempt} done, {head:.12}",
+    "AttemptFailed": "{task}: attempt {attempt} failed ({failure}): {error}",
+    "AttemptLost": "{task}: attempt {attempt} cut short by a {cause}; what it wrote is kept",
+    "ChecksStarted": "",
+    "TaskVerified": "{task}: verified",
+    "ChecksFailed": "{task}: check failed: {error}",
+    "ChecksInterrupted": "{task}: checks cut short; they run again",
+    "ChecksSucceeded": "{task}: checks passed; its validators come next",
+    "ValidationStarted": "",
+    "ValidatorScored": "{task}: {validator} gave {score:g}",
+    "ValidationFailed": "{task}: validation failed: {error}",
+    "InterfacePublished": "{task}: published interface {name}",
+    "ProgressReported": "",
+    "LandingStarted": "",
+    "MergePrepared": "",
+    "MergeConflicted": "{task}: conflicts in {files}; a fresh agent resolves them",
+    "MergeRefused": "{task}: the merged tree failed: {error}",
+    "LandingInterrupted": "{task}: landing cut short; back in the merge queue",
+    "TaskLanded": "{task}: landed as {commit:.12}",
+    "LandingVanished": "{task}: {commit:.12} is no longer on the run branch; the task is open again",
+    "LandingReplaced": "{task}: landed under another commit, {commit:.12} (same {proof})",
+    "TaskAbandoned": "{task}: abandoned, {error}",
+    "TaskSkipped": "{task}: skipped",
+    "TaskReset": "{task}: reset, it has all its attempts again",
+    "TaskRewound": "{task}: done anew from a clean start; what was done before stays at its refs",
+    "TaskRestored": "{task}: attempts known from git and its folders: {attempts}",
+    "SnapshotSaved": "{task}: unfinished work saved, {commit:.12}",
+    "IntrusionNoticed": "changed in {place} while {tasks} ran: {paths}",
+    "NotificationFailed": "{channel} could not be told: {error}",
+    "BranchMoved": "the run branch was moved to {commit:.12} by somebody else",
+    "PauseRequested": "",
+    "StopRequested": "stop requested: running agents end, their work is kept",
+    "RunPaused": "run paused",
+    "RunStopped": "run stopped",
+    "RunBlocked": "run blocked: {reason}",
+    "RunCompleted": "run completed",
+    "RunAdopted": "adopted from {system} {name} ({main})",
+    "TaskInherited": "{task}: attempts made before the run was adopted: {attempts}",
+    "MirrorKept": "its {system} files are kept up to date",
+    "MirrorEnded": "its {system} files are no longer kept up to date",
+    "MirrorFailed": "not all of the {system} files could be written: {error}",
+    "RunAbandoned": "run abandoned; its branch and refs stay {reason}",
+}
+
+
+def event_sentence(event: AnyEvent) -> str:
+    """Return an event in words, as one line; empty if it is not worth telling."""
+    if isinstance(event, AgentsReattached):
+        return _adopted(event)
+    if isinstance(event, PauseRequested):
+        then = "running agents end, their work is kept" if event.now else "what is under way may finish"
+        return f"pause requested: {then}"
+    fields = {
+        name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
+        for name, value in msgspec.structs.asdict(event).items()
+    }
+    fields["how"] = _how(event) if isinstance(event, AttemptStarted) else ""
+    return one_line(_SENTENCES.get(type(event).__name__, "").format_map(fields), width=200)
+
+
+def _how(event: AttemptStarted) -> str:
+    """Say how an attempt begins, where that is not plain: a fresh agent of the task's own."""
+    if event.session:
+        return f", going on with {event.agent}'s own session"
+    return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""
+
+
+def _adopted(event: AgentsReattached) -> str:
+    parts = [
+        f"re-attached to {', '.join(event.working)}" if event.working else "",
+        f"collecting {', '.join(event.finished)}, finished meanwhile" if event.finished else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+class EventWriter:
+    """An observer that writes each event as `render` words it; an event without words gets no line."""
+
+    def __init__(self, out: TextIO, render: Callable[[AnyEvent], str]) -> None:
+        self._out = out
+        self._render = render
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Nothing is held; every line is out already."""
+
+    def __call__(self, events: Sequence[AnyEvent], _state: RunState) -> None:
+        """Write what happened. A reader that went away does not disturb the run."""
+        for line in map(self._render, events):
+            if line:
+                write_line(line, self._out)
+
+
+def plain_lines(out: TextIO) -> EventWriter:
+    """Return an observer that writes sentences with the time of day."""
+    return EventWriter(out, _timed)
+
+
+def json_lines(out: TextIO) -> EventWriter:
+    """Return an observer that writes every event as the journal has it, one JSON object per line."""
+    return EventWriter(out, lambda event: encode_event(event).decode())
+
+
+def _timed(event: AnyEvent) -> str:
+    words = event_sentence(event)
+    return f"{time_of_day(time.time())}  {words}" if words else ""

@@ -1,0 +1,235 @@
+"""`inspect` as data: a task's attempts with their commits, errors and times, folded from the run's events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from holdfast.core import events as ev, ids
+from holdfast.core.state import RunState
+from holdfast.core.status import TaskStatus
+from holdfast.views.event_text import event_sentence
+from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
+from holdfast.views.text import block, duration, one_line, table, timestamp
+
+_FAILURES = {
+    "AttemptFailed": "agent",
+    "ChecksFailed": "check",
+    "ValidationFailed": "validation",
+    "MergeRefused": "merged_check",
+    "MergeConflicted": "conflict",
+}
+"""The events that make an attempt a failure, and its kind where they do not say it themselves."""
+
+Outcome = Literal["under way", "done", "failed", "lost", "limited", "blocked", "landed"]
+
+
+class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong with one attempt. The next attempt is told exactly this."""
+
+    at: str
+    failure: str
+    error: str
+    check: str | None = None
+    detail: str = ""
+
+
+class AttemptView(msgspec.Struct, kw_only=True):
+    """One attempt; `commit` is what it produced, `kept` what the next attempt could build on."""
+
+    attempt: int
+    kind: ev.AttemptKind
+    outcome: Outcome
+    started_at: str
+    ended_at: str | None = None
+    start: str
+    commit: str | None = None
+    kept: str | None = None
+    agent: str = ""
+    session: str = ""
+    tokens: int = 0
+    cost_usd: float = 0.0
+    errors: list[ErrorView] = []
+
+
+class TaskHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """One task whole."""
+
+    id: str
+    stage: str
+    title: str
+    status: TaskStatus
+    agent: str
+    needs: tuple[str, ...]
+    files: tuple[str, ...]
+    worked_s: float
+    summary: str
+    merge_commit: str | None
+    wip: str | None
+    refs: tuple[str, ...]
+    attempts: tuple[AttemptView, ...]
+
+
+class EventLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One event with its number and time."""
+
+    seq: int
+    at: str
+    event: ev.AnyEvent
+
+
+class Inspection(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, or some of its tasks, whole, as of event `seq`."""
+
+    seq: int
+    run: RunView
+    stages: tuple[StageView, ...]
+    metrics: MetricsView
+    tasks: tuple[TaskHistory, ...]
+    events: tuple[EventLine, ...]
+
+
+def inspection(
+    status: StatusView, state: RunState, recorded: Iterable[ev.Recorded], only: str | None
+) -> Inspection:
+    """Return everything known about a run, or about one task of it, from its state and events."""
+    assert status.run is not None
+    kept = [record for record in recorded if only is None or _concerns(record.event, only)]
+    attempts = _attempts(kept)
+    shown = {task.id: task.status for task in status.tasks}
+    names = [name for name in state.names if only in (None, name)]
+    return Inspection(
+        seq=kept[-1].seq if kept else 0,
+        run=status.run,
+        stages=status.stages,
+        metrics=status.metrics,
+        tasks=tuple(_history(state, name, shown[name], attempts.get(name, [])) for name in names),
+        events=tuple(EventLine(seq=r.seq, at=timestamp(r.at), event=r.event) for r in kept),
+    )
+
+
+def _concerns(event: ev.AnyEvent, task: str) -> bool:
+    return getattr(event, "task", "") == task or task in getattr(event, "tasks", ())
+
+
+def _history(state: RunState, name: str, status: TaskStatus, attempts: list[AttemptView]) -> TaskHistory:
+    row, spec = state.tasks[name], state.specs[name]
+    refs = [ids.task_ref(state.row.run, name, made.attempt) for made in row.commits]
+    return TaskHistory(
+        id=name,
+        stage=state.stage_of[name],
+        title=spec.title,
+        status=status,
+        agent=agent_of(state.plan, spec),
+        needs=spec.needs,
+        files=spec.files,
+        worked_s=round(row.worked_s, 3),
+        summary=row.summary,
+        merge_commit=row.merge_commit or None,
+        wip=row.wip or None,
+        refs=(*refs, *([ids.snapshot_ref(state.row.run, name)] if row.wip else [])),
+        attempts=tuple(attempts),
+    )
+
+
+def _attempts(recorded: Iterable[ev.Recorded]) -> dict[str, list[AttemptView]]:
+    """Fold the events into each task's attempts."""
+    found: dict[str, list[AttemptView]] = {}
+    for record in recorded:
+        event, at = record.event, timestamp(record.at)
+        if isinstance(event, ev.AttemptStarted):
+            begun = AttemptView(
+                attempt=event.attempt,
+                kind=event.reason,
+                outcome="under way",
+                started_at=at,
+                start=event.start,
+                agent=event.agent,
+            )
+            found.setdefault(event.task, []).append(begun)
+        elif (task := getattr(event, "task", "")) in found:
+            _add(found[task][-1], event, at)
+    return found
+
+
+def _add(attempt: AttemptView, event: ev.AnyEvent, at: str) -> None:
+    """Take in what became of an attempt; what says nothing about it changes nothing."""
+    match event:
+        case ev.AttemptDone(head=head):
+            attempt.outcome, attempt.commit, attempt.ended_at = "done", head, at
+        case ev.AttemptLost(carry=carry):
+            attempt.outcome, attempt.kept, attempt.ended_at = "lost", carry or None, at
+        case ev.AttemptLimited(carry=carry):
+            attempt.outcome, attempt.kept, attempt.ended_at = "limited", carry or None, at
+            attempt.errors.append(_error(event, "limit", at))
+        case ev.AttemptBlocked(carry=carry, failure=failure):
+            attempt.outcome, attempt.kept, attempt.ended_at = "blocked", carry or None, at
+            attempt.errors.append(_error(event, failure, at))
+        case ev.AgentObserved(tokens=tokens, cost_usd=cost, session=session):
+            attempt.tokens, attempt.cost_usd = max(attempt.tokens, tokens), max(attempt.cost_usd, cost)
+            attempt.session = session or attempt.session
+        case ev.TaskLanded():
+            attempt.outcome = "landed"
+        case _ if (kind := type(event).__name__) in _FAILURES:
+            attempt.outcome, attempt.ended_at = "failed", attempt.ended_at or at
+            attempt.kept = getattr(event, "carry", attempt.commit) or None
+            attempt.errors.append(_error(event, _FAILURES[kind], at))
+
+
+def _error(event: ev.AnyEvent, failure: str, at: str) -> ErrorView:
+    """Return the error that an event of `_FAILURES` tells; a conflict's is the list of its files."""
+    files = ", ".join(getattr(event, "files", ()))
+    return ErrorView(
+        at=at,
+        failure=getattr(event, "failure", failure),
+        error=getattr(event, "error", f"conflicts in {files}"),
+        check=getattr(event, "check", None),
+        detail=getattr(event, "detail", ""),
+    )
+
+
+def inspection_text(view: Inspection) -> str:
+    """Return a run with its tasks and timeline as text."""
+    run = view.run
+    lines = [f"{run.id}  {run.status}  as of event {view.seq}", f"  {one_line(run.goal)}", ""]
+    for task in view.tasks:
+        lines += [*task_lines(task), ""]
+    lines.append("timeline")
+    rows = [("#", "TIME", "WHAT")]
+    rows += [(str(line.seq), line.at, words) for line in view.events if (words := event_sentence(line.event))]
+    return "\n".join([*lines, *table(rows)])
+
+
+def task_lines(task: TaskHistory) -> Iterator[str]:
+    """Yield one task with all its attempts."""
+    yield f"{task.id}  {task.status}  stage {task.stage}, agent {task.agent}, worked {duration(task.worked_s)}"
+    if task.title:
+        yield f"  {one_line(task.title)}"
+    for name, value in (("needs", task.needs), ("delivers", task.files), ("kept at", task.refs)):
+        if value:
+            yield f"  {name} {', '.join(value)}"
+    if task.merge_commit:
+        yield f"  landed as {task.merge_commit}"
+    if task.wip:
+        yield f"  unfinished work saved as {task.wip}"
+    for attempt in task.attempts:
+        yield from _attempt(attempt)
+
+
+def _attempt(attempt: AttemptView) -> Iterator[str]:
+    commit = f", commit {attempt.commit[:12]}" if attempt.commit else ""
+    ended = f" to {attempt.ended_at}" if attempt.ended_at else ""
+    outcome = "cut short" if attempt.outcome == "lost" else attempt.outcome
+    yield f"  attempt {attempt.attempt} ({attempt.kind}): {outcome}{commit}, {attempt.started_at}{ended}"
+    used = f", {attempt.cost_usd:.4f} USD" if attempt.cost_usd else ""
+    if attempt.tokens or used:
+        yield f"    used {attempt.tokens} tokens{used}"
+    if attempt.session:
+        yield f"    session {one_line(attempt.session)}"
+    if attempt.kept:
+        yield f"    its work is kept as {attempt.kept[:12]}, where the next attempt goes on"
+    for error in attempt.errors:
+        yield f"    {error.at}  {error.failure}: {one_line(error.error, 200)}"
+        yield from block(error.detail, "      | ")

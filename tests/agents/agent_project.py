@@ -1,0 +1,111 @@
+"""A project, a plan and a scripted model on which real agents work for the real `holdfast` command."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast import locks
+from holdfast.core.facts import Exit
+from holdfast.paths import StateDir
+from holdfast.process import procfs
+from holdfast.testing import ScriptedModel
+from tests.agents.real_agents import RealAgent
+from tests.support.command import Cli, eventually
+
+RUN = "01-try-it"
+PATIENCE_S = 240.0
+"""How long a run of several real agents may take on a machine that does other things too."""
+
+
+@dataclass(slots=True)
+class AgentProject:
+    """One test's model and project. `runners` are all that were started."""
+
+    place: Path
+    model: ScriptedModel
+    runners: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def cli(self) -> Cli:
+        """The command in the project."""
+        return Cli(self.place / "p")
+
+    def plan(self, agent: RealAgent, *tasks: dict[str, Any], mode: str = "ok", **plan: Any) -> None:
+        """Make the project with a plan for this agent."""
+        spec = agent.spec(self.model.url(mode), self.place / "home")
+        entry = {"command": list(spec.command), "prompt": spec.prompt, "env": spec.env}
+        Cli.of(self.place / "p", *tasks, agent=agent.name, agents={agent.name: entry}, **plan)
+
+    def start(self, *args: str) -> subprocess.Popen[bytes]:
+        """Start the runner: `run` unless told otherwise."""
+        runner = self.cli.start(*(args or ("run", "--yes")))
+        self.runners.append(runner)
+        return runner
+
+    def carry_on(self, *args: str) -> int:
+        """Start a runner and return its exit code."""
+        return self.start(*args).wait(PATIENCE_S)
+
+    def show(self, path: str) -> str:
+        """Return a file of the run branch."""
+        return self.cli.project.git("show", f"holdfast/{RUN}:{path}")
+
+    def files(self) -> str:
+        """Return the names of all files of the run branch."""
+        return self.cli.project.git("ls-tree", "-r", "--name-only", f"holdfast/{RUN}")
+
+    def log(self, task: str) -> str:
+        """Return what the newest attempt at a task printed."""
+        return self.cli("logs", RUN, task).out
+
+    def exit_of(self, task: str, attempt: int = 1) -> Exit:
+        """Return how the agent of an attempt ended."""
+        return msgspec.json.decode(
+            (self._attempts / task / str(attempt) / "agent" / "exit.json").read_bytes(), type=Exit
+        )
+
+    def supervisor_pid(self) -> int:
+        """Return the one supervisor that is alive."""
+        holders = [locks.record_lock_holder(str(record)) for record in self._records()]
+        return next(pid for pid in holders if pid is not None)
+
+    def agent_pid(self) -> int:
+        """Return the process that the one live supervisor started."""
+        supervisor = self.supervisor_pid()
+        entries = [procfs.stat(pid) for pid in self.survivors()]
+        return next(entry.pid for entry in entries if entry is not None and entry.ppid == supervisor)
+
+    def _records(self) -> Iterator[Path]:
+        """Yield the record of every supervisor that the run ever had."""
+        return self._attempts.glob("*/*/*/supervisor.json")
+
+    @property
+    def _attempts(self) -> Path:
+        return StateDir.of_checkout(self.place / "p").run(RUN).attempts
+
+    def survivors(self) -> list[int]:
+        """Return every live process that carries the token of an attempt of this run."""
+        tokens = {msgspec.json.decode(record.read_bytes())["token"] for record in self._records()}
+        carriers = [pid for pid in procfs.pids() if procfs.token(pid) in tokens]
+        return [pid for pid in carriers if (entry := procfs.stat(pid)) is not None and entry.alive]
+
+    def nothing_lives(self) -> None:
+        """Wait until no process of the run is left, or fail with those that are."""
+        eventually(lambda: not self.survivors(), "the last process of the run ends")
+
+
+def task(name: str, *needs: str, **more: Any) -> dict[str, Any]:
+    """Return a task for an agent."""
+    return {
+        "id": name,
+        "title": f"Part {name}",
+        "prompt": f"Write part {name}.",
+        "needs": list(needs),
+        **more,
+    }

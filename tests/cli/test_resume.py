@@ -1,0 +1,229 @@
+"""The recovery report: shown on a terminal with one-key choices, by flags without one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.support.command import Cli, is_alive, on_terminal, writes
+from tests.support.runs import Fifo
+
+
+def _killed(tmp_path: Path) -> tuple[Cli, int]:
+    """Leave a run whose runner was killed at once while task `a` was at work; return the agent's pid too."""
+    at_work = Fifo(tmp_path / "at-work")
+    body = f"echo half > half.txt; {at_work.give}; sleep 60"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", body]}, writes("b", needs=["a"]))
+    runner = cli.start("run", "--yes")
+    agent = int(at_work.wait())
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    return cli, agent
+
+
+def test_the_dry_run_tells_what_is_safe_and_what_resuming_does(blocked: Cli) -> None:
+    """C8: per task its status, what git has, and what happens next."""
+    said = blocked("resume", "--dry-run").out
+    assert "1 of 2 tasks landed" in said
+    assert "landed " in said
+    assert "skip: abandoned" in said
+    assert "work to redo" in said
+    assert "time to finish" in said
+
+
+def test_the_report_offers_four_choices_each_with_its_command(blocked: Cli) -> None:
+    """C8: resume, restart failed only, inspect, abandon."""
+    view = blocked.json("resume", "--dry-run")
+    assert [choice["key"] for choice in view["choices"]] == ["r", "f", "i", "a"]
+    assert view["report"]["failed"] == ["b"]
+    assert view["choices"][1]["command"] == "holdfast resume 01-try-it --failed-only"
+
+
+def test_the_report_fits_the_terminal(blocked: Cli) -> None:
+    """No row runs over the edge, however narrow; without a terminal there is room for 120 columns."""
+    for columns in (80, 100, 140):
+        report = blocked("resume", "--dry-run", COLUMNS=str(columns)).out
+        assert max(map(len, report.splitlines())) <= columns
+    assert max(map(len, blocked("resume", "--dry-run", COLUMNS="").out.splitlines())) <= 120
+
+
+def test_a_dry_run_of_failed_only_shows_the_failed_tasks_redone(blocked: Cli) -> None:
+    """C8: what is shown is what the same command without `--dry-run` does; nothing is recorded."""
+    before = blocked.json("inspect")["seq"]
+    view = blocked.json("resume", "--failed-only", "--dry-run")
+    assert {task["id"]: task["move"] for task in view["report"]["tasks"]} == {"a": "skip", "b": "redo"}
+    assert view["does"] == ["nothing new is begun but b; what is under way goes on"]
+    assert view["choices"][0]["command"] == "holdfast resume 01-try-it --failed-only"
+    assert (view["report"]["undecided"], blocked.json("inspect")["seq"]) == (0, before)
+
+
+def test_a_dry_run_of_failed_only_needs_a_failed_task_too(completed: Cli) -> None:
+    """A command that would be refused is refused."""
+    done = completed("resume", "--failed-only", "--dry-run")
+    assert (done.code, "no task of run 01-try-it has failed" in done.err) == (2, True)
+
+
+def test_a_dry_run_of_chosen_tasks_leaves_the_others(tmp_path: Path) -> None:
+    """C8: a task that is not chosen is left alone, and so is a chosen one that waits for it."""
+    tasks = (writes("a"), writes("b", needs=["a"]), writes("c"))
+    cli = Cli.of(tmp_path / "p", stages=[{"id": "s", "entry": ["false"], "tasks": tasks}])
+    cli("run", "--yes")
+    view = cli.json("resume", "--only", "b,c", "--dry-run")
+    assert {task["id"]: task["move"] for task in view["report"]["tasks"]} == {
+        "a": "leave",
+        "b": "leave",
+        "c": "run",
+    }
+
+
+def test_a_dry_run_of_accepting_says_which_check_is_passed_over(tmp_path: Path) -> None:
+    """The check stays failed; going on is the user's decision, shown before it is made."""
+    stage = {"id": "s", "entry": ["false"], "tasks": [writes("a")]}
+    cli = Cli.of(tmp_path / "p", stages=[stage])
+    assert cli("run", "--yes").code == 3
+    assert (
+        "stage s goes on, although its entry check failed" in cli("resume", "--accept", "s", "--dry-run").out
+    )
+    assert cli("resume", "--accept", "t", "--dry-run").code == 2
+    assert cli.run_status() == "blocked"
+
+
+def test_a_crashed_run_says_so_and_since_when(tmp_path: Path) -> None:
+    """A10: `status`, `list` and a plain `run` know the crash at once."""
+    cli, agent = _killed(tmp_path)
+    run = cli.json("status")["run"]
+    assert (run["status"], run["ending"]) == ("interrupted", "crash")
+    assert f"last sign of life {run['last_sign_at']}" in run["detail"]
+    assert "interrupted (crash)" in cli("list").out
+    refused = cli("run")
+    assert (refused.code, "unfinished (interrupted (crash))" in refused.err) == (3, True)
+    cli("stop")
+    assert not is_alive(agent)
+
+
+def test_the_report_counts_files_that_exist_only_in_a_workspace(tmp_path: Path) -> None:
+    """C8: what no commit has yet is said."""
+    cli, _ = _killed(tmp_path)
+    task = cli.json("resume", "--dry-run")["report"]["tasks"][0]
+    assert (task["move"], task["unsaved"], task["snapshot"]) == ("re-attach", 1, None)
+    cli("stop")
+
+
+def test_enter_resumes(blocked: Cli) -> None:
+    """The recommended way needs no thought."""
+    code, screen = on_terminal(blocked, "resume", answers="\n")
+    assert "RESUME WOULD" in screen
+    assert (code, "run blocked" in screen) == (1, True)
+
+
+def test_one_key_restarts_the_failed_tasks_only(blocked: Cli) -> None:
+    """C8: `f` gives them all attempts again, without Enter."""
+    on_terminal(blocked, "resume", answers="f")
+    assert blocked.task("b")["attempts"] == 2
+    assert blocked.task("a")["attempts"] == 1
+
+
+def test_inspecting_comes_back_to_the_question_and_runs_nothing(blocked: Cli) -> None:
+    """C8: `i` shows every attempt; `q` leaves all as it was."""
+    before = blocked.json("inspect")["seq"]
+    code, screen = on_terminal(blocked, "resume", answers="iq")
+    assert (code, "timeline" in screen, "nothing was done" in screen) == (3, True, True)
+    assert blocked.json("inspect")["seq"] == before
+
+
+def test_abandoning_asks_once_more_and_keeps_the_branch(blocked: Cli) -> None:
+    """C9: asks first; what was done stays."""
+    code, _ = on_terminal(blocked, "resume", answers="an\n")
+    assert (code, blocked.run_status()) == (3, "blocked")
+    code, _ = on_terminal(blocked, "resume", answers="ay\n")
+    assert (code, blocked.run_status()) == (0, "abandoned")
+    assert blocked.project.git("rev-parse", "--verify", "holdfast/01-try-it")
+
+
+def test_failed_only_without_a_terminal(blocked: Cli) -> None:
+    """C8: the same choice as a flag."""
+    assert blocked("resume", "--failed-only").code == 1
+    assert blocked.task("b")["attempts"] == 2
+
+
+def test_failed_only_needs_a_failed_task(tmp_path: Path) -> None:
+    """Nothing is reset by accident."""
+    cli, _ = _killed(tmp_path)
+    done = cli("resume", "--failed-only")
+    assert (done.code, "no task of run 01-try-it has failed" in done.err) == (2, True)
+    cli("stop")
+
+
+def test_a_plain_run_shows_the_unfinished_one_and_continues_it(blocked: Cli) -> None:
+    """U3, A7: Enter continues; no second run begins."""
+    _, screen = on_terminal(blocked, "run", answers="\n")
+    assert "1 of 2 tasks landed" in screen
+    assert "Resuming 01-try-it" in screen
+    assert len(blocked.json("list")) == 1
+
+
+def test_a_plain_run_starts_fresh_and_archives_the_old_one(blocked: Cli) -> None:
+    """A7: declining archives; the branch stays."""
+    on_terminal(blocked, "run", answers="f")
+    assert [run["status"] for run in blocked.json("list")] == ["abandoned", "blocked"]
+    assert blocked.project.git("rev-parse", "--verify", "holdfast/01-try-it")
+
+
+def test_a_plain_run_reviews_and_lands_what_there_is(blocked: Cli) -> None:
+    """U3: review comes back to the question; landing brings the finished part into the branch."""
+    code, screen = on_terminal(blocked, "run", answers="vly\nq")
+    assert "all of it," in screen
+    assert "is in main" in screen
+    assert (code, (blocked.here / "a.txt").read_text()) == (3, "a\n")
+
+
+def test_auto_continue_resumes_without_asking(blocked: Cli) -> None:
+    """U3: for scripts that start the same plan again and again."""
+    done = blocked("run", "--auto-continue")
+    assert "Resuming 01-try-it" in done.out
+    assert len(blocked.json("list")) == 1
+
+
+def test_the_brief_of_an_attempt_and_of_the_next_one_can_be_read(blocked: Cli) -> None:
+    """A9: what the agent was told, and what the next would be told."""
+    assert "# Task b" in blocked("inspect", "1", "b", "--brief", "--attempt", "1").out
+    following = blocked("inspect", "1", "b", "--brief").out
+    assert "This is attempt 2" in following
+    assert "no luck" in following
+    assert blocked("inspect", "1", "b", "--brief", "--attempt", "7").code == 2
+
+
+def test_the_recap_tells_what_was_redone(blocked: Cli) -> None:
+    """Attempts thrown away, their time, and money only where somebody named it."""
+    redone = blocked.json("recap")["redone"]
+    assert (redone["attempts"], redone["cost_usd"]) == (1, None)
+    assert redone["seconds"] >= 0
+    assert "thrown away" in blocked("recap").out
+
+
+def test_a_pause_at_once_says_where_its_note_is(tmp_path: Path) -> None:
+    """S7: agents end with their work saved, and the run is paused, not stopped."""
+    at_work = Fifo(tmp_path / "at-work")
+    script = f"echo half > half.txt; {at_work.give}; sleep 60"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    runner = cli.start("run", "--yes")
+    agent = int(at_work.wait())
+    done = cli("pause", "--now")
+    assert (done.code, "01-try-it is paused" in done.out) == (0, True), done.err
+    assert "continue-here.md" in done.out
+    assert (runner.wait(), is_alive(agent)) == (0, False)
+
+
+def test_snapshots_are_listed_and_restored(tmp_path: Path) -> None:
+    """C3: unfinished work can be had back without resuming, never over existing files."""
+    cli, _ = _killed(tmp_path)
+    cli("stop")
+    (saved,) = cli.json("inspect", "1", "a", "--wip")
+    assert (saved["number"], saved["files"]) == (1, 1)
+    assert "WIP a: checkpoint 1, 1 file changed" in saved["message"]
+    target = tmp_path / "restored"
+    assert cli("inspect", "1", "a", "--restore", str(target)).code == 0
+    assert (target / "half.txt").read_text() == "half\n"
+    assert cli("inspect", "1", "a", "--restore", str(target)).code == 2
+    assert cli("inspect", "1", "a", "--restore", str(tmp_path / "x"), "--snapshot", "9").code == 2

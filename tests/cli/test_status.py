@@ -1,0 +1,258 @@
+"""`status`, `list`, `logs`, `inspect`, `recap`: what they promise to people and programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast.views.status import StatusView
+from tests.support.command import COMMAND, Cli, eventually, fails, writes
+from tests.support.repositories import fingerprint
+from tests.support.runs import Fifo
+
+KEYS = {
+    "run": {"id", "goal", "status", "branch", "base", "started_at", "updated_at", "resumable", "detail"},
+    "stages": {"id", "status", "tasks", "completed", "failed"},
+    "tasks": {"id", "stage", "status", "attempts", "agent", "merge_commit", "progress", "error"},
+    "metrics": {"tasks", "completed", "failed", "attempts", "redone", "commits", "elapsed_s"},
+}
+"""What `status --json` promises at least."""
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    """A run that rests: `a` landed, `b` was given up after two tries, `c` waits for it."""
+    tasks = [writes("a"), fails("b", needs=["a"]), writes("c", needs=["b"])]
+    cli = Cli.of(tmp_path_factory.mktemp("ended") / "p", *tasks, limits={"attempts": 2})
+    assert cli("run", "--yes").code == 1
+    return cli
+
+
+def test_status_json_has_the_promised_shape(ended: Cli) -> None:
+    """Programs rely on every key of it."""
+    view: dict[str, Any] = ended.json("status")
+    assert view["run"].keys() >= KEYS["run"]
+    assert view["metrics"].keys() >= KEYS["metrics"]
+    assert all(stage.keys() >= KEYS["stages"] for stage in view["stages"])
+    assert all(task.keys() >= KEYS["tasks"] for task in view["tasks"])
+    assert msgspec.convert(view, StatusView).run is not None
+
+
+def test_status_json_tells_where_each_task_stands(ended: Cli) -> None:
+    """What waits for an abandoned task is blocked."""
+    view = ended.json("status")
+    assert [task["status"] for task in view["tasks"]] == ["completed", "abandoned", "blocked"]
+    (main,) = view["stages"]
+    assert main["status"] == "running"
+    assert (main["tasks"], main["completed"], main["failed"]) == (3, 1, 1)
+    assert (main["error"], main["gate"], main["waived"]) == (None, None, [])
+    assert (view["run"]["status"], view["run"]["resumable"]) == ("blocked", True)
+    assert view["run"]["branch"] == "holdfast/01-try-it"
+
+
+def test_status_json_counts_what_was_done_and_redone(ended: Cli) -> None:
+    """Two tries at `b` left nothing behind, so both were for nothing."""
+    metrics = ended.json("status")["metrics"]
+    assert (metrics["tasks"], metrics["completed"], metrics["failed"]) == (3, 1, 1)
+    assert (metrics["attempts"], metrics["redone"], metrics["commits"]) == (3, 2, 1)
+
+
+def test_status_says_what_to_do_next(ended: Cli) -> None:
+    """Nobody has to know the commands by heart."""
+    said = ended("status").out
+    assert "holdfast retry b" in said
+    assert "holdfast resume 01-try-it" in said
+    assert "1 merged" in said
+
+
+def test_a_repository_without_runs_has_a_friendly_status(tmp_path: Path) -> None:
+    """Nothing is wrong, so the exit code is 0, and nothing is created."""
+    cli = Cli.of(tmp_path / "p")
+    before = fingerprint(cli.here)
+    assert (cli("status").code, cli("list").code) == (0, 0)
+    assert cli.json("status")["run"] is None
+    assert (fingerprint(cli.here), (cli.here / ".holdfast").exists()) == (before, False)
+
+
+def test_looking_needs_no_right_to_write(ended: Cli) -> None:
+    """`status` works on a journal in a folder that cannot be written, as on a full disk."""
+    state = ended.here / ".holdfast"
+    before = sorted((path, path.stat().st_mtime_ns) for path in state.iterdir())
+    state.chmod(0o500)
+    try:
+        assert ended("status").code == 0
+    finally:
+        state.chmod(0o700)
+    assert sorted((path, path.stat().st_mtime_ns) for path in state.iterdir()) == before
+
+
+def test_looking_at_a_run_starts_no_git(ended: Cli) -> None:
+    """A journal beside `.git` is all that `status` needs, also from a folder below."""
+    below = ended.here / "below" / "it"
+    below.mkdir(parents=True, exist_ok=True)
+    for place in (ended, Cli(below)):
+        assert "01-try-it" in place("status", PATH="/nonexistent").out
+
+
+def test_the_run_is_shown_in_every_worktree(ended: Cli, tmp_path: Path) -> None:
+    """A linked worktree has no journal of its own; the main checkout's is found."""
+    ended.project.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    assert Cli(tmp_path / "linked").json("status")["run"]["id"] == "01-try-it"
+
+
+def test_runs_are_found_by_number_and_by_name(ended: Cli) -> None:
+    """`1`, `01`, `try` and the whole id mean the same run."""
+    for name in ("1", "01", "try", "01-try-it"):
+        assert ended.json("status", name)["run"]["id"] == "01-try-it"
+
+
+def test_a_name_that_fits_two_runs_is_refused(completed: Cli) -> None:
+    """Nothing is guessed where guessing could hit the wrong run."""
+    completed("run", "--yes")
+    done = completed("status", "try")
+    assert (done.code, "02-try-it" in done.err) == (2, True)
+
+
+def test_list_shows_every_run(ended: Cli) -> None:
+    """Status, last stage, time and whether it can be resumed."""
+    (line,) = ended.json("list")
+    assert (line["id"], line["status"], line["stage"], line["resumable"]) == (
+        "01-try-it",
+        "blocked",
+        "main",
+        True,
+    )
+    assert "01-try-it" in ended("list").out
+
+
+def test_logs_are_the_bytes_the_agent_printed(ended: Cli) -> None:
+    """Nothing added, nothing taken away; earlier attempts are kept."""
+    assert ended("logs", "1", "b").out == "no luck\n"
+    assert ended("logs", "1", "b", "--attempt", "1").out == "no luck\n"
+    assert ended("logs", "1", "b", "--attempt", "9").code == 2
+    assert ended("logs", "1", "c").code == 2
+
+
+def test_following_a_log_ends_with_the_attempt(tmp_path: Path) -> None:
+    """`logs -f` shows what is printed while it watches, and then returns."""
+    at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
+    script = f"echo one; {at_work.give}; {go_on.take}; echo two; echo x > a.txt"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    argv = [*COMMAND, "logs", "1", "a", "-f"]
+    with subprocess.Popen(argv, cwd=cli.here, stdout=subprocess.PIPE) as follower:
+        assert follower.stdout
+        assert follower.stdout.readline() == b"one\n"
+        go_on.release()
+        assert follower.stdout.read() == b"two\n"
+    assert runner.wait() == 0
+
+
+def test_inspect_shows_every_attempt_with_its_error(ended: Cli) -> None:
+    """Kind, times, error and output of each: what the next attempt was told."""
+    (task,) = ended.json("inspect", "1", "b")["tasks"]
+    assert [(a["attempt"], a["kind"], a["outcome"]) for a in task["attempts"]] == [
+        (1, "implementation", "failed"),
+        (2, "implementation", "failed"),
+    ]
+    error = task["attempts"][0]["errors"][0]
+    assert (error["failure"], error["detail"].strip()) == ("agent", "no luck")
+    assert "no luck" in ended("inspect", "1", "b").out
+
+
+def test_inspect_names_the_commits_and_refs_of_a_landed_task(ended: Cli) -> None:
+    """Each commit is kept under a ref that git knows."""
+    (task,) = ended.json("inspect", "1", "a")["tasks"]
+    assert ended.project.git("rev-parse", task["refs"][0]) == task["attempts"][0]["commit"]
+
+
+def test_inspect_shows_a_run_as_it_was(ended: Cli) -> None:
+    """`--at` folds the events up to a number; the run looked different then."""
+    events = ended.json("inspect", "1")["events"]
+    landed = next(line["seq"] for line in events if line["event"]["kind"] == "TaskLanded")
+    before = ended.json("inspect", "1", "--at", str(landed - 1))
+    assert [task["status"] for task in before["tasks"]] == ["merging", "pending", "pending"]
+    assert before["run"]["status"] == "running"
+    assert ended("inspect", "1", "--at", "9999").code == 2
+
+
+def test_recap_proves_by_git_that_nothing_was_lost_or_repeated(ended: Cli) -> None:
+    """The numbers come from the branch and the journal, not from an agent."""
+    view = ended.json("recap", "1")
+    assert (view["landed"], view["lost"], view["repeated"]) == (1, 0, 0)
+    assert view["failures"] == {"agent": 2}
+    assert "0 lost, 0 repeated" in ended("recap").out
+
+
+def test_a_reader_that_leaves_early_is_no_error(ended: Cli) -> None:
+    """`holdfast inspect | head -1` ends quietly."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as nobody:
+        done = subprocess.run(
+            [*COMMAND, "inspect"], cwd=ended.here, stdout=nobody, stderr=subprocess.PIPE, check=False
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_run_goes_on_when_its_reader_leaves(tmp_path: Path) -> None:
+    """`holdfast run | head -1` still finishes the run."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as nobody:
+        argv = [*COMMAND, "run", "--yes"]
+        done = subprocess.run(argv, cwd=cli.here, stdout=nobody, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, cli.run_status()) == (0, "completed"), done.stderr
+
+
+def test_a_live_runner_is_named_in_the_status(tmp_path: Path) -> None:
+    """Who works on the run, and that it cannot be resumed meanwhile."""
+    at_work = Fifo(tmp_path / "at-work")
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", f"{at_work.give}; sleep 60"]})
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    view = cli.json("status")
+    runner.send_signal(signal.SIGINT)
+    runner.wait()
+    assert f"pid {runner.pid} " in view["run"]["held_by"]
+    assert (view["run"]["status"], view["run"]["resumable"]) == ("running", False)
+
+
+def test_a_terminal_without_unicode_still_gets_its_answer(tmp_path: Path) -> None:
+    """A goal in any script is written as well as the encoding allows."""
+    cli = Cli.of(tmp_path / "p", writes("a"), goal="Füge 認証 hinzu")
+    done = cli("run", "--dry-run", PYTHONIOENCODING="ascii")
+    assert (done.code, "F\\xfcge \\u8a8d\\u8a3c hinzu" in done.out) == (0, True), done.err
+
+
+def test_a_silent_agent_is_said_to_have_been_silent(ended: Cli) -> None:
+    """An empty log is no puzzle; what a program reads stays empty."""
+    done = ended("logs", "1", "a")
+    assert (done.out, done.err) == ("", "a printed nothing in attempt 1.\n")
+
+
+def test_a_brief_is_json_for_programs_too(ended: Cli) -> None:
+    """`--json` holds wherever it is offered."""
+    assert ended.json("inspect", "1", "c", "--brief").startswith("# Task c\n")
+
+
+def test_status_shows_what_agents_report_of_their_progress(tmp_path: Path) -> None:
+    """The table has a column for it as soon as one of them said something, and none before."""
+    at_work = Fifo(tmp_path / "at-work")
+    script = f"{sys.executable} -P -m holdfast report progress 40; {at_work.give}; sleep 60"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]}, writes("b", needs=["a"]))
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    eventually(lambda: cli.task("a")["reported"] == 40.0, "the runner hears of it")
+    assert "40 %" in cli("status").out
+    assert (cli("stop").code, runner.wait()) == (0, 130)
+    assert "PROGRESS" not in cli("status").out

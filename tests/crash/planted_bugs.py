@@ -1,0 +1,115 @@
+"""Planted bugs: the real program with one function replaced, to prove that the sweep and its judge can fail.
+
+    python -m tests.crash.planted_bugs BUG run plan.yaml --yes
+
+Nothing of this is in the product: the replacement is made here, before its main function is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from holdfast.core import events as ev, state
+from holdfast.core.facts import BranchFacts
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.repo.landing import branch_facts
+from holdfast.repo.repository import Repository
+from holdfast.runner.attempts import attempt
+from holdfast.runner.attempts.collect import collect
+from holdfast.runner.landing import merge_queue
+from holdfast.runner.recovery import recover
+
+
+def _move_without_comparing() -> None:
+    """The branch is moved wherever it is: what others committed meanwhile is lost."""
+
+    def move(repo: Repository, ref: str, new: str, old: str) -> bool:
+        repo.git.run("update-ref", ref, new)
+        return True
+
+    _replace(merge_queue, "move_branch", move)
+
+
+def _forget_landings() -> None:
+    """Recovery does not look for landings in git: what the journal had no time to record is landed again."""
+    real = branch_facts
+
+    def blind(*args: Any) -> BranchFacts:
+        seen = real(*args)
+        return BranchFacts(seen.tip, (), seen.descends_from_base)
+
+    _replace(recover, "branch_facts", blind)
+
+
+def _deliver_late() -> None:
+    """No bug: with the second attempt's result comes, once more and first, that of the first."""
+    real, results = collect, dict[str, list[ev.AnyEvent]]()
+
+    def twice(shop: Any, task: Any, exit_: Any, heard: Any) -> list[ev.AnyEvent]:
+        events = real(shop, task, exit_, heard)
+        late = results.get(task.id, [])
+        results.setdefault(task.id, events)
+        return [*late, *events]
+
+    _replace(attempt, "collect", twice)
+
+
+def _believe_anybody() -> None:
+    """Neither attempt nor token of a result is looked at: the late one counts."""
+    _deliver_late()
+    _replace(state, "_refuse_stale", lambda *_: None)
+
+
+def _write_afterwards() -> None:
+    """Events reach the disk one turn late: after the effects that they announce, and after they were told."""
+    real, held = SqliteJournal.append, list[tuple[Any, ...]]()
+
+    def append(journal: SqliteJournal, *args: Any) -> int:
+        last = real(journal, *held.pop()) if held else 0
+        held.append(_frozen(args))
+        return last
+
+    def close(journal: SqliteJournal) -> None:
+        while held:
+            real(journal, *held.pop())
+        real_close(journal)
+
+    real_close = SqliteJournal.close
+    _replace(SqliteJournal, "append", append)
+    _replace(SqliteJournal, "close", close)
+
+
+def _replace(owner: object, name: str, function: Callable[..., Any]) -> None:
+    """Put another function where the program looks one up."""
+    assert hasattr(owner, name)
+    setattr(owner, name, function)
+
+
+def _frozen(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments as they are now: the runner goes on changing its rows."""
+    return deepcopy(args)
+
+
+BUGS: dict[str, Callable[[], None]] = {
+    "move-without-comparing": _move_without_comparing,
+    "forget-landings": _forget_landings,
+    "deliver-late": _deliver_late,
+    "believe-anybody": _believe_anybody,
+    "write-afterwards": _write_afterwards,
+}
+
+
+def plant(bug: str) -> None:
+    """Put a bug in place; an empty name leaves the program as it is."""
+    if bug:
+        BUGS[bug]()
+
+
+if __name__ == "__main__":
+    from holdfast.cli.main import main
+
+    plant(sys.argv.pop(1))
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""What the crash sweep found, each as a small scenario of its own."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.core.status import RunStatus
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.process.launch_order import draft_file, exit_file
+from holdfast.runner.effect_errors import UncollectedError
+from holdfast.runner.session import remove_leftovers
+from tests.crash.evidence import look
+from tests.crash.faults import Fault, run_with_fault
+from tests.crash.sample_run import START
+from tests.crash.trial import CrashTrial
+from tests.support.repositories import Project
+from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
+
+
+def dead_pid() -> int:
+    """Return the number of a process that has ended."""
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    return process.pid
+
+
+def kill(runner: subprocess.Popen[bytes]) -> None:
+    """Kill a runner the hard way and wait until it is gone."""
+    runner.kill()
+    runner.communicate(timeout=DEADLINE_S)
+
+
+def test_a_run_killed_while_it_tidies_up_is_tidied_later(tmp_path: Path) -> None:
+    """Workspaces that were left after the last event are removed by whoever resumes the completed run."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a")))
+    assert trial.carry_on() is RunStatus.COMPLETED
+    repo = trial.project.open()
+    left = repo.state.run(trial.run).workspaces / ".removed-0"
+    left.mkdir(parents=True)
+    remove_leftovers(repo, trial.run)
+    assert not left.parent.exists()
+
+
+def test_unfinished_files_of_dead_writers_are_removed_and_no_others(tmp_path: Path) -> None:
+    """A kill between writing a file and renaming it leaves a draft; another process may be writing one right now."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a")))
+    folder = trial.project.git_dir / "holdfast-private" / "sealed"
+    dead, alive = folder / f".holdfast-{dead_pid()}-abc", folder / f".holdfast-{os.getpid()}-abc"
+    dead.touch()
+    alive.touch()
+    trial.carry_on()
+    assert (dead.exists(), alive.exists()) == (False, True)
+
+
+def test_a_journal_left_half_made_is_removed(tmp_path: Path) -> None:
+    """The draft of a journal goes when the next process opens it for writing."""
+    draft = tmp_path / f"journal.db.{dead_pid()}.new"
+    draft.touch()
+    SqliteJournal.open(tmp_path / "journal.db").close()
+    assert not draft.exists()
+
+
+def test_the_half_written_exit_of_a_killed_supervisor_is_removed(tmp_path: Path) -> None:
+    """Recovery removes what the supervisor of a lost attempt had begun to write."""
+    here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
+    script = f"[ -f a ] && exit; echo a > a; {here.give}; {never.take}"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    runner = start_runner(trial)
+    os.kill(supervisor_of(int(here.wait())), signal.SIGKILL)
+    kill(runner)
+    folder = trial.project.open().state.run(trial.run).attempts / "A" / "1" / "agent"
+    draft = Path(draft_file(exit_file(str(folder))))
+    draft.touch()
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert not draft.exists()
+
+
+def supervisor_of(agent: int) -> int:
+    """Return the parent of an agent."""
+    return int(Path(f"/proc/{agent}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_an_agent_that_a_shutdown_stopped_is_not_charged(tmp_path: Path) -> None:
+    """Stopped from outside while no runner was there to say so: its work goes on, and no attempt was failed."""
+    here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
+    script = f"[ -f a ] && echo b > b && exit; echo a > a; {here.give}; {never.take}"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    runner = start_runner(trial)
+    supervisor = os.pidfd_open(supervisor_of(int(here.wait())))
+    kill(runner)
+    signal.pidfd_send_signal(supervisor, signal.SIGTERM)
+    select.select([supervisor], [], [], DEADLINE_S)
+    os.close(supervisor)
+    assert trial.carry_on() is RunStatus.COMPLETED
+    task = trial.state().tasks["A"]
+    assert (task.attempt, task.charged, trial.show("a"), trial.show("b")) == (2, 0, "a", "b")
+
+
+def test_finished_work_that_cannot_be_committed_stays_until_it_can(tmp_path: Path) -> None:
+    """The runner ends rather than let the next attempt overwrite the workspace; resume commits the same work."""
+    count = tmp_path / "count"
+    in_the_way = "refs/holdfast/01-try-it/task/A"
+    script = f"echo x >> {count}; echo a > a; git update-ref {in_the_way} HEAD"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    with pytest.raises(UncollectedError, match="could not be committed"):
+        trial.carry_on()
+    trial.project.git("update-ref", "-d", in_the_way)
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert (count.read_text(), trial.show("a")) == ("x\n", "a")
+    assert not trial.of_kind(ev.AttemptFailed)
+
+
+def test_recovering_one_repository_spares_the_checks_of_another(tmp_path: Path) -> None:
+    """Runs of the same name in two repositories share nothing, not even while one of them is recovered."""
+    gates = [(Fifo(tmp_path / f"here{n}"), Fifo(tmp_path / f"go{n}")) for n in range(2)]
+    trials = [
+        Trial.of(
+            Project.create(tmp_path / f"p{n}"),
+            stage("one", sh("A", "echo a > a", verify=[f"{here.give}; {go.take}"])),
+        )
+        for n, (here, go) in enumerate(gates)
+    ]
+    runners = [start_runner(trial) for trial in trials]
+    spared = int(gates[0][0].wait())
+    gates[1][0].wait()
+    kill(runners[1])
+    gates[1][1].release(2)  # the check that was cut short may still take the first
+    assert trials[1].carry_on() is RunStatus.COMPLETED
+    os.kill(spared, 0)
+    gates[0][1].release()
+    assert runners[0].wait(DEADLINE_S) == 0
+    runners[0].communicate(timeout=DEADLINE_S)
+
+
+def test_a_failing_disk_is_told_in_words(tmp_path: Path) -> None:
+    """What the system refuses ends a command with a sentence and the code for a decision, not with a traceback."""
+    project = Project.create(tmp_path / "p")
+    project.write("plan.yaml", "holdfast: 1\ngoal: g\nstages: [{id: s, tasks: [{id: A, run: ['true']}]}]\n")
+    project.write(".holdfast/runs", "not a folder")
+    command = [sys.executable, "-m", "holdfast", "run", "plan.yaml", "--yes"]
+    ended = subprocess.run(command, cwd=project.path, capture_output=True, text=True)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (3, False)
+    assert ".holdfast/runs" in ended.stderr
+
+
+def test_a_journal_killed_before_its_first_change_can_be_looked_at(tmp_path: Path) -> None:
+    """A log that holds nothing but its header, with its shared index, is as good as none."""
+    arena = CrashTrial(tmp_path)
+    log = ".holdfast/journal.db-wal"
+    header = next(p.number for p in arena.points() if (p.syscall, p.path) == ("pwrite64", log))
+    arena.reset()
+    assert run_with_fault(arena.program(START), Fault("after", header)).fired
+    assert (arena.repository / log).stat().st_size == 32
+    assert look(arena.repository).stored is None

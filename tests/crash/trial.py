@@ -1,0 +1,189 @@
+"""One cycle: copy the repository, break the program, look, recover, judge. Everything a reproduction needs is in a `Faults`."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.core.invariants import Violation
+from holdfast.errors import HoldfastError
+from tests.crash.evidence import look, said
+from tests.crash.faults import Fault, FaultResult, Point, Program, end_survivors, list_points, run_with_fault
+from tests.crash.invariants import Promise, judge_crash, judge_end, judge_repetition, judge_rest, redone
+from tests.crash.preloaded_program import Ended, PreloadedProgram
+from tests.crash.sample_run import (
+    CARRY_ON,
+    HOLDFAST,
+    PLAN,
+    PLANTED,
+    START,
+    STATUS,
+    Checkout,
+    copy,
+    environment,
+    make_template,
+)
+
+RESUMES_MAX = 4
+FAULT_S = 60.0
+KINDS: dict[str, Fault] = {
+    "kill": Fault("kill", 0),
+    "after": Fault("after", 0),
+    "torn": Fault("torn", 0),
+    "root": Fault("root", 0),
+    "eio": Fault("errno", 0, errno.EIO),
+    "enospc": Fault("errno", 0, errno.ENOSPC),
+    "full": Fault("errno", 0, errno.ENOSPC, lasting=True),
+}
+TORN_CALLS = ("write", "pwrite64", "writev", "pwritev", "sendfile")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """One fault, spelled as `kind:point`."""
+
+    kind: str
+    point: int
+
+    @property
+    def fault(self) -> Fault:
+        """The fault for the tool."""
+        model = KINDS[self.kind]
+        return Fault(model.mode, self.point, model.error, model.lasting)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.point}"
+
+
+@dataclass(slots=True)
+class TrialResult:
+    """What became of a cycle: where the faults struck, and which promises were broken."""
+
+    blows: tuple[PlannedFault, ...]
+    struck: list[Point] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    resumes: int = 0
+    redone: int = 0
+    wasted: int = 0
+    log: str = ""
+
+    @property
+    def fired(self) -> bool:
+        """Whether every fault of the cycle really struck."""
+        return len(self.struck) == len(self.blows)
+
+    def sentences(self) -> Iterator[str]:
+        """Yield each violation with its invariant, point, call and path."""
+        where = ", then ".join(
+            f"{blow} at {point.comm}'s {point.syscall} of {point.path}"
+            for blow, point in zip(self.blows, self.struck, strict=False)
+        )
+        for violation in self.violations:
+            yield f"invariant {violation.number}: {violation.sentence} [{where or 'no fault'}]"
+
+
+class CrashTrial:
+    """A folder with the template, one repository that is broken over and over, and a warm interpreter."""
+
+    def __init__(self, folder: Path, bug: str = "", plan: str = PLAN) -> None:
+        self.template = folder / "template"
+        self.repository = folder / "repository"
+        self._bug = bug
+        self._holdfast = (*PLANTED, bug) if bug else HOLDFAST
+        if not self.template.exists():
+            make_template(self.template, plan)
+        self.untouched = Checkout.of(self.template)
+        self._warm: PreloadedProgram | None = None
+
+    def close(self) -> None:
+        """End the warm interpreter."""
+        if self._warm is not None:
+            self._warm.close()
+            self._warm = None
+
+    def points(self) -> list[Point]:
+        """List the points of one unbroken run."""
+        self.reset()
+        return list_points(self.program(START))
+
+    def reset(self) -> None:
+        """Put a fresh copy of the template in place."""
+        shutil.rmtree(self.repository, ignore_errors=True)
+        copy(self.template, self.repository)
+
+    def program(self, argv: Sequence[str], *, leave: bool = False) -> Program:
+        """Return one command of the program, for the fault tool."""
+        return Program(
+            [*self._holdfast, *argv], self.repository, self.repository, environment(), FAULT_S, leave
+        )
+
+    def run(self, *argv: str) -> Ended:
+        """Run a command unbroken."""
+        self._warm = self._warm or PreloadedProgram(self._bug)
+        return self._warm.run(self.repository, *argv)
+
+    def cycle(self, blows: Sequence[PlannedFault]) -> TrialResult:
+        """Break a fresh run at each of the points in turn, recover, and judge everything."""
+        self.reset()
+        outcome = TrialResult(tuple(blows))
+        try:
+            self._suffer(outcome)
+        except (HoldfastError, AssertionError) as error:
+            outcome.violations.append(Violation(14, str(error)))
+        return outcome
+
+    def _suffer(self, outcome: TrialResult) -> None:
+        promises: list[Promise] = []
+        verdicts: list[FaultResult] = []
+        try:
+            for blow in outcome.blows:
+                verdict = run_with_fault(self.program(self._next_command()), blow.fault)
+                verdicts.append(verdict)
+                outcome.log += f"--- {blow}, ended with {verdict.exit_status}\n{verdict.output}"
+                if "Traceback" in verdict.output:
+                    outcome.violations.append(
+                        Violation(14, f"it did not explain itself: {verdict.output[-1500:]}")
+                    )
+                if verdict.point is None:
+                    break
+                outcome.struck.append(verdict.point)
+                promises.append(self._after(verdict, outcome))
+            self._recover(outcome, promises)
+        finally:
+            for verdict in verdicts:
+                end_survivors(verdict)
+
+    def _after(self, verdict: FaultResult, outcome: TrialResult) -> Promise:
+        """Look right after a fault. With survivors about, the repository may change between two looks."""
+        promise = Promise(tuple(said(verdict.output)), look(self.repository))
+        outcome.violations += judge_crash(promise)
+        status = self.run(*STATUS)
+        if status.code != 0:
+            outcome.violations.append(Violation(15, f"status ended with {status.code}: {status.output}"))
+        return promise
+
+    def _next_command(self) -> tuple[str, ...]:
+        return START if look(self.repository).stored is None else CARRY_ON
+
+    def _recover(self, outcome: TrialResult, promises: list[Promise]) -> None:
+        ended = Ended(-1, "")
+        while outcome.resumes < RESUMES_MAX and ended.code != 0:
+            ended = self.run(*self._next_command())
+            outcome.resumes += 1
+            outcome.log += f"--- resumed, ended with {ended.code}\n{ended.output}"
+        end = look(self.repository)
+        outcome.violations += judge_end(self.repository, end, promises)
+        outcome.redone = redone(promises, end)
+        outcome.wasted = 0 if end.stored is None else sum(task.wasted for task in end.stored.tasks)
+        if ended.code != 0:
+            outcome.violations.append(
+                Violation(14, f"resume ended with {ended.code}: {ended.output[-2000:]}")
+            )
+            return
+        again = self.run(*CARRY_ON)
+        outcome.log += f"--- resumed again, ended with {again.code}\n{again.output}"
+        outcome.violations += judge_repetition(end, look(self.repository))
+        outcome.violations += judge_rest(self.repository, self.untouched)

@@ -1,0 +1,176 @@
+"""Launches survive the death of everything above them, and their records cannot be mistaken."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.facts import Presence
+from holdfast.fleet.local import LocalFleet
+from holdfast.fleet.protocol import LaunchSpec
+from holdfast.paths import StateDir
+from holdfast.process.fork_server import ForkServer
+from holdfast.process.supervisor import is_abandoned
+from tests.support.launches import RUN, FleetSetup, alive, ended
+
+RUNNER = """
+import asyncio, sys
+from pathlib import Path
+from holdfast.fleet.local import LocalFleet
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.paths import StateDir
+key = LaunchKey("01-run", "T1", 1, "agent")
+script = "echo $$ > up; cat gate; echo $$ > up; exit 8"
+spec = LaunchSpec(key, sys.argv[3], ("/bin/sh", "-c", script), Path(sys.argv[2]), {"PATH": "/usr/bin:/bin"})
+fleet = LocalFleet(StateDir(Path(sys.argv[1])))
+asyncio.run(fleet.launch(spec))
+print(fleet._nursery._process.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[FleetSetup]:
+    """A local fleet over an empty state folder, and a workspace with FIFOs."""
+    (tmp_path / "work").mkdir()
+    state = StateDir(tmp_path / "state")
+    stand = FleetSetup(state, tmp_path / "work", LocalFleet(state))
+    for name in ("up", "gate"):
+        stand.fifo(name)
+    yield stand
+    asyncio.run(stand.fleet.sweep(RUN, frozenset()))
+    stand.fleet.close()
+
+
+def launch_and_die(stand: FleetSetup) -> tuple[LaunchSpec, int]:
+    """Let another process launch an agent, kill that process, and return a pidfd of its nursery."""
+    spec = stand.sh("")
+    argv = [sys.executable, "-c", RUNNER, str(stand.state.root), str(stand.work), spec.token]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
+        assert runner.stdout is not None
+        nursery = os.pidfd_open(int(runner.stdout.readline()))
+        runner.kill()
+    return spec, nursery
+
+
+def test_an_agent_outlives_the_runner_that_launched_it(stand: FleetSetup) -> None:
+    """The next runner finds it alive, the same process, and gets its exit record."""
+    spec, _ = launch_and_die(stand)
+    agent = stand.heard("up")
+    assert stand.fleet.adopt(RUN) == [spec.key]
+    (stand.work / "gate").write_text("go")
+    assert stand.heard("up") == agent
+    assert asyncio.run(ended(stand.fleet.wait(spec.key))).code == 8
+
+
+def test_the_next_runner_can_cancel_what_a_dead_one_launched(stand: FleetSetup) -> None:
+    """Stopping needs nothing that died with the runner."""
+    spec, _ = launch_and_die(stand)
+    agent = stand.heard("up")
+    asyncio.run(stand.fleet.cancel(spec.key))
+    assert not alive(agent)
+
+
+def test_the_nursery_ends_with_its_runner(stand: FleetSetup) -> None:
+    """Nothing of Holdfast stays behind but the supervisors of live agents."""
+    _, nursery = launch_and_die(stand)
+    poll = select.poll()
+    poll.register(nursery, select.POLLIN)
+    assert poll.poll(20_000), "the nursery lives on"
+
+
+def test_a_killed_nursery_is_replaced_and_its_launches_live_on(stand: FleetSetup) -> None:
+    """Only the forking of new supervisors needs it."""
+    first, second = stand.sh("echo $$ > up; cat gate; exit 1"), stand.sh("exit 2", attempt=2)
+    asyncio.run(stand.fleet.launch(first))
+    stand.heard("up")
+    nursery = stand.fleet._nursery._process  # type: ignore[attr-defined]
+    nursery.kill()
+    nursery.wait()
+    assert asyncio.run(stand.finish(second)).code == 2
+    (stand.work / "gate").write_text("go")
+    assert asyncio.run(ended(stand.fleet.wait(first.key))).code == 1
+
+
+def test_an_order_cut_short_starts_nothing(stand: FleetSetup) -> None:
+    """A runner that died while it wrote the order did not launch."""
+    nursery = ForkServer()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        nursery.hand_over(theirs)
+        theirs.close()
+        ours.sendall(b"\xa9\x0a")
+        ours.shutdown(socket.SHUT_WR)
+        assert ours.recv(100) == b""
+    nursery.close()
+    assert not stand.state.root.exists()
+
+
+def test_a_torn_exit_record_counts_as_none(stand: FleetSetup) -> None:
+    """After a power cut the end of the launch is unknown, not misread."""
+    spec = stand.sh("exit 0")
+    asyncio.run(stand.finish(spec))
+    record = stand.folder(spec.key) / "exit.json"
+    record.write_bytes(record.read_bytes()[:20])
+    assert stand.fleet.inspect(spec.key).presence is Presence.LOST
+
+
+def test_a_pid_that_now_belongs_to_another_process_does_not_look_alive(stand: FleetSetup) -> None:
+    """The lock proves life, not the number in the file; and the innocent process is not signalled."""
+    spec = stand.sh("exit 0")
+    asyncio.run(stand.finish(spec))
+    (stand.folder(spec.key) / "exit.json").unlink()
+    (stand.folder(spec.key) / "supervisor.json").write_text(
+        f'{{"pid": {os.getpid()}, "boot": "", "token": "{spec.token}"}}'
+    )
+    assert stand.fleet.inspect(spec.key).presence is Presence.LOST
+    assert asyncio.run(stand.fleet.cancel(spec.key)).presence is Presence.LOST
+
+
+def test_a_supervisor_killed_before_it_took_the_launch_leaves_it_unknown(stand: FleetSetup) -> None:
+    """Its empty file proves that no agent was started, so the same key may be launched."""
+    spec = stand.sh("exit 3")
+    stand.folder(spec.key).mkdir(parents=True)
+    (stand.folder(spec.key) / "supervisor.json").touch()
+    assert stand.fleet.inspect(spec.key).presence is Presence.UNKNOWN
+    assert asyncio.run(stand.finish(spec)).code == 3
+
+
+def test_the_secrets_of_the_environment_are_stored_nowhere(stand: FleetSetup) -> None:
+    """What an agent gets in its environment is in no file of its launch, and the files are for their owner alone."""
+    spec = stand.sh("echo ok")
+    secret = LaunchSpec(spec.key, spec.token, spec.argv, spec.cwd, {"KEY": "hunter2", **spec.env})
+    asyncio.run(stand.finish(secret))
+    files = list(stand.folder(spec.key).iterdir())
+    assert len(files) == 3
+    assert not any(b"hunter2" in file.read_bytes() or file.stat().st_mode & 0o077 for file in files)
+
+
+def test_sigint_to_the_terminal_reaches_neither_nursery_nor_agent(stand: FleetSetup) -> None:
+    """Each has a session of its own, so Ctrl-C stops the runner alone."""
+    spec = stand.sh("echo $$ > up; exec cat gate")
+    asyncio.run(stand.fleet.launch(spec))
+    agent = int(stand.heard("up"))
+    supervisor = stand.supervisor(spec.key)
+    assert len({os.getsid(0), os.getsid(agent), os.getsid(supervisor)}) == 3
+    os.kill(supervisor, signal.SIGINT)
+    assert stand.fleet.inspect(spec.key).presence is Presence.ALIVE
+
+
+def test_an_order_whose_sender_died_is_told_from_one_that_is_awaited() -> None:
+    """A runner that only finished writing still waits; one whose end is closed is gone, and nothing may start."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.shutdown(socket.SHUT_WR)
+        awaited = is_abandoned(theirs.fileno())
+        ours.close()
+        assert (awaited, is_abandoned(theirs.fileno())) == (False, True)

@@ -1,0 +1,218 @@
+"""What an agent plants in the shared git directory does not run in Holdfast's own git calls; the user's settings do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.ids import archive_ref, run_branch, snapshot_ref, task_ref
+from holdfast.repo.checkout import CheckoutWatch
+from holdfast.repo.debris import clear_debris
+from holdfast.repo.landing import (
+    Conflicted,
+    branch_facts,
+    commit_conflict,
+    commit_merge,
+    merge,
+    move_branch,
+    trailers,
+)
+from holdfast.repo.workspace_commit import commit_work, take_snapshot
+from tests.support.repositories import RUN, PreparedWorkspace, Project, fingerprint, git, write
+
+HOOKS = (
+    "reference-transaction",
+    "post-index-change",
+    "post-checkout",
+    "pre-commit",
+    "post-merge",
+    "post-rewrite",
+)
+
+
+def trap(tmp_path: Path) -> tuple[str, Path]:
+    """Return a program that leaves a trace when it is run, and the trace."""
+    trace = tmp_path / "trace"
+    program = tmp_path / "trap"
+    program.write_text(f"#!/bin/sh\necho ran >> {trace}\ncat\n")
+    program.chmod(0o755)
+    return str(program), trace
+
+
+def use_everything(bench: PreparedWorkspace) -> None:
+    """Do what a run does to a repository: snapshot, capture, merge, land, look, prepare, tidy up."""
+    bench.agent_writes("a.txt", "agent\n")
+    bench.agent_writes("planted.dat", "agent\n")
+    take_snapshot(bench.repo, bench.slot, snapshot_ref(RUN, "T1"), "wip")
+    done = commit_work(
+        bench.repo, bench.slot, bench.base, task_ref(RUN, "T1", 1), "work", archive_ref(RUN, "T1-1")
+    )
+    other = bench.project.git("rev-parse", "rival")
+    conflict = merge(bench.repo, other, done.commit)
+    assert isinstance(conflict, Conflicted)
+    commit_conflict(bench.repo, conflict, other, done.commit, "conflict")
+    message = f"T1\n\n{trailers(RUN, 'T1', 1)}"
+    landed = commit_merge(bench.repo, done.tree, bench.base, done.commit, message)
+    assert move_branch(bench.repo, run_branch(RUN), landed, "")
+    branch_facts(bench.repo, run_branch(RUN), bench.base, RUN)
+    bench.repo.diff(bench.base, landed, 1000)
+    bench.repo.notices()
+    CheckoutWatch(bench.repo).look()
+    bench.pool.prepare("0", landed)
+    clear_debris(bench.repo, bench.pool)
+
+
+def hooks(bench: PreparedWorkspace, program: str) -> None:
+    """Plant a hook for every event."""
+    for name in HOOKS:
+        (bench.project.git_dir / "hooks").mkdir(exist_ok=True)
+        (bench.project.git_dir / "hooks" / name).symlink_to(program)
+
+
+def hooks_path(bench: PreparedWorkspace, program: str) -> None:
+    """Point git at another folder of hooks."""
+    for name in HOOKS:
+        write(bench.project.path.parent / "hooks" / name, Path(program).read_text())
+        (bench.project.path.parent / "hooks" / name).chmod(0o755)
+    bench.agent("config", "core.hooksPath", str(bench.project.path.parent / "hooks"))
+
+
+def monitor(bench: PreparedWorkspace, program: str) -> None:
+    """Plant a file system monitor."""
+    bench.agent("config", "core.fsmonitor", program)
+
+
+def content_filter(bench: PreparedWorkspace, program: str) -> None:
+    """Plant a content filter and apply it to every file."""
+    bench.agent("config", "filter.evil.clean", program)
+    bench.agent("config", "filter.evil.smudge", program)
+    write(bench.project.git_dir / "info" / "attributes", "* filter=evil\n")
+
+
+def merge_driver(bench: PreparedWorkspace, program: str) -> None:
+    """Plant a merge driver and an external diff, and apply them to every file."""
+    bench.agent("config", "merge.evil.driver", program)
+    bench.agent("config", "diff.evil.command", program)
+    bench.agent("config", "diff.evil.textconv", program)
+    bench.agent("config", "diff.external", program)
+    write(bench.project.git_dir / "info" / "attributes", "* merge=evil diff=evil\n")
+
+
+def signing(bench: PreparedWorkspace, program: str) -> None:
+    """Plant a signing program."""
+    for key, value in {"gpg.program": program, "commit.gpgsign": "true", "log.showSignature": "true"}.items():
+        bench.agent("config", key, value)
+
+
+def nested_repository(bench: PreparedWorkspace, program: str) -> None:
+    """Plant a repository with a monitor of its own inside the workspace."""
+    bench.agent("init", "-q", "inner")
+    bench.agent_writes("inner/file", "x")
+    bench.agent("-C", "inner", "config", "core.fsmonitor", program)
+
+
+def worktree_files(bench: PreparedWorkspace, program: str) -> None:
+    """Lead git from the workspace to a repository of the agent's own."""
+    own = Project.create(bench.project.path.parent / "own")
+    own.git("config", "core.fsmonitor", program)
+    (bench.slot.path / ".git").write_text(f"gitdir: {own.git_dir}\n")
+    (bench.slot.git_dir / "commondir").write_text(f"{own.git_dir}\n")
+
+
+# Each with an ordinary git command in the workspace that does run it: without that, silence would prove nothing.
+PLANTS = [
+    (hooks, "update-ref refs/tags/x HEAD"),
+    (hooks_path, "update-ref refs/tags/x HEAD"),
+    (monitor, "status"),
+    (content_filter, "hash-object --path=a.txt .gitignore"),
+    (merge_driver, "diff --no-index a.txt .gitignore"),
+    (signing, "commit-tree -S -m x HEAD^{tree}"),
+    (nested_repository, "-C inner status"),
+    (worktree_files, "status"),
+]
+
+
+@pytest.mark.parametrize(("plant", "provocation"), PLANTS, ids=[plant.__name__ for plant, _ in PLANTS])
+def test_nothing_an_agent_planted_is_run(
+    tmp_path: Path, plant: Callable[[PreparedWorkspace, str], None], provocation: str
+) -> None:
+    """Every step of a run is done with the trap set, and the trap stays untouched."""
+    bench = PreparedWorkspace.create(tmp_path / "p")
+    bench.project.git("checkout", "-q", "-b", "rival")
+    bench.project.write("a.txt", "rival\n")
+    bench.project.commit("rival")
+    bench.project.git("checkout", "-q", "main")
+    program, trace = trap(tmp_path)
+    plant(bench, program)
+    git(bench.slot.path, *provocation.split(), check=False)
+    assert trace.exists()
+    trace.unlink()
+    use_everything(bench)
+    assert not trace.exists()
+
+
+def test_a_filter_of_the_users_global_configuration_is_applied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What git-lfs and its like need keeps working: content is stored as the filter writes it."""
+    settings = tmp_path / "gitconfig"
+    settings.write_text('[filter "caps"]\n\tclean = tr a-z A-Z\n\tsmudge = tr A-Z a-z\n\trequired = true\n')
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    bench = PreparedWorkspace.create(tmp_path / "p")
+    bench.agent_writes(".gitattributes", "*.cap filter=caps\n")
+    bench.agent_writes("x.cap", "shout\n")
+    done = commit_work(bench.repo, bench.slot, bench.base, task_ref(RUN, "T1", 1), "x", archive_ref(RUN, "x"))
+    assert bench.repo.file_at(done.commit, "x.cap") == b"SHOUT\n"
+    assert (bench.pool.prepare("1", done.commit) / "x.cap").read_text() == "shout\n"
+
+
+def test_a_filter_the_repository_had_from_the_start_is_applied_and_a_later_one_is_told(
+    tmp_path: Path,
+) -> None:
+    """The user's own local filters are accepted at first use; later ones are named, with how to accept them."""
+    project = Project.create(tmp_path / "p")
+    project.git("config", "filter.early.clean", 'sed "s/x/\\"y\\"/"')
+    repo = project.open()
+    project.git("config", "filter.late.clean", "cat")
+    again = project.open()
+    early = repo.sealed.text("config", "filter.early.clean")
+    assert early == 'sed "s/x/\\"y\\"/"'
+    assert again.sealed.try_run("config", "filter.late.clean").rc == 1
+    assert any("filter.late.clean" in notice for notice in again.notices())
+
+
+def test_the_users_checkout_is_the_same_to_the_byte(tmp_path: Path) -> None:
+    """Files, index, HEAD and stash are untouched by everything a run does."""
+    bench = PreparedWorkspace.create(tmp_path / "p")
+    bench.project.git("branch", "rival")
+    bench.project.git("worktree", "add", "-q", str(tmp_path / "side"), "rival")
+    write(tmp_path / "side" / "a.txt", "rival\n")
+    bench.project.git("-C", str(tmp_path / "side"), "commit", "-q", "-am", "rival")
+    bench.project.write("a.txt", "mine, uncommitted\n")
+    bench.project.write("untracked.txt", "mine\n")
+    bench.project.write("src/b.txt", "staged\n")
+    bench.project.git("add", "src/b.txt")
+    index = bench.project.git_dir / "index"
+    before = (
+        fingerprint(bench.project.path),
+        index.read_bytes(),
+        index.stat().st_mtime_ns,
+        bench.project.head(),
+    )
+    use_everything(bench)
+    after = (
+        fingerprint(bench.project.path),
+        index.read_bytes(),
+        index.stat().st_mtime_ns,
+        bench.project.head(),
+    )
+    assert after == before
+
+
+def test_objects_and_refs_are_forced_to_disk(tmp_path: Path) -> None:
+    """Git is told to sync, also what a later power cut would lose."""
+    settings = Project.create(tmp_path / "p").open().git
+    assert settings.text("config", "core.fsync") == "committed,loose-object"
+    assert settings.text("config", "core.fsyncMethod") == "batch"

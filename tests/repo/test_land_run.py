@@ -1,0 +1,144 @@
+"""What becomes of a run branch: delivered into the user's branch, or put away without losing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.ids import run_branch
+from holdfast.errors import RepositoryError
+from holdfast.repo.checkout import CheckoutWatch
+from holdfast.repo.land_run import discard_run, land_on_branch
+from tests.support.repositories import RUN, Project, git
+
+
+def run_commit(project: Project, file: str = "run.txt", content: str = "run\n") -> str:
+    """Commit something on the run branch and return to main."""
+    project.git("checkout", "-q", "-b", run_branch(RUN).removeprefix("refs/heads/"))
+    project.write(file, content)
+    commit = project.commit("run")
+    project.git("checkout", "-q", "main")
+    return commit
+
+
+def test_a_checked_out_branch_is_fast_forwarded_with_its_files(tmp_path: Path) -> None:
+    """Files, index and branch move together; unrelated local changes stay."""
+    project = Project.create(tmp_path / "p")
+    commit = run_commit(project)
+    project.write("a.txt", "my edit\n")
+    done = land_on_branch(project.open(), commit, "main", "m")
+    assert (done.kind, done.commit, project.head()) == ("fast-forward", commit, commit)
+    assert project.git("status", "--porcelain") == "M a.txt"
+    assert (project.path / "run.txt").exists()
+
+
+def test_a_branch_that_went_on_gets_a_merge_commit(tmp_path: Path) -> None:
+    """Both sides are in it, and the branch is the first parent."""
+    project = Project.create(tmp_path / "p")
+    commit = run_commit(project)
+    project.write("main.txt", "main\n")
+    tip = project.commit("main goes on")
+    done = land_on_branch(project.open(), commit, "main", "Merge the run")
+    assert done.kind == "merge"
+    assert project.git("log", "-1", "--format=%P %s") == f"{tip} {commit} Merge the run"
+    assert project.git("status", "--porcelain") == ""
+
+
+def test_delivering_twice_is_already_there(tmp_path: Path) -> None:
+    """Repeating changes nothing."""
+    project = Project.create(tmp_path / "p")
+    commit = run_commit(project)
+    land_on_branch(project.open(), commit, "main", "m")
+    assert land_on_branch(project.open(), commit, "main", "m").kind == "already there"
+
+
+def test_local_changes_that_would_be_overwritten_stop_the_delivery(tmp_path: Path) -> None:
+    """Neither file nor branch moves, and the error says where and what to do."""
+    project = Project.create(tmp_path / "p")
+    commit, base = run_commit(project, "a.txt", "run\n"), project.head()
+    project.write("a.txt", "my edit\n")
+    with pytest.raises(RepositoryError, match="would be overwritten") as refused:
+        land_on_branch(project.open(), commit, "main", "m")
+    assert "stash" in refused.value.hint
+    assert ((project.path / "a.txt").read_text(), project.head()) == ("my edit\n", base)
+
+
+def test_a_branch_checked_out_nowhere_moves_without_a_checkout(tmp_path: Path) -> None:
+    """The user's own checkout does not change."""
+    project = Project.create(tmp_path / "p")
+    project.git("branch", "release")
+    commit = run_commit(project)
+    assert land_on_branch(project.open(), commit, "release", "m").kind == "fast-forward"
+    assert project.git("rev-parse", "release") == commit
+    assert not (project.path / "run.txt").exists()
+
+
+def test_a_branch_checked_out_in_another_worktree_is_updated_there(tmp_path: Path) -> None:
+    """Its files follow; nothing looks reverse-edited."""
+    project = Project.create(tmp_path / "p")
+    project.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    commit = run_commit(project)
+    land_on_branch(project.open(), commit, "side", "m")
+    assert (tmp_path / "side" / "run.txt").exists()
+    assert git(tmp_path / "side", "status", "--porcelain") == ""
+
+
+def test_a_conflict_names_the_files_and_the_manual_way(tmp_path: Path) -> None:
+    """The user can take over by hand."""
+    project = Project.create(tmp_path / "p")
+    commit = run_commit(project, "a.txt", "run\n")
+    project.write("a.txt", "main\n")
+    project.commit("rival")
+    with pytest.raises(RepositoryError, match=r"a\.txt") as refused:
+        land_on_branch(project.open(), commit, "main", "m")
+    assert "git merge" in refused.value.hint
+
+
+def test_an_unknown_branch_is_refused(tmp_path: Path) -> None:
+    """A typing error creates nothing."""
+    project = Project.create(tmp_path / "p")
+    with pytest.raises(RepositoryError, match="no branch 'mian'"):
+        land_on_branch(project.open(), project.head(), "mian", "m")
+
+
+def test_a_discarded_run_stays_reachable_from_its_archive(tmp_path: Path) -> None:
+    """The branch is gone, its commits are not; a second time there is nothing to do."""
+    project = Project.create(tmp_path / "p")
+    commit = run_commit(project)
+    kept = discard_run(project.open(), RUN)
+    assert project.git("rev-parse", kept) == commit
+    assert project.git("branch", "--list", "holdfast/*") == ""
+    assert discard_run(project.open(), RUN) == ""
+
+
+def test_a_run_branch_under_review_is_not_discarded(tmp_path: Path) -> None:
+    """Whoever has it checked out must leave it first."""
+    project = Project.create(tmp_path / "p")
+    run_commit(project)
+    project.git("checkout", "-q", f"holdfast/{RUN}")
+    with pytest.raises(RepositoryError, match="checked out"):
+        discard_run(project.open(), RUN)
+
+
+def test_a_change_in_the_users_checkout_is_noticed(tmp_path: Path) -> None:
+    """New, changed again, reverted and committed: each shows; a look itself does not."""
+    project = Project.create(tmp_path / "p")
+    project.write("a.txt", "already dirty\n")
+    watch = CheckoutWatch(project.open())
+    first = watch.look()
+    assert watch.look().differences(first) == ()
+    project.write("a.txt", "dirtier than before\n")
+    project.write("new.txt", "x")
+    project.write("ignored.log", "x")
+    assert watch.look().differences(first) == ("a.txt", "new.txt")
+    project.commit("moved")
+    assert "HEAD" in watch.look().differences(first)
+
+
+def test_a_checkout_with_a_split_index_is_read(tmp_path: Path) -> None:
+    """Large repositories use one."""
+    project = Project.create(tmp_path / "p")
+    project.git("update-index", "--split-index")
+    project.write("a.txt", "dirty\n")
+    assert list(CheckoutWatch(project.open()).look().files) == ["a.txt"]

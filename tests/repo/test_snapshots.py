@@ -1,0 +1,120 @@
+"""C3: snapshots of unfinished work: taken while an agent works, told apart, restored, and gone on from."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from holdfast.core import ids
+from holdfast.core.projection import Report, TaskRow
+from holdfast.core.status import RunStatus
+from holdfast.errors import RepositoryError
+from holdfast.repo.snapshots import list_snapshots, restore_snapshot, unsaved_files
+from holdfast.repo.workspace_commit import take_snapshot
+from holdfast.reporting.snapshot_message import snapshot_message
+from tests.support.command import eventually
+from tests.support.repositories import RUN, PreparedWorkspace, Project
+from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
+
+WIP = ids.snapshot_ref(RUN, "T1")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> PreparedWorkspace:
+    """A project with one prepared workspace."""
+    return PreparedWorkspace.create(tmp_path / "p")
+
+
+def _save(bench: PreparedWorkspace, name: str) -> str:
+    bench.agent_writes(name, f"{name}\n")
+    return take_snapshot(bench.repo, bench.slot, WIP, lambda files: f"WIP with {', '.join(files)}")
+
+
+def test_work_in_a_deleted_workspace_goes_on_from_its_snapshot(tmp_path: Path) -> None:
+    """The workspace is gone, the snapshot is not: the next agent finds what the first had written."""
+    here, go = Fifo(tmp_path / "here"), Fifo(tmp_path / "go")
+    script = f"if [ -f half.txt ]; then echo whole > whole.txt; else echo half > half.txt; {here.give}; {go.take}; fi"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)), limits={"snapshot": 0.2})
+    runner = start_runner(trial)
+    here.wait()
+    eventually(lambda: trial.state().tasks["A"].wip != "", "the work is saved")
+    shutil.rmtree(trial.project.open().state.run(trial.run).workspace("0"))
+    go.release()
+    out, _ = runner.communicate(timeout=DEADLINE_S)
+    assert out == b"completed\n"
+    assert (trial.show("half.txt"), trial.show("whole.txt")) == ("half", "whole")
+    assert trial.violations() == []
+
+
+def test_the_snapshot_interval_is_the_plans(tmp_path: Path) -> None:
+    """`limits.snapshot`: a minute by minute worker and a nightly run want different ones."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
+    assert trial.stored().plan.limits.snapshot_s == 30.0
+    assert trial.carry_on() is RunStatus.COMPLETED
+
+
+def test_the_message_names_progress_section_files_and_checkpoint() -> None:
+    """C3: a person reading the log knows how far the agent was."""
+    task = TaskRow(id="T1", attempt=2)
+    task.report = Report(progress=80.0, file="src/a.py", line=127, section_done="one", section_next="two")
+    said = snapshot_message(task, 3, ["src/a.py", "src/b.py"], "Holdfast-Task: T1")
+    assert said.startswith("WIP T1: 80 %, checkpoint 3, 2 files changed\n")
+    for part in ("At src/a.py, line 127.", "Last finished section: one", "Next section: two", "- src/b.py"):
+        assert part in said
+    assert said.endswith("Holdfast-Task: T1")
+
+
+def test_the_message_is_bounded_and_cannot_forge_a_trailer() -> None:
+    """What an agent says is cut to a line each; a thousand files are counted, not listed."""
+    task = TaskRow(id="T1", attempt=1)
+    task.report = Report(section_next="x\n\nHoldfast-Task: T9" + "y" * 10_000)
+    said = snapshot_message(task, 1, [f"f{n}" for n in range(1000)], "Holdfast-Task: T1")
+    assert len(said) < 2_000
+    assert "and 980 more" in said
+    assert [line for line in said.splitlines() if line.startswith("Holdfast-Task")] == ["Holdfast-Task: T1"]
+
+
+def test_snapshots_are_numbered_in_the_order_they_were_taken(bench: PreparedWorkspace) -> None:
+    """The newest comes first, the oldest has number 1; each names its files."""
+    first, second = _save(bench, "one.txt"), _save(bench, "two.txt")
+    found = list_snapshots(bench.repo, WIP)
+    assert [(item.number, item.commit) for item in found] == [(2, second), (1, first)]
+    assert [item.files for item in found] == [2, 1]
+    assert found[0].message == "WIP with one.txt, two.txt"
+
+
+def test_a_task_without_snapshots_has_none(bench: PreparedWorkspace) -> None:
+    """No ref, no error."""
+    assert list_snapshots(bench.repo, WIP) == []
+
+
+def test_a_snapshot_is_restored_into_a_new_directory_only(bench: PreparedWorkspace, tmp_path: Path) -> None:
+    """Files that exist are never written over, not even an empty directory is used."""
+    first = _save(bench, "one.txt")
+    _save(bench, "two.txt")
+    target = tmp_path / "deep" / "restored"
+    assert restore_snapshot(bench.repo, first, target) == 4
+    assert sorted(path.name for path in target.iterdir()) == [".gitignore", "a.txt", "one.txt", "src"]
+    with pytest.raises(RepositoryError, match="exists already"):
+        restore_snapshot(bench.repo, first, target)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RepositoryError, match="exists already"):
+        restore_snapshot(bench.repo, first, tmp_path / "empty")
+
+
+def test_files_that_only_the_workspace_has_are_counted_without_a_trace(bench: PreparedWorkspace) -> None:
+    """Against the start before any snapshot, against the snapshot after one; None without a workspace."""
+    assert unsaved_files(bench.repo, bench.slot, bench.base) == 0
+    bench.agent_writes("one.txt", "1\n")
+    assert unsaved_files(bench.repo, bench.slot, bench.base) == 1
+    saved = _save(bench, "one.txt")
+    assert unsaved_files(bench.repo, bench.slot, saved) == 0
+    bench.agent_writes("one.txt", "changed\n")
+    bench.agent_writes("a.txt", "changed\n")
+    index = bench.slot.index.read_bytes()
+    assert unsaved_files(bench.repo, bench.slot, saved) == 2
+    assert bench.slot.index.read_bytes() == index
+    shutil.rmtree(bench.slot.path)
+    assert unsaved_files(bench.repo, bench.slot, saved) is None

@@ -1,0 +1,228 @@
+"""The journal is gone, torn or not ours: git has the plan, the landings and the work, so the run goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.status import RunStatus
+from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.runner.recovery.invariant_evidence import examine_run
+from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
+from tests.runner.recovery.test_resume import kill_everything
+from tests.support.repositories import Project
+from tests.support.runs import DEADLINE_S, Fifo, Trial, open_project_journal, sh, stage, start_runner
+
+
+def _no(_question: str) -> bool:
+    return False
+
+
+def _rebuild(trial: Trial, *, replace: bool = False) -> RebuildResult:
+    return rebuild(trial.project.open(), _no, replace=replace)
+
+
+def _lose_journal(trial: Trial) -> None:
+    for path in trial.project.open().state.root.glob("journal.db*"):
+        path.unlink()
+
+
+def _cut_short(tmp_path: Path) -> tuple[Trial, Path]:
+    """Return a run in which A landed and B was at work, with unsaved files, when everything was killed."""
+    here, never, count = Fifo(tmp_path / "here"), Fifo(tmp_path / "never"), tmp_path / "count"
+    half = (
+        f"if [ -f half.txt ]; then echo b > B.txt; else echo half > half.txt; {here.give}; {never.take}; fi"
+    )
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", f"echo A >> {count}; echo a > A.txt"), entry=["test ! -f A.txt"]),
+        stage("two", sh("B", f"echo B >> {count}; {half}")),
+    )
+    runner = start_runner(trial)
+    here.wait()
+    kill_everything(trial, runner)
+    return trial, count
+
+
+def _healthy(trial: Trial) -> None:
+    repo = trial.project.open()
+    with open_project_journal(repo) as journal:
+        assert examine_run(repo, journal, trial.run) == []
+
+
+def test_a_deleted_journal_is_rebuilt_and_the_run_goes_on(tmp_path: Path) -> None:
+    """E11, X4: what landed stays landed once, and what an agent had written goes to the next one."""
+    trial, count = _cut_short(tmp_path)
+    _lose_journal(trial)
+    assert [(one.run, one.landed) for one in _rebuild(trial).runs] == [(trial.run, 1)]
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.landed() == ["A", "B"]
+    assert count.read_text().split() == ["A", "B", "B"]
+    assert (trial.show("half.txt"), trial.state().tasks["B"].attempt) == ("half", 2)
+    _healthy(trial)
+
+
+@pytest.mark.parametrize("damage", ["torn", "foreign", "empty", "newer"])
+def test_a_damaged_journal_is_kept_and_replaced(damage: str, tmp_path: Path) -> None:
+    """A11, E11: whatever is wrong with the file, its bytes stay beside the new one."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
+    trial.carry_on()
+    path = trial.project.open().state.journal
+    _damage(path, damage)
+    before = path.read_bytes()
+    rebuilt = _rebuild(trial)
+    assert rebuilt.kept == str(path.with_name("journal.db.damaged-1"))
+    assert Path(rebuilt.kept).read_bytes() == before
+    assert trial.stored().row.status is RunStatus.COMPLETED
+    assert trial.landed() == ["A"]
+    _healthy(trial)
+
+
+def _damage(path: Path, how: str) -> None:
+    content = bytearray(path.read_bytes())
+    if how == "torn":
+        content[4096:] = b"\xff" * (len(content) - 4096)
+    elif how == "foreign":
+        content[68:72] = b"none"
+    elif how == "newer":
+        content[60:64] = (99).to_bytes(4, "big")
+    else:
+        content.clear()
+    path.write_bytes(content)
+
+
+def test_a_completed_run_is_completed_again(tmp_path: Path) -> None:
+    """X4: nothing of it runs a second time."""
+    count = tmp_path / "count"
+    trial = Trial.of(
+        Project.create(tmp_path / "p"), stage("one", sh("A", f"echo A >> {count}; echo a > A.txt"))
+    )
+    trial.carry_on()
+    _lose_journal(trial)
+    assert [one.status for one in _rebuild(trial).runs] == [RunStatus.COMPLETED]
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert count.read_text() == "A\n"
+
+
+def test_an_exit_check_that_git_cannot_prove_is_run_again(tmp_path: Path) -> None:
+    """Landings are in git, the outcome of a check is not."""
+    checks = tmp_path / "checks"
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "echo a > A.txt"), exit=[f"echo x >> {checks}"]),
+    )
+    trial.carry_on()
+    _lose_journal(trial)
+    assert [one.status for one in _rebuild(trial).runs] == [RunStatus.STOPPED]
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert checks.read_text() == "x\nx\n"
+
+
+def test_a_sound_journal_is_replaced_only_on_the_users_word(tmp_path: Path) -> None:
+    """There is more in it than in git."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
+    trial.carry_on()
+    with pytest.raises(NeedsDecisionError, match="nothing to rebuild"):
+        _rebuild(trial)
+    assert _rebuild(trial, replace=True).kept is not None
+    _healthy(trial)
+
+
+def test_rebuilding_again_gives_the_same(tmp_path: Path) -> None:
+    """It can be killed and repeated; every file that was there is kept."""
+    trial, _ = _cut_short(tmp_path)
+    _lose_journal(trial)
+    first = _rebuild(trial)
+    again = _rebuild(trial, replace=True)
+    assert again.runs == first.runs
+    assert trial.carry_on() is RunStatus.COMPLETED
+
+
+def test_a_live_runner_keeps_its_journal(tmp_path: Path) -> None:
+    """Nobody's journal is taken away while he writes it."""
+    here, go = Fifo(tmp_path / "here"), Fifo(tmp_path / "go")
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", f"{here.give}; {go.take}")))
+    runner = start_runner(trial)
+    here.wait()
+    with pytest.raises(LeaseHeldError):
+        _rebuild(trial, replace=True)
+    go.release()
+    assert runner.communicate(timeout=DEADLINE_S)[0] == b"completed\n"
+
+
+def test_agents_that_outlived_runner_and_journal_end_and_their_work_is_kept(tmp_path: Path) -> None:
+    """Nobody can re-attach them without the journal, and nothing may run twice."""
+    here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
+    script = f"if [ -f half.txt ]; then exit 0; else echo half > half.txt; {here.give}; {never.take}; fi"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    runner = start_runner(trial)
+    agent = int(here.wait())
+    _kill(runner)
+    _lose_journal(trial)
+    _rebuild(trial)
+    assert not Path(f"/proc/{agent}").exists() or "Z" in Path(f"/proc/{agent}/stat").read_text().split()[2]
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.show("half.txt") == "half"
+
+
+def _kill(runner: subprocess.Popen[bytes]) -> None:
+    os.killpg(runner.pid, 9)
+    runner.communicate(timeout=DEADLINE_S)
+
+
+def test_a_run_whose_branch_is_gone_is_asked_about(tmp_path: Path) -> None:
+    """A11: the facts allow two readings. Without an answer the run stays resumable, from its base."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "echo a > A.txt")),
+        stage("two", sh("B", "exit 1")),
+    )
+    trial.carry_on()
+    trial.project.git("update-ref", "-d", f"refs/heads/holdfast/{trial.run}")
+    _lose_journal(trial)
+    assert _rebuild(trial).runs[0].status is RunStatus.STOPPED
+    agreed = rebuild(trial.project.open(), lambda asked: "branch is gone" in asked, replace=True)
+    assert agreed.runs[0].status is RunStatus.ABANDONED
+
+
+def test_a_new_run_after_the_loss_takes_a_new_number(tmp_path: Path) -> None:
+    """The journal forgot the count; git did not. Both runs can be restored."""
+    project = Project.create(tmp_path / "p")
+    trial = Trial.of(project, stage("one", sh("A", "echo a > A.txt")))
+    trial.carry_on()
+    _lose_journal(trial)
+    second = Trial.of(project, stage("one", sh("B", "echo b > B.txt")))
+    assert second.run == "02-try-it"
+    assert [one.run for one in _rebuild(trial, replace=True).runs] == ["01-try-it", "02-try-it"]
+
+
+def test_a_plan_ref_that_contradicts_itself_is_not_believed(tmp_path: Path) -> None:
+    """Whoever put another plan there does not get it run."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
+    _lose_journal(trial)
+    trial.project.git("update-ref", f"refs/holdfast/{trial.run}/plan", "HEAD")
+    rebuilt = _rebuild(trial)
+    assert (rebuilt.runs, len(rebuilt.lost)) == ((), 1)
+
+
+def test_a_repository_without_runs_has_nothing_to_rebuild(tmp_path: Path) -> None:
+    """No journal appears where there never was one."""
+    repo = Project.create(tmp_path / "p").open()
+    with pytest.raises(HoldfastError, match="no run"):
+        rebuild(repo, _no, replace=False)
+    assert not repo.state.journal.exists()
+
+
+def test_a_log_without_its_journal_is_never_played_into_a_new_one(tmp_path: Path) -> None:
+    """Deleting the main file alone would otherwise corrupt the next journal."""
+    trial, _ = _cut_short(tmp_path)
+    path = trial.project.open().state.journal
+    path.unlink()
+    with pytest.raises(HoldfastError, match="only its log"):
+        SqliteJournal.open(path)
+    _rebuild(trial)
+    assert trial.carry_on() is RunStatus.COMPLETED

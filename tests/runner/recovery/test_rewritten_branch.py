@@ -1,0 +1,105 @@
+"""A run branch that the user squashed, rebased or reset: what is provably there stays done, nothing else does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.core import events as ev
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus
+from holdfast.fleet.local import LocalFleet
+from holdfast.reporting.recovery_report import ResumeAction
+from holdfast.runner.recovery.invariant_evidence import examine_run
+from holdfast.runner.recovery.resume_preview import preview_tasks
+from tests.support.repositories import Project, git
+from tests.support.runs import Trial, open_project_journal, sh, stage
+
+
+def _half_done(tmp_path: Path) -> tuple[Trial, Path]:
+    """Return a run that rests with A and B landed and C not, and a desk on its branch where the user works."""
+    count = tmp_path / "count"
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage(
+            "one",
+            sh("A", f"echo A >> {count}; echo a > A.txt; echo a >> a.txt"),
+            sh("B", f"echo B >> {count}; echo b > B.txt; echo b >> a.txt", needs=["A"]),
+            sh("C", "echo c > C.txt", needs=["B"]),
+        ),
+    )
+    assert trial.carry_on(only=frozenset({"A", "B"})) is RunStatus.PAUSED
+    desk = tmp_path / "desk"
+    trial.project.git("worktree", "add", "-q", str(desk), f"holdfast/{trial.run}")
+    return trial, desk
+
+
+def _finish(trial: Trial, tmp_path: Path) -> list[str]:
+    """Carry the run to its end; return which tasks' agents ever ran, and check that the run keeps its promises."""
+    assert trial.carry_on() is RunStatus.COMPLETED
+    repo = trial.project.open()
+    with open_project_journal(repo) as journal:
+        assert examine_run(repo, journal, trial.run) == []
+    return (tmp_path / "count").read_text().split()
+
+
+def test_squashed_landings_are_not_done_again(tmp_path: Path) -> None:
+    """S5: one commit with the content of both; the later landing on the same file proves the earlier one."""
+    trial, desk = _half_done(tmp_path)
+    git(desk, "reset", "-q", "--soft", trial.stored().row.base)
+    git(desk, "commit", "-q", "-m", "squashed")
+    squash = git(desk, "rev-parse", "HEAD")
+    assert _finish(trial, tmp_path) == ["A", "B"]
+    assert {(e.task, e.commit, e.proof) for e in trial.of_kind(ev.LandingReplaced)} == {
+        ("A", squash, "tree"),
+        ("B", squash, "tree"),
+    }
+
+
+def test_rebased_landings_are_not_done_again(tmp_path: Path) -> None:
+    """S5: the merges are flattened onto other ground; the same patches are there."""
+    trial, desk = _half_done(tmp_path)
+    trial.project.write("other.txt", "other\n")
+    onto = trial.project.commit("other work")
+    git(desk, "rebase", "-q", onto)
+    assert _finish(trial, tmp_path) == ["A", "B"]
+    assert {e.proof for e in trial.of_kind(ev.LandingReplaced)} == {"patch"}
+    assert trial.show("other.txt") == "other"
+
+
+def test_merges_made_anew_by_a_rebase_are_recognised(tmp_path: Path) -> None:
+    """S5: the trailers are there under other ids; the same change counts once."""
+    trial, desk = _half_done(tmp_path)
+    trial.project.write("other.txt", "other\n")
+    git(desk, "rebase", "-q", "--rebase-merges", trial.project.commit("other work"))
+    assert _finish(trial, tmp_path) == ["A", "B"]
+    assert trial.landed() == ["A", "B", "C"]
+
+
+def test_a_landing_that_is_gone_without_proof_is_done_again(tmp_path: Path) -> None:
+    """S5: the recorded commit is missing, so the work is not done; that is said, and its work is carried on from."""
+    trial, desk = _half_done(tmp_path)
+    git(desk, "reset", "-q", "--hard", trial.state().tasks["A"].merge_commit)
+    assert _finish(trial, tmp_path) == ["A", "B", "B"]
+    assert [event.task for event in trial.of_kind(ev.LandingVanished)] == ["B"]
+
+
+def test_resuming_again_records_no_second_proof(tmp_path: Path) -> None:
+    """The same branch gives the same answer, so there is nothing new to say."""
+    trial, desk = _half_done(tmp_path)
+    git(desk, "reset", "-q", "--soft", trial.stored().row.base)
+    git(desk, "commit", "-q", "-m", "squashed")
+    for _ in range(2):
+        trial.carry_on(only=frozenset({"A"}))
+    assert len(trial.of_kind(ev.LandingReplaced)) == 2
+
+
+def test_a_dry_run_knows_what_is_provably_there(tmp_path: Path) -> None:
+    """What resuming would do is worked out from the same evidence."""
+    trial, desk = _half_done(tmp_path)
+    git(desk, "reset", "-q", "--soft", trial.stored().row.base)
+    git(desk, "commit", "-q", "-m", "squashed")
+    repo = trial.project.open()
+    stored = trial.stored()
+    state = RunState(stored.plan, stored.row, stored.tasks)
+    moves = {line.task: line.move for line in preview_tasks(repo, LocalFleet(repo.state), state)}
+    assert moves == {"A": ResumeAction.SKIP, "B": ResumeAction.SKIP, "C": ResumeAction.RUN}

@@ -1,0 +1,200 @@
+"""What happens when agents, checks, merges or stages fail: retries with feedback, conflicts, gates, blocked runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.core import events as ev
+from holdfast.core.events import AttemptKind, FailureKind
+from holdfast.core.status import RunStatus
+from tests.support.repositories import Project
+from tests.support.runs import Fifo, Trial, sh, stage
+
+
+def test_a_task_is_abandoned_after_its_last_attempt(tmp_path: Path) -> None:
+    """E2, A6: failures are retried up to the limit, each with its error, then the run says why it cannot go on."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "echo trying >> tries.txt; exit 7")),
+        limits={"attempts": 3},
+    )
+    assert trial.carry_on() is RunStatus.BLOCKED
+    task = trial.state().tasks["A"]
+    assert (task.status, task.attempt, len(task.failures)) == ("abandoned", 3, 3)
+    assert "exited with status 7" in task.error
+    assert "A abandoned" in trial.stored().row.reason
+
+
+def test_an_abandoned_task_stops_its_stage_but_loses_nobody_elses_work(tmp_path: Path) -> None:
+    """S8, E7: what runs beside it finishes and lands; what has not begun does not start; later stages stay closed."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage(
+            "one",
+            sh("bad", "exit 1"),
+            sh("good", "echo g > g.txt"),
+            sh("later", "echo l > l.txt", needs=["good"]),
+        ),
+        stage("two", sh("after", "true")),
+        limits={"attempts": 1, "jobs": 2},
+    )
+    assert trial.carry_on() is RunStatus.BLOCKED
+    assert "good" in trial.landed()
+    assert "after" not in trial.landed()
+    assert trial.violations() == []
+
+
+def test_keep_going_runs_what_does_not_need_the_abandoned_task(tmp_path: Path) -> None:
+    """Like make -k: an overnight run does all it can."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage(
+            "one", sh("bad", "exit 1"), sh("other", "echo o > o.txt"), sh("blocked", "true", needs=["bad"])
+        ),
+        limits={"attempts": 1, "jobs": 1, "keep_going": True},
+    )
+    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.landed() == ["other"]
+
+
+def test_a_conflict_is_resolved_by_a_fresh_attempt_with_both_sides(tmp_path: Path) -> None:
+    """Two tasks change one line; the second gets the markers, keeps both, and both survive."""
+    script = (
+        "if grep -q '<<<<<<<' a.txt; then sed -i '/^<<<<<<< /d;/^=======$/d;/^>>>>>>> /d' a.txt;"
+        " else sed -i 's/^two$/{word}/' a.txt; fi"
+    )
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", script.format(word="deux")), sh("B", script.format(word="zwei"))),
+    )
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert {"deux", "zwei"} <= set(trial.show("a.txt").splitlines())
+    (conflict,) = trial.of_kind(ev.MergeConflicted)
+    assert conflict.files == ("a.txt",)
+    second = trial.state().tasks[conflict.task]
+    assert second.commits[-1].kind is AttemptKind.CONFLICT
+    assert "BOTH sides" in trial.brief(conflict.task, 2)
+
+
+def test_a_resolution_that_drops_a_side_never_lands(tmp_path: Path) -> None:
+    """Taking one side wholesale is refused, attempt after attempt, and the conflict comes back each time."""
+    landed = Fifo(tmp_path / "landed")
+    stubborn = f"[ $HOLDFAST_ATTEMPT_NUMBER -gt 1 ] || {landed.take}; printf 'one\\nzwei\\nthree\\n' > a.txt"
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage(
+            "one",
+            sh("A", "sed -i 's/^two$/deux/' a.txt"),
+            sh("B", stubborn),
+            sh("C", f"echo > {landed.path}", needs=["A"]),
+        ),
+        limits={"attempts": 3, "jobs": 3},
+    )
+    assert trial.carry_on() is RunStatus.BLOCKED
+    kinds = [failure.kind for failure in trial.state().tasks["B"].failures]
+    assert kinds == [FailureKind.CONFLICT, FailureKind.SIDE_LOST, FailureKind.SIDE_LOST]
+    assert "<<<<<<<" in trial.project.git("show", f"{trial.state().tasks['B'].carry}:a.txt")
+    assert "deux" in trial.show("a.txt")
+
+
+def test_work_that_is_green_apart_and_red_together_does_not_land(tmp_path: Path) -> None:
+    """The merged tree is checked before the branch moves; the failing attempt goes on from the merge."""
+    fix = "if [ -f a.flag ] && [ -f b.flag ]; then rm {mine}.flag; echo done > {mine}.done; else touch {mine}.flag; fi"
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", fix.format(mine="a")), sh("B", fix.format(mine="b"))),
+        verify=["! { test -f a.flag && test -f b.flag; }"],
+    )
+    assert trial.carry_on() is RunStatus.COMPLETED
+    (refused,) = trial.of_kind(ev.MergeRefused)
+    assert "after merging" in refused.error
+    assert trial.violations() == []
+
+
+def test_success_without_any_change_is_a_failure_with_feedback(tmp_path: Path) -> None:
+    """An agent's word does not count; an agent that changed nothing has not done its task."""
+    agents = {"idle": {"command": ["true"], "prompt": "file"}}
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", {"id": "A", "prompt": "Do it"}),
+        agents=agents,
+        agent="idle",
+        limits={"attempts": 2},
+    )
+    assert trial.carry_on() is RunStatus.BLOCKED
+    assert [f.kind for f in trial.state().tasks["A"].failures] == [FailureKind.NO_CHANGE] * 2
+    assert "changed no file" in trial.brief("A", 2)
+
+
+def test_missing_deliverables_fail_the_attempt_and_are_named(tmp_path: Path) -> None:
+    """`files:` is checked when the task ends."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "echo x > other.txt", files=["A.txt"])),
+        limits={"attempts": 1},
+    )
+    trial.carry_on()
+    (failure,) = trial.state().tasks["A"].failures
+    assert failure.kind is FailureKind.MISSING_FILES
+    assert "A.txt" in failure.error
+
+
+def test_a_failing_entry_check_keeps_the_stage_closed_until_it_holds(tmp_path: Path) -> None:
+    """S3: the gate is checked on the run branch; resume checks it again."""
+    flag = tmp_path / "flag"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "true"), entry=[f"test -f {flag}"]))
+    assert trial.carry_on() is RunStatus.BLOCKED
+    assert "entry check of stage one failed" in trial.stored().row.reason
+    flag.touch()
+    assert trial.carry_on() is RunStatus.COMPLETED
+
+
+def test_a_failing_exit_check_keeps_the_next_stage_closed(tmp_path: Path) -> None:
+    """S4: what the stage was to deliver is checked before anything builds on it."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "echo a > A.txt"), exit=["test -f B.txt"]),
+        stage("two", sh("B", "true")),
+    )
+    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.landed() == ["A"]
+    assert trial.status_of("B") == "pending"
+
+
+def test_a_landing_that_disappeared_from_git_fails_the_next_gate(tmp_path: Path) -> None:
+    """S3: earlier commits must exist in git; recorded is not enough."""
+    project = Project.create(tmp_path / "p")
+    trial = Trial.of(
+        project,
+        stage("one", sh("A", "echo a > A.txt")),
+        stage(
+            "two",
+            sh(
+                "B",
+                f"git -C {project.path} update-ref refs/heads/holdfast/01-try-it {project.head()}; echo b > b",
+            ),
+        ),
+        stage("three", sh("C", "true")),
+    )
+    assert trial.carry_on() is RunStatus.BLOCKED
+    assert "was moved away" in trial.stored().row.reason
+
+
+def test_an_agent_that_hangs_is_stopped_at_its_time_limit(tmp_path: Path) -> None:
+    """Wall clock: the attempt fails as a timeout, nothing of it is left."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "sleep 1000", timeout=0.3)),
+        limits={"attempts": 1},
+    )
+    trial.carry_on()
+    assert [f.kind for f in trial.state().tasks["A"].failures] == [FailureKind.TIMEOUT]
+
+
+def test_a_silent_agent_is_stopped_at_its_stall_limit(tmp_path: Path) -> None:
+    """No output for too long counts as hanging."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"), stage("one", sh("A", "sleep 1000", stall=0.3)), limits={"attempts": 1}
+    )
+    trial.carry_on()
+    assert [f.kind for f in trial.state().tasks["A"].failures] == [FailureKind.STALLED]

@@ -1,0 +1,164 @@
+"""News of a run: a command and a webhook are told, and neither can hold the run up or fail it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.status import RunStatus
+from tests.support.command import Cli, writes
+from tests.support.repositories import Project
+from tests.support.runs import Trial, sh, stage
+
+
+def _trial(tmp_path: Path, script: str = "echo a > a.txt", **notify: Any) -> Trial:
+    return Trial.of(
+        Project.create(tmp_path / "p"), stage("one", sh("A", script)), notify=notify, limits={"attempts": 1}
+    )
+
+
+def _told(trial: Trial) -> list[tuple[str, str]]:
+    return [(event.channel, event.error) for event in trial.of_kind(ev.NotificationFailed)]
+
+
+@contextmanager
+def _server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[tuple[str, list[bytes]]]:
+    """A real HTTP server on loopback; yields its address, with a secret in it, and what was posted."""
+    posted: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posted.append(self.rfile.read(int(self.headers["Content-Length"])))
+            answer(self)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+            """Stay silent."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/s3cret", posted
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _status(code: int, location: str = "") -> Callable[[BaseHTTPRequestHandler], None]:
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(code)
+        if location:
+            handler.send_header("Location", location)
+        handler.end_headers()
+
+    return answer
+
+
+def _wait(over: threading.Event) -> None:
+    assert over.wait(60)
+
+
+def test_a_command_gets_the_news_of_a_finished_run_on_its_standard_input(tmp_path: Path) -> None:
+    """Event, run, goal, status, reason, counts, branch."""
+    trial = _trial(tmp_path, command=["sh", "-c", f"cat > {tmp_path}/news"])
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert msgspec.json.decode((tmp_path / "news").read_bytes()) == {
+        "event": "finished",
+        "run": "01-try-it",
+        "goal": "Try it",
+        "status": "completed",
+        "reason": "",
+        "branch": "holdfast/01-try-it",
+        "counts": {"tasks": 1, "completed": 1, "failed": 0},
+    }
+    assert _told(trial) == []
+
+
+def test_a_webhook_gets_the_news_of_a_run_that_needs_a_decision(tmp_path: Path) -> None:
+    """The same JSON, with the reason."""
+    with _server(_status(204)) as (url, posted):
+        trial = _trial(tmp_path, "exit 1", webhook=url)
+        assert trial.carry_on() is RunStatus.BLOCKED
+    (news,) = map(msgspec.json.decode, posted)
+    assert (news["event"], news["status"]) == ("needs_decision", "blocked")
+    assert "A abandoned" in news["reason"]
+    assert _told(trial) == []
+
+
+def test_a_webhook_that_answers_with_an_error_is_told_without_its_address(tmp_path: Path) -> None:
+    """The run is as completed as ever; the journal has one line, and the secret path is not in it."""
+    with _server(_status(500)) as (url, _):
+        trial = _trial(tmp_path, webhook=url)
+        assert trial.carry_on() is RunStatus.COMPLETED
+    assert _told(trial) == [("the webhook at http://127.0.0.1/…", "it answered with 500")]
+    assert trial.violations() == []
+
+
+def test_a_webhook_is_not_followed_to_another_place(tmp_path: Path) -> None:
+    """A redirection is an error, whatever it leads to."""
+    with _server(_status(200)) as (other, reached), _server(_status(307, other)) as (url, _):
+        trial = _trial(tmp_path, webhook=url)
+        trial.carry_on()
+    assert reached == []
+    assert _told(trial)[0][1] == "it answered with 307"
+
+
+def test_a_webhook_that_hangs_does_not_hold_the_run_up(tmp_path: Path) -> None:
+    """The run ends after a few seconds, although the server never answers."""
+    over = threading.Event()
+    with _server(lambda _: _wait(over)) as (url, posted):
+        trial = _trial(tmp_path, webhook=url)
+        try:
+            assert trial.carry_on() is RunStatus.COMPLETED
+        finally:
+            over.set()
+    assert len(posted) == 1
+    assert [whom for whom, _ in _told(trial)] == ["the webhook at http://127.0.0.1/…"]
+
+
+def test_nobody_listening_is_told_and_nothing_more(tmp_path: Path) -> None:
+    """A service that is down is no reason to fail."""
+    with _server(_status(200)) as (url, _):
+        closed = url
+    trial = _trial(tmp_path, webhook=closed)
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert "refused" in _told(trial)[0][1]
+
+
+def test_a_command_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
+    """Nothing of the run lives on after it."""
+    trial = _trial(tmp_path, command=["sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 1000"])
+    assert trial.carry_on() is RunStatus.COMPLETED
+    assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
+    assert [whom for whom, _ in _told(trial)] == ["the command sh"]
+    assert trial.violations() == []
+
+
+def test_a_command_that_fails_or_does_not_exist_is_told(tmp_path: Path) -> None:
+    """One line each."""
+    failing = _trial(tmp_path / "1", command=["false"])
+    missing = _trial(tmp_path / "2", command=["no-such-program"])
+    assert failing.carry_on() is missing.carry_on() is RunStatus.COMPLETED
+    assert _told(failing) == [("the command false", "it exited with 1")]
+    assert "not found" in _told(missing)[0][1]
+
+
+def test_the_webhooks_address_is_never_printed(tmp_path: Path) -> None:
+    """Not when consent is asked for, not in a dry run, not in the history of a run that could not tell it."""
+    cli = Cli.of(tmp_path / "p", writes("a"), notify={"webhook": "http://127.0.0.1:9/s3cret"})
+    said = [
+        cli("run"),
+        cli("run", "--dry-run", "--json"),
+        cli("run", "--yes", "--json"),
+        *(cli(*words) for words in (["inspect"], ["inspect", "--json"], ["status"], ["recap"])),
+    ]
+    assert "could not be told" in said[3].out
+    assert not [done for done in said if "s3cret" in done.out + done.err]

@@ -1,0 +1,165 @@
+"""The `holdfast` command as a real process, in a real repository."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.support.repositories import Project, write
+from tests.support.runs import DEADLINE_S
+
+COMMAND = [sys.executable, "-P", "-m", "holdfast"]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a command ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cli:
+    """A user at a shell without a terminal, standing in `here`."""
+
+    here: Path
+
+    @classmethod
+    def of(cls, path: Path, *tasks: dict[str, Any], **plan: Any) -> Cli:
+        """Make a project whose `plan.json` has these tasks."""
+        project = Project.create(path)
+        cli = cls(project.path)
+        cli.plan(*tasks, **plan)
+        return cli
+
+    @property
+    def project(self) -> Project:
+        """The repository."""
+        return Project(self.here)
+
+    def plan(self, *tasks: dict[str, Any], name: str = "plan.json", **plan: Any) -> None:
+        """Write a plan file with these tasks."""
+        body = {} if "stages" in plan else {"tasks": list(tasks)}
+        document = {"holdfast": 1, "goal": "Try it", **body, **plan}
+        write(self.here / name, msgspec.json.encode(document).decode())
+
+    def __call__(self, *args: str, **env: str) -> Done:
+        """Run a command to its end."""
+        done = subprocess.run(
+            [*COMMAND, *args],
+            cwd=self.here,
+            env={**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S * 2,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def piped(self, text: str, *args: str) -> Done:
+        """Run a command to its end with this text as its standard input."""
+        done = subprocess.run(
+            [*COMMAND, *args],
+            cwd=self.here,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S * 2,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def json(self, *args: str) -> Any:
+        """Run a command with `--json` and return what it printed."""
+        done = self(*args, "--json")
+        assert done.out, done.err
+        return msgspec.json.decode(done.out)
+
+    def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
+        """Start a command that a test will end."""
+        return subprocess.Popen(
+            [*COMMAND, *args],
+            cwd=self.here,
+            env={**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def task(self, name: str) -> Any:
+        """Return a task of the latest run as `status --json` has it."""
+        return next(task for task in self.json("status")["tasks"] if task["id"] == name)
+
+    def run_status(self) -> str:
+        """Return the status of the latest run."""
+        return str(self.json("status")["run"]["status"])
+
+
+def writes(task: str, **more: Any) -> dict[str, Any]:
+    """Return a task that writes one file."""
+    return {"id": task, "run": ["sh", "-c", f"echo {task} > {task}.txt"], **more}
+
+
+def fails(task: str, **more: Any) -> dict[str, Any]:
+    """Return a task that prints why and fails."""
+    return {"id": task, "run": ["sh", "-c", "echo no luck; exit 3"], **more}
+
+
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    """Wait until something holds, or fail."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process lives; a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def on_terminal(cli: Cli, *args: str, answers: str, **env: str) -> tuple[int, str]:
+    """Run a command on a terminal of its own, typing `answers` beforehand; return its code and screen."""
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, answers.encode())
+    process = subprocess.Popen(
+        [*COMMAND, *args],
+        cwd=cli.here,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**os.environ, "TERM": "xterm", **env},
+        start_new_session=True,
+    )
+    os.close(terminal)
+    screen = _read_all(keyboard)
+    os.close(keyboard)
+    return process.wait(), screen
+
+
+def _read_all(keyboard: int) -> str:
+    """Read until the last process lets go of the terminal, which ends it with an error."""
+    seen = b""
+    while select.select([keyboard], [], [], DEADLINE_S)[0]:
+        try:
+            seen += os.read(keyboard, 65536)
+        except OSError:
+            break
+    return seen.decode(errors="replace")

@@ -1,0 +1,169 @@
+"""A real repository, a real plan, a real run: what the scenarios stand on. Tasks are shell one-liners."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.facts import BranchFacts
+from holdfast.core.invariants import Evidence, Violation, commits_to_keep, fold_violations, violations
+from holdfast.core.state import RunState
+from holdfast.core.status import RunStatus
+from holdfast.journal.protocol import StoredRun
+from holdfast.journal.sqlite import SqliteJournal
+from holdfast.plans.reader import parse_plan
+from holdfast.repo.landing import branch_facts
+from holdfast.repo.repository import Repository
+from holdfast.runner.session import RunOptions, create_run, execute_run
+from tests.support.repositories import Project
+
+DEADLINE_S = 30.0
+
+
+def sh(task: str, script: str, **more: Any) -> dict[str, Any]:
+    """Return a task whose agent is a shell script."""
+    return {"id": task, "run": ["sh", "-c", script], **more}
+
+
+def stage(name: str, *tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a stage of tasks."""
+    return {"id": name, "tasks": list(tasks), **more}
+
+
+@dataclass(slots=True)
+class Trial:
+    """One run of one plan in one repository, carried on as often as a test likes."""
+
+    project: Project
+    run: str
+    events: list[ev.AnyEvent] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, project: Project, *stages: dict[str, Any], **plan: Any) -> Trial:
+        """Make a run of a plan with these stages, without starting it."""
+        document = {"holdfast": 1, "goal": "Try it", "stages": list(stages), **plan}
+        parsed = parse_plan(msgspec.json.encode(document), "plan.json", [])
+        repo = project.open()
+        with open_project_journal(repo) as journal:
+            return cls(project, create_run(repo, journal, parsed, "plan.json"))
+
+    def carry_on(self, **choices: Any) -> RunStatus:
+        """Carry the run on in this process until it rests."""
+        repo = self.project.open()
+        with open_project_journal(repo) as journal:
+            return execute_run(repo, journal, self.run, RunOptions(**choices), self._observe)
+
+    def _observe(self, events: Sequence[ev.AnyEvent], _state: RunState) -> None:
+        self.events.extend(events)
+
+    def stored(self) -> StoredRun:
+        """Return the run as the journal has it."""
+        with open_project_journal(self.project.open()) as journal:
+            return journal.load(self.run)
+
+    def state(self) -> RunState:
+        """Return the run's state as the journal has it."""
+        stored = self.stored()
+        return RunState(stored.plan, stored.row, stored.tasks)
+
+    def status_of(self, task: str) -> str:
+        """Return a task's status."""
+        return str(self.state().tasks[task].status)
+
+    def facts(self) -> BranchFacts:
+        """Return what git shows of the run branch."""
+        row = self.stored().row
+        return branch_facts(self.project.open(), row.branch, row.base, self.run)
+
+    def landed(self) -> list[str]:
+        """Return the tasks that landed, in order, as git proves it."""
+        return [landing.task for landing in self.facts().landings]
+
+    def show(self, path: str) -> str:
+        """Return a file of the run branch."""
+        return self.project.git("show", f"holdfast/{self.run}:{path}")
+
+    def brief(self, task: str, attempt: int) -> str:
+        """Return the brief that an attempt was given."""
+        folder = self.project.open().state.run(self.run).attempts
+        return (folder / task / str(attempt) / "brief.md").read_text()
+
+    def of_kind(self, kind: type[ev.Event]) -> list[Any]:
+        """Return the events of one kind that this trial saw."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def violations(self) -> list[Violation]:
+        """Judge the run at rest by the invariants."""
+        repo, stored, state = self.project.open(), self.stored(), self.state()
+        with open_project_journal(repo) as journal:
+            recorded = list(journal.events(self.run))
+        evidence = Evidence(
+            settled=True, branch=self.facts(), missing_commits=repo.missing(sorted(commits_to_keep(state)))
+        )
+        return violations(state, evidence) + fold_violations(stored.plan, recorded, stored.row, stored.tasks)
+
+
+class open_project_journal:  # noqa: N801 - reads as a statement
+    """The project's journal, closed after use."""
+
+    def __init__(self, repo: Repository) -> None:
+        self._journal = SqliteJournal.open(repo.state.journal)
+
+    def __enter__(self) -> SqliteJournal:
+        return self._journal
+
+    def __exit__(self, *exc: object) -> None:
+        self._journal.close()
+
+
+class Fifo:
+    """A FIFO between a test and an agent: the agent says that it got there, or waits until it may go on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+        self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+    @property
+    def give(self) -> str:
+        """Shell text with which an agent reports."""
+        return f"echo $$ > {self.path}"
+
+    @property
+    def take(self) -> str:
+        """Shell text with which an agent waits."""
+        return f"read _ < {self.path}"
+
+    def wait(self) -> str:
+        """Wait until an agent reported and return what it said."""
+        ready, _, _ = select.select([self._fd], [], [], DEADLINE_S)
+        assert ready, f"nobody wrote to {self.path}"
+        return os.read(self._fd, 4096).decode().strip()
+
+    def release(self, count: int = 1) -> None:
+        """Let `count` waiting agents go on."""
+        os.write(self._fd, b"go\n" * count)
+
+
+def start_runner(trial: Trial) -> subprocess.Popen[bytes]:
+    """Carry a run on in a process of its own, which a test may kill."""
+    program = (
+        "import sys; from pathlib import Path; from tests.support.runs import Trial; from tests.support.repositories import Project;"
+        "print(Trial(Project(Path(sys.argv[1])), sys.argv[2]).carry_on())"
+    )
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(trial.project.path), trial.run],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )

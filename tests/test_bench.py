@@ -1,0 +1,25 @@
+"""The benchmark itself works; how fast anything is, no test says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+from bench.measurement import Report
+
+_ROOT = Path(__file__).parents[1]
+
+
+def test_the_benchmark_writes_its_figures_as_json_and_says_where() -> None:
+    """`python -m bench --quick W1` ends well, and its last line leads to figures with units and bounds."""
+    argv = [sys.executable, "-m", "bench", "--quick", "W1"]
+    done = subprocess.run(argv, cwd=_ROOT, capture_output=True, text=True, check=True)
+    path = Path(done.stdout.splitlines()[-1].removeprefix("written to "))
+    report = msgspec.json.decode(path.read_bytes(), type=Report)
+    path.unlink()
+    assert report.quick
+    assert {figure.workload for figure in report.figures} == {"W1"}
+    assert {"tasks/s", "x", "MB", "bytes"} <= {figure.unit for figure in report.figures}
+    assert any(figure.bound is not None for figure in report.figures)
