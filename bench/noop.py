@@ -57,23 +57,23 @@ class NoopLoop(RunLoop):
     """The loop as it is, except that effects are `attempt` and landings without git."""
 
     def __init__(
-        self, shop: RunContext, observer: Observer, attempt: Callable[[str], Awaitable[Exit]]
+        self, context: RunContext, observer: Observer, attempt: Callable[[str], Awaitable[Exit]]
     ) -> None:
-        super().__init__(shop, observer)
-        self._watchman = _Blind(shop)
+        super().__init__(context, observer)
+        self._watchman = _Blind(context)
         self._attempt = attempt
         self._commits = count(1)
 
     async def run(self) -> RunStatus:
         """As the real one, but what git would say about earlier landings is what the journal says."""
-        self._commit([self._attach(), *_take_over(self._shop.state)])
-        for task in list(self._shop.state.active.values()):
+        self._commit([self._attach(), *_take_over(self._context.state)])
+        for task in list(self._context.state.active.values()):
             if task.status is TaskStatus.RUNNING:
                 self._act(StartAttempt(task.id, task.attempt, task.slot, task.start, task.reason))
-        while self._shop.state.row.status is RunStatus.RUNNING:
+        while self._context.state.row.status is RunStatus.RUNNING:
             self._turn()
             await self._wait()
-        return self._shop.state.row.status
+        return self._context.state.row.status
 
     def _act(self, command: Command) -> None:
         match command:
@@ -87,7 +87,7 @@ class NoopLoop(RunLoop):
                 self._start(command, _at_once(ev.StageClosed(stage=stage)))
 
     async def _carry_out(self, name: str) -> list[ev.AnyEvent]:
-        task = self._shop.state.tasks[name]
+        task = self._context.state.tasks[name]
         ended = await self._attempt(name)
         return [
             ev.AttemptDone(
@@ -103,13 +103,13 @@ class NoopLoop(RunLoop):
 
     async def _land(self, command: LandTasks) -> list[ev.AnyEvent]:
         """Write the intent, wait until it is durable, and say that the branch moved."""
-        tip = self._shop.state.row.tip
+        tip = self._context.state.row.tip
         prepared = [
             ev.MergePrepared(task=task, attempt=attempt, commit=f"{next(self._commits):040x}", onto=tip)
             for task, attempt in command.tasks
         ]
-        await self._shop.record(prepared)
-        tasks = self._shop.state.tasks
+        await self._context.record(prepared)
+        tasks = self._context.state.tasks
         return [
             ev.TaskLanded(task=p.task, attempt=p.attempt, commit=p.commit, head=tasks[p.task].head)
             for p in prepared
@@ -172,9 +172,9 @@ def carry_on(folder: Path, observer: Observer, *, processes: bool = False) -> Ru
     lease = Lease.acquire(directory.lease)
     stored = journal.load(RUN)
     epoch = journal.take_epoch(RUN)
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     fleet = LocalFleet(StateDir(folder))
-    shop = RunContext(
+    context = RunContext(
         repo=cast("Any", SimpleNamespace(state=StateDir(folder))),
         workspaces=cast("Any", None),
         fleet=fleet,
@@ -187,28 +187,30 @@ def carry_on(folder: Path, observer: Observer, *, processes: bool = False) -> Ru
         clock=time.monotonic,
         presets={},
     )
-    asyncio.run(_run(shop, observer, folder if processes else None))
+    asyncio.run(_run(context, observer, folder if processes else None))
     fleet.close()
     journal.close()
     lease.release()
     return state
 
 
-async def _run(shop: RunContext, observer: Observer, cwd: Path | None) -> None:
+async def _run(context: RunContext, observer: Observer, cwd: Path | None) -> None:
     async def nothing(_task: str) -> Exit:
         return Exit(token="", reason=ExitReason.EXITED, code=0)
 
     async def process(name: str) -> Exit:
-        task = shop.state.tasks[name]
+        task = context.state.tasks[name]
         assert cwd is not None
-        key = shop.agent_key(task)
-        await shop.fleet.launch(LaunchSpec(key=key, token=task.token, argv=("/bin/true",), cwd=cwd, env={}))
-        ended = (await shop.fleet.wait(key)).exit
+        key = context.agent_key(task)
+        await context.fleet.launch(
+            LaunchSpec(key=key, token=task.token, argv=("/bin/true",), cwd=cwd, env={})
+        )
+        ended = (await context.fleet.wait(key)).exit
         assert ended is not None
         assert ended.code == 0
         return ended
 
-    await NoopLoop(shop, observer, nothing if cwd is None else process).run()
+    await NoopLoop(context, observer, nothing if cwd is None else process).run()
 
 
 class _Tally:

@@ -93,18 +93,18 @@ async def _race(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span, 
     """Do each batch all ways in turn, so that what else the machine does burdens all."""
     queue, alone, theirs = Span(), Span(), Span()
     repo = Repository.open(checkout)
-    shop, tip = _workshop(repo, branches), repo.resolve("main")
+    context, tip = _workshop(repo, branches), repo.resolve("main")
     for branch in (_QUEUE, _ALONE):
         move_branch(repo, branch, tip, "")
     _git(checkout, "worktree", "add", "-q", "-b", "merged", str(tree), "main")
-    names = list(shop.state.tasks)
+    names = list(context.state.tasks)
     for batch in (names[i : i + LANDING_BATCH_MAX] for i in range(0, branches, LANDING_BATCH_MAX)):
         with timed() as span:
-            await _land_together(shop, batch)
+            await _land_together(context, batch)
         queue += span
         with timed() as span:
             for name in batch:
-                tip = _land(repo, tip, shop.state.tasks[name].head, name)
+                tip = _land(repo, tip, context.state.tasks[name].head, name)
         alone += span
         with timed() as span:
             for name in batch:
@@ -129,12 +129,12 @@ async def _record(_events: Sequence[ev.AnyEvent]) -> None:
     """Keep nothing: W1 measures the journal."""
 
 
-async def _land_together(shop: RunContext, batch: list[str]) -> None:
+async def _land_together(context: RunContext, batch: list[str]) -> None:
     """Land a batch by the runner's own hands, synced to disk."""
-    landed = await land_tasks(shop, LandTasks(tuple((name, 1) for name in batch)))
+    landed = await land_tasks(context, LandTasks(tuple((name, 1) for name in batch)))
     tips = [event.commit for event in landed if isinstance(event, ev.TaskLanded)]
     assert len(tips) == len(batch)
-    shop.state.row.tip = tips[-1]
+    context.state.row.tip = tips[-1]
 
 
 def _land(repo: Repository, tip: str, head: str, task: str) -> str:

@@ -48,8 +48,8 @@ def _deliver_late() -> None:
     """No bug: with the second attempt's result comes, once more and first, that of the first."""
     real, results = collect, dict[str, list[ev.AnyEvent]]()
 
-    def twice(shop: Any, task: Any, exit_: Any, heard: Any) -> list[ev.AnyEvent]:
-        events = real(shop, task, exit_, heard)
+    def twice(context: Any, task: Any, exit_: Any, heard: Any) -> list[ev.AnyEvent]:
+        events = real(context, task, exit_, heard)
         late = results.get(task.id, [])
         results.setdefault(task.id, events)
         return [*late, *events]

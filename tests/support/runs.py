@@ -73,7 +73,7 @@ class Trial:
     def state(self) -> RunState:
         """Return the run's state as the journal has it."""
         stored = self.stored()
-        return RunState(stored.plan, stored.row, stored.tasks)
+        return stored.state()
 
     def status_of(self, task: str) -> str:
         """Return a task's status."""

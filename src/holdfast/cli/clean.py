@@ -12,7 +12,6 @@ import msgspec
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
 from holdfast.cli.prompts import confirm
 from holdfast.cli.status import as_json
-from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.journal.lease import boot_id
@@ -112,7 +111,7 @@ def _outputs(place: OpenRepo, run: str) -> dict[str, str]:
     branch = branch_facts(place.repo, row.branch, row.base, run)
     view = recap_view(
         status_view(stored, None, time.time(), boot_id=boot_id()),
-        RunState(stored.plan, row, stored.tasks),
+        stored.state(),
         place.journal.events(run),
         branch,
     )

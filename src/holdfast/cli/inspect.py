@@ -36,7 +36,7 @@ def inspect_task_work(args: argparse.Namespace) -> int:
     place = open_read_only()
     journal = place.require_journal()
     stored = journal.load(choose_run(journal.runs(), args.run).row.run)
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     require_task(state, args.task)
     if args.brief:
         brief = _brief(place, state, args.task, args.attempt)

@@ -76,7 +76,7 @@ def ask_about_unfinished(place: OpenRepo, run: str) -> str:
 def restart_failed(place: OpenRepo, run: str) -> frozenset[str]:
     """Give every failed and abandoned task of a run all its attempts again and return which they are."""
     stored = place.journal.load(run)
-    failed = require_failed(RunState(stored.plan, stored.row, stored.tasks))
+    failed = require_failed(stored.state())
     for task in failed:
         record_decision(place.repo, place.journal, run, ev.TaskReset(task=task))
     return frozenset(failed)
@@ -102,7 +102,7 @@ def _ways_on(run: str) -> list[RecoveryChoice]:
 def _inspected(place: OpenRepo, run: str) -> str:
     stored = place.journal.load(run)
     status = status_view(stored, None, time.time(), boot_id=boot_id())
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     return inspection_text(inspection(status, state, place.journal.events(run), None))
 
 

@@ -11,7 +11,6 @@ from holdfast.cli.output import print_result
 from holdfast.cli.prompts import confirm
 from holdfast.cli.status import require_task
 from holdfast.cli.stop import bring_to_rest
-from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import LeaseHeldError, NeedsDecisionError
 from holdfast.runner.decisions.rewind import back_up_state, reset_task
@@ -42,7 +41,7 @@ def reset(args: argparse.Namespace) -> int:
 
 def _reset_task(place: OpenRepo, run: str, args: argparse.Namespace) -> int:
     stored = place.journal.load(run)
-    require_task(RunState(stored.plan, stored.row, stored.tasks), args.task)
+    require_task(stored.state(), args.task)
     if (held := place.holder(run)) is not None:
         raise LeaseHeldError(f"run {run} is held by {held}", f"`holdfast stop {run}` ends it first")
     _require(f"Let {args.task} begin again from nothing? What it did stays at its refs.", args)

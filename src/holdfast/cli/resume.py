@@ -89,7 +89,7 @@ def show_preview(
 ) -> RecoveryView:
     """Return the report of a run as resuming it with these arguments would find and change it."""
     stored = journal.load(run)
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     accepted = gate_waivers(state, args.accept.split(",")) if args.accept else []
     again = require_failed(state) if args.failed_only else ()
     only = again or _named(state, args.only)

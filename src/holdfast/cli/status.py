@@ -62,7 +62,7 @@ def inspect(args: argparse.Namespace) -> int:
     journal = place.require_journal()
     run = choose_run(journal.runs(), args.run).row.run
     stored, who = _as_it_was(journal, run, args.at) if args.at else (journal.load(run), _holder(place, run))
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     if args.task is not None:
         require_task(state, args.task)
     events = journal.events(run, upto=stored.last_seq)
@@ -85,7 +85,7 @@ def recap(args: argparse.Namespace) -> int:
     stored = journal.load(run)
     row = stored.row
     branch = branch_facts(Repository.open(place.checkout), row.branch, row.base, run)
-    state = RunState(stored.plan, row, stored.tasks)
+    state = stored.state()
     view = recap_view(
         current_status(place, run),
         state,
@@ -212,7 +212,7 @@ def _as_it_was(journal: JournalReader, run: str, seq: int) -> tuple[StoredRun, s
 
 
 def _attempt_number(stored: StoredRun, task: str, wanted: int | None) -> int:
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     require_task(state, task)
     newest = state.tasks[task].attempt
     if wanted is not None and wanted > newest:

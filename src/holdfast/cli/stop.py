@@ -13,7 +13,6 @@ from holdfast.cli.output import print_result
 from holdfast.cli.run_session import say
 from holdfast.cli.status import require_task
 from holdfast.core import events as ev
-from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Holder
@@ -74,7 +73,7 @@ def _decide(args: argparse.Namespace, action: Literal["retry", "skip"], event: e
     with open_repo() as place:
         run = choose_run(place.journal.runs(), args.run).row.run
         stored = place.journal.load(run)
-        require_task(RunState(stored.plan, stored.row, stored.tasks), args.task)
+        require_task(stored.state(), args.task)
         if (held := place.holder(run)) is not None:
             state_after(stored, event)
             send_request(place.directory(run), Request(action=action, task=args.task))

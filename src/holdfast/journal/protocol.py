@@ -10,6 +10,7 @@ from typing import Protocol
 from holdfast.core.events import AnyEvent, Recorded
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.state import RunState
 from holdfast.errors import JournalError
 
 
@@ -33,6 +34,10 @@ class StoredRun:
     started_at: float
     updated_at: float
     last_seq: int
+
+    def state(self) -> RunState:
+        """Return the run's state. Every call returns a new one over the same rows."""
+        return RunState(self.plan, self.row, self.tasks)
 
 
 class JournalReader(Protocol):

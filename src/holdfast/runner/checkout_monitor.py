@@ -28,9 +28,9 @@ class _IdleWorkspace:
 class CheckoutMonitor:
     """Compares the places no task owns with how they were at the last look."""
 
-    def __init__(self, shop: RunContext) -> None:
-        self._shop = shop
-        self._watch = CheckoutWatch(shop.repo)
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._watch = CheckoutWatch(context.repo)
         self._last: CheckoutState | None = None
         self._idle: dict[str, _IdleWorkspace] = {}
         self._one_at_a_time = asyncio.Lock()
@@ -46,7 +46,7 @@ class CheckoutMonitor:
             if self._looks > before:
                 return []
             self._looks += 1
-            suspects = tuple(sorted({task, *self._shop.state.active}))
+            suspects = tuple(sorted({task, *self._context.state.active}))
             try:
                 found = await asyncio.to_thread(self._changes)
             except HoldfastError:
@@ -72,12 +72,12 @@ class CheckoutMonitor:
         if before is None:
             return ()
         changed = self._last.differences(before)
-        return tuple(path for path in changed if path not in self._shop.mirrored)
+        return tuple(path for path in changed if path not in self._context.mirrored)
 
     def _idle_changes(self) -> dict[str, tuple[str, ...]]:
         """Look at workspaces between tasks. The first look after a task notes what it left; later ones compare."""
         found: dict[str, tuple[str, ...]] = {}
-        for name in self._shop.workspaces.names():
+        for name in self._context.workspaces.names():
             now = self._idle_state(name)
             before = self._idle.pop(name, None)
             if now is None:
@@ -91,10 +91,10 @@ class CheckoutMonitor:
         """Return what an idle workspace holds, or None if somebody uses it, or began to while we looked."""
         if not name.isdigit() or self._is_busy(name):
             return None
-        workspace = self._shop.workspaces.get(name)
+        workspace = self._context.workspaces.get(name)
         commit = workspace.start()
-        changes = workspace_changes(self._shop.repo, workspace)
+        changes = workspace_changes(self._context.repo, workspace)
         return None if self._is_busy(name) else _IdleWorkspace(commit, changes)
 
     def _is_busy(self, name: str) -> bool:
-        return any(str(task.slot) == name for task in list(self._shop.state.active.values()))
+        return any(str(task.slot) == name for task in list(self._context.state.active.values()))

@@ -54,10 +54,10 @@ _NAP_S = 60.0
 class RunLoop:
     """One runner's turn at a run. It owns the run's lease for as long as it lives."""
 
-    def __init__(self, shop: RunContext, observer: Observer) -> None:
-        self._shop = shop
+    def __init__(self, context: RunContext, observer: Observer) -> None:
+        self._context = context
         self._observer = observer
-        self._watchman = CheckoutMonitor(shop)
+        self._watchman = CheckoutMonitor(context)
         self._inbox: list[_Delivery] = []
         self._woken = asyncio.Event()
         self._effects: set[asyncio.Task[None] | None] = set()
@@ -65,27 +65,27 @@ class RunLoop:
         self._saving: set[Path] = set()
         self._failure: BaseException | None = None
         self._decided_at = 0.0
-        shop.record = self._record
+        context.record = self._record
 
     async def run(self) -> RunStatus:
         """Carry the run on until it rests. Raises what stopped us when the run could not be left at rest."""
         attached = self._attach()
-        self._commit([attached, *await recover(self._shop)])
+        self._commit([attached, *await recover(self._context)])
         await self._watchman.begin()
-        for task in list(self._shop.state.active.values()):
+        for task in list(self._context.state.active.values()):
             if task.status is TaskStatus.RUNNING:
                 self._act(StartAttempt(task.id, task.attempt, task.slot, task.start, task.reason))
-        with _Doorbell(self._shop, self._answer_bell, self._ask_to_stop, self._hear):
+        with _Doorbell(self._context, self._answer_bell, self._ask_to_stop, self._hear):
             self._read_requests()
-            while self._shop.state.row.status is RunStatus.RUNNING:
+            while self._context.state.row.status is RunStatus.RUNNING:
                 self._turn()
                 await self._wait()
-        return self._shop.state.row.status
+        return self._context.state.row.status
 
     def _attach(self) -> ev.AnyEvent:
-        us = holder(self._shop.lease.path) or Holder()
-        event = ev.RunnerAttached(epoch=self._shop.epoch, pid=us.pid, host=us.host, boot_id=us.boot_id)
-        self._shop.state.apply(event)
+        us = holder(self._context.lease.path) or Holder()
+        event = ev.RunnerAttached(epoch=self._context.epoch, pid=us.pid, host=us.host, boot_id=us.boot_id)
+        self._context.state.apply(event)
         return event
 
     # -- one turn -------------------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ class RunLoop:
         self._commit(events)
         for waiter, refused in answers:
             _answer(waiter, refused)
-        if self._shop.state.row.stopping:
-            self._shop.stopping.set()
+        if self._context.state.row.stopping:
+            self._context.stopping.set()
         for command in commands:
             self._act(command)
 
@@ -109,7 +109,7 @@ class RunLoop:
         refused = None
         for event in map(storable, arrived):
             try:
-                self._shop.state.apply(event)
+                self._context.state.apply(event)
             except IllegalEventError as error:
                 refused = error
             else:
@@ -117,8 +117,8 @@ class RunLoop:
         return refused
 
     def _decide(self, events: list[ev.AnyEvent]) -> list[Command]:
-        state, effects = self._shop.state, []
-        self._decided_at = self._shop.clock()
+        state, effects = self._context.state, []
+        self._decided_at = self._context.clock()
         while commands := decide(state, self._decided_at):
             for command in commands:
                 token = secrets.token_hex(16) if isinstance(command, StartAttempt) else ""
@@ -132,9 +132,9 @@ class RunLoop:
         """Make a turn durable. If this fails nothing has been acted on, and the runner ends; agents live on."""
         if not events:
             return
-        state = self._shop.state
-        self._shop.journal.append(
-            state.row.run, self._shop.epoch, events, state.row, state.take_changed(), time.time()
+        state = self._context.state
+        self._context.journal.append(
+            state.row.run, self._context.epoch, events, state.row, state.take_changed(), time.time()
         )
         for path in self._spool:
             path.unlink(missing_ok=True)
@@ -142,20 +142,20 @@ class RunLoop:
         self._observer(events, state)
 
     def _act(self, command: Command) -> None:
-        shop = self._shop
+        context = self._context
         match command:
             case StartAttempt(task=task):
-                self._start(command, run_attempt(shop, task))
+                self._start(command, run_attempt(context, task))
             case CheckTask():
-                self._start(command, check_task(shop, command))
+                self._start(command, check_task(context, command))
             case ValidateTask():
-                self._start(command, validate_task(shop, command))
+                self._start(command, validate_task(context, command))
             case LandTasks():
-                self._start(command, land_tasks(shop, command))
+                self._start(command, land_tasks(context, command))
             case OpenStage(stage):
-                self._start(command, check_gate(shop, stage, "entry"))
+                self._start(command, check_gate(context, stage, "entry"))
             case CloseStage(stage):
-                self._start(command, check_gate(shop, stage, "exit"))
+                self._start(command, check_gate(context, stage, "exit"))
 
     # -- effects --------------------------------------------------------------------------------------------
 
@@ -188,12 +188,12 @@ class RunLoop:
 
     async def _wait(self) -> None:
         """Sleep until something arrives or the next retry is due."""
-        wake_at = next_wake(self._shop.state)
+        wake_at = next_wake(self._context.state)
         # What was due when we last decided waits for a place, not for the clock.
         timeout = None
         if wake_at is not None and wake_at > self._decided_at:
-            timeout = min(max(0.0, wake_at - self._shop.clock()), _NAP_S)
-        if self._shop.state.row.status is RunStatus.RUNNING:
+            timeout = min(max(0.0, wake_at - self._context.clock()), _NAP_S)
+        if self._context.state.row.status is RunStatus.RUNNING:
             try:
                 await asyncio.wait_for(self._woken.wait(), timeout)
             except TimeoutError:
@@ -213,10 +213,10 @@ class RunLoop:
 
     def _hear(self) -> None:
         """Take in what agents reported."""
-        self._deliver(self._shop.reports.fresh())
+        self._deliver(self._context.reports.fresh())
 
     def _read_requests(self) -> None:
-        for path, request in pending_requests(self._shop.directory):
+        for path, request in pending_requests(self._context.directory):
             if path in self._spool or path in self._saving:
                 continue
             if request is not None and request.action == "save":
@@ -244,7 +244,7 @@ class RunLoop:
 
     async def _save(self, path: Path) -> None:
         """Have all work under way saved, then remove the request: that is its answer. Nothing is written for it."""
-        await self._shop.checkpoints.take()
+        await self._context.checkpoints.take()
         path.unlink(missing_ok=True)
         self._saving.discard(path)
         self._effects.discard(asyncio.current_task())
@@ -268,12 +268,12 @@ class _Doorbell:
 
     def __init__(
         self,
-        shop: RunContext,
+        context: RunContext,
         on_ring: Callable[[], None],
         on_stop: Callable[[], None],
         on_tick: Callable[[], None],
     ) -> None:
-        self._directory = shop.directory
+        self._directory = context.directory
         self._on_ring = on_ring
         self._on_stop = on_stop
         self._on_tick = on_tick

@@ -35,8 +35,8 @@ Observer = Callable[[Sequence[ev.AnyEvent], RunState], None]
 class Notifier:
     """Sends news while the loop goes on. One per runner; it needs a running event loop."""
 
-    def __init__(self, shop: RunContext, observer: Observer) -> None:
-        self._shop = shop
+    def __init__(self, context: RunContext, observer: Observer) -> None:
+        self._context = context
         self._observer = observer
         self._sending: dict[asyncio.Task[str], str] = {}
 
@@ -49,10 +49,10 @@ class Notifier:
                 self._send(news)
 
     def _send(self, news: Notification) -> None:
-        notify = self._shop.state.plan.notify
+        notify = self._context.state.plan.notify
         body = msgspec.json.encode(news)
         if notify.command:
-            self._begin(f"the command {notify.command[0]}", _run_command(self._shop, notify.command, body))
+            self._begin(f"the command {notify.command[0]}", _run_command(self._context, notify.command, body))
         if notify.webhook:
             self._begin(
                 f"the webhook at {displayed_webhook(notify.webhook)}", _post_in_thread(notify.webhook, body)
@@ -79,11 +79,11 @@ class Notifier:
             self._record(failures)
 
     def _record(self, failures: Sequence[ev.AnyEvent]) -> None:
-        shop = self._shop
+        context = self._context
         # The run is over and its last event is durable: a journal that fails now must not spoil that.
         with suppress(JournalError, LeaseLostError):
-            shop.journal.append(shop.run, shop.epoch, failures, shop.state.row, (), time.time())
-        self._observer(failures, shop.state)
+            context.journal.append(context.run, context.epoch, failures, context.state.row, (), time.time())
+        self._observer(failures, context.state)
 
 
 def _error_text(result: str | BaseException) -> str:
@@ -94,26 +94,26 @@ def _error_text(result: str | BaseException) -> str:
     return result.message if isinstance(result, HoldfastError) else type(result).__name__
 
 
-async def _run_command(shop: RunContext, command: tuple[str, ...], body: bytes) -> str:
+async def _run_command(context: RunContext, command: tuple[str, ...], body: bytes) -> str:
     """Run a command with the news on its standard input; return what went wrong, or an empty string."""
-    key = shop.check_key(_OWNER, 1, "notify")
-    paper = shop.directory.root / f"news-{key.step}.json"
+    key = context.check_key(_OWNER, 1, "notify")
+    paper = context.directory.root / f"news-{key.step}.json"
     paper.write_bytes(body)
     spec = LaunchSpec(
         key=key,
         token=secrets.token_hex(16),
         argv=command,
-        cwd=shop.repo.checkout,
+        cwd=context.repo.checkout,
         env=dict(os.environ),
         stdin=paper,
         timeout_s=_COMMAND_S,
         grace_s=_GRACE_S,
     )
     try:
-        await shop.fleet.launch(spec)
-        ended = (await shop.fleet.wait(key)).exit
+        await context.fleet.launch(spec)
+        ended = (await context.fleet.wait(key)).exit
     except asyncio.CancelledError:
-        await shop.fleet.cancel(key)
+        await context.fleet.cancel(key)
         raise
     finally:
         paper.unlink(missing_ok=True)

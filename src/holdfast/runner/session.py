@@ -170,7 +170,7 @@ class RunSession:
         lease = Lease.acquire(directory.lease)
         try:
             stored = journal.load(run)
-            turn = cls(repo, journal, RunState(stored.plan, stored.row, stored.tasks), lease)
+            turn = cls(repo, journal, stored.state(), lease)
             if not turn.is_over:
                 refuse_half_adopted(stored.row)
                 turn._epoch = journal.take_epoch(run)
@@ -244,7 +244,7 @@ async def _run_loop(
     state.roster = agent_providers(state.plan, presets)
     # This clock goes on while the machine sleeps, so that a limit is not waited for longer than it lasts.
     began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), state.row.clock
-    shop = RunContext(
+    context = RunContext(
         repo=repo,
         workspaces=workspaces,
         fleet=fleet,
@@ -258,9 +258,9 @@ async def _run_loop(
         presets=presets,
     )
     try:
-        herald = Notifier(shop, observer)
-        mirrors = MirrorWriter(shop, herald)
-        status = await RunLoop(shop, mirrors).run()
+        herald = Notifier(context, observer)
+        mirrors = MirrorWriter(context, herald)
+        status = await RunLoop(context, mirrors).run()
         if status is RunStatus.COMPLETED:
             workspaces.remove_all()
         await mirrors.finish()

@@ -165,7 +165,7 @@ def status_view(
     `boot_id` tells a reboot from a crash, `seen_at` is the newest trace of an agent after one, `landed_in` are the
     branches that hold the result, `signs` what the machine shows of the agents at work.
     """
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     shown = displayed_task_statuses(state)
     return StatusView(
         run=_run(stored, holder, rest_of_run(stored, holder is not None, boot_id, seen_at), landed_in),

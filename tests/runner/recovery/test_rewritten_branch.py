@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.core import events as ev
-from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.fleet.local import LocalFleet
 from holdfast.reporting.recovery_report import ResumeAction
@@ -100,6 +99,6 @@ def test_a_dry_run_knows_what_is_provably_there(tmp_path: Path) -> None:
     git(desk, "commit", "-q", "-m", "squashed")
     repo = trial.project.open()
     stored = trial.stored()
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     moves = {line.task: line.move for line in preview_tasks(repo, LocalFleet(repo.state), state)}
     assert moves == {"A": ResumeAction.SKIP, "B": ResumeAction.SKIP, "C": ResumeAction.RUN}

@@ -18,7 +18,6 @@ from holdfast.core.events import storable
 from holdfast.core.plan import AgentSpec, Plan, encode_plan
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import Origin, RunRow
-from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.errors import PlanError
 from holdfast.formats.model import ForeignRun
@@ -103,7 +102,7 @@ def _keep_record(repo: Repository, journal: Journal, stored: StoredRun) -> None:
 def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: Assessment) -> None:
     """Bring everything that is known of the foreign run into git, then into the journal at once."""
     foreign, row = prospect.foreign, stored.row
-    state = RunState(stored.plan, row, stored.tasks)
+    state = stored.state()
     work = save_unfinished_work(repo, row.run, row.base, prospect.shelters)
     limits = {name: state.limits_of(name).attempts for name in state.names}
     told = [

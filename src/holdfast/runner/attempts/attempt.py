@@ -31,45 +31,47 @@ from holdfast.runner.verification.checks import wait_or_stop
 from holdfast.runner.verification.syntax import reject_syntax_errors
 
 
-async def run_attempt(shop: RunContext, name: str) -> list[ev.AnyEvent]:
+async def run_attempt(context: RunContext, name: str) -> list[ev.AnyEvent]:
     """See the present attempt of a task through, whoever began it.
 
     Never launched: it is launched. Alive: it is watched. Ended: it is collected. Lost: its work is kept.
     """
-    task = shop.state.tasks[name]
+    task = context.state.tasks[name]
     heard_of = (task.id, task.attempt)
     try:
-        return await _carry_out(shop, task)
+        return await _carry_out(context, task)
     finally:
-        shop.ears.pop(heard_of, None)  # all that it heard is recorded
+        context.ears.pop(heard_of, None)  # all that it heard is recorded
 
 
-async def _carry_out(shop: RunContext, task: TaskRow) -> list[ev.AnyEvent]:
+async def _carry_out(context: RunContext, task: TaskRow) -> list[ev.AnyEvent]:
     try:
-        if shop.fleet.inspect(shop.agent_key(task)).presence is Presence.UNKNOWN:
-            await _launch(shop, task)
+        if context.fleet.inspect(context.agent_key(task)).presence is Presence.UNKNOWN:
+            await _launch(context, task)
     except (HoldfastError, OSError) as error:
         trouble = as_holdfast_error(error)
-        await shop.fleet.cancel(
-            shop.agent_key(task)
+        await context.fleet.cancel(
+            context.agent_key(task)
         )  # its supervisor may have died after it had started the agent
         if trouble.out_of_space:
             raise
-        return [_environment_failure(shop, task, trouble)]
-    with shop.reports.watched(task, shop.slot_path(task)):
-        sighting = await _wait_and_listen(shop, task)
-    heard = listener_for(shop, task).finish(shop.fleet, shop.agent_key(task))
-    if last_words := [*shop.reports.of(task, shop.slot_path(task)), *observation(task, heard)]:
-        await shop.record(last_words)
-    if (_was_cancelled(sighting) and task.halt is None) or (sighting.exit is None and shop.stopping.is_set()):
-        return [await asyncio.to_thread(_set_aside, shop, task, "stop")]
+        return [_environment_failure(context, task, trouble)]
+    with context.reports.watched(task, context.slot_path(task)):
+        sighting = await _wait_and_listen(context, task)
+    heard = listener_for(context, task).finish(context.fleet, context.agent_key(task))
+    if last_words := [*context.reports.of(task, context.slot_path(task)), *observation(task, heard)]:
+        await context.record(last_words)
+    if (_was_cancelled(sighting) and task.halt is None) or (
+        sighting.exit is None and context.stopping.is_set()
+    ):
+        return [await asyncio.to_thread(_set_aside, context, task, "stop")]
     if sighting.exit is None:
-        await shop.fleet.sweep(shop.run, _alive_agents(shop, besides=task))
-        return [await asyncio.to_thread(_set_aside, shop, task, "crash")]
-    how = partial(collect, shop, task, sighting.exit, heard)
-    ended = await asyncio.to_thread(capture_safely, shop.slot_path(task), how)
+        await context.fleet.sweep(context.run, _alive_agents(context, besides=task))
+        return [await asyncio.to_thread(_set_aside, context, task, "crash")]
+    how = partial(collect, context, task, sighting.exit, heard)
+    ended = await asyncio.to_thread(capture_safely, context.slot_path(task), how)
     return [
-        await reject_syntax_errors(shop, task, event) if isinstance(event, ev.AttemptDone) else event
+        await reject_syntax_errors(context, task, event) if isinstance(event, ev.AttemptDone) else event
         for event in ended
     ]
 
@@ -79,32 +81,32 @@ def _was_cancelled(sighting: Sighting) -> bool:
     return sighting.exit is not None and sighting.exit.reason is ExitReason.CANCELLED
 
 
-async def _launch(shop: RunContext, task: TaskRow) -> None:
+async def _launch(context: RunContext, task: TaskRow) -> None:
     """Prepare the workspace and start the agent. If a dead runner got half-way here, it is all done again."""
-    workspace = await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.start)
-    shop.intact.add((task.id, task.attempt))
-    shop.captured.pop(str(task.slot), None)
-    brief = await asyncio.to_thread(write_brief, shop, task)
-    await shop.fleet.launch(_spec(shop, task, workspace, brief))
+    workspace = await asyncio.to_thread(context.workspaces.prepare, str(task.slot), task.start)
+    context.intact.add((task.id, task.attempt))
+    context.captured.pop(str(task.slot), None)
+    brief = await asyncio.to_thread(write_brief, context, task)
+    await context.fleet.launch(_spec(context, task, workspace, brief))
 
 
-def _spec(shop: RunContext, task: TaskRow, workspace: Path, brief: Path) -> LaunchSpec:
-    plan, spec = shop.state.plan, shop.state.specs[task.id]
+def _spec(context: RunContext, task: TaskRow, workspace: Path, brief: Path) -> LaunchSpec:
+    plan, spec = context.state.plan, context.state.specs[task.id]
     values = Placeholders(
         brief_path=str(brief),
         brief_text=brief.read_text(encoding="utf-8"),
         workspace=str(workspace),
         task=task.id,
         attempt=task.attempt,
-        run=shop.run,
+        run=context.run,
         session=task.resumes,
     )
-    invocation = invoke_task(spec, agent_of_attempt(shop, task), values)
+    invocation = invoke_task(spec, agent_of_attempt(context, task), values)
     passed = plan.pass_env + invocation.pass_env
-    env = attempt_environment(workspace, shop.run, task.id, task.attempt, brief, passed)
-    env |= report_variables(report_file(workspace), shop.directory.bell)
+    env = attempt_environment(workspace, context.run, task.id, task.attempt, brief, passed)
+    env |= report_variables(report_file(workspace), context.directory.bell)
     return LaunchSpec(
-        key=shop.agent_key(task),
+        key=context.agent_key(task),
         token=task.token,
         argv=invocation.argv,
         cwd=workspace,
@@ -116,17 +118,17 @@ def _spec(shop: RunContext, task: TaskRow, workspace: Path, brief: Path) -> Laun
     )
 
 
-def _alive_agents(shop: RunContext, besides: TaskRow) -> frozenset[LaunchKey]:
+def _alive_agents(context: RunContext, besides: TaskRow) -> frozenset[LaunchKey]:
     """Return the keys that a sweep must leave alone while one attempt's leftovers are ended."""
-    lost = shop.agent_key(besides)
-    return frozenset(key for key in shop.fleet.adopt(shop.run) if key != lost)
+    lost = context.agent_key(besides)
+    return frozenset(key for key in context.fleet.adopt(context.run) if key != lost)
 
 
-async def _wait_and_listen(shop: RunContext, task: TaskRow) -> Sighting:
+async def _wait_and_listen(context: RunContext, task: TaskRow) -> Sighting:
     """Wait for the agent while its stream is listened to. One that is being ended for a reason is waited for, too."""
-    listener = asyncio.ensure_future(listen(shop, task))
+    listener = asyncio.ensure_future(listen(context, task))
     try:
-        return await _watch(shop, task)
+        return await _watch(context, task)
     finally:
         if task.halt is None:
             listener.cancel()
@@ -134,61 +136,61 @@ async def _wait_and_listen(shop: RunContext, task: TaskRow) -> Sighting:
             await listener
 
 
-async def _watch(shop: RunContext, task: TaskRow) -> Sighting:
+async def _watch(context: RunContext, task: TaskRow) -> Sighting:
     """Wait for the agent, saving its unfinished work every now and then, and when asked to."""
-    key = shop.agent_key(task)
-    with shop.checkpoints.open_for(task.id) as wanted:
+    key = context.agent_key(task)
+    with context.checkpoints.open_for(task.id) as wanted:
         while True:
             try:
-                return await wait_or_stop(shop, key, shop.state.plan.limits.snapshot_s, wanted)
+                return await wait_or_stop(context, key, context.state.plan.limits.snapshot_s, wanted)
             except TimeoutError:
-                with shop.checkpoints.taking(task.id):
-                    commit = await asyncio.to_thread(save_wip, shop, task)
+                with context.checkpoints.taking(task.id):
+                    commit = await asyncio.to_thread(save_wip, context, task)
                     if commit and commit != task.wip:
-                        await shop.record(
+                        await context.record(
                             [ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commit)]
                         )
 
 
-def save_wip(shop: RunContext, task: TaskRow) -> str:
+def save_wip(context: RunContext, task: TaskRow) -> str:
     """Commit what the workspace holds to the task's WIP ref; return the newest snapshot, or "" if there is none.
 
     Repeating it without a change in the workspace makes no new commit. A workspace that cannot be read at this
     moment, because the agent is at work in it, leaves the snapshots taken before.
     """
     try:
-        return _snapshot(shop, task)
+        return _snapshot(context, task)
     except (HoldfastError, OSError):
         return task.wip
 
 
-def rescue_wip(shop: RunContext, task: TaskRow) -> str:
+def rescue_wip(context: RunContext, task: TaskRow) -> str:
     """Do as `save_wip` for an attempt that is over: its workspace will be used again, so it must succeed.
 
     Raises UncollectedError if it does not. Only a workspace that is gone leaves the snapshots taken before.
     """
     try:
-        return capture_safely(shop.slot_path(task), partial(_snapshot, shop, task))
+        return capture_safely(context.slot_path(task), partial(_snapshot, context, task))
     except WorkspaceGoneError:
         return task.wip
 
 
-def _snapshot(shop: RunContext, task: TaskRow) -> str:
-    ref, workspace = ids.snapshot_ref(shop.run, task.id), shop.workspaces.get(str(task.slot))
+def _snapshot(context: RunContext, task: TaskRow) -> str:
+    ref, workspace = ids.snapshot_ref(context.run, task.id), context.workspaces.get(str(task.slot))
 
     def message(files: Sequence[str]) -> str:
-        checkpoint = count_snapshots(shop.repo, ref) + 1
-        return snapshot_message(task, checkpoint, files, trailers(shop.run, task.id, task.attempt))
+        checkpoint = count_snapshots(context.repo, ref) + 1
+        return snapshot_message(task, checkpoint, files, trailers(context.run, task.id, task.attempt))
 
-    return take_snapshot(shop.repo, workspace, ref, message) or task.wip
+    return take_snapshot(context.repo, workspace, ref, message) or task.wip
 
 
-def _set_aside(shop: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.AnyEvent:
+def _set_aside(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.AnyEvent:
     """Keep the work of an attempt that will not finish."""
-    return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=rescue_wip(shop, task), cause=cause)
+    return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=rescue_wip(context, task), cause=cause)
 
 
-def _environment_failure(shop: RunContext, task: TaskRow, error: HoldfastError) -> ev.AnyEvent:
+def _environment_failure(context: RunContext, task: TaskRow, error: HoldfastError) -> ev.AnyEvent:
     return ev.AttemptFailed(
         task=task.id,
         attempt=task.attempt,
@@ -197,5 +199,5 @@ def _environment_failure(shop: RunContext, task: TaskRow, error: HoldfastError) 
         error=error.message,
         detail=error.hint,
         carry=task.wip,
-        clock=shop.clock(),
+        clock=context.clock(),
     )

@@ -25,27 +25,27 @@ _OF_THE_WORK = (FailureKind.NO_CHANGE,)
 _SUMMARY_CHARS = 200
 
 
-def collect(shop: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> list[ev.AnyEvent]:
+def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> list[ev.AnyEvent]:
     """Commit the workspace and say how the attempt ended. Collecting twice finds the commit made before."""
-    agent = agent_of_attempt(shop, task)
-    output = readable_output(agent, shop.fleet.logs(shop.agent_key(task)), heard)
+    agent = agent_of_attempt(context, task)
+    output = readable_output(agent, context.fleet.logs(context.agent_key(task)), heard)
     try:
-        captured = _commit(shop, task)
+        captured = _commit(context, task)
     except WorkspaceGoneError as gone:
         outcome = Outcome(OutcomeKind.FAILED, FailureKind.AGENT, gone.message)
-        return [_failed(shop, task, exit_, outcome, output, task.wip)]
-    verdict = next(_objections(shop, task, exit_, captured, heard), None)
+        return [_failed(context, task, exit_, outcome, output, task.wip)]
+    verdict = next(_objections(context, task, exit_, captured, heard), None)
     if verdict is not None:
-        carry = "" if captured.tree == shop.repo.tree_of(task.base) else captured.commit
+        carry = "" if captured.tree == context.repo.tree_of(task.base) else captured.commit
         if verdict.end is OutcomeKind.LIMITED:
-            return attempt_limited(shop, task, exit_, verdict, heard, carry)
+            return attempt_limited(context, task, exit_, verdict, heard, carry)
         if verdict.end is OutcomeKind.BLOCKED:
             detail = clip(output, _TAIL_CHARS)
-            return attempt_blocked(shop, task, exit_, verdict, detail, carry, agent)
-        return [_failed(shop, task, exit_, verdict, output, carry, captured.tree)]
-    if not shop.state.checks_of(task.id) and not shop.state.specs[task.id].validators:
+            return attempt_blocked(context, task, exit_, verdict, detail, carry, agent)
+        return [_failed(context, task, exit_, verdict, output, carry, captured.tree)]
+    if not context.state.checks_of(task.id) and not context.state.specs[task.id].validators:
         # Nothing of ours will write to the workspace any more, so whatever still changes in it is news.
-        shop.captured[str(task.slot)] = captured.commit
+        context.captured[str(task.slot)] = captured.commit
     return [
         ev.AttemptDone(
             task=task.id,
@@ -60,33 +60,33 @@ def collect(shop: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) 
     ]
 
 
-def _commit(shop: RunContext, task: TaskRow) -> WorkCommit:
-    spec = shop.state.specs[task.id]
+def _commit(context: RunContext, task: TaskRow) -> WorkCommit:
+    spec = context.state.specs[task.id]
     title = " ".join(spec.title.split())
     subject = f"{task.id}: {title}" if title else task.id
-    message = f"{subject}\n\n{task.reason}\n\n{trailers(shop.run, task.id, task.attempt)}"
-    ref = ids.task_ref(shop.run, task.id, task.attempt)
-    stray = ids.archive_ref(shop.run, f"{task.id}-stray-{task.attempt}")
-    return commit_work(shop.repo, shop.workspaces.get(str(task.slot)), task.start, ref, message, stray)
+    message = f"{subject}\n\n{task.reason}\n\n{trailers(context.run, task.id, task.attempt)}"
+    ref = ids.task_ref(context.run, task.id, task.attempt)
+    stray = ids.archive_ref(context.run, f"{task.id}-stray-{task.attempt}")
+    return commit_work(context.repo, context.workspaces.get(str(task.slot)), task.start, ref, message, stray)
 
 
 def _objections(
-    shop: RunContext, task: TaskRow, exit_: Exit, captured: WorkCommit, heard: StreamSummary
+    context: RunContext, task: TaskRow, exit_: Exit, captured: WorkCommit, heard: StreamSummary
 ) -> Iterator[Outcome]:
     """Yield every reason not to accept the work, the most telling first."""
-    spec = shop.state.specs[task.id]
-    by_code = listener_for(shop, task).signals.of_exit(exit_.code) if exit_.code > 0 else None
-    outcome = judge_outcome(exit_, heard, _work(shop, task, captured), task.halt, by_code)
+    spec = context.state.specs[task.id]
+    by_code = listener_for(context, task).signals.of_exit(exit_.code) if exit_.code > 0 else None
+    outcome = judge_outcome(exit_, heard, _work(context, task, captured), task.halt, by_code)
     if outcome.end is not OutcomeKind.DONE and outcome.failure not in _OF_THE_WORK:
         yield outcome
     for problem in captured.problems:
         yield _objection(FailureKind.REJECTED, problem)
     if task.conflict:
-        for sentence in _lost_sides(shop, task, captured.commit):
+        for sentence in _lost_sides(context, task, captured.commit):
             yield _objection(FailureKind.SIDE_LOST, sentence)
     if outcome.end is not OutcomeKind.DONE:
         yield outcome
-    missing = [path for path in spec.files if shop.repo.file_at(captured.commit, path) is None]
+    missing = [path for path in spec.files if context.repo.file_at(captured.commit, path) is None]
     if missing:
         yield _objection(FailureKind.MISSING_FILES, f"these files were to be delivered: {', '.join(missing)}")
 
@@ -95,23 +95,23 @@ def _objection(failure: FailureKind, error: str) -> Outcome:
     return Outcome(OutcomeKind.FAILED, failure, error)
 
 
-def _work(shop: RunContext, task: TaskRow, captured: WorkCommit) -> WorkSign:
-    if shop.state.specs[task.id].allow_empty:
+def _work(context: RunContext, task: TaskRow, captured: WorkCommit) -> WorkSign:
+    if context.state.specs[task.id].allow_empty:
         return WorkSign.NOT_NEEDED
-    return WorkSign.UNCHANGED if _changed_nothing(shop, task, captured) else WorkSign.CHANGED
+    return WorkSign.UNCHANGED if _changed_nothing(context, task, captured) else WorkSign.CHANGED
 
 
-def _changed_nothing(shop: RunContext, task: TaskRow, captured: WorkCommit) -> bool:
+def _changed_nothing(context: RunContext, task: TaskRow, captured: WorkCommit) -> bool:
     """Nothing in all, or nothing since the tree that failed last time. Work that a crash cut off counts."""
-    if captured.tree == shop.repo.tree_of(task.base):
+    if captured.tree == context.repo.tree_of(task.base):
         return True
     failed_here = bool(task.failures) and task.failures[-1].attempt == task.attempt - 1
     return captured.empty and failed_here
 
 
-def _lost_sides(shop: RunContext, task: TaskRow, head: str) -> Iterator[str]:
+def _lost_sides(context: RunContext, task: TaskRow, head: str) -> Iterator[str]:
     """Compare each conflicted file with both sides, which are the parents of the commit with the markers."""
-    repo = shop.repo
+    repo = context.repo
     ours, theirs = f"{task.conflict}^1", f"{task.conflict}^2"
     base = repo.merge_base(ours, theirs)
     for path in task.conflict_files:
@@ -126,7 +126,7 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _failed(
-    shop: RunContext, task: TaskRow, exit_: Exit, verdict: Outcome, output: str, carry: str, tree: str = ""
+    context: RunContext, task: TaskRow, exit_: Exit, verdict: Outcome, output: str, carry: str, tree: str = ""
 ) -> ev.AnyEvent:
     return ev.AttemptFailed(
         task=task.id,
@@ -138,7 +138,7 @@ def _failed(
         carry=carry,
         tree=tree,
         duration_s=exit_.duration_s,
-        clock=shop.clock(),
+        clock=context.clock(),
     )
 
 

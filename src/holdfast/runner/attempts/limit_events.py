@@ -22,12 +22,12 @@ _MESSAGE_CHARS = 300
 
 
 def attempt_limited(
-    shop: RunContext, task: TaskRow, exit_: Exit, outcome: Outcome, heard: StreamSummary, carry: str
+    context: RunContext, task: TaskRow, exit_: Exit, outcome: Outcome, heard: StreamSummary, carry: str
 ) -> list[ev.AnyEvent]:
     """Return the events of an attempt that ended at a limit: its provider is parked, the task waits."""
     provider = task.provider or task.agent
-    written_at = _written_at(shop.directory.brief(task.id, task.attempt), exit_)
-    parked = provider_parked(shop, provider, task.token, heard, written_at)
+    written_at = _written_at(context.directory.brief(task.id, task.attempt), exit_)
+    parked = provider_parked(context, provider, task.token, heard, written_at)
     ended = ev.AttemptLimited(
         task=task.id,
         attempt=task.attempt,
@@ -41,11 +41,11 @@ def attempt_limited(
 
 
 def provider_parked(
-    shop: RunContext, provider: str, token: str, heard: StreamSummary, written_at: float
+    context: RunContext, provider: str, token: str, heard: StreamSummary, written_at: float
 ) -> ev.ProviderParked:
     """Return the event that parks a provider, for as long as the agent's words of `written_at` say, if they do."""
     until = heard.until or reset_time(heard.message, written_at)
-    parked = park_provider(shop.state, provider, token, until, time.time(), shop.clock())
+    parked = park_provider(context.state, provider, token, until, time.time(), context.clock())
     guess = "" if until is not None else " (a guess: it does not say)"
     words = f"{provider} is at its limit until {_when(parked)}{guess}: {heard.message or 'no reason given'}"
     return msgspec.structs.replace(parked, words=words[:_MESSAGE_CHARS])
@@ -56,7 +56,7 @@ def _when(parked: ev.ProviderParked) -> str:
 
 
 def attempt_blocked(
-    shop: RunContext,
+    context: RunContext,
     task: TaskRow,
     exit_: Exit,
     outcome: Outcome,
@@ -66,7 +66,7 @@ def attempt_blocked(
 ) -> list[ev.AnyEvent]:
     """Return the events of an attempt that needs a person. Refused credentials shut the provider for all its tasks."""
     failure = outcome.failure or FailureKind.PERMISSION
-    error = f"{outcome.error}. {_way_out(shop, task, failure, agent)}"
+    error = f"{outcome.error}. {_way_out(context, task, failure, agent)}"
     ended = ev.AttemptBlocked(
         task=task.id,
         attempt=task.attempt,
@@ -87,8 +87,8 @@ def provider_shut(provider: str, error: str) -> ev.ProviderShut:
     return ev.ProviderShut(provider=provider, words=f"{provider}: {error}")
 
 
-def _way_out(shop: RunContext, task: TaskRow, failure: FailureKind, agent: Preset | None) -> str:
-    then = f"then `holdfast resume {shop.run}`"
+def _way_out(context: RunContext, task: TaskRow, failure: FailureKind, agent: Preset | None) -> str:
+    then = f"then `holdfast resume {context.run}`"
     if failure is FailureKind.AUTH:
         key = f", or set {agent.keys[0]}" if agent is not None and agent.keys else ""
         return f"Log in with {task.agent or 'the agent'}{key}; {then}"

@@ -16,11 +16,11 @@ from holdfast.runner.context import RunContext
 _DIFF_BYTES = 32_000
 
 
-def write_brief(shop: RunContext, task: TaskRow) -> Path:
+def write_brief(context: RunContext, task: TaskRow) -> Path:
     """Write the brief of a task's present attempt and return its file. Written again, it says the same."""
-    path = shop.directory.brief(task.id, task.attempt)
+    path = context.directory.brief(task.id, task.attempt)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(build_brief(shop.state, task, _earlier_work(shop.repo, task)), encoding="utf-8")
+    path.write_text(build_brief(context.state, task, _earlier_work(context.repo, task)), encoding="utf-8")
     return path
 
 

@@ -27,23 +27,25 @@ LIMIT_PATIENCE_S = 120.0
 """How long an agent may try to get past a limit by itself before the waiting is done without it."""
 
 
-def agent_of_attempt(shop: RunContext, task: TaskRow) -> Preset | None:
+def agent_of_attempt(context: RunContext, task: TaskRow) -> Preset | None:
     """Return the agent of a task's present attempt; None for a command of the task's own."""
-    plan, spec = shop.state.plan, shop.state.specs[task.id]
-    return None if spec.run else find_agent(task.agent or spec.agent or plan.agent, plan.agents, shop.presets)
+    plan, spec = context.state.plan, context.state.specs[task.id]
+    return (
+        None if spec.run else find_agent(task.agent or spec.agent or plan.agent, plan.agents, context.presets)
+    )
 
 
-def listener_for(shop: RunContext, task: TaskRow) -> StreamListener:
+def listener_for(context: RunContext, task: TaskRow) -> StreamListener:
     """Return the ear at a task's present attempt. A new one hears everything from the beginning."""
     key = (task.id, task.attempt)
-    if key not in shop.ears:
-        agent = agent_of_attempt(shop, task)
+    if key not in context.ears:
+        agent = agent_of_attempt(context, task)
         signals = agent.signals() if agent is not None else ErrorPatterns()
         stream = agent.stream if agent is not None else "raw"
         deaf = stream == "raw" and not signals.lines
         known = StreamSummary(tokens=task.spent.tokens, cost_usd=task.spent.cost_usd, session=task.session)
-        shop.ears[key] = StreamListener(StreamReader(stream, signals), signals, known, deaf=deaf)
-    return shop.ears[key]
+        context.ears[key] = StreamListener(StreamReader(stream, signals), signals, known, deaf=deaf)
+    return context.ears[key]
 
 
 def observation(task: TaskRow, heard: StreamSummary) -> list[ev.AnyEvent]:
@@ -68,40 +70,40 @@ def observation(task: TaskRow, heard: StreamSummary) -> list[ev.AnyEvent]:
     ]
 
 
-async def listen(shop: RunContext, task: TaskRow) -> None:
+async def listen(context: RunContext, task: TaskRow) -> None:
     """Hear an attempt's stream until cancelled; write down what it does, and end it when it must not go on.
 
     Why it is ended is durable before it is: a runner that finds it ended knows the reason.
     """
-    ear, key, heard = listener_for(shop, task), shop.agent_key(task), listener_for(shop, task).heard
+    ear, key, heard = listener_for(context, task), context.agent_key(task), listener_for(context, task).heard
     while not ear.deaf:
         await asyncio.sleep(LISTEN_S)
-        ear.listen(shop.fleet, key)
+        ear.listen(context.fleet, key)
         news = observation(task, heard)
-        halt = _reason_to_halt(shop, task, ear)
+        halt = _reason_to_halt(context, task, ear)
         if halt is not None:
-            await shop.record([*news, halt])
-            await shop.fleet.cancel(key)
+            await context.record([*news, halt])
+            await context.fleet.cancel(key)
             return
-        if news and (_is_urgent(shop, task, heard) or time.monotonic() - ear.told_at >= HEARTBEAT_S):
+        if news and (_is_urgent(context, task, heard) or time.monotonic() - ear.told_at >= HEARTBEAT_S):
             ear.told_at = time.monotonic()
-            await shop.record(news)
+            await context.record(news)
 
 
-def _is_urgent(shop: RunContext, task: TaskRow, heard: StreamSummary) -> bool:
+def _is_urgent(context: RunContext, task: TaskRow, heard: StreamSummary) -> bool:
     """A session by which the agent can be found again, and a trouble, are worth a line at once.
 
     So is what was spent of a budget that all agents share: each knows of the others' only what is written down.
     """
-    shared = shop.state.tokens_max is not None or shop.state.cost_max is not None
+    shared = context.state.tokens_max is not None or context.state.cost_max is not None
     spent = heard.tokens > task.spent.tokens or heard.cost_usd > task.spent.cost_usd
     told = heard.session != task.session or (heard.trouble or "") != task.trouble
     return told or (shared and spent)
 
 
-def _reason_to_halt(shop: RunContext, task: TaskRow, ear: StreamListener) -> ev.AttemptHalted | None:
+def _reason_to_halt(context: RunContext, task: TaskRow, ear: StreamListener) -> ev.AttemptHalted | None:
     heard = ear.heard
-    if spent := attempt_overrun(shop.state, task, heard.tokens, heard.cost_usd):
+    if spent := attempt_overrun(context.state, task, heard.tokens, heard.cost_usd):
         return _halt(task, ev.FailureKind.BUDGET, spent)
     if heard.waits:
         return _halt(task, ev.FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")

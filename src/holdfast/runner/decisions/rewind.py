@@ -91,7 +91,7 @@ def plan_rewind(repo: Repository, journal: JournalReader, run: str, at: str) -> 
             f"run {run} has no stage or task {quoted(at)}{did_you_mean(at, names)}",
             f"`holdfast status {run}` lists them",
         )
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     line, places, adopted = _places(repo, state)
     first = first_redone(places, scope)
     if first is None and stored.row.status not in RUN_IS_OVER:
@@ -114,7 +114,7 @@ def rewind_run(repo: Repository, journal: Journal, rewind: Rewind, observer: Obs
         rewind = plan_rewind(repo, journal, rewind.run, rewind.at)  # What was in the air may have landed.
     if rewind.plan is None:
         stored = journal.load(rewind.run)
-        events = rewind_events(RunState(stored.plan, stored.row, stored.tasks), rewind.scope)
+        events = rewind_events(stored.state(), rewind.scope)
         if events:
             record_decision(repo, journal, rewind.run, *events)
         return rewind.run

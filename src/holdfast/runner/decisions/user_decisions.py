@@ -43,7 +43,7 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.An
 
 def state_after(stored: StoredRun, *events: ev.AnyEvent) -> RunState:
     """Return the state after a decision of the user, or raise HoldfastError if it cannot be made now."""
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     try:
         for event in events:
             state.apply(event)
@@ -101,7 +101,7 @@ def waive_gates(repo: Repository, journal: Journal, run: str, stages: Sequence[s
     All of them can be waived or none is. A gate that was waived before is no longer blocked, which is said.
     """
     stored = journal.load(run)
-    events = gate_waivers(RunState(stored.plan, stored.row, stored.tasks), stages)
+    events = gate_waivers(stored.state(), stages)
     directory = repo.state.run(run)
     if holder(directory.lease) is not None:
         for event in events:

@@ -22,16 +22,16 @@ class _Prepared:
     commit: str
 
 
-async def land_tasks(shop: RunContext, command: LandTasks) -> list[ev.AnyEvent]:
+async def land_tasks(context: RunContext, command: LandTasks) -> list[ev.AnyEvent]:
     """Land a batch in one move of the branch. Whatever landed before a crash is found in git by recovery."""
-    tip = shop.state.row.tip
+    tip = context.state.row.tip
     onto = tip
     settled: list[ev.AnyEvent] = []
     prepared: list[_Prepared] = []
     for name, _attempt in command.tasks:
-        task = shop.state.tasks[name]
+        task = context.state.tasks[name]
         try:
-            outcome = await _prepare(shop, task, onto)
+            outcome = await _prepare(context, task, onto)
         except ChecksStopped:
             settled.append(_interrupted(task))
             continue
@@ -42,25 +42,25 @@ async def land_tasks(shop: RunContext, command: LandTasks) -> list[ev.AnyEvent]:
             settled.append(outcome)
     if not prepared:
         return settled
-    return settled + await _move(shop, prepared, tip)
+    return settled + await _move(context, prepared, tip)
 
 
-async def _prepare(shop: RunContext, task: TaskRow, onto: str) -> _Prepared | ev.AnyEvent:
+async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared | ev.AnyEvent:
     """Merge one head onto a commit and check the result, unless exactly that tree was checked before."""
-    outcome = await asyncio.to_thread(merge, shop.repo, onto, task.head)
+    outcome = await asyncio.to_thread(merge, context.repo, onto, task.head)
     if isinstance(outcome, Conflicted):
-        return await asyncio.to_thread(_keep_conflict, shop, task, onto, outcome)
-    message = _message(shop, task)
-    commit = await asyncio.to_thread(commit_merge, shop.repo, outcome.tree, onto, task.head, message)
-    checks = shop.state.checks_of(task.id)
+        return await asyncio.to_thread(_keep_conflict, context, task, onto, outcome)
+    message = _message(context, task)
+    commit = await asyncio.to_thread(commit_merge, context.repo, outcome.tree, onto, task.head, message)
+    checks = context.state.checks_of(task.id)
     if checks and outcome.tree != task.tree:
-        where = await asyncio.to_thread(shop.workspaces.prepare, LANDING_WORKSPACE, commit)
-        slot = shop.state.specs[task.id].slot
+        where = await asyncio.to_thread(context.workspaces.prepare, LANDING_WORKSPACE, commit)
+        slot = context.state.specs[task.id].slot
         failed = await run_checks(
-            shop, checks, where, owner=task.id, attempt=task.attempt, label="merged", slot=slot
+            context, checks, where, owner=task.id, attempt=task.attempt, label="merged", slot=slot
         )
         if failed is not None:
-            await asyncio.to_thread(shop.repo.keep, _merged_ref(shop, task), commit)
+            await asyncio.to_thread(context.repo.keep, _merged_ref(context, task), commit)
             return ev.MergeRefused(
                 task=task.id,
                 attempt=task.attempt,
@@ -72,7 +72,7 @@ async def _prepare(shop: RunContext, task: TaskRow, onto: str) -> _Prepared | ev
     return _Prepared(task, commit)
 
 
-async def _move(shop: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.AnyEvent]:
+async def _move(context: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.AnyEvent]:
     """Write the intent, then move the branch. The append is also the fence: it fails if we lost the lease."""
     intents = []
     onto = tip
@@ -81,28 +81,28 @@ async def _move(shop: RunContext, prepared: list[_Prepared], tip: str) -> list[e
             ev.MergePrepared(task=item.task.id, attempt=item.task.attempt, commit=item.commit, onto=onto)
         )
         onto = item.commit
-    await shop.record(intents)
-    if not shop.lease.is_ours():
-        raise LeaseLostError(f"the lease of run {shop.run} was taken away", "Look at `holdfast status`.")
-    if await asyncio.to_thread(move_branch, shop.repo, shop.state.row.branch, onto, tip):
+    await context.record(intents)
+    if not context.lease.is_ours():
+        raise LeaseLostError(f"the lease of run {context.run} was taken away", "Look at `holdfast status`.")
+    if await asyncio.to_thread(move_branch, context.repo, context.state.row.branch, onto, tip):
         return [
             ev.TaskLanded(task=p.task.id, attempt=p.task.attempt, commit=p.commit, head=p.task.head)
             for p in prepared
         ]
-    return await _after_lost_race(shop, prepared, tip)
+    return await _after_lost_race(context, prepared, tip)
 
 
-async def _after_lost_race(shop: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.AnyEvent]:
+async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.AnyEvent]:
     """Somebody else moved the branch. Commits on top are welcome; anything else is for a person to judge."""
-    branch = shop.state.row.branch
-    actual = await asyncio.to_thread(shop.repo.read_ref, branch)
+    branch = context.state.row.branch
+    actual = await asyncio.to_thread(context.repo.read_ref, branch)
     again: list[ev.AnyEvent] = [_interrupted(item.task) for item in prepared]
     if not actual:
-        await asyncio.to_thread(move_branch, shop.repo, branch, tip, "")
+        await asyncio.to_thread(move_branch, context.repo, branch, tip, "")
         return again
-    if await asyncio.to_thread(shop.repo.is_ancestor, tip, actual):
+    if await asyncio.to_thread(context.repo.is_ancestor, tip, actual):
         return [*again, ev.BranchMoved(commit=actual)]
-    await asyncio.to_thread(shop.repo.keep, ids.archive_ref(shop.run, f"moved-{actual[:12]}"), actual)
+    await asyncio.to_thread(context.repo.keep, ids.archive_ref(context.run, f"moved-{actual[:12]}"), actual)
     name = branch.removeprefix("refs/heads/")
     reason = (
         f"branch {name} was moved away from {tip[:12]} to {actual[:12]}, which does not contain what landed; "
@@ -111,10 +111,10 @@ async def _after_lost_race(shop: RunContext, prepared: list[_Prepared], tip: str
     return [*again, ev.StopRequested(blocked_by=reason)]
 
 
-def _keep_conflict(shop: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.AnyEvent:
+def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.AnyEvent:
     """Commit both sides with the markers in them, for a fresh agent to resolve."""
-    commit = commit_conflict(shop.repo, conflict, onto, task.head, _message(shop, task))
-    shop.repo.keep(_merged_ref(shop, task), commit)
+    commit = commit_conflict(context.repo, conflict, onto, task.head, _message(context, task))
+    context.repo.keep(_merged_ref(context, task), commit)
     return ev.MergeConflicted(
         task=task.id,
         attempt=task.attempt,
@@ -129,11 +129,11 @@ def _interrupted(task: TaskRow) -> ev.AnyEvent:
     return ev.LandingInterrupted(task=task.id, attempt=task.attempt)
 
 
-def _merged_ref(shop: RunContext, task: TaskRow) -> str:
-    return ids.archive_ref(shop.run, f"{task.id}-merged-{task.attempt}")
+def _merged_ref(context: RunContext, task: TaskRow) -> str:
+    return ids.archive_ref(context.run, f"{task.id}-merged-{task.attempt}")
 
 
-def _message(shop: RunContext, task: TaskRow) -> str:
-    title = " ".join(shop.state.specs[task.id].title.split())
+def _message(context: RunContext, task: TaskRow) -> str:
+    title = " ".join(context.state.specs[task.id].title.split())
     subject = f"Land {task.id}: {title}" if title else f"Land {task.id}"
-    return f"{subject}\n\n{trailers(shop.run, task.id, task.attempt)}"
+    return f"{subject}\n\n{trailers(context.run, task.id, task.attempt)}"

@@ -65,11 +65,11 @@ def mirror_owner(repo: Repository, system: str, name: str, content: bytes) -> st
 class MirrorWriter:
     """Writes the mirrors of a live run, every now and then and once more when it rests. One per runner."""
 
-    def __init__(self, shop: RunContext, observer: Observer) -> None:
-        self._shop = shop
+    def __init__(self, context: RunContext, observer: Observer) -> None:
+        self._context = context
         self._observer = observer
         # Another thread than the loop's reads the journal, so it gets a reader of its own.
-        self._chronicle = RunRenderer(shop.repo, SqliteReader(shop.repo.state.journal), shop.run)
+        self._chronicle = RunRenderer(context.repo, SqliteReader(context.repo.state.journal), context.run)
         self._one_at_a_time = threading.Lock()
         self._stale = False
         self._broken: set[str] = set()
@@ -92,14 +92,16 @@ class MirrorWriter:
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
-        shop = self._shop
-        if shop.state.row.mirrors:
+        context = self._context
+        if context.state.row.mirrors:
             await asyncio.to_thread(self._write, live=False)
         if self._unsaid:
             # The run rests and that is durable: a journal that fails now must not spoil it.
             with suppress(JournalError, LeaseLostError):
-                shop.journal.append(shop.run, shop.epoch, self._unsaid, shop.state.row, (), time.time())
-            self._observer(self._unsaid, shop.state)
+                context.journal.append(
+                    context.run, context.epoch, self._unsaid, context.state.row, (), time.time()
+                )
+            self._observer(self._unsaid, context.state)
             self._unsaid = []
 
     async def _keep_writing(self) -> None:
@@ -108,7 +110,7 @@ class MirrorWriter:
             began = time.monotonic()
             await asyncio.to_thread(self._write, live=True)
             if self._unsaid:
-                await self._shop.record(self._unsaid)
+                await self._context.record(self._unsaid)
                 self._unsaid = []
             # However large the run is, mirrors take a small part of the machine.
             await asyncio.sleep(max(PAUSE_S, _IDLE * (time.monotonic() - began)))
@@ -116,13 +118,15 @@ class MirrorWriter:
     def _write(self, *, live: bool) -> None:
         """Write every mirror. A thread whose waiter was cancelled may still be at it: only one writes at a time."""
         with self._one_at_a_time:
-            shop = self._shop
-            for system, folder in dict(shop.state.row.mirrors).items():
+            context = self._context
+            for system, folder in dict(context.state.row.mirrors).items():
                 if system not in self._broken:
-                    troubles = _write(shop.repo, self._chronicle, system, folder, shop.mirrored, live=live)
+                    troubles = _write(
+                        context.repo, self._chronicle, system, folder, context.mirrored, live=live
+                    )
                     self._unsaid += troubles
                     self._broken |= {trouble.system for trouble in troubles}
-            self._unsaid += _stage(shop.repo, shop.state.row)
+            self._unsaid += _stage(context.repo, context.state.row)
 
 
 def _write(

@@ -9,7 +9,6 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.projection import Origin, RunRow, TaskRow
-from holdfast.core.state import RunState
 from holdfast.formats.model import ExportedRun, NativeFile, System, Times
 from holdfast.formats.registry import format_of
 from holdfast.journal.protocol import JournalReader, StoredRun
@@ -58,9 +57,7 @@ class RunRenderer:
     def _view(self, stored: StoredRun, system: System, *, live: bool) -> ExportedRun:
         row = stored.row
         self._read_on(self._journal.events(self.run, after=self._seen, upto=stored.last_seq))
-        tasks = {
-            task.id: self._shown(task) for task in RunState(stored.plan, row, stored.tasks).tasks.values()
-        }
+        tasks = {task.id: self._shown(task) for task in stored.state().tasks.values()}
         return ExportedRun(
             plan=stored.plan,
             row=row,

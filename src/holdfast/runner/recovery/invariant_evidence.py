@@ -48,7 +48,7 @@ def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Viol
     """
     stored = journal.load(run)
     recorded = list(journal.events(run, upto=stored.last_seq))
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     found = [] if stored.row.adopting else violations(state, _evidence(repo, state, recorded))
     return found + fold_violations(stored.plan, recorded, stored.row, stored.tasks)
 

@@ -24,35 +24,35 @@ from holdfast.runner.context import RunContext
 from holdfast.runner.recovery.facts import equivalents
 
 
-async def recover(shop: RunContext) -> list[ev.AnyEvent]:
+async def recover(context: RunContext) -> list[ev.AnyEvent]:
     """Return the events that describe what the run really looks like now. Nothing of it is running twice."""
-    running = [task for task in shop.state.active.values() if task.status is TaskStatus.RUNNING]
-    sightings = {task.id: shop.fleet.inspect(shop.agent_key(task)) for task in running}
+    running = [task for task in context.state.active.values() if task.status is TaskStatus.RUNNING]
+    sightings = {task.id: context.fleet.inspect(context.agent_key(task)) for task in running}
     alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
     ended = frozenset(task.token for task in running if task not in alive)
-    await shop.fleet.sweep(shop.run, frozenset(shop.agent_key(task) for task in alive), ended)
-    reported = [*_reports(shop, running, sightings), *_heard(shop, running, sightings)]
+    await context.fleet.sweep(context.run, frozenset(context.agent_key(task) for task in alive), ended)
+    reported = [*_reports(context, running, sightings), *_heard(context, running, sightings)]
     in_use = frozenset(str(task.slot) for task in alive)
-    await asyncio.to_thread(clear_debris, shop.repo, shop.workspaces, in_use)
-    saved = await asyncio.to_thread(_save_lost_work, shop, running, sightings)
-    await _keep_plan(shop)
-    facts = await asyncio.to_thread(_gather, shop, sightings)
-    _apply(shop, reported + saved)
-    concluded = [*reconcile(shop.state, facts), *_adopted(sightings)]
-    _apply(shop, concluded)
+    await asyncio.to_thread(clear_debris, context.repo, context.workspaces, in_use)
+    saved = await asyncio.to_thread(_save_lost_work, context, running, sightings)
+    await _keep_plan(context)
+    facts = await asyncio.to_thread(_gather, context, sightings)
+    _apply(context, reported + saved)
+    concluded = [*reconcile(context.state, facts), *_adopted(sightings)]
+    _apply(context, concluded)
     return reported + saved + concluded
 
 
-async def _keep_plan(shop: RunContext) -> None:
+async def _keep_plan(context: RunContext) -> None:
     """Make sure that git knows the plan too: whoever created the run may have been killed before that."""
-    started = next(iter(shop.journal.events(shop.run, upto=1))).event
-    plan = encode_plan(shop.state.plan)
-    await asyncio.to_thread(keep_record, shop.repo, shop.run, plan, ev.encode_event(started))
+    started = next(iter(context.journal.events(context.run, upto=1))).event
+    plan = encode_plan(context.state.plan)
+    await asyncio.to_thread(keep_record, context.repo, context.run, plan, ev.encode_event(started))
 
 
-def _apply(shop: RunContext, events: list[ev.AnyEvent]) -> None:
+def _apply(context: RunContext, events: list[ev.AnyEvent]) -> None:
     for event in events:
-        shop.state.apply(event)
+        context.state.apply(event)
 
 
 def _adopted(sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
@@ -62,53 +62,57 @@ def _adopted(sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
     return [ev.AgentsReattached(working=working, finished=finished)] if working or finished else []
 
 
-def _reports(shop: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+def _reports(
+    context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]
+) -> list[ev.AnyEvent]:
     """Return what agents reported while nobody listened. Where none was started, the workspace is not theirs yet."""
     started = [task for task in running if sightings[task.id].presence is not Presence.UNKNOWN]
-    return [event for task in started for event in shop.reports.of(task, shop.slot_path(task))]
+    return [event for task in started for event in context.reports.of(task, context.slot_path(task))]
 
 
-def _heard(shop: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+def _heard(context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
     """Return what the streams of lost agents told last; those of the others are listened to when they are carried on."""
     lost = [task for task in running if sightings[task.id].presence is Presence.LOST]
     return [
         event
         for task in lost
-        for event in observation(task, listener_for(shop, task).finish(shop.fleet, shop.agent_key(task)))
+        for event in observation(
+            task, listener_for(context, task).finish(context.fleet, context.agent_key(task))
+        )
     ]
 
 
 def _save_lost_work(
-    shop: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]
+    context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]
 ) -> list[ev.AnyEvent]:
     saved: list[ev.AnyEvent] = []
     for task in running:
         if sightings[task.id].presence is not Presence.LOST:
             continue
-        commit = rescue_wip(shop, task)
+        commit = rescue_wip(context, task)
         if commit and commit != task.wip:
             saved.append(ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commit))
     return saved
 
 
-def _gather(shop: RunContext, sightings: dict[str, Sighting]) -> Facts:
-    row = shop.state.row
-    branch = branch_facts(shop.repo, row.branch, row.base, shop.run)
+def _gather(context: RunContext, sightings: dict[str, Sighting]) -> Facts:
+    row = context.state.row
+    branch = branch_facts(context.repo, row.branch, row.base, context.run)
     if not branch.tip:
         # A new run, or somebody deleted the branch: every landing we know of is below the recorded tip.
-        move_branch(shop.repo, row.branch, row.tip, "")
-        branch = branch_facts(shop.repo, row.branch, row.base, shop.run)
+        move_branch(context.repo, row.branch, row.tip, "")
+        branch = branch_facts(context.repo, row.branch, row.base, context.run)
     if not branch.descends_from_base:
         name = row.branch.removeprefix("refs/heads/")
         raise RepositoryError(
             f"branch {name} no longer descends from {row.base[:12]}, where the run began",
             f"Put it back with `git update-ref {row.branch} {row.tip}` and resume.",
         )
-    heads = [task.head for task in shop.state.active.values() if task.head]
+    heads = [task.head for task in context.state.active.values() if task.head]
     return Facts(
         branch=branch,
         sightings=sightings,
-        equivalents=equivalents(shop.repo, shop.state, branch),
-        missing_commits=shop.repo.missing(heads),
+        equivalents=equivalents(context.repo, context.state, branch),
+        missing_commits=context.repo.missing(heads),
         wall=time.time(),
     )

@@ -113,7 +113,7 @@ def preview_resume(
     What resuming does is worked out for these choices, after what the user decides along with them.
     """
     stored = journal.load(run)
-    state = RunState(stored.plan, stored.row, stored.tasks)
+    state = stored.state()
     state.jobs = choices.jobs or state.jobs
     future = state_after(journal.load(run), *decisions)
     if choices.only is not None:

@@ -32,7 +32,7 @@ class ChecksStopped(Exception):  # noqa: N818 - it is not an error: the user ask
 
 
 async def run_checks(
-    shop: RunContext,
+    context: RunContext,
     commands: tuple[str, ...],
     where: Path,
     *,
@@ -46,43 +46,45 @@ async def run_checks(
     With a `slot` they wait for a place of it and keep it until the last of them is gone.
     """
     if not slot:
-        return await _run_each(shop, commands, where, (owner, attempt, label), ())
-    async with shop.slots.held(slot, shop.stopping) as place:
+        return await _run_each(context, commands, where, (owner, attempt, label), ())
+    async with context.slots.held(slot, context.stopping) as place:
         if place is None:
             raise ChecksStopped
-        return await _run_each(shop, commands, where, (owner, attempt, label), (place,))
+        return await _run_each(context, commands, where, (owner, attempt, label), (place,))
 
 
 async def _run_each(
-    shop: RunContext,
+    context: RunContext,
     commands: tuple[str, ...],
     where: Path,
     name: tuple[str, int, str],
     holds: tuple[int, ...],
 ) -> FailedCheck | None:
     for command in commands:
-        key, sighting = await _run_check(shop, name, command, where, holds)
-        if shop.stopping.is_set() and (sighting.exit is None or sighting.exit.reason is ExitReason.CANCELLED):
+        key, sighting = await _run_check(context, name, command, where, holds)
+        if context.stopping.is_set() and (
+            sighting.exit is None or sighting.exit.reason is ExitReason.CANCELLED
+        ):
             raise ChecksStopped
-        failed = _judge(shop, key, command, sighting)
+        failed = _judge(context, key, command, sighting)
         if failed is not None:
             return failed
     return None
 
 
-async def check_task(shop: RunContext, command: CheckTask) -> list[ev.AnyEvent]:
+async def check_task(context: RunContext, command: CheckTask) -> list[ev.AnyEvent]:
     """Verify what an attempt produced, in its own workspace."""
-    task = shop.state.tasks[command.task]
-    if (task.id, task.attempt) not in shop.intact:
+    task = context.state.tasks[command.task]
+    if (task.id, task.attempt) not in context.intact:
         # Another runner was interrupted here: what its checks left behind must not influence ours.
-        await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.head)
-        shop.intact.add((task.id, task.attempt))
-    checks = shop.state.checks_of(task.id)
-    spec = shop.state.specs[task.id]
-    where = shop.slot_path(task)
+        await asyncio.to_thread(context.workspaces.prepare, str(task.slot), task.head)
+        context.intact.add((task.id, task.attempt))
+    checks = context.state.checks_of(task.id)
+    spec = context.state.specs[task.id]
+    where = context.slot_path(task)
     try:
         failed = await run_checks(
-            shop, checks, where, owner=task.id, attempt=task.attempt, label="check", slot=spec.slot
+            context, checks, where, owner=task.id, attempt=task.attempt, label="check", slot=spec.slot
         )
     except ChecksStopped:
         return [ev.ChecksInterrupted(task=task.id, attempt=task.attempt)]
@@ -97,21 +99,21 @@ async def check_task(shop: RunContext, command: CheckTask) -> list[ev.AnyEvent]:
 
 
 async def _run_check(
-    shop: RunContext, name: tuple[str, int, str], command: str, where: Path, holds: tuple[int, ...]
+    context: RunContext, name: tuple[str, int, str], command: str, where: Path, holds: tuple[int, ...]
 ) -> tuple[LaunchKey, Sighting]:
     """Run one check. If its supervisor is killed that says nothing about the work: what is left is ended, and it
     runs once more."""
-    key = shop.check_key(*name)
-    sighting = await _launch_check(shop, key, command, where, holds)
-    if sighting.exit is None and not shop.stopping.is_set():
-        await shop.fleet.cancel(key)
-        key = shop.check_key(*name)
-        sighting = await _launch_check(shop, key, command, where, holds)
+    key = context.check_key(*name)
+    sighting = await _launch_check(context, key, command, where, holds)
+    if sighting.exit is None and not context.stopping.is_set():
+        await context.fleet.cancel(key)
+        key = context.check_key(*name)
+        sighting = await _launch_check(context, key, command, where, holds)
     return key, sighting
 
 
 async def _launch_check(
-    shop: RunContext, key: LaunchKey, command: str, where: Path, holds: tuple[int, ...]
+    context: RunContext, key: LaunchKey, command: str, where: Path, holds: tuple[int, ...]
 ) -> Sighting:
     """Start one check and wait for it, or for a stop."""
     spec = LaunchSpec(
@@ -119,38 +121,38 @@ async def _launch_check(
         token=secrets.token_hex(16),
         argv=("/bin/sh", "-c", command),
         cwd=where,
-        env=attempt_environment(where, key.run, key.owner, key.attempt, None, shop.state.plan.pass_env),
-        timeout_s=shop.state.plan.limits.check_timeout_s,
+        env=attempt_environment(where, key.run, key.owner, key.attempt, None, context.state.plan.pass_env),
+        timeout_s=context.state.plan.limits.check_timeout_s,
         holds=holds,
     )
-    await shop.fleet.launch(spec)
-    return await wait_or_stop(shop, key)
+    await context.fleet.launch(spec)
+    return await wait_or_stop(context, key)
 
 
 async def wait_or_stop(
-    shop: RunContext, key: LaunchKey, timeout_s: float | None = None, wanted: asyncio.Event | None = None
+    context: RunContext, key: LaunchKey, timeout_s: float | None = None, wanted: asyncio.Event | None = None
 ) -> Sighting:
     """Wait until the launch is over, cancelling it when a stop is asked for.
 
     Raises TimeoutError after `timeout_s`, or as soon as `wanted` happens.
     """
-    ended = asyncio.ensure_future(shop.fleet.wait(key))
-    stop = asyncio.ensure_future(shop.stopping.wait())
+    ended = asyncio.ensure_future(context.fleet.wait(key))
+    stop = asyncio.ensure_future(context.stopping.wait())
     waiters = [ended, stop] if wanted is None else [ended, stop, asyncio.ensure_future(wanted.wait())]
     try:
         done, _ = await asyncio.wait(waiters, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if ended in done:
             return ended.result()
         if stop in done:
-            return await shop.fleet.cancel(key)
+            return await context.fleet.cancel(key)
         raise TimeoutError
     finally:
         for waiter in waiters:
             waiter.cancel()
 
 
-def _judge(shop: RunContext, key: LaunchKey, command: str, sighting: Sighting) -> FailedCheck | None:
-    output = clip(shop.fleet.logs(key).decode(errors="replace"), _OUTPUT_CHARS)
+def _judge(context: RunContext, key: LaunchKey, command: str, sighting: Sighting) -> FailedCheck | None:
+    output = clip(context.fleet.logs(key).decode(errors="replace"), _OUTPUT_CHARS)
     if sighting.exit is None:
         return FailedCheck(command, "the check's process was lost", output)
     match sighting.exit.reason:
@@ -159,7 +161,7 @@ def _judge(shop: RunContext, key: LaunchKey, command: str, sighting: Sighting) -
         case ExitReason.EXITED:
             return FailedCheck(command, f"`{command}` exited with {sighting.exit.code}", output)
         case ExitReason.TIMEOUT:
-            limit = shop.state.plan.limits.check_timeout_s
+            limit = context.state.plan.limits.check_timeout_s
             return FailedCheck(command, f"`{command}` took longer than {limit:g} s", output)
         case _:
             return FailedCheck(command, f"`{command}`: {sighting.exit.error or sighting.exit.reason}", output)

@@ -30,10 +30,10 @@ class GateFacts:
     completed: tuple[Task, ...]
 
 
-def gate_facts(shop: RunContext, stage: str, gate: Gate) -> GateFacts:
+def gate_facts(context: RunContext, stage: str, gate: Gate) -> GateFacts:
     """Return the ground of a gate: for the entry all stages below this one, for the exit the stage itself."""
-    state = shop.state
-    stages = stages_below(shop, stage) if gate == "entry" else [stage]
+    state = context.state
+    stages = stages_below(context, stage) if gate == "entry" else [stage]
     completed = [
         task
         for name in stages
@@ -42,115 +42,119 @@ def gate_facts(shop: RunContext, stage: str, gate: Gate) -> GateFacts:
     ]
     if not completed:
         return GateFacts(BranchFacts(tip=state.row.tip), ())
-    return GateFacts(branch_facts(shop.repo, state.row.branch, state.row.base, shop.run), tuple(completed))
+    return GateFacts(
+        branch_facts(context.repo, state.row.branch, state.row.base, context.run), tuple(completed)
+    )
 
 
-def stages_below(shop: RunContext, stage: str) -> list[str]:
+def stages_below(context: RunContext, stage: str) -> list[str]:
     """Return the stages that one builds on, however far down."""
     found: dict[str, None] = {}
-    frontier = list(shop.state.stages[stage].needs)
+    frontier = list(context.state.stages[stage].needs)
     while frontier:
         name = frontier.pop()
         if name not in found:
             found[name] = None
-            frontier += shop.state.stages[name].needs
+            frontier += context.state.stages[name].needs
     return list(found)
 
 
-def broken_conditions(shop: RunContext, stage: str, gate: Gate, ground: GateFacts) -> Iterator[str]:
+def broken_conditions(context: RunContext, stage: str, gate: Gate, ground: GateFacts) -> Iterator[str]:
     """Yield what was promised and git does not show."""
-    yield from _missing_landings(shop, ground)
-    yield from _missing_files(shop, ground)
+    yield from _missing_landings(context, ground)
+    yield from _missing_files(context, ground)
     if gate == "exit":
-        yield from _miscounted(shop, stage, ground)
-        yield from _late_changes(shop)
+        yield from _miscounted(context, stage, ground)
+        yield from _late_changes(context)
 
 
-async def syntax_condition(shop: RunContext, stage: str, ground: GateFacts) -> str:
+async def syntax_condition(context: RunContext, stage: str, ground: GateFacts) -> str:
     """Return the syntax errors in files that the stages below changed, as a sentence; empty if there are none."""
     relied_on = {task.id for task in ground.completed}
     merges = [landing.commit for landing in ground.branch.landings if landing.task in relied_on]
-    if not merges or not shop.state.plan.syntax:
+    if not merges or not context.state.plan.syntax:
         return ""
-    paths = await asyncio.to_thread(paths_changed_by, shop.repo, merges)
-    base, tip = shop.state.row.base, ground.branch.tip
-    faults = await find_syntax_errors(shop, base, tip, paths, f"@{stage}", 1)
+    paths = await asyncio.to_thread(paths_changed_by, context.repo, merges)
+    base, tip = context.state.row.base, ground.branch.tip
+    faults = await find_syntax_errors(context, base, tip, paths, f"@{stage}", 1)
     return f"stage {stage} would build on files with {faults_error(faults)}" if faults else ""
 
 
-def _missing_landings(shop: RunContext, ground: GateFacts) -> Iterator[str]:
+def _missing_landings(context: RunContext, ground: GateFacts) -> Iterator[str]:
     landed = {landing.task for landing in ground.branch.landings}
-    rows = shop.state.tasks
+    rows = context.state.tasks
     missing = [t.id for t in ground.completed if t.id not in landed and not rows[t.id].replaced]
     if missing:
         yield f"recorded as landed but not on the run branch: {', '.join(missing)}"
 
 
-def _missing_files(shop: RunContext, ground: GateFacts) -> Iterator[str]:
+def _missing_files(context: RunContext, ground: GateFacts) -> Iterator[str]:
     promised = [(path, task.id) for task in ground.completed for path in task.files]
     if not promised:
         return
-    found = shop.repo.ids_of(*(f"{ground.branch.tip}:{path}" for path, _ in promised))
+    found = context.repo.ids_of(*(f"{ground.branch.tip}:{path}" for path, _ in promised))
     for (path, task), blob in zip(promised, found, strict=True):
         if not blob:
             yield f"{path}, delivered by {task}, is not on the run branch"
 
 
-def _miscounted(shop: RunContext, stage: str, ground: GateFacts) -> Iterator[str]:
-    rows = shop.state.tasks
-    own = {task.id for task in shop.state.stages[stage].tasks if not rows[task.id].replaced}
+def _miscounted(context: RunContext, stage: str, ground: GateFacts) -> Iterator[str]:
+    rows = context.state.tasks
+    own = {task.id for task in context.state.stages[stage].tasks if not rows[task.id].replaced}
     landings = [landing.task for landing in ground.branch.landings if landing.task in own]
     expected = [task.id for task in ground.completed if task.id in own]
     if len(landings) != len(expected):
         yield f"stage {stage} has {len(expected)} completed tasks but {len(landings)} landings on the run branch"
 
 
-def _late_changes(shop: RunContext) -> Iterator[str]:
+def _late_changes(context: RunContext) -> Iterator[str]:
     """Yield each workspace at rest that was written to after its work was committed. What was written is kept."""
-    for slot, commit in list(shop.captured.items()):
-        workspace = shop.workspaces.get(slot)
-        if _is_busy(shop, slot) or not workspace.path.is_dir():
+    for slot, commit in list(context.captured.items()):
+        workspace = context.workspaces.get(slot)
+        if _is_busy(context, slot) or not workspace.path.is_dir():
             continue
-        late = tree_of_workspace(shop.repo, workspace, commit).tree != shop.repo.tree_of(commit)
-        if not late or _is_busy(shop, slot) or shop.captured.get(slot) != commit:
+        late = tree_of_workspace(context.repo, workspace, commit).tree != context.repo.tree_of(commit)
+        if not late or _is_busy(context, slot) or context.captured.get(slot) != commit:
             continue
-        ref = ids.archive_ref(shop.run, f"workspace-{slot}-{commit[:12]}")
+        ref = ids.archive_ref(context.run, f"workspace-{slot}-{commit[:12]}")
         kept = take_snapshot(
-            shop.repo, workspace, ref, f"Changed in workspace {slot} after its work was committed"
+            context.repo, workspace, ref, f"Changed in workspace {slot} after its work was committed"
         )
-        del shop.captured[slot]
-        paths = ", ".join(shop.repo.changed_files(commit, kept)[:_PATHS_SHOWN])
+        del context.captured[slot]
+        paths = ", ".join(context.repo.changed_files(commit, kept)[:_PATHS_SHOWN])
         yield f"workspace {slot} was changed after its work had been committed ({paths}); that is kept at {ref}"
 
 
-def _is_busy(shop: RunContext, slot: str) -> bool:
-    return any(str(task.slot) == slot for task in list(shop.state.active.values()))
+def _is_busy(context: RunContext, slot: str) -> bool:
+    return any(str(task.slot) == slot for task in list(context.state.active.values()))
 
 
-async def check_gate(shop: RunContext, stage: str, gate: Gate) -> list[ev.AnyEvent]:
+async def check_gate(context: RunContext, stage: str, gate: Gate) -> list[ev.AnyEvent]:
     """Check a gate on the run branch as it is now. Checking it again is harmless."""
-    if problem := await _first_broken_condition(shop, stage, gate):
+    if problem := await _first_broken_condition(context, stage, gate):
         return [ev.StageGateFailed(stage=stage, gate=gate, error=problem)]
-    commands = shop.state.stages[stage].entry if gate == "entry" else shop.state.stages[stage].exit
+    commands = context.state.stages[stage].entry if gate == "entry" else context.state.stages[stage].exit
     if commands:
-        async with shop.gate_lock:
-            return [await _run_commands(shop, stage, gate, commands)]
+        async with context.gate_lock:
+            return [await _run_commands(context, stage, gate, commands)]
     return [_held(stage, gate)]
 
 
-async def _first_broken_condition(shop: RunContext, stage: str, gate: Gate) -> str:
+async def _first_broken_condition(context: RunContext, stage: str, gate: Gate) -> str:
     """Return the first fact that does not hold, as a sentence; empty if all of them do."""
-    ground = await asyncio.to_thread(gate_facts, shop, stage, gate)
-    broken = await asyncio.to_thread(lambda: next(broken_conditions(shop, stage, gate, ground), ""))
+    ground = await asyncio.to_thread(gate_facts, context, stage, gate)
+    broken = await asyncio.to_thread(lambda: next(broken_conditions(context, stage, gate, ground), ""))
     if broken or gate == "exit":
         return broken
-    return await syntax_condition(shop, stage, ground)
+    return await syntax_condition(context, stage, ground)
 
 
-async def _run_commands(shop: RunContext, stage: str, gate: Gate, commands: tuple[str, ...]) -> ev.AnyEvent:
-    where = await asyncio.to_thread(shop.workspaces.prepare, GATE_WORKSPACE, shop.state.row.tip)
+async def _run_commands(
+    context: RunContext, stage: str, gate: Gate, commands: tuple[str, ...]
+) -> ev.AnyEvent:
+    where = await asyncio.to_thread(context.workspaces.prepare, GATE_WORKSPACE, context.state.row.tip)
     try:
-        failed = await run_checks(shop, commands, where, owner=f"@{stage}", attempt=1, label=gate)
+        failed = await run_checks(context, commands, where, owner=f"@{stage}", attempt=1, label=gate)
     except ChecksStopped:
         return ev.StageGateReset(stage=stage, gate=gate)
     if failed is None:

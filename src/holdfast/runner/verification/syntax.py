@@ -29,10 +29,10 @@ class _Text:
     data: bytes
 
 
-async def reject_syntax_errors(shop: RunContext, task: TaskRow, done: ev.AttemptDone) -> ev.AnyEvent:
+async def reject_syntax_errors(context: RunContext, task: TaskRow, done: ev.AttemptDone) -> ev.AnyEvent:
     """Return the attempt as it ended, or as failed if a file that it changed no longer parses."""
     try:
-        faults = await find_syntax_errors(shop, task.base, done.head, None, task.id, task.attempt)
+        faults = await find_syntax_errors(context, task.base, done.head, None, task.id, task.attempt)
     except (HoldfastError, OSError):
         return done  # The work is safe; a bad moment of the disk is no reason to have it done again.
     if not faults:
@@ -47,46 +47,46 @@ async def reject_syntax_errors(shop: RunContext, task: TaskRow, done: ev.Attempt
         carry=done.head,
         tree=done.tree,
         duration_s=done.duration_s,
-        clock=shop.clock(),
+        clock=context.clock(),
     )
 
 
 async def find_syntax_errors(
-    shop: RunContext, old: str, new: str, only: frozenset[str] | None, owner: str, attempt: int
+    context: RunContext, old: str, new: str, only: frozenset[str] | None, owner: str, attempt: int
 ) -> list[SyntaxFault]:
     """Return the syntax errors in files that differ between two commits, `only` those paths if given.
 
     Looking again costs little: contents that were found good are remembered for as long as the runner lives.
     """
-    if not shop.state.plan.syntax:
+    if not context.state.plan.syntax:
         return []
-    files = await asyncio.to_thread(_candidates, shop, old, new, only)
+    files = await asyncio.to_thread(_candidates, context, old, new, only)
     if not files:
         return []
-    texts = await asyncio.to_thread(_texts, shop, {file.new: file.path for file in files})
-    errors = await _errors(shop, texts, owner, attempt)
-    shop.parsed.update(texts.keys() - errors.keys())
+    texts = await asyncio.to_thread(_texts, context, {file.new: file.path for file in files})
+    errors = await _errors(context, texts, owner, attempt)
+    context.parsed.update(texts.keys() - errors.keys())
     guilty = [file for file in files if file.new in errors]
-    before = await asyncio.to_thread(_texts, shop, {file.old: file.path for file in guilty if file.old})
-    known = await _errors(shop, before, owner, attempt)
+    before = await asyncio.to_thread(_texts, context, {file.old: file.path for file in guilty if file.old})
+    known = await _errors(context, before, owner, attempt)
     faults = [SyntaxFault(file.path, *errors[file.new]) for file in guilty if file.old not in known]
-    return await asyncio.to_thread(_without_newer_python, shop, new, faults) if faults else []
+    return await asyncio.to_thread(_without_newer_python, context, new, faults) if faults else []
 
 
-def _candidates(shop: RunContext, old: str, new: str, only: frozenset[str] | None) -> list[ChangedFile]:
-    changed = changed_contents(shop.repo, old, new)
+def _candidates(context: RunContext, old: str, new: str, only: frozenset[str] | None) -> list[ChangedFile]:
+    changed = changed_contents(context.repo, old, new)
     wanted = [
         file
         for file in changed
         if (only is None or file.path in only)
-        and file.new not in shop.parsed
+        and file.new not in context.parsed
         and syntax.may_be_checked(file.path, executable=file.executable)
     ]
     return wanted[: syntax.FILES_MAX]
 
 
-def _texts(shop: RunContext, paths: Mapping[str, str]) -> dict[str, _Text]:
-    contents = read_contents(shop.repo, paths, syntax.FILE_BYTES_MAX)
+def _texts(context: RunContext, paths: Mapping[str, str]) -> dict[str, _Text]:
+    contents = read_contents(context.repo, paths, syntax.FILE_BYTES_MAX)
     return {
         blob: _Text(language, data)
         for blob, data in contents.items()
@@ -94,7 +94,7 @@ def _texts(shop: RunContext, paths: Mapping[str, str]) -> dict[str, _Text]:
     }
 
 
-async def _errors(shop: RunContext, texts: Mapping[str, _Text], owner: str, attempt: int) -> _Errors:
+async def _errors(context: RunContext, texts: Mapping[str, _Text], owner: str, attempt: int) -> _Errors:
     """Return the first error of each content that does not parse and has no excuse, by its id."""
     errors = await asyncio.to_thread(_parse_here, texts)
     elsewhere: dict[Language, dict[str, bytes]] = {}
@@ -102,7 +102,7 @@ async def _errors(shop: RunContext, texts: Mapping[str, _Text], owner: str, atte
         if not is_parsed_here(text.language):
             elsewhere.setdefault(text.language, {})[blob] = text.data
     for language, files in elsewhere.items():
-        errors |= await parse_with_tool(shop, language, files, owner, attempt)
+        errors |= await parse_with_tool(context, language, files, owner, attempt)
     return {
         blob: error
         for blob, error in errors.items()
@@ -115,9 +115,9 @@ def _parse_here(texts: Mapping[str, _Text]) -> _Errors:
     return {blob: error for blob, error in found.items() if error is not None}
 
 
-def _without_newer_python(shop: RunContext, commit: str, faults: list[SyntaxFault]) -> list[SyntaxFault]:
+def _without_newer_python(context: RunContext, commit: str, faults: list[SyntaxFault]) -> list[SyntaxFault]:
     """Leave Python out where the project is for a newer one than this program runs on."""
-    project = (shop.repo.file_at(commit, "pyproject.toml") or b"").decode(errors="replace")
+    project = (context.repo.file_at(commit, "pyproject.toml") or b"").decode(errors="replace")
     if not syntax.wants_newer_python(project, sys.version_info[:2]):
         return faults
     return [fault for fault in faults if not fault.path.endswith((".py", ".pyi"))]

@@ -192,7 +192,7 @@ _TOOLS = {
 
 
 async def parse_with_tool(
-    shop: RunContext, language: Language, files: Mapping[str, bytes], owner: str, attempt: int
+    context: RunContext, language: Language, files: Mapping[str, bytes], owner: str, attempt: int
 ) -> dict[str, tuple[int, str]]:
     """Return line and message of the first error of each file, by its key. A tool that cannot be had says nothing.
 
@@ -201,9 +201,9 @@ async def parse_with_tool(
     tool = _TOOLS.get(language)
     if tool is None or shutil.which(tool.program) is None:
         return {}
-    folder = await asyncio.to_thread(_lay_out, shop, tool, list(files.values()))
+    folder = await asyncio.to_thread(_lay_out, context, tool, list(files.values()))
     try:
-        output = await _run_tool(shop, tool, folder, len(files), owner, attempt)
+        output = await _run_tool(context, tool, folder, len(files), owner, attempt)
     except HoldfastError:
         return {}  # No process to be had: the project's own checks will have to do.
     finally:
@@ -216,8 +216,10 @@ async def parse_with_tool(
     return faults
 
 
-async def _run_tool(shop: RunContext, tool: _Tool, folder: Path, count: int, owner: str, attempt: int) -> str:
-    key = shop.check_key(owner, attempt, "syntax")
+async def _run_tool(
+    context: RunContext, tool: _Tool, folder: Path, count: int, owner: str, attempt: int
+) -> str:
+    key = context.check_key(owner, attempt, "syntax")
     spec = LaunchSpec(
         key=key,
         token=os.urandom(16).hex(),
@@ -226,15 +228,15 @@ async def _run_tool(shop: RunContext, tool: _Tool, folder: Path, count: int, own
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": str(folder)},
         timeout_s=_TIMEOUT_S,
     )
-    await shop.fleet.launch(spec)
-    await wait_or_stop(shop, key)
-    return shop.fleet.logs(key).decode(errors="replace")
+    await context.fleet.launch(spec)
+    await wait_or_stop(context, key)
+    return context.fleet.logs(key).decode(errors="replace")
 
 
-def _lay_out(shop: RunContext, tool: _Tool, contents: Sequence[bytes]) -> Path:
+def _lay_out(context: RunContext, tool: _Tool, contents: Sequence[bytes]) -> Path:
     """Write the files under plain numbers, so that no name can be taken for an option."""
-    root = shop.directory.root
-    ours = f"{_SCRATCH}{shop.epoch}-"
+    root = context.directory.root
+    ours = f"{_SCRATCH}{context.epoch}-"
     for left in root.glob(f"{_SCRATCH}*"):
         if not left.name.startswith(ours):
             shutil.rmtree(left, ignore_errors=True)

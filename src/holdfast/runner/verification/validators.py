@@ -57,18 +57,18 @@ class _ProviderGone(ChecksStopped):
         self.why = why
 
 
-async def validate_task(shop: RunContext, command: ValidateTask) -> list[ev.AnyEvent]:
+async def validate_task(context: RunContext, command: ValidateTask) -> list[ev.AnyEvent]:
     """Run the validators that have given no score yet, and hold the mean of all against the gate.
 
     Those that scored before a crash are not asked again; whoever was at work then is. What they write is not kept.
     """
-    task = shop.state.tasks[command.task]
-    spec = shop.state.specs[task.id]
+    task = context.state.tasks[command.task]
+    spec = context.state.specs[task.id]
     asked = [validator for validator in spec.validators if validator.id not in task.scores]
     if asked:
-        where = await asyncio.to_thread(shop.workspaces.prepare, str(task.slot), task.head)
-        work = await asyncio.to_thread(_work, shop, task)
-        opinions = (_ask(shop, task, validator, where, work) for validator in asked)
+        where = await asyncio.to_thread(context.workspaces.prepare, str(task.slot), task.head)
+        work = await asyncio.to_thread(_work, context, task)
+        opinions = (_ask(context, task, validator, where, work) for validator in asked)
         # All of them end before any trouble of one is told: none may be left running on its own.
         troubles = [
             t for t in await asyncio.gather(*opinions, return_exceptions=True) if isinstance(t, BaseException)
@@ -81,30 +81,32 @@ async def validate_task(shop: RunContext, command: ValidateTask) -> list[ev.AnyE
     return [judge_scores(spec, task)]
 
 
-def _work(shop: RunContext, task: TaskRow) -> tuple[str, tuple[str, ...]]:
+def _work(context: RunContext, task: TaskRow) -> tuple[str, tuple[str, ...]]:
     """Return the task's own changes, without what landed meanwhile and was merged into it."""
-    base = shop.repo.merge_base(shop.state.row.tip, task.head) or task.base
-    return shop.repo.diff(base, task.head, _DIFF_BYTES), tuple(shop.repo.changed_files(base, task.head))
+    base = context.repo.merge_base(context.state.row.tip, task.head) or task.base
+    return context.repo.diff(base, task.head, _DIFF_BYTES), tuple(context.repo.changed_files(base, task.head))
 
 
 async def _ask(
-    shop: RunContext, task: TaskRow, validator: Validator, where: Path, work: tuple[str, tuple[str, ...]]
+    context: RunContext, task: TaskRow, validator: Validator, where: Path, work: tuple[str, tuple[str, ...]]
 ) -> None:
     """Run one validator and record its score. One whose process vanished without a word is run once more."""
-    text = build_validation_brief(shop.state, task, validator, *work)
+    text = build_validation_brief(context.state, task, validator, *work)
     opinion = _Opinion(0.0, "its process was lost, and lost again")
     for _ in range(_TRIES):
-        key = shop.check_key(task.id, task.attempt, f"validator-{validator.id}")
+        key = context.check_key(task.id, task.attempt, f"validator-{validator.id}")
         reports = report_file(where, f"{key.step}.jsonl")
-        await shop.fleet.launch(_spec(shop, validator, key, where, reports, text))
-        sighting = await wait_or_stop(shop, key)
+        await context.fleet.launch(_spec(context, validator, key, where, reports, text))
+        sighting = await wait_or_stop(context, key)
         ended = sighting.exit
-        if shop.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
+        if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
             raise ChecksStopped
         if ended is not None:
-            opinion = _heard_opinion(shop, validator, ended, shop.fleet.logs(key), reports)
+            opinion = _heard_opinion(context, validator, ended, context.fleet.logs(key), reports)
             break
-        await shop.fleet.cancel(key)  # its supervisor died; what that left behind would disturb the next one
+        await context.fleet.cancel(
+            key
+        )  # its supervisor died; what that left behind would disturb the next one
     scored = ev.ValidatorScored(
         task=task.id,
         attempt=task.attempt,
@@ -112,25 +114,25 @@ async def _ask(
         score=opinion.score,
         feedback=clip(opinion.feedback, _FEEDBACK_CHARS),
     )
-    await shop.record([scored])
+    await context.record([scored])
 
 
 def _spec(
-    shop: RunContext, validator: Validator, key: LaunchKey, where: Path, reports: Path, text: str
+    context: RunContext, validator: Validator, key: LaunchKey, where: Path, reports: Path, text: str
 ) -> LaunchSpec:
-    limits = shop.state.plan.limits
-    brief = shop.directory.attempts / key.owner / str(key.attempt) / f"validator-{validator.id}.md"
+    limits = context.state.plan.limits
+    brief = context.directory.attempts / key.owner / str(key.attempt) / f"validator-{validator.id}.md"
     brief.parent.mkdir(parents=True, exist_ok=True)
     brief.write_text(text, encoding="utf-8")
-    how = _invocation(shop, validator, key, where, brief, text)
-    passed = shop.state.plan.pass_env + how.pass_env
+    how = _invocation(context, validator, key, where, brief, text)
+    passed = context.state.plan.pass_env + how.pass_env
     env = attempt_environment(where, key.run, key.owner, key.attempt, brief, passed)
     return LaunchSpec(
         key=key,
         token=secrets.token_hex(16),
         argv=how.argv,
         cwd=where,
-        env=env | report_variables(reports, shop.directory.bell) | how.env,
+        env=env | report_variables(reports, context.directory.bell) | how.env,
         stdin=brief if how.stdin_brief else None,
         timeout_s=limits.check_timeout_s if validator.run else limits.timeout_s,
         stall_s=0.0 if validator.run else limits.stall_s,
@@ -138,17 +140,17 @@ def _spec(
 
 
 def _heard_opinion(
-    shop: RunContext, validator: Validator, ended: Exit, log: bytes, reports: Path
+    context: RunContext, validator: Validator, ended: Exit, log: bytes, reports: Path
 ) -> _Opinion:
     """Return a validator's opinion from its output, whatever stream it speaks. Raises _ProviderGone if it had none to give."""
     if validator.run:
         return _opinion(ended, log, reports)
-    name = validator.agent or shop.state.plan.agent
-    agent = find_agent(name, shop.state.plan.agents, shop.presets)
+    name = validator.agent or context.state.plan.agent
+    agent = find_agent(name, context.state.plan.agents, context.presets)
     heard = observe_output(agent, log)
-    provider = provider_of(shop.state, name).provider
+    provider = provider_of(context.state, name).provider
     if heard.trouble is AgentTrouble.LIMIT:
-        raise _ProviderGone(provider_parked(shop, provider, ended.token, heard, time.time()))
+        raise _ProviderGone(provider_parked(context, provider, ended.token, heard, time.time()))
     if heard.trouble is AgentTrouble.AUTH:
         raise _ProviderGone(
             provider_shut(provider, f"the credentials of {name} were refused: {heard.message}")
@@ -157,12 +159,12 @@ def _heard_opinion(
 
 
 def _invocation(
-    shop: RunContext, validator: Validator, key: LaunchKey, where: Path, brief: Path, text: str
+    context: RunContext, validator: Validator, key: LaunchKey, where: Path, brief: Path, text: str
 ) -> Invocation:
     if validator.run:
         return Invocation(validator.run, stdin_brief=False, env={})
-    plan = shop.state.plan
-    agent = find_agent(validator.agent or plan.agent, plan.agents, shop.presets)
+    plan = context.state.plan
+    agent = find_agent(validator.agent or plan.agent, plan.agents, context.presets)
     if agent is None:
         raise HoldfastError(f"there is no agent for validator {validator.id}", "Name one in the plan.")
     return invoke_agent(agent, Placeholders(str(brief), text, str(where), key.owner, key.attempt, key.run))
