@@ -25,14 +25,21 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: its column names in lower case, and its rows."""
+    """A table: the number of its first line, its column names in lower case, and its rows."""
 
+    line: int
     header: tuple[str, ...]
     rows: tuple[TableRow, ...]
 
     def column(self, *names: str) -> int:
         """Return the place of the first column that has one of these names, or -1."""
         return next((self.header.index(name) for name in names if name in self.header), -1)
+
+    def select(self, *columns: tuple[str, ...]) -> Iterator[list[str]]:
+        """Yield the cells of some columns, row by row. Each column is given by its possible names."""
+        places = [self.column(*names) for names in columns]
+        for row in self.rows:
+            yield [row.cells[at] if 0 <= at < len(row.cells) else "" for at in places]
 
 
 def decoded(data: bytes) -> str:
@@ -83,7 +90,7 @@ def _blocks(lines: list[str]) -> Iterator[list[TableRow]]:
 
 
 def _table(block: list[TableRow]) -> Table:
-    return Table(tuple(cell.casefold() for cell in block[0].cells), tuple(block[2:]))
+    return Table(block[0].line, tuple(cell.casefold() for cell in block[0].cells), tuple(block[2:]))
 
 
 def section(text: str, *headings: str) -> str:

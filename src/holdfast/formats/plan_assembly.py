@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
 from holdfast.core.ids import is_valid_id
 from holdfast.core.plan import Limits, Plan, Stage, Task, find_cycle
-from holdfast.formats.model import Claim, Finding
+from holdfast.formats.model import SETTLED, Claim, Finding, ForeignRun, System
 
 Edges = dict[str, tuple[str, ...]]
 Dropped = list[tuple[str, str]]
@@ -40,6 +41,16 @@ def in_order(edges: Mapping[str, tuple[str, ...]]) -> list[str]:
             else:
                 placed.setdefault(waiting.pop())
     return list(placed)
+
+
+def levels(needs: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    """Return the level of each name: 1 if it needs nothing, else one more than the highest that it needs."""
+    known = {name: tuple(need for need in wanted if need in needs) for name, wanted in needs.items()}
+    edges, _ = acyclic(known)
+    found: dict[str, int] = {}
+    for name in in_order(edges):
+        found[name] = max((found[need] for need in edges[name]), default=0) + 1
+    return found
 
 
 _ID_CHARS_MAX = 64
@@ -139,6 +150,28 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     ids: tuple[str, ...]
     stages: dict[str, str]
+
+    def as_run(
+        self,
+        system: System,
+        name: str,
+        main: str,
+        documents: Mapping[str, bytes],
+        findings: Iterable[Finding] = (),
+        **said: Any,
+    ) -> ForeignRun:
+        """Return the run of these claims. It is finished if all are settled, unless `said` tells otherwise."""
+        run = ForeignRun(
+            system=system,
+            name=name,
+            plan=self.plan,
+            claims=self.claims,
+            finished=all(claim.standing in SETTLED for claim in self.claims),
+            findings=(*findings, *self.findings),
+            main=main,
+            documents=dict(documents),
+        )
+        return msgspec.structs.replace(run, **said)
 
 
 @lru_cache(maxsize=8192)
