@@ -118,7 +118,7 @@ class _Taken:
 
     @property
     def own_cpu_s(self) -> float:
-        """The processor time of runner, nursery, supervisors and git."""
+        """The processor time of runner, fork server, supervisors and git."""
         return self.cpu_s - self.agents_cpu_s - self.watching_cpu_s
 
 
@@ -205,7 +205,7 @@ def _figures(taken: _Taken, tasks: int, note: str) -> list[Figure]:
         _figure("Holdfast, CPU / agents' CPU", own / taken.agents_cpu_s * 100, "%"),
         _figure("runner, CPU", census.runner_cpu_s / tasks * 1000, "ms/task"),
         _figure("supervisors, CPU", census.supervisors_cpu_s / tasks * 1000, "ms/task"),
-        _figure("git and nursery, CPU", git / tasks * 1000, "ms/task"),
+        _figure("git and fork server, CPU", git / tasks * 1000, "ms/task"),
         _figure("agents, peak memory", census.agents_mb, "MB", note="PSS"),
         _figure(
             "Holdfast, peak memory",

@@ -1,7 +1,11 @@
-"""Locks that belong to an open file rather than to a process: the kernel frees them when the last holder closes it.
+"""The two kinds of file locks that Holdfast uses. The kernel frees both when their holder dies.
 
-They follow the open file to whomever it is handed, so a lock can outlive the process that took it; and unlike an
-`flock` they can be asked after without being taken. A leaf module: it imports nothing of ours.
+- An *open-file lock* belongs to an open file. It follows the file to the process that it is handed to, so it can outlive
+  the process that took it. Leases and slots are such locks.
+- A *record lock* belongs to a process. No child inherits it, and it names its holder, so its pid cannot belong to a
+  process that merely got the number later. A supervisor holds one for its whole life.
+
+A leaf module without pathlib: every supervisor has it in its memory.
 """
 
 from __future__ import annotations
@@ -9,16 +13,15 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-from pathlib import Path
 
 from holdfast.errors import LaunchError
 
-_FLOCK = struct.Struct("@hhqqi0q")
+_FLOCK = struct.Struct("@hhqqi0q")  # of 64-bit Linux: type, whence, start, length, pid
 _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
-def open_lockable(path: Path) -> int:
-    """Open a lock's file, made if it is not there, and return its descriptor. No program we start inherits it."""
+def open_lockable(path: str | os.PathLike[str]) -> int:
+    """Open the file of an open-file lock, make it if it is missing, and return its descriptor. No program inherits it."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
@@ -33,16 +36,12 @@ def try_lock(fd: int) -> bool:
 
 def is_locked(fd: int) -> bool:
     """Tell whether another open file of the same path holds the lock at this moment."""
-    answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _WHOLE_FILE)
-    kind: int = _FLOCK.unpack(answer)[0]
+    kind, _ = _ask(fd, fcntl.F_OFD_GETLK)
     return kind != fcntl.F_UNLCK
 
 
-_RECORD_LOCK = "hhlli4x"  # struct flock of 64-bit Linux: type, whence, start, length, pid
-
-
 def hold_record_lock(path: str) -> int | None:
-    """Take the lock and return its descriptor, or None when another process has it.
+    """Take the record lock of a file and return its descriptor, or None when another process has it.
 
     The process must never open the file a second time: closing any descriptor of it would drop the lock.
     """
@@ -56,23 +55,20 @@ def hold_record_lock(path: str) -> int | None:
 
 
 def record_lock_holder(path: str) -> int | None:
-    """Return the pid of the process that holds the lock, or None when nobody does."""
+    """Return the pid of the process that holds the record lock, or None when nobody does."""
     try:
         fd = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
-        answer = fcntl.fcntl(
-            fd, fcntl.F_GETLK, struct.pack(_RECORD_LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        )
+        kind, pid = _ask(fd, fcntl.F_GETLK)
     finally:
         os.close(fd)
-    kind, _whence, _start, _length, pid = struct.unpack(_RECORD_LOCK, answer)
     return None if kind == fcntl.F_UNLCK else pid
 
 
 def open_record_lock_holder(path: str) -> int | None:
-    """Return a pidfd of the holder, or None when nobody holds the lock.
+    """Return a pidfd of the process that holds the record lock, or None when nobody does.
 
     The lock is read again once the pidfd is open: only a holder that did not change in between is returned.
     """
@@ -87,3 +83,9 @@ def open_record_lock_holder(path: str) -> int | None:
             return fd
         os.close(fd)
     return None
+
+
+def _ask(fd: int, question: int) -> tuple[int, int]:
+    """Return the type of a lock that keeps us from locking the file, and the pid of its holder."""
+    kind, _whence, _start, _length, pid = _FLOCK.unpack(fcntl.fcntl(fd, question, _WHOLE_FILE))
+    return kind, pid

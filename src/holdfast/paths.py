@@ -28,6 +28,11 @@ class StateDir:
         return self.root / "journal.db"
 
     @property
+    def fleet(self) -> str:
+        """The URL of the fleet that runs the agents: this machine."""
+        return f"local:{self.root}"
+
+    @property
     def agents(self) -> Path:
         """What this repository changes or adds to the known agents."""
         return self.root / "agents.toml"
@@ -81,8 +86,8 @@ class RunDir:
         return self.root / "requests"
 
     @property
-    def bell(self) -> Path:
-        """The FIFO that wakes the runner: a request was left, or an agent reported."""
+    def wake_pipe(self) -> Path:
+        """The FIFO that wakes the runner: somebody left a request, or an agent reported."""
         return self.requests / "bell"
 
     @property

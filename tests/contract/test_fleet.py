@@ -127,7 +127,7 @@ def test_a_live_launch_is_alive_and_adopted_by_another_fleet(stand: FleetSetup) 
     stand.heard("up")
     other = type(stand.fleet)(stand.state)  # type: ignore[call-arg]
     assert other.inspect(spec.key).presence is Presence.ALIVE
-    assert other.adopt(RUN) == [spec.key]
+    assert other.live_launches(RUN) == [spec.key]
     (stand.work / "gate").write_text("go")
     assert asyncio.run(ended(other.wait(spec.key))).code == 6
 
@@ -142,7 +142,7 @@ def test_a_key_that_was_never_launched_is_unknown(stand: FleetSetup) -> None:
     ]
     assert {sighting.presence for sighting in seen} == {Presence.UNKNOWN}
     assert stand.fleet.logs(key) == b""
-    assert stand.fleet.adopt(RUN) == []
+    assert stand.fleet.live_launches(RUN) == []
 
 
 def test_cancel_stops_the_agent(stand: FleetSetup) -> None:

@@ -33,7 +33,7 @@ script = "echo $$ > up; cat gate; echo $$ > up; exit 8"
 spec = LaunchSpec(key, sys.argv[3], ("/bin/sh", "-c", script), Path(sys.argv[2]), {"PATH": "/usr/bin:/bin"})
 fleet = LocalFleet(StateDir(Path(sys.argv[1])))
 asyncio.run(fleet.launch(spec))
-print(fleet._nursery._process.pid, flush=True)
+print(fleet._fork_server._process.pid, flush=True)
 sys.stdin.read()
 """
 
@@ -52,21 +52,21 @@ def stand(tmp_path: Path) -> Iterator[FleetSetup]:
 
 
 def launch_and_die(stand: FleetSetup) -> tuple[LaunchSpec, int]:
-    """Let another process launch an agent, kill that process, and return a pidfd of its nursery."""
+    """Let another process launch an agent, kill that process, and return a pidfd of its fork server."""
     spec = stand.sh("")
     argv = [sys.executable, "-c", RUNNER, str(stand.state.root), str(stand.work), spec.token]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
         assert runner.stdout is not None
-        nursery = os.pidfd_open(int(runner.stdout.readline()))
+        fork_server = os.pidfd_open(int(runner.stdout.readline()))
         runner.kill()
-    return spec, nursery
+    return spec, fork_server
 
 
 def test_an_agent_outlives_the_runner_that_launched_it(stand: FleetSetup) -> None:
     """The next runner finds it alive, the same process, and gets its exit record."""
     spec, _ = launch_and_die(stand)
     agent = stand.heard("up")
-    assert stand.fleet.adopt(RUN) == [spec.key]
+    assert stand.fleet.live_launches(RUN) == [spec.key]
     (stand.work / "gate").write_text("go")
     assert stand.heard("up") == agent
     assert asyncio.run(ended(stand.fleet.wait(spec.key))).code == 8
@@ -80,22 +80,22 @@ def test_the_next_runner_can_cancel_what_a_dead_one_launched(stand: FleetSetup) 
     assert not alive(agent)
 
 
-def test_the_nursery_ends_with_its_runner(stand: FleetSetup) -> None:
+def test_the_fork_server_ends_with_its_runner(stand: FleetSetup) -> None:
     """Nothing of Holdfast stays behind but the supervisors of live agents."""
-    _, nursery = launch_and_die(stand)
+    _, fork_server = launch_and_die(stand)
     poll = select.poll()
-    poll.register(nursery, select.POLLIN)
-    assert poll.poll(20_000), "the nursery lives on"
+    poll.register(fork_server, select.POLLIN)
+    assert poll.poll(20_000), "the fork server lives on"
 
 
-def test_a_killed_nursery_is_replaced_and_its_launches_live_on(stand: FleetSetup) -> None:
+def test_a_killed_fork_server_is_replaced_and_its_launches_live_on(stand: FleetSetup) -> None:
     """Only the forking of new supervisors needs it."""
     first, second = stand.sh("echo $$ > up; cat gate; exit 1"), stand.sh("exit 2", attempt=2)
     asyncio.run(stand.fleet.launch(first))
     stand.heard("up")
-    nursery = stand.fleet._nursery._process  # type: ignore[attr-defined]
-    nursery.kill()
-    nursery.wait()
+    fork_server = stand.fleet._fork_server._process  # type: ignore[attr-defined]
+    fork_server.kill()
+    fork_server.wait()
     assert asyncio.run(stand.finish(second)).code == 2
     (stand.work / "gate").write_text("go")
     assert asyncio.run(ended(stand.fleet.wait(first.key))).code == 1
@@ -103,15 +103,15 @@ def test_a_killed_nursery_is_replaced_and_its_launches_live_on(stand: FleetSetup
 
 def test_an_order_cut_short_starts_nothing(stand: FleetSetup) -> None:
     """A runner that died while it wrote the order did not launch."""
-    nursery = ForkServer()
+    fork_server = ForkServer()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        nursery.hand_over(theirs)
+        fork_server.hand_over(theirs)
         theirs.close()
         ours.sendall(b"\xa9\x0a")
         ours.shutdown(socket.SHUT_WR)
         assert ours.recv(100) == b""
-    nursery.close()
+    fork_server.close()
     assert not stand.state.root.exists()
 
 
@@ -155,7 +155,7 @@ def test_the_secrets_of_the_environment_are_stored_nowhere(stand: FleetSetup) ->
     assert not any(b"hunter2" in file.read_bytes() or file.stat().st_mode & 0o077 for file in files)
 
 
-def test_sigint_to_the_terminal_reaches_neither_nursery_nor_agent(stand: FleetSetup) -> None:
+def test_sigint_to_the_terminal_reaches_neither_fork_server_nor_agent(stand: FleetSetup) -> None:
     """Each has a session of its own, so Ctrl-C stops the runner alone."""
     spec = stand.sh("echo $$ > up; exec cat gate")
     asyncio.run(stand.fleet.launch(spec))

@@ -85,7 +85,7 @@ def test_a_launch_whose_supervisor_was_killed_is_lost(stand: FleetSetup) -> None
     asyncio.run(stand.fleet.launch(spec))
     assert stand.fleet.inspect(spec.key).presence is Presence.LOST
     assert alive(agent)
-    assert stand.fleet.adopt(RUN) == []
+    assert stand.fleet.live_launches(RUN) == []
 
 
 def test_sweep_ends_the_orphans_of_the_run_and_nothing_else(stand: FleetSetup) -> None:

@@ -177,9 +177,9 @@ def test_a_filter_the_repository_had_from_the_start_is_applied_and_a_later_one_i
     repo = project.open()
     project.git("config", "filter.late.clean", "cat")
     again = project.open()
-    early = repo.sealed.text("config", "filter.early.clean")
+    early = repo.private_git.text("config", "filter.early.clean")
     assert early == 'sed "s/x/\\"y\\"/"'
-    assert again.sealed.try_run("config", "filter.late.clean").rc == 1
+    assert again.private_git.try_run("config", "filter.late.clean").rc == 1
     assert any("filter.late.clean" in notice for notice in again.notices())
 
 

@@ -173,9 +173,9 @@ def test_without_an_identity_commits_are_holdfasts_own(tmp_path: Path) -> None:
     """A machine where git knows no user can still run."""
     project = Project.create(tmp_path / "p")
     tree = project.git("rev-parse", "HEAD^{tree}")
-    named = project.open().sealed.run("commit-tree", tree, stdin=b"x").decode().strip()
+    named = project.open().private_git.run("commit-tree", tree, stdin=b"x").decode().strip()
     project.git("config", "--unset", "user.email")
-    anonymous = project.open().sealed.run("commit-tree", tree, stdin=b"x").decode().strip()
+    anonymous = project.open().private_git.run("commit-tree", tree, stdin=b"x").decode().strip()
     assert project.git("log", "-1", "--format=%ae", named) == "ada@example.org"
     assert project.git("log", "-1", "--format=%an %ce", anonymous) == "Holdfast holdfast@localhost"
 

@@ -35,7 +35,7 @@ def test_a_whole_run_needs_no_process_and_no_journal_file(tmp_path: Path) -> Non
     plan = parse_plan(msgspec.json.encode(document), "plan.json", [])
     journal = MemoryJournal()
     run = create_run(repo, journal, plan, "plan.json")
-    status = execute_run(repo, journal, run, RunOptions(), lambda events, state: None, FunctionFleet.of(work))
+    status = execute_run(repo, journal, run, RunOptions(), lambda events, state: None, FunctionFleet(work))
     assert status is RunStatus.COMPLETED
     row = journal.load(run).row
     assert sorted(at.task for at in branch_facts(repo, row.branch, row.base, run).landings) == [

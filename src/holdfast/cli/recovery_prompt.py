@@ -12,7 +12,7 @@ from holdfast.cli.status import current_status
 from holdfast.core import events as ev
 from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError, NeedsDecisionError
-from holdfast.fleet.local import LocalFleet
+from holdfast.fleet import open_fleet
 from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.repository import Repository
@@ -37,7 +37,7 @@ def load_recovery_view(repo: Repository, journal: JournalReader, run: str) -> Re
     """Return the recovery report of a run. Journal, git, workspaces and processes are only looked at."""
     view = current_status(ReadOnlyRepo(repo.checkout, repo.state, journal), run).run
     assert view is not None
-    return recovery_view(view, preview_resume(repo, LocalFleet(repo.state), journal, run, RunOptions()))
+    return recovery_view(view, preview_resume(repo, open_fleet(repo.state.fleet), journal, run, RunOptions()))
 
 
 def ask_how_to_resume(place: OpenRepo, run: str) -> str:

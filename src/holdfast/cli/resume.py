@@ -19,7 +19,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.core.user_decisions import gate_waivers
 from holdfast.errors import HoldfastError, NeedsDecisionError
-from holdfast.fleet.local import LocalFleet
+from holdfast.fleet import open_fleet
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.repository import Repository
 from holdfast.runner.decisions.rewind import Rewind, plan_rewind, rewind_run
@@ -97,7 +97,7 @@ def show_preview(
     decisions: list[ev.AnyEvent] = [*accepted, *(ev.TaskReset(task=task) for task in again)]
     view = current_status(ReadOnlyRepo(repo.checkout, repo.state, journal), run).run
     assert view is not None
-    report = preview_resume(repo, LocalFleet(repo.state), journal, run, choices, decisions)
+    report = preview_resume(repo, open_fleet(repo.state.fleet), journal, run, choices, decisions)
     does = [*_waived(state, accepted, view.held_by), *_about_the_run(view, only, args)]
     return recovery_view(view, report, does, _options(args))
 

@@ -102,7 +102,7 @@ def logs(args: argparse.Namespace) -> int:
     Byte for byte, except on a terminal, which does not get to see what would steer it.
     """
     from holdfast.core.facts import Presence
-    from holdfast.fleet.local import LocalFleet
+    from holdfast.fleet import open_fleet
     from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
     from holdfast.views.text import terminal_safe
 
@@ -110,7 +110,7 @@ def logs(args: argparse.Namespace) -> int:
     journal = place.require_journal()
     run = choose_run(journal.runs(), args.run).row.run
     attempt = _attempt_number(journal.load(run), args.task, args.attempt)
-    fleet, key = LocalFleet(place.state), LaunchKey(run, args.task, attempt, AGENT_STEP)
+    fleet, key = open_fleet(place.state.fleet), LaunchKey(run, args.task, attempt, AGENT_STEP)
 
     def chunks() -> Iterator[bytes]:
         """Read on until the launch is over; what it printed last is there by then."""
@@ -153,10 +153,10 @@ def _signs(place: ReadOnlyRepo, stored: StoredRun) -> dict[str, AgentSign]:
     """Return what the machine shows of agents at work. Where none is, nothing is loaded to look."""
     if not any(task.status is TaskStatus.RUNNING for task in stored.tasks):
         return {}
-    from holdfast.fleet.local import LocalFleet
+    from holdfast.fleet import open_fleet
     from holdfast.runner.recovery.agent_signs import agent_signs
 
-    return agent_signs(LocalFleet(place.state), stored)
+    return agent_signs(open_fleet(place.state.fleet), stored)
 
 
 def landed_in(checkout: Path, row: RunRow) -> tuple[str, ...]:
@@ -192,10 +192,10 @@ def _last_trace(place: ReadOnlyRepo, stored: StoredRun, held: str | None) -> flo
     """Return the newest trace of an agent whose runner is gone; elsewhere the journal knows better."""
     if held is not None or stored.row.status is not RunStatus.RUNNING:
         return 0.0
-    from holdfast.fleet.local import LocalFleet
+    from holdfast.fleet import open_fleet
     from holdfast.runner.recovery.agent_signs import last_heard
 
-    return max(last_heard(LocalFleet(place.state), stored).values(), default=0.0)
+    return max(last_heard(open_fleet(place.state.fleet), stored).values(), default=0.0)
 
 
 def _as_it_was(journal: JournalReader, run: str, seq: int) -> tuple[StoredRun, str]:

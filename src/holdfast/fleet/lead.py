@@ -193,10 +193,18 @@ class LeadFleet:
             await self.finish(offer, ExitReason.CANCELLED)
         return self.inspect(key)
 
-    def adopt(self, run: str) -> list[LaunchKey]:
+    def live_launches(self, run: str) -> list[LaunchKey]:
         """Return every launch of the run that is not over, offers among them."""
         offers = [key for key, offer in self._offers.items() if offer.exit is None and key.run == run]
-        return sorted({*self._local.adopt(run), *offers})
+        return sorted({*self._local.live_launches(run), *offers})
+
+    def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
+        """Return the folders in which launches of this step worked, each with the last one that did."""
+        return self._local.occupants(run, step)
+
+    def last_sign(self, key: LaunchKey) -> float:
+        """Return when the launch last showed a sign of life; 0 if never."""
+        return self._local.last_sign(key)
 
     async def sweep(
         self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()

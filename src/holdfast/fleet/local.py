@@ -52,7 +52,7 @@ class LocalFleet:
 
     def __init__(self, state: StateDir) -> None:
         self._state = state
-        self._nursery = ForkServer()
+        self._fork_server = ForkServer()
 
     def hosts(self) -> list[str]:
         """Return the one host there is."""
@@ -63,7 +63,7 @@ class LocalFleet:
         if self.inspect(spec.key).presence is not Presence.UNKNOWN:
             return
         order = _order(spec, self.folder(spec.key)).encode()
-        # No answer means that the nursery or the supervisor was killed. Asking again is safe: a supervisor that
+        # No answer means that the fork server or the supervisor was killed. Asking again is safe: a supervisor that
         # got as far as starting something left its record, and the next one stands back.
         answer = await self._ask(order, spec.holds) or await self._ask(order, spec.holds)
         if answer not in (STARTED, TAKEN):
@@ -106,7 +106,7 @@ class LocalFleet:
         self._remove_draft(key)
         return self.inspect(key)
 
-    def adopt(self, run: str) -> list[LaunchKey]:
+    def live_launches(self, run: str) -> list[LaunchKey]:
         """Return the launches of the run whose supervisor lives."""
         return [key for key in self._launches(run) if self.inspect(key).presence is Presence.ALIVE]
 
@@ -155,13 +155,13 @@ class LocalFleet:
         return LaunchOutput(*output_log.output_window(log_file(self.folder(key)), offset, most))
 
     def last_sign(self, key: LaunchKey) -> float:
-        """Return when the launch was last heard of, by the clock of the disk: started, printed or ended; else 0."""
+        """Return when the launch last started, printed or ended, by the clock of the disk; 0 if never."""
         folder = self.folder(key)
         return max(map(_changed_at, (record_file(folder), log_file(folder), exit_file(folder))))
 
     def close(self) -> None:
-        """Let go of the nursery; supervisors and agents live on. Closed twice, nothing happens."""
-        self._nursery.close()
+        """Let go of the fork server; supervisors and agents live on. Closed twice, nothing happens."""
+        self._fork_server.close()
 
     def folder(self, key: LaunchKey) -> str:
         """Return where everything of a launch is, whether it was made or not."""
@@ -188,7 +188,7 @@ class LocalFleet:
         """Send an order to a new supervisor and return its answer; empty when it was killed."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            self._nursery.hand_over(theirs, holds)
+            self._fork_server.hand_over(theirs, holds)
             theirs.close()
             ours.setblocking(False)
             loop = asyncio.get_running_loop()

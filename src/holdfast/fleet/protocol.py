@@ -84,8 +84,14 @@ class Fleet(Protocol):
         Nothing that does not carry the launch's token is ever signalled. If it ended before, nothing happens.
         """
 
-    def adopt(self, run: str) -> list[LaunchKey]:
+    def live_launches(self, run: str) -> list[LaunchKey]:
         """Return every launch of the run that may still have a live process."""
+
+    def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
+        """Return the folders in which launches of this step worked, each with the last one that did."""
+
+    def last_sign(self, key: LaunchKey) -> float:
+        """Return when the launch last started, printed or ended, by the clock of the disk; 0 if never."""
 
     async def sweep(
         self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""The runner's end of the nursery: starts it, hands it links to new supervisors, replaces it when it died."""
+"""The runner's end of the fork server: starts it, hands it links to new supervisors, replaces it when it died."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ForkServer:
     def hand_over(self, link: socket.socket, holds: Sequence[int] = ()) -> None:
         """Give `link` to a new supervisor, which keeps the descriptors `holds` open for as long as it lives.
 
-        A nursery that died is replaced; raises LaunchError when none can be had.
+        A fork server that died is replaced; raises LaunchError when none can be had.
         """
         for _ in range(2):
             if self._door is None:

@@ -1,4 +1,4 @@
-"""The program of the nursery: a small process that forks a supervisor per launch, and knows nothing else.
+"""The program of the fork server: a small process that forks a supervisor per launch, and knows nothing else.
 
 It exists because a fork of it costs a fraction of a fork of the runner, and carries none of the runner's files.
 It ends when the runner does; the supervisors live on.
@@ -20,11 +20,11 @@ _RIGHTS_BYTES = _socket.CMSG_SPACE(_INT * 8)  # room for the link and what the s
 
 def main(door: int) -> None:
     """Fork a supervisor for each link that arrives through `door`, until the runner closes it or dies."""
-    nursery = os.getpid()
+    fork_server = os.getpid()
 
     def reap(*_: object) -> None:
         # Supervisors get this handler with the fork, and reap by themselves: there it only rings their bell.
-        if os.getpid() == nursery:
+        if os.getpid() == fork_server:
             _reap()
 
     supervisor.install_signal_handlers(reap)
@@ -45,7 +45,7 @@ def _receive(orders: _socket.socket) -> list[int]:
 
 
 def _fork(received: list[int], door: int, boot: str) -> None:
-    """Start a supervisor. It has what the runner wants held by having been forked; only the nursery lets go of it."""
+    """Start a supervisor. It has what the runner wants held by having been forked; only the fork server lets go of it."""
     link = received[0]
     try:
         pid = os.fork()

@@ -4,7 +4,7 @@ It lives on when Holdfast dies. Being a subreaper it is the parent of every orph
 means that the whole tree is gone, however its parts detached themselves. Limits are counted on the monotonic
 clock: it knows no clock jumps, and a suspended machine is not charged to an agent that could not work.
 
-Runs in a fork of the nursery: no import here beyond what the nursery loaded, and no code of the runner.
+Runs in a fork of the fork server: no import here beyond what the fork server loaded, and no code of the runner.
 """
 
 from __future__ import annotations

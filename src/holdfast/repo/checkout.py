@@ -39,7 +39,7 @@ class CheckoutWatch:
     def look(self) -> CheckoutState:
         """Return how the checkout is now."""
         root = self._repo.checkout
-        paths = changed_paths(self._repo.sealed, root, self._repo.common_dir / "index")
+        paths = changed_paths(self._repo.private_git, root, self._repo.common_dir / "index")
         head = (self._repo.common_dir / _HEAD).read_text() + self._repo.read_ref(_HEAD)
         return CheckoutState(head, {path: _mark(root / path) for path in paths})
 
@@ -50,7 +50,7 @@ def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]
     What would keep git waiting for ever is removed from it first.
     """
     remove_blocking_files(workspace.path)
-    return tuple(sorted(changed_paths(repo.sealed, workspace.path, workspace.index)))
+    return tuple(sorted(changed_paths(repo.private_git, workspace.path, workspace.index)))
 
 
 def _mark(path: Path) -> tuple[int, int]:

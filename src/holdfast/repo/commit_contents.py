@@ -88,7 +88,7 @@ _STAT_OPTIONS = (
 
 def diffstat(repo: Repository, old: str, new: str) -> str:
     """Return which files differ between two commits and by how much; empty when none does."""
-    said = repo.sealed.run("diff", *_STAT_OPTIONS, old, new).decode("utf-8", "replace")
+    said = repo.private_git.run("diff", *_STAT_OPTIONS, old, new).decode("utf-8", "replace")
     return dedent(said).rstrip()
 
 

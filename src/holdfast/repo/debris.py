@@ -196,7 +196,7 @@ def _shared_locks(repo: Repository) -> list[Path]:
 
 def _remove_drafts(repo: Repository) -> list[str]:
     indexes = private_dir(repo.common_dir) / "indexes"
-    folders = (repo.sealed.git_dir, indexes, repo.common_dir / "info")
+    folders = (repo.private_git.git_dir, indexes, repo.common_dir / "info")
     return [_removed(path) for folder in folders for path in abandoned_drafts(folder)]
 
 

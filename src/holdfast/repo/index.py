@@ -1,4 +1,4 @@
-"""Which paths of a directory differ from an index. Reads only; runs in the sealed git directory."""
+"""Which paths of a directory differ from an index. Reads only; runs in the private git directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PASSED_OVER = "could not open directory"  # git's words; it goes on without wha
 
 
 def changed_paths(
-    sealed: Git,
+    private_git: Git,
     work_tree: Path,
     index: Path,
     unlock: Callable[[Path], None] | None = None,
@@ -25,14 +25,14 @@ def changed_paths(
     that may not be read are passed over, unless there is a way to `unlock` them. Untracked paths are left out where
     one of the ignore patterns in `left_out` names them.
     """
-    _expose_shared_index(sealed.git_dir, index.parent)
+    _expose_shared_index(private_git.git_dir, index.parent)
     env = {"GIT_INDEX_FILE": str(index)}
     patterns = [f"--exclude={pattern}" for pattern in left_out]
     question = ("ls-files", "-z", "-o", "-m", "--exclude-standard", *patterns)
-    result = sealed.try_run(*question, work_tree=work_tree, env=env)
+    result = private_git.try_run(*question, work_tree=work_tree, env=env)
     if unlock and _PASSED_OVER in result.stderr:
         unlock(work_tree)
-        result = sealed.try_run(*question, work_tree=work_tree, env=env)
+        result = private_git.try_run(*question, work_tree=work_tree, env=env)
     if result.rc != 0:
         raise GitError(question, result.rc, result.stderr)
     # A deleted file can be listed twice; a dictionary keeps the order.
@@ -40,18 +40,18 @@ def changed_paths(
     return tuple(path for path in paths if path and not path.startswith(f"{STATE_DIR}/"))
 
 
-def gitlinks(sealed: Git, index: Path) -> list[str]:
+def gitlinks(private_git: Git, index: Path) -> list[str]:
     """Return the paths at which an index has a submodule."""
     # The mode of a submodule stands in the index as these four bytes. Most repositories have none, and looking for
     # the bytes is far cheaper than listing every file.
     if not index.is_file() or b"\0\0\xe0\0" not in index.read_bytes():
         return []
-    output = sealed.run("ls-files", "-z", "--stage", env={"GIT_INDEX_FILE": str(index)})
+    output = private_git.run("ls-files", "-z", "--stage", env={"GIT_INDEX_FILE": str(index)})
     entries = (line.partition("\t") for line in output.decode("utf-8", "surrogateescape").split("\0"))
     return [path for facts, _, path in entries if facts.startswith("160000 ")]
 
 
-def _expose_shared_index(sealed_dir: Path, index_dir: Path) -> None:
+def _expose_shared_index(git_dir: Path, index_dir: Path) -> None:
     """Let git find the second half of a split index, which it looks for in its git directory."""
     for part in index_dir.glob("sharedindex.*"):
-        link_atomically(sealed_dir / part.name, part)
+        link_atomically(git_dir / part.name, part)

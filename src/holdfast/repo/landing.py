@@ -39,7 +39,7 @@ def trailers(run: str, task: str, attempt: int) -> str:
 def merge(repo: Repository, onto: str, head: str) -> Merged | Conflicted:
     """Merge two commits into a tree. Writes objects only; the same input gives the same tree."""
     args = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages", onto, head)
-    result = repo.sealed.try_run(*args)
+    result = repo.private_git.try_run(*args)
     fields = result.stdout.decode("utf-8", "surrogateescape").split("\0")
     # Exit status 1 also means a bad argument; only with a tree it is a conflict.
     if result.rc not in (0, 1) or not fields[0]:
@@ -53,7 +53,7 @@ def merge(repo: Repository, onto: str, head: str) -> Merged | Conflicted:
 def commit_merge(repo: Repository, tree: str, onto: str, head: str, message: str) -> str:
     """Commit a merged tree with `onto` as first and `head` as second parent. No ref moves."""
     args = ("commit-tree", "-p", onto, "-p", head, tree)
-    return repo.sealed.run(*args, stdin=message.encode("utf-8", "replace")).decode().strip()
+    return repo.private_git.run(*args, stdin=message.encode("utf-8", "replace")).decode().strip()
 
 
 def commit_conflict(repo: Repository, conflict: Conflicted, onto: str, head: str, message: str) -> str:

@@ -25,7 +25,7 @@ _TREES_KEPT = 256
 class Repository:
     """One git repository.
 
-    `git` is for refs, history and configuration. `sealed` is for everything that touches files or merges: it has the
+    `git` is for refs, history and configuration. `private_git` is for everything that touches files or merges: it has the
     same objects, but its configuration cannot have been written by an agent.
     """
 
@@ -36,7 +36,7 @@ class Repository:
         self.checkout = found.checkout
         self.here = found.git_dir
         self.git = Git(found.common_dir, identity)
-        self.sealed = Git(make_private_git_dir(found.common_dir, found.settings), identity)
+        self.private_git = Git(make_private_git_dir(found.common_dir, found.settings), identity)
         self.state = StateDir.of_checkout(found.checkout)
         # Tasks that start from the same commit ask for the same trees, and a commit never gets another one.
         self._tree_of_commit = lru_cache(maxsize=_TREES_KEPT)(self._ask_tree)
@@ -183,8 +183,8 @@ def _notices(repo: Repository) -> Iterator[str]:
 
 def _uncommitted(repo: Repository) -> set[str]:
     index = repo.common_dir / "index"
-    unstaged = changed_paths(repo.sealed, repo.checkout, index)
+    unstaged = changed_paths(repo.private_git, repo.checkout, index)
     head = repo.git.text("rev-parse", "--verify", "HEAD")
     env = {"GIT_INDEX_FILE": str(index)}
-    staged = repo.sealed.run("diff-index", "--cached", "--name-only", "-z", head, env=env)
+    staged = repo.private_git.run("diff-index", "--cached", "--name-only", "-z", head, env=env)
     return {*unstaged, *staged.decode("utf-8", "surrogateescape").split("\0")} - {""}

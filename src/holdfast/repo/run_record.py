@@ -117,7 +117,9 @@ def commit_adoption(
     message = "\n".join((subject, "", f"{RUN_TRAILER}: {run}", *lines, ""))
     tree, when = repo.git.text("show", "-s", "--format=%T %ct +0000", base).split(" ", 1)
     env = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
-    made = repo.sealed.run("commit-tree", "-p", base, tree, stdin=message.encode("utf-8", "replace"), env=env)
+    made = repo.private_git.run(
+        "commit-tree", "-p", base, tree, stdin=message.encode("utf-8", "replace"), env=env
+    )
     return made.decode().strip()
 
 
@@ -156,12 +158,14 @@ def _tree_of(repo: Repository, files: Mapping[str, bytes]) -> str:
         for number, content in enumerate(files.values()):
             (folder / str(number)).write_bytes(content)
         paths = "".join(f"{folder / str(number)}\n" for number in range(len(files)))
-        said = repo.sealed.run("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=paths.encode())
+        said = repo.private_git.run(
+            "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=paths.encode()
+        )
         blobs = said.decode().split()
         entries = b"".join(
             f"100644 {blob}\t".encode() + path.encode("utf-8", "surrogateescape") + b"\0"
             for path, blob in zip(files, blobs, strict=True)
         )
         env = {"GIT_INDEX_FILE": str(folder / "index")}
-        repo.sealed.run("update-index", "--add", "-z", "--index-info", stdin=entries, env=env)
-        return repo.sealed.run("write-tree", env=env).decode().strip()
+        repo.private_git.run("update-index", "--add", "-z", "--index-info", stdin=entries, env=env)
+        return repo.private_git.run("write-tree", env=env).decode().strip()

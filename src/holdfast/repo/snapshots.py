@@ -70,8 +70,8 @@ def restore_snapshot(repo: Repository, commit: str, directory: Path) -> int:
         ) from error
     with tempfile.TemporaryDirectory() as folder:
         env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-        repo.sealed.run("read-tree", "--reset", "-u", commit, work_tree=directory.absolute(), env=env)
-        listed = repo.sealed.run("ls-files", "-z", env=env)
+        repo.private_git.run("read-tree", "--reset", "-u", commit, work_tree=directory.absolute(), env=env)
+        listed = repo.private_git.run("ls-files", "-z", env=env)
     return listed.count(b"\0")
 
 
@@ -88,8 +88,8 @@ def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | N
         index = Path(folder, "index")
         copy_atomically(workspace.index, index)
         env = {"GIT_INDEX_FILE": str(index)}
-        repo.sealed.run("read-tree", "--reset", saved, work_tree=workspace.path, env=env)
-        return len(changed_paths(repo.sealed, workspace.path, index))
+        repo.private_git.run("read-tree", "--reset", saved, work_tree=workspace.path, env=env)
+        return len(changed_paths(repo.private_git, workspace.path, index))
 
 
 def _files_changed(repo: Repository, commit: str) -> int:

@@ -42,7 +42,7 @@ def work_of_others(repo: Repository, place: Workspace, *commits: str) -> Iterato
     # No work tree is passed, so only what is staged counts; edited files are looked for by our own index.
     env = {"GIT_INDEX_FILE": str(place.git_dir / "index")}
     question = ("diff-index", "--cached", "--name-only", "-z")
-    staged = [repo.sealed.run(*question, commit, env=env) for commit in commits]
+    staged = [repo.private_git.run(*question, commit, env=env) for commit in commits]
     if all(staged):
         yield f"{_first(staged[0])} is staged"
 
@@ -67,7 +67,7 @@ def unlike_both(repo: Repository, place: Workspace, old: str, new: str) -> Itera
     """
     unlike_new = _paths_unlike(repo, place.path, new)
     if old:
-        unlike_old = set(changed_paths(repo.sealed, place.path, place.index))
+        unlike_old = set(changed_paths(repo.private_git, place.path, place.index))
         unlike_new &= unlike_old | set(_differing(repo, "A", old, new))
     for path in sorted(unlike_new):
         if os.path.lexists(place.path / path) and not _is_begun(repo, place.path / path, new, path):
@@ -77,15 +77,15 @@ def unlike_both(repo: Repository, place: Workspace, old: str, new: str) -> Itera
 def extra_files(repo: Repository, place: Workspace) -> tuple[str, ...]:
     """Return the files that git does not track in a worktree, ignored ones too."""
     env = {"GIT_INDEX_FILE": str(place.index)}
-    return _paths(repo.sealed.run("ls-files", "-z", "-o", work_tree=place.path, env=env))
+    return _paths(repo.private_git.run("ls-files", "-z", "-o", work_tree=place.path, env=env))
 
 
 def _paths_unlike(repo: Repository, root: Path, commit: str) -> set[str]:
     """Return every path that is not as `commit` has it, ignored or not. All files are read."""
     with tempfile.TemporaryDirectory() as folder:
         env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-        repo.sealed.run("read-tree", "--reset", commit, env=env)
-        return set(_paths(repo.sealed.run("ls-files", "-z", "-o", "-m", work_tree=root, env=env)))
+        repo.private_git.run("read-tree", "--reset", commit, env=env)
+        return set(_paths(repo.private_git.run("ls-files", "-z", "-o", "-m", work_tree=root, env=env)))
 
 
 def _is_begun(repo: Repository, file: Path, commit: str, path: str) -> bool:
@@ -222,7 +222,7 @@ class StagingWorktree:
     def _edits(self, shown: str) -> Iterator[str]:
         """Yield what others changed in a worktree that shows a commit."""
         yield from work_of_others(self._repo, self._place, shown)
-        yield from changed_paths(self._repo.sealed, self.path, self._place.index)
+        yield from changed_paths(self._repo.private_git, self.path, self._place.index)
 
     def _edits_since(self, old: str, new: str) -> Iterator[str]:
         """Yield what others changed since a move was cut short."""
@@ -250,7 +250,7 @@ class StagingWorktree:
 
     def _git(self, *args: str) -> None:
         env = {"GIT_INDEX_FILE": str(self._place.index)}
-        self._repo.sealed.run(*args, work_tree=self.path, env=env)
+        self._repo.private_git.run(*args, work_tree=self.path, env=env)
 
     def _settle(self, commit: str) -> None:
         write_atomically(self._place.git_dir / "HEAD", f"{commit}\n".encode())

@@ -90,7 +90,7 @@ def tree_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence
     wait for a file in there for ever.
     """
     with _fresh_index(repo, root, base) as index:
-        found = _sort_out(root, list(changed_paths(repo.sealed, root, index, left_out=left_out)))
+        found = _sort_out(root, list(changed_paths(repo.private_git, root, index, left_out=left_out)))
         nested = [f"{path} is a repository of its own and was left out." for path in found.nested]
         found.nested.clear()
         made = _add(repo, root, index, found, 0)
@@ -100,7 +100,7 @@ def tree_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence
 def changes_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence[str]) -> tuple[str, ...]:
     """Return the paths of somebody else's working tree that `harvest_untouched` would take."""
     with _fresh_index(repo, root, base) as index:
-        paths = changed_paths(repo.sealed, root, index, left_out=left_out)
+        paths = changed_paths(repo.private_git, root, index, left_out=left_out)
         return tuple(path for path in paths if not path.endswith("/"))
 
 
@@ -113,7 +113,7 @@ def _fresh_index(repo: Repository, root: Path, base: str) -> Iterator[Path]:
         )
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder, "index")
-        repo.sealed.run("read-tree", "--reset", base, env={"GIT_INDEX_FILE": str(index)})
+        repo.private_git.run("read-tree", "--reset", base, env={"GIT_INDEX_FILE": str(index)})
         yield index
 
 
@@ -129,10 +129,10 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTr
             copy_atomically(workspace.index, index)
         if base != workspace.start():
             env = {"GIT_INDEX_FILE": str(index)}
-            repo.sealed.run("read-tree", "--reset", base, work_tree=workspace.path, env=env)
+            repo.private_git.run("read-tree", "--reset", base, work_tree=workspace.path, env=env)
             # An agent that commits by itself may have forced its reports in, or settings for the user's next agents.
             ours = ("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", STATE_DIR)
-            repo.sealed.run(*ours, work_tree=workspace.path, env=env)
+            repo.private_git.run(*ours, work_tree=workspace.path, env=env)
         forced = _staged_though_ignored(repo, workspace, folder)
         found = _add_all(repo, workspace.path, index, forced, 0)
         return WorkspaceTree(found.tree, found.problems, (*disarmed, *found.remarks))
@@ -141,7 +141,7 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTr
 
 
 def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth: int) -> WorkspaceTree:
-    found = _sort_out(root, [*changed_paths(repo.sealed, root, index, _open_up_safely), *forced])
+    found = _sort_out(root, [*changed_paths(repo.private_git, root, index, _open_up_safely), *forced])
     return _add(repo, root, index, found, depth)
 
 
@@ -153,9 +153,11 @@ def _add(repo: Repository, root: Path, index: Path, found: _Sorted, depth: int) 
     ):
         if paths:
             listing = b"".join(os.fsencode(path) + b"\0" for path in paths)
-            repo.sealed.run("update-index", *options, "-z", "--stdin", stdin=listing, work_tree=root, env=env)
+            repo.private_git.run(
+                "update-index", *options, "-z", "--stdin", stdin=listing, work_tree=root, env=env
+            )
     absorbed = [_absorb(repo, root, path, index, depth) for path in found.nested]
-    tree = repo.sealed.run("write-tree", env=env).decode().strip()
+    tree = repo.private_git.run("write-tree", env=env).decode().strip()
     problems = (problem for inner in absorbed for problem in inner.problems)
     remarks = (remark for inner in absorbed for remark in inner.remarks)
     return WorkspaceTree(tree, (*found.problems, *problems), tuple(remarks))
@@ -175,8 +177,10 @@ def _absorb(repo: Repository, root: Path, path: str, index: Path, depth: int) ->
     remove(inner)
     found = _add_all(repo, root / path, inner, [], depth + 1)
     env = {"GIT_INDEX_FILE": str(index)}
-    repo.sealed.run("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", path, work_tree=root, env=env)
-    repo.sealed.run("read-tree", f"--prefix={path}/", found.tree, work_tree=root, env=env)
+    repo.private_git.run(
+        "rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", path, work_tree=root, env=env
+    )
+    repo.private_git.run("read-tree", f"--prefix={path}/", found.tree, work_tree=root, env=env)
     remark = f"{path} is a nested repository; its files were taken, its history was not."
     return WorkspaceTree(found.tree, found.problems, (remark, *found.remarks))
 
@@ -221,7 +225,7 @@ def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path)
     copy = folder / "agent"
     copy.write_bytes(content)
     question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
-    result = repo.sealed.try_run(*question, work_tree=workspace.path, env={"GIT_INDEX_FILE": str(copy)})
+    result = repo.private_git.try_run(*question, work_tree=workspace.path, env={"GIT_INDEX_FILE": str(copy)})
     # An index the agent broke, or is just writing, has nothing to tell.
     paths = os.fsdecode(result.stdout).split("\0") if result.rc == 0 else []
     return [path for path in paths if path and not path.startswith(f"{STATE_DIR}/")]
@@ -350,7 +354,7 @@ def _commit_of(
         commit = before
     else:
         text = message().encode("utf-8", "surrogateescape")
-        commit = repo.sealed.run("commit-tree", "-p", parent, tree, stdin=text).decode().strip()
+        commit = repo.private_git.run("commit-tree", "-p", parent, tree, stdin=text).decode().strip()
     if commit != before:
         repo.keep(ref, commit)
     return commit

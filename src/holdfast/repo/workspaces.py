@@ -209,7 +209,7 @@ class Workspaces:
         workspace.require_present()
         remove_blocking_files(workspace.path)
         env = {"GIT_INDEX_FILE": str(workspace.index)}
-        git = self._repo.sealed
+        git = self._repo.private_git
         # Git leaves alone what is inside a submodule, but an agent may have checked one out there.
         for path in gitlinks(git, workspace.index):
             if is_there(workspace.path, workspace.path / path):

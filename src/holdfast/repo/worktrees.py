@@ -57,5 +57,5 @@ def save_worktree(repo: Repository, tree: Worktree, message: str, left_out: Sequ
     if found.tree == repo.tree_of(tree.head):
         return SavedWorktree("", found.problems)
     args = ("commit-tree", "-p", tree.head, found.tree)
-    commit = repo.sealed.run(*args, stdin=message.encode("utf-8", "replace")).decode().strip()
+    commit = repo.private_git.run(*args, stdin=message.encode("utf-8", "replace")).decode().strip()
     return SavedWorktree(commit, found.problems)

@@ -24,7 +24,7 @@ from holdfast.core.outcome import OutcomeKind, WorkSign, judge_outcome
 from holdfast.core.plan import Limits, Plan
 from holdfast.core.planning_brief import PLAN_FILE, fenced_yaml, goal_key, planning_brief, same_goal
 from holdfast.errors import ExitCode, HoldfastError, PlanError
-from holdfast.fleet.local import LocalFleet
+from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet, LaunchKey, LaunchSpec
 from holdfast.journal.lease import Lease
 from holdfast.paths import RunDir, StateDir
@@ -141,7 +141,7 @@ async def _plan(
     record: Path,
     tell: Callable[[str], None],
 ) -> Planned:
-    fleet = LocalFleet(repo.state)
+    fleet = open_fleet(repo.state.fleet)
     desk = _PlanningSession(repo, work, name, repo.state.run(name), workspaces, fleet)
     try:
         await _recover(desk)
@@ -152,7 +152,7 @@ async def _plan(
 
 async def _recover(desk: _PlanningSession) -> None:
     """End what a killed planning left, except a planner at work, and forget one that failed for good."""
-    alive = frozenset(desk.fleet.adopt(desk.name))
+    alive = frozenset(desk.fleet.live_launches(desk.name))
     await desk.fleet.sweep(desk.name, alive)
     in_use = (_PLANNER,) if alive else ()
     await asyncio.to_thread(clear_debris, desk.repo, desk.workspaces, in_use)

@@ -86,7 +86,7 @@ def send_request(directory: RunDir, request: Request) -> Path:
     path = draft.rename(directory.requests / f"{name}.json")
     # ENXIO and ENOENT mean that nobody listens; the spooled file then waits for the next runner.
     with suppress(OSError):
-        bell = os.open(directory.bell, os.O_WRONLY | os.O_NONBLOCK)
+        bell = os.open(directory.wake_pipe, os.O_WRONLY | os.O_NONBLOCK)
         os.write(bell, b"!")
         os.close(bell)
     return path
@@ -96,8 +96,8 @@ def open_bell(directory: RunDir) -> int:
     """Return a file descriptor that becomes readable whenever a request was left or an agent reported."""
     directory.requests.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
-        os.mkfifo(directory.bell, 0o600)
-    return os.open(directory.bell, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        os.mkfifo(directory.wake_pipe, 0o600)
+    return os.open(directory.wake_pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def pending_requests(directory: RunDir) -> Iterator[tuple[Path, Request | None]]:

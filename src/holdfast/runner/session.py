@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,11 +20,10 @@ from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.core.transitions import first_row
 from holdfast.errors import HoldfastError, JournalError, NeedsDecisionError
-from holdfast.fleet.local import LocalFleet
+from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, number_after
-from holdfast.paths import StateDir
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.files import write_atomically
 from holdfast.repo.repository import Repository
@@ -134,15 +133,17 @@ def execute_run(
     run: str,
     choices: RunOptions,
     observer: Observer,
-    fleet: Callable[[StateDir], Fleet] = LocalFleet,
+    fleet: Fleet | None = None,
 ) -> RunStatus:
     """Take the run's lease and carry it on until it rests. Raises LeaseHeldError if somebody else does.
 
-    `fleet` says where the agents run, given the repository's state folder.
+    `fleet` says where the agents run; this machine if it is not given.
     """
     turn = RunSession.begin(repo, journal, run, choices)
     try:
-        return turn.status if turn.is_over else asyncio.run(turn.see_through(observer, fleet(repo.state)))
+        if turn.is_over:
+            return turn.status
+        return asyncio.run(turn.see_through(observer, fleet or open_fleet(repo.state.fleet)))
     finally:
         turn.end()
 

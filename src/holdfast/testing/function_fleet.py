@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
 from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec
-from holdfast.paths import StateDir
 
 Work = Callable[[LaunchSpec], int]
 """What an agent does: it may read and write below `spec.cwd`, and returns an exit status."""
@@ -18,17 +17,12 @@ Work = Callable[[LaunchSpec], int]
 class FunctionFleet:
     """A fleet whose agents and checks are one Python function, called in a thread for each launch.
 
-    Pass `lambda _: FunctionFleet(work)` as `fleet` to `runner.session.carry_on`. Nothing outlives the runner here:
+    Pass it as `fleet` to `runner.session.execute_run`. Nothing outlives the runner here:
     a launch of an earlier fleet is unknown, as after a reboot of a machine without a disk.
     """
 
     work: Work
     launches: dict[LaunchKey, asyncio.Task[Exit]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, work: Work) -> Callable[[StateDir], FunctionFleet]:
-        """Return what `carry_on` takes as its `fleet`."""
-        return lambda _state: cls(work)
 
     def hosts(self) -> list[str]:
         """Return the one place there is."""
@@ -62,9 +56,17 @@ class FunctionFleet:
         """Wait for the function: a thread cannot be stopped from outside."""
         return await self.wait(key)
 
-    def adopt(self, run: str) -> list[LaunchKey]:
+    def live_launches(self, run: str) -> list[LaunchKey]:
         """Return the launches that have not returned."""
         return [key for key, launch in self.launches.items() if key.run == run and not launch.done()]
+
+    def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
+        """Return nothing: no folder remembers a function."""
+        return {}
+
+    def last_sign(self, key: LaunchKey) -> float:
+        """Return 0: a function leaves no sign on disk."""
+        return 0.0
 
     async def sweep(
         self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()

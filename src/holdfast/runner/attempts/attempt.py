@@ -104,7 +104,7 @@ def _spec(context: RunContext, task: TaskRow, workspace: Path, brief: Path) -> L
     invocation = invoke_task(spec, agent_of_attempt(context, task), values)
     passed = plan.pass_env + invocation.pass_env
     env = attempt_environment(workspace, context.run, task.id, task.attempt, brief, passed)
-    env |= report_variables(report_file(workspace), context.directory.bell)
+    env |= report_variables(report_file(workspace), context.directory.wake_pipe)
     return LaunchSpec(
         key=context.agent_key(task),
         token=task.token,
@@ -121,7 +121,7 @@ def _spec(context: RunContext, task: TaskRow, workspace: Path, brief: Path) -> L
 def _alive_agents(context: RunContext, besides: TaskRow) -> frozenset[LaunchKey]:
     """Return the keys that a sweep must leave alone while one attempt's leftovers are ended."""
     lost = context.agent_key(besides)
-    return frozenset(key for key in context.fleet.adopt(context.run) if key != lost)
+    return frozenset(key for key in context.fleet.live_launches(context.run) if key != lost)
 
 
 async def _wait_and_listen(context: RunContext, task: TaskRow) -> Sighting:

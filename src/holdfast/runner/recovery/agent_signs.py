@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from holdfast.core.status import TaskStatus
-from holdfast.fleet.local import LocalFleet
-from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
+from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal.protocol import StoredRun
 from holdfast.reporting.displayed_status import AgentSign
 
 
-def agent_signs(fleet: LocalFleet, stored: StoredRun) -> dict[str, AgentSign]:
+def agent_signs(fleet: Fleet, stored: StoredRun) -> dict[str, AgentSign]:
     """Return, for each task that is recorded as running, whether its agent lives and when it was last heard of."""
     keys = {
         task.id: LaunchKey(stored.row.run, task.id, task.attempt, AGENT_STEP)
@@ -19,6 +18,6 @@ def agent_signs(fleet: LocalFleet, stored: StoredRun) -> dict[str, AgentSign]:
     return {name: AgentSign(fleet.inspect(key).presence, fleet.last_sign(key)) for name, key in keys.items()}
 
 
-def last_heard(fleet: LocalFleet, stored: StoredRun) -> dict[str, float]:
+def last_heard(fleet: Fleet, stored: StoredRun) -> dict[str, float]:
     """Return, for each task that is recorded as running, when its agent was last heard of; 0 if never."""
     return {name: sign.heard_at for name, sign in agent_signs(fleet, stored).items()}

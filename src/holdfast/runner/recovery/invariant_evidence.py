@@ -17,7 +17,7 @@ from holdfast.core.invariants import (
 )
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
-from holdfast.fleet.local import LocalFleet
+from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.journal.lease import Lease, holder
 from holdfast.journal.protocol import JournalReader
@@ -62,7 +62,7 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
     lease = Lease.acquire(directory.lease)
     try:
         slots = {(task.id, task.attempt): str(task.slot) for task in journal.load(run).tasks}
-        alive = [(key.owner, key.attempt) for key in LocalFleet(repo.state).adopt(run)]
+        alive = [(key.owner, key.attempt) for key in open_fleet(repo.state.fleet).live_launches(run)]
         in_use = [slots[owner] for owner in alive if owner in slots]
         return clear_debris(repo, Workspaces(repo, directory.workspaces), in_use)
     finally:
@@ -71,7 +71,7 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
 
 def _evidence(repo: Repository, state: RunState, recorded: Sequence[ev.Recorded]) -> Evidence:
     row = state.row
-    alive = LocalFleet(repo.state).adopt(row.run)
+    alive = open_fleet(repo.state.fleet).live_launches(row.run)
     # Agents may outlive a runner that died: `resume` re-attaches them. Once the run rests, nothing may live.
     at_rest = row.status is not RunStatus.RUNNING and holder(repo.state.run(row.run).lease) is None
     branch = branch_facts(repo, row.branch, row.base, row.run)

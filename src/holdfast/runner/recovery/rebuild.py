@@ -26,8 +26,8 @@ from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus
 from holdfast.core.transitions import first_row
 from holdfast.errors import HoldfastError, NeedsDecisionError
-from holdfast.fleet.local import LocalFleet
-from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
+from holdfast.fleet import open_fleet
+from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal.lease import Lease
 from holdfast.journal.maintenance import diagnose, open_draft, put_in_place
 from holdfast.journal.protocol import Journal
@@ -52,7 +52,7 @@ class LostRun:
     put_away: bool = False
 
 
-async def end_and_save(repo: Repository, fleet: LocalFleet, run: str, plan: Plan) -> None:
+async def end_and_save(repo: Repository, fleet: Fleet, run: str, plan: Plan) -> None:
     """End what a dead runner left running, and commit what is in its workspaces. The caller holds the run's lease."""
     await fleet.sweep(run, frozenset())
     pool = Workspaces(repo, repo.state.run(run).workspaces)
@@ -239,7 +239,7 @@ def _all_leases(repo: Repository, known: list[_ReadableRun]) -> Iterator[None]:
 
 
 def _restore(repo: Repository, journal: Journal, one: _ReadableRun, ask: Ask) -> RestoredRun:
-    fleet = LocalFleet(repo.state)
+    fleet = open_fleet(repo.state.fleet)
     try:
         asyncio.run(end_and_save(repo, fleet, one.run, one.plan))
     finally:

@@ -10,7 +10,6 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
-from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.repo.landing import branch_facts
@@ -102,7 +101,7 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
 
 def preview_resume(
     repo: Repository,
-    fleet: LocalFleet,
+    fleet: Fleet,
     journal: JournalReader,
     run: str,
     choices: RunOptions,
@@ -123,7 +122,7 @@ def preview_resume(
     return recovery_report(state, forecasts, _seen(repo, fleet, stored), recorded)
 
 
-def _seen(repo: Repository, fleet: LocalFleet, stored: StoredRun) -> dict[str, UnsavedWork]:
+def _seen(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str, UnsavedWork]:
     workspaces = Workspaces(repo, repo.state.run(stored.row.run).workspaces)
     heard = last_heard(fleet, stored)
     # Whenever something was recorded a runner was watching, so the agent was alive then.

@@ -132,7 +132,7 @@ def _spec(
         token=secrets.token_hex(16),
         argv=how.argv,
         cwd=where,
-        env=env | report_variables(reports, context.directory.bell) | how.env,
+        env=env | report_variables(reports, context.directory.wake_pipe) | how.env,
         stdin=brief if how.stdin_brief else None,
         timeout_s=limits.check_timeout_s if validator.run else limits.timeout_s,
         stall_s=0.0 if validator.run else limits.stall_s,
