@@ -30,7 +30,7 @@ _OURS = "HOLDFAST_"
 _ERROR_CHARS = 300
 
 
-class TaskNotHeldError(HoldfastError):
+class ClaimError(HoldfastError):
     """A claim cannot be had, or is not held any more."""
 
 
@@ -111,10 +111,10 @@ class LeadFleet:
         offer = next((offer for offer in self.offers() if offer.spec.key.owner == task), None)
         if offer is None:
             if any(offer.spec.key.owner == task for offer in self.claims()):
-                raise TaskNotHeldError(
+                raise ClaimError(
                     f"task {task} is claimed already", "go on with it, or claim another one"
                 )
-            raise TaskNotHeldError(f"task {task} is not ready", "list what is ready, and claim one of those")
+            raise ClaimError(f"task {task} is not ready", "list what is ready, and claim one of those")
         make_folder(offer.folder)
         offer.fd = _take(offer)
         offer.began = time.monotonic()
@@ -131,7 +131,7 @@ class LeadFleet:
             if offer.spec.key.owner == task and offer.spec.token == token:
                 offer.sign()
                 return offer
-        raise TaskNotHeldError(
+        raise ClaimError(
             f"that claim of task {task} is not held any more",
             "it was completed, given back or timed out; its work is kept: list what is ready and claim anew",
         )
@@ -239,7 +239,7 @@ def _take(offer: Offer) -> int:
     fd = open_lockable(Path(record_file(offer.folder)))
     if not try_lock(fd):
         os.close(fd)
-        raise TaskNotHeldError("the task is claimed elsewhere", "list what is ready, and claim another one")
+        raise ClaimError("the task is claimed elsewhere", "list what is ready, and claim another one")
     record: dict[str, str | float] = {
         "pid": os.getpid(),
         "boot": boot_id(),

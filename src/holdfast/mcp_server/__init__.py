@@ -1,1 +1,1 @@
-"""Runs that an agent leads by itself: it opens a run and claims its tasks; Holdfast keeps, checks and lands the work."""
+"""The MCP server: an agent leads a run by itself, or reports on its task. The runner does all the rest as ever."""

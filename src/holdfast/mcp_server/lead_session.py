@@ -1,4 +1,7 @@
-"""Which run the leading agent means, and whether its plan may run: found, or created from a plan, under its lease."""
+"""The session of one leading agent: it opens a run, found or created from a plan, and holds at most one open run.
+
+Here it is decided which run the agent means and whether its plan may run. What an open run can do is in led_run.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +26,20 @@ from holdfast.views.plan_text import commands_of
 
 _INLINE = "the plan"
 _SHOWN = 5
+_FIRST_TASK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedRun:
-    """A run whose lease is ours. `notice` is what the agent should know before it goes on."""
+    """A run whose lease is ours. `notice` is what the agent should know first."""
 
-    turn: RunSession
+    session: RunSession
     resumed: bool
     notice: str = ""
 
 
 class OpenRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the leading agent asks for: a run by its id, or the run of a plan; without either, the latest unfinished run."""
+    """Which run to open: by its id, or by its plan. Without either, the latest unfinished run is meant."""
 
     run: str = ""
     plan_file: str = ""
@@ -44,67 +48,67 @@ class OpenRequest(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int | None = None
 
 
-def open_led_run(repo: Repository, journal: Journal, wish: OpenRequest, *, agreed: bool) -> OpenedRun:
-    """Take the lease of the run that is meant, which begins unless it had before. `agreed`: the user agrees to any plan."""
-    if len([given for given in (wish.run, wish.plan_file, wish.plan) if given]) > 1:
-        raise PlanError("more than one of run, plan_file and plan was given", "say which run in one way")
-    if wish.jobs is not None and wish.jobs < 1:
-        raise PlanError(f"jobs is {wish.jobs}", "give a number above 0, or leave it out")
-    plan, source = _given_plan(repo, wish)
-    found = unfinished_run(journal, plan, source) if plan is not None else _unfinished_run(journal, wish.run)
+def open_led_run(repo: Repository, journal: Journal, request: OpenRequest, *, agreed: bool) -> OpenedRun:
+    """Take the lease of the run that is meant; create the run if there is none. `agreed`: the user agrees to any plan."""
+    if len([given for given in (request.run, request.plan_file, request.plan) if given]) > 1:
+        raise PlanError("more than one of run, plan_file and plan was given", "give only one of them")
+    if request.jobs is not None and request.jobs < 1:
+        raise PlanError(f"jobs is {request.jobs}", "give a number above 0, or none")
+    plan, source = _given_plan(repo, request)
+    found = (
+        unfinished_run(journal, plan, source) if plan is not None else _unfinished_run(journal, request.run)
+    )
     meant = plan if found is None else journal.load(found.row.run).plan
     assert meant is not None
     _require_agreement(journal, meant, agreed=agreed)
     name = create_run(repo, journal, meant, source) if found is None else found.row.run
-    turn = RunSession.begin(repo, journal, name, RunOptions(jobs=wish.jobs))
-    return OpenedRun(turn, found is not None, _notice(plan, meant, name))
+    session = RunSession.begin(repo, journal, name, RunOptions(jobs=request.jobs))
+    return OpenedRun(session, found is not None, _notice(plan, meant, name))
 
 
 def _notice(given: Plan | None, meant: Plan, run: str) -> str:
-    """Return what must be said when another plan was given than the run has: it never changes on the way."""
+    """Return a warning if the given plan differs from the run's: a run never changes its plan."""
     if given is None or plan_hash(given) == plan_hash(meant):
         return ""
-    return (
-        f"The plan has changed since {run} began, which keeps its own. `holdfast abandon {run}` gives it up."
-    )
+    return f"The plan has changed since {run} began. The run keeps its own plan; `holdfast abandon {run}` ends it."
 
 
-def _given_plan(repo: Repository, wish: OpenRequest) -> tuple[Plan | None, str]:
-    """Return the plan that was given, and how a run remembers where it is from."""
+def _given_plan(repo: Repository, request: OpenRequest) -> tuple[Plan | None, str]:
+    """Return the given plan, and the file that the run remembers as its source."""
     known = agent_names(presets_of(repo.checkout))
-    if wish.plan:
-        name = f"{_INLINE}.json" if wish.plan.lstrip().startswith("{") else _INLINE
-        return parse_plan(wish.plan.encode(), name, known, wish.agent), ""
-    if not wish.plan_file:
+    if request.plan:
+        name = f"{_INLINE}.json" if request.plan.lstrip().startswith("{") else _INLINE
+        return parse_plan(request.plan.encode(), name, known, request.agent), ""
+    if not request.plan_file:
         return None, ""
-    path = (repo.checkout / wish.plan_file).resolve()
+    path = (repo.checkout / request.plan_file).resolve()
     if not path.is_relative_to(repo.checkout) or STATE_DIR in path.relative_to(repo.checkout).parts:
         raise PlanError(
-            f"{wish.plan_file} is not a plan of this repository",
+            f"{request.plan_file} is not a plan of this repository",
             f"name a file below {repo.checkout}, or give the plan itself",
         )
-    return read_plan(path, known, wish.agent), str(path.relative_to(repo.checkout))
+    return read_plan(path, known, request.agent), str(path.relative_to(repo.checkout))
 
 
 def _unfinished_run(journal: Journal, run: str) -> RunListing:
-    """Return the run of that id, or the latest that is unfinished."""
+    """Return the unfinished run of that id, or the latest one."""
     listings = [listing for listing in journal.runs() if listing.row.status not in RUN_IS_OVER]
     found = [listing for listing in listings if run in ("", listing.row.run)]
     if not found:
         names = ", ".join(listing.row.run for listing in listings[-_SHOWN:]) or "none"
         what = f"there is no unfinished run {run}" if run else "there is no unfinished run"
-        raise HoldfastError(what, f"unfinished runs: {names}. Give a plan or a plan file to begin one")
+        raise HoldfastError(what, f"unfinished runs: {names}. Give a plan or a plan file to start one")
     return found[-1]
 
 
 def _require_agreement(journal: Journal, plan: Plan, *, agreed: bool) -> None:
     """Raise NeedsDecisionError if the plan would run commands that the user has not agreed to.
 
-    An agent may not be allowed to run a command; writing it into a plan must not be a way round that.
+    An agent must not get around its own permissions by writing a command into a plan.
     """
     runs = [*commands_of(plan), *([plan.notify.webhook] if plan.notify.webhook else [])]
-    judged = any(judge.prompt for _, task in plan.tasks() for judge in task.validators)
-    if agreed or not (runs or judged) or journal.is_confirmed(plan_hash(plan)):
+    asks_validators = any(one.prompt for _, task in plan.tasks() for one in task.validators)
+    if agreed or not (runs or asks_validators) or journal.is_confirmed(plan_hash(plan)):
         return
     raise NeedsDecisionError(
         f"the user has not agreed to what this plan runs: {'; '.join(runs[:_SHOWN]) or 'validators'}",
@@ -114,7 +118,7 @@ def _require_agreement(journal: Journal, plan: Plan, *, agreed: bool) -> None:
 
 
 def require_outside_workspace(repo: Repository, here: Path) -> None:
-    """Raise HoldfastError where a task's own agent stands: it must not begin runs inside a run."""
+    """Raise HoldfastError inside a task's workspace: the agent of a task must not start runs inside a run."""
     if here.resolve().is_relative_to((repo.checkout / STATE_DIR).resolve()):
         raise HoldfastError(
             "this is the workspace of a task: no run can be led from here",
@@ -122,11 +126,8 @@ def require_outside_workspace(repo: Repository, here: Path) -> None:
         )
 
 
-_SETTLING_S = 5.0
-
-
 class LeadSession:
-    """At most one open run, of the repository around `here`. `agreed`: the user agrees to whatever a plan runs."""
+    """At most one open run of the repository around `here`. `agreed`: the user agrees to all that a plan runs."""
 
     def __init__(self, here: Path, *, agreed: bool) -> None:
         self._here = here
@@ -134,23 +135,23 @@ class LeadSession:
         self._run: LedRun | None = None
         self._journal: SqliteJournal | None = None
 
-    async def open(self, wish: OpenRequest) -> OpenResult:
-        """Open a run and wait a moment until it is known what is ready. Raises LeaseHeldError if another leads it."""
+    async def open(self, request: OpenRequest) -> OpenResult:
+        """Open a run and wait a moment for its first ready task. Raises LeaseHeldError if another process holds the run."""
         if self._run is not None and not self._run.is_over:
             raise HoldfastError(
-                f"run {self._run.name} is open", "go on with it, or pause it before you open another one"
+                f"run {self._run.name} is open", "continue with it, or pause it before you open another one"
             )
         repo = Repository.open(self._here)
         require_outside_workspace(repo, self._here)
         repo.require_own_state_dir()
         repo.hide_state_dir()
-        begun = open_led_run(repo, self._open_journal(repo), wish, agreed=self._agreed)
-        self._run = run = LedRun(begun.turn)
-        await run.ready(_SETTLING_S)
-        return OpenResult(run=run.name, resumed=begun.resumed, notice=begun.notice, standing=run.standing())
+        opened = open_led_run(repo, self._open_journal(repo), request, agreed=self._agreed)
+        self._run = run = LedRun(opened.session)
+        await run.ready(_FIRST_TASK_S)
+        return OpenResult(run=run.name, resumed=opened.resumed, notice=opened.notice, standing=run.status())
 
     def _open_journal(self, repo: Repository) -> SqliteJournal:
-        """Open the journal anew: since the last run it may have been replaced."""
+        """Open the journal again: it may have been replaced since the last run."""
         if self._journal is not None:
             self._journal.close()
         self._journal = SqliteJournal.open(repo.state.journal)
@@ -158,12 +159,12 @@ class LeadSession:
 
     @property
     def run(self) -> LedRun:
-        """The open run. One that has come to rest can still be looked at."""
+        """The open run. One that has come to rest can still be read."""
         if self._run is None:
             raise HoldfastError("no run is open", "open one first")
         return self._run
 
-    async def let_go(self) -> None:
-        """The agent is gone: keep all work. Nothing stays claimed."""
+    async def close(self) -> None:
+        """Keep all work and give every claim back: the agent is gone."""
         if self._run is not None:
-            await self._run.let_go()
+            await self._run.release_all()

@@ -1,7 +1,7 @@
-"""One run that an agent leads: the real loop beside a fleet that offers its tasks, and all that the agent may ask.
+"""One run that an agent leads: the runner's loop with a fleet that offers the tasks, and all that the agent can ask and do.
 
-Everything happens in one event loop. What the agent asks is answered from the loop's own state; what it does becomes
-the end of a launch, so that checking, merging and landing are those of any other run.
+Everything happens in one event loop. Questions are answered from the loop's own state. What the agent does becomes the
+end of a launch, so that checking, merging and landing are those of any other run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.core.facts import ExitReason
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, StageStatus, TaskStatus
 from holdfast.errors import HoldfastError
-from holdfast.fleet.lead import LeadFleet, Offer, TaskNotHeldError
+from holdfast.fleet.lead import ClaimError, LeadFleet, Offer
 from holdfast.mcp_server.tool_results import (
     CheckpointResult,
     ReadyResult,
@@ -41,21 +41,21 @@ from holdfast.views.status import status_view
 from holdfast.views.text import timestamp
 
 _UNSETTLED_MAX = 50
-_IN_PLAY = (StageStatus.OPENING, StageStatus.RUNNING, StageStatus.CLOSING, StageStatus.BLOCKED)
+_STAGE_IS_OPEN = (StageStatus.OPENING, StageStatus.RUNNING, StageStatus.CLOSING, StageStatus.BLOCKED)
 _POLL_S = 0.02
-_GOING_S = 2.0
+_END_S = 2.0
 WAIT_MAX_S = 600.0
 
 
 class LedRun:
-    """A run that is being carried on while an agent works on its tasks. It ends by itself when the run rests."""
+    """A run whose loop runs while an agent works on its tasks. It ends by itself when the run comes to rest."""
 
-    def __init__(self, turn: RunSession) -> None:
-        self.turn = turn
-        self._directory: RunDir = turn.repo.state.run(turn.state.row.run)
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._fleet = self._make_fleet(turn.repo.state)
-        self._task = asyncio.create_task(self._carry_on())
+    def __init__(self, session: RunSession) -> None:
+        self._session = session
+        self._directory: RunDir = session.repo.state.run(session.state.row.run)
+        self._waiters: set[asyncio.Future[None]] = set()
+        self._fleet = self._make_fleet(session.repo.state)
+        self._task = asyncio.create_task(self._execute())
 
     @property
     def name(self) -> str:
@@ -65,17 +65,17 @@ class LedRun:
     @property
     def state(self) -> RunState:
         """The run's state as the loop has it."""
-        return self.turn.state
+        return self._session.state
 
     @property
     def is_over(self) -> bool:
         """Whether the run has come to rest, and its lease is free."""
         return self._task.done() and self._task.exception() is None
 
-    # -- what the agent asks --------------------------------------------------------------------------------
+    # -- what the agent can ask --------------------------------------------------------------------------------
 
     async def ready(self, wait_s: float) -> ReadyResult:
-        """Return what can be claimed; while nothing can, wait for it, or for the run to come to rest."""
+        """Return what can be claimed. While nothing can, wait for it, or for the run to come to rest."""
         await self._until(lambda: bool(self._fleet.offers()), wait_s)
         return ReadyResult(
             run=self.name,
@@ -84,12 +84,12 @@ class LedRun:
             claimed=tuple(offer.spec.key.owner for offer in self._fleet.claims()),
         )
 
-    def standing(self) -> StatusResult:
-        """Return where the run stands. Of the tasks that are not settled, the first are named."""
-        view = status_view(self.turn.journal.load(self.name), "this agent", time.time())
+    def status(self) -> StatusResult:
+        """Return where the run stands, with the first of the unsettled tasks."""
+        view = status_view(self._session.journal.load(self.name), "this agent", time.time())
         assert view.run is not None
-        shown = self._shown()
-        open_ = [task for task in self.state.tasks.values() if shown[task.id] not in TASK_IS_SETTLED]
+        statuses = self._statuses()
+        unsettled = [task for task in self.state.tasks.values() if statuses[task.id] not in TASK_IS_SETTLED]
         return StatusResult(
             run=self.name,
             goal=view.run.goal,
@@ -98,77 +98,79 @@ class LedRun:
             branch=view.run.branch,
             ready=tuple(ready_task(self.state, offer) for offer in self._fleet.offers()),
             claimed=tuple(map(held_task, self._fleet.claims())),
-            stages=tuple(stage for stage in view.stages if stage.status in _IN_PLAY)[:_UNSETTLED_MAX],
-            unsettled=tuple(task_result(task, shown[task.id]) for task in open_[:_UNSETTLED_MAX]),
-            left_off=max(0, len(open_) - _UNSETTLED_MAX),
+            stages=tuple(stage for stage in view.stages if stage.status in _STAGE_IS_OPEN)[:_UNSETTLED_MAX],
+            unsettled=tuple(task_result(task, statuses[task.id]) for task in unsettled[:_UNSETTLED_MAX]),
+            left_off=max(0, len(unsettled) - _UNSETTLED_MAX),
             metrics=view.metrics,
         )
 
     def resume_brief(self) -> TextResult:
-        """Return what an agent must know that has forgotten everything: the goal, what landed, what it holds, what is next."""
-        refs = refs_by_commit(self.turn.repo, ids.run_refs_prefix(self.name))
+        """Return what an agent must know after it lost its context: the goal, what landed, what it holds, what is ready."""
+        refs = refs_by_commit(self._session.repo, ids.run_refs_prefix(self.name))
         claims = map(held_task, self._fleet.claims())
         held = [f"- {held.task}: token {held.token}, workspace {held.workspace}" for held in claims]
         ready = [f"- {offer.spec.key.owner}" for offer in self._fleet.offers()]
-        way_on = "\n".join(
+        next_steps = "\n".join(
             ["You hold:", *(held or ["- nothing"]), "", "Ready:", *(ready or ["- nothing yet"])]
         )
-        return TextResult(run=self.name, text=resume_note(self.state, refs, timestamp(time.time()), way_on))
+        return TextResult(
+            run=self.name, text=resume_note(self.state, refs, timestamp(time.time()), next_steps)
+        )
 
     def brief_of(self, task: str) -> TextResult:
         """Return the brief of a task's present attempt."""
         row = self.state.tasks.get(task)
         if row is None or not row.attempt:
-            raise TaskNotHeldError(f"no attempt at a task {task} has begun", "list what is ready")
+            raise ClaimError(f"no attempt at a task {task} has begun", "list what is ready")
         return TextResult(run=self.name, text=self._brief(task, row.attempt))
 
-    # -- what the agent does --------------------------------------------------------------------------------
+    # -- what the agent can do --------------------------------------------------------------------------------
 
-    def claim(self, task: str) -> TakeResult:
+    def take(self, task: str) -> TakeResult:
         """Take a task that is ready. Raises ClaimError if it is not."""
         self._require_alive()
         offer = self._fleet.claim(task)
         return take_result(offer, self._brief(task, offer.spec.key.attempt))
 
     def heartbeat(self, task: str, token: str) -> CheckpointResult:
-        """Note that whoever holds the claim is alive."""
-        return self._kept(self._held(task, token))
+        """Note a sign of life of the claim's holder."""
+        return self._checkpoint_result(self._held(task, token))
 
-    async def checkpoint(self, task: str, token: str, said: dict[str, str | float]) -> CheckpointResult:
-        """Save the unfinished work as it is now, with what is said about it. Without a change nothing new is saved."""
+    async def checkpoint(self, task: str, token: str, report: dict[str, str | float]) -> CheckpointResult:
+        """Save the unfinished work as it is now, with a report on it. Without a change nothing new is saved."""
         offer = self._held(task, token)
-        if said:
-            await self._say(offer, said)
+        if report:
+            await self._report(offer, report)
         request = await asyncio.to_thread(send_request, self._directory, Request(action="save"))
         while request.exists() and not self._task.done():
             await asyncio.sleep(_POLL_S)
-        return self._kept(offer)
+        return self._checkpoint_result(offer)
 
     async def complete(self, task: str, token: str, summary: str, wait_s: float) -> TaskResult:
-        """End a claim as done; return what checking and landing made of it within that time."""
+        """End a claim as done. Wait that long for its checks and its landing, and return the result."""
         if summary:
-            await self._say(self._held(task, token), {"summary": summary})
+            await self._report(self._held(task, token), {"summary": summary})
         done = partial(self._fleet.finish, reason=ExitReason.EXITED, words=summary)
         return await self._end(task, token, done, wait_s)
 
     async def fail(self, task: str, token: str, reason: str) -> TaskResult:
-        """End a claim as failed. The reason is told to whoever claims the task next; the work is kept."""
+        """End a claim as failed. The next attempt is told the reason; the work is kept."""
         failed = partial(self._fleet.finish, reason=ExitReason.EXITED, code=1, words=reason[:LINE_BYTES_MAX])
-        return await self._end(task, token, failed, _GOING_S)
+        return await self._end(task, token, failed, _END_S)
 
     async def release(self, task: str, token: str) -> TaskResult:
         """Give a claim back unfinished. The work is kept, no attempt is charged."""
         given_back = partial(self._fleet.finish, reason=ExitReason.CANCELLED)
-        return await self._end(task, token, given_back, _GOING_S)
+        return await self._end(task, token, given_back, _END_S)
 
     async def pause(self, *, now: bool, wait_s: float) -> RunStatus:
-        """Offer nothing more and come to rest when what is claimed is over; with `now` it is ended, its work kept."""
+        """Offer nothing more and come to rest when all claims are over. `now` ends them, their work kept."""
         await asyncio.to_thread(send_request, self._directory, Request(action="pause", now=now))
         await self._until(lambda: False, wait_s)
         return self.state.row.status
 
-    async def let_go(self) -> None:
-        """Keep the work of every claim, because the agent is gone. The run stays as it is, without a runner.
+    async def release_all(self) -> None:
+        """Give every claim back, its work kept. The run stays as it is, without a runner.
 
         The lease is kept too: it ends with this process, when nothing of ours can act any more.
         """
@@ -176,7 +178,7 @@ class LedRun:
             return
         for offer in self._fleet.claims():
             await self._fleet.finish(offer, ExitReason.CANCELLED)
-            await self._until(partial(self._is_past, offer), _GOING_S)
+            await self._until(partial(self._is_past, offer), _END_S)
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -184,10 +186,10 @@ class LedRun:
         led = frozenset(task.id for _, task in self.state.plan.tasks() if not task.run)
         return LeadFleet(state, led, self._wake)
 
-    async def _carry_on(self) -> None:
+    async def _execute(self) -> None:
         try:
-            await self.turn.see_through(self._observe, self._fleet)
-            self.turn.end()
+            await self._session.see_through(self._observe, self._fleet)
+            self._session.end()
         finally:
             self._wake()
 
@@ -197,37 +199,37 @@ class LedRun:
         self._wake()
 
     def _wake(self) -> None:
-        for waiter in self._waiting:
+        for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     async def _until(self, holds: Callable[[], bool], seconds: float) -> None:
-        """Wait until something holds or the run has come to rest, but no longer than that."""
-        # A client's number may be none at all, and a timer set to that would hold up every other one.
+        """Wait until `holds` is true or the run has come to rest, but no longer than that."""
+        # A client may send NaN, and a timer set to that would hold up every other one.
         bounded = min(seconds, WAIT_MAX_S) if seconds > 0 else 0.0
         try:
             async with asyncio.timeout(bounded):
                 while not (holds() or self._task.done()):
-                    await self._news()
+                    await self._change()
         except TimeoutError:
             return
 
-    async def _news(self) -> None:
+    async def _change(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(waiter)
+        self._waiters.add(waiter)
         try:
             await waiter
         finally:
-            self._waiting.discard(waiter)
+            self._waiters.discard(waiter)
 
     def _require_alive(self) -> None:
         if not self._task.done():
             return
         if (error := self._task.exception()) is not None:
             raise HoldfastError(
-                f"the run broke off: {error}", "start this server again and open the run: it carries on"
+                f"the run failed: {error}", "start this server again and open the run: it continues"
             ) from error
-        raise TaskNotHeldError(f"run {self.name} is {self.state.row.status}", "open a run first")
+        raise ClaimError(f"run {self.name} is {self.state.row.status}", "open a run first")
 
     def _held(self, task: str, token: str) -> Offer:
         self._require_alive()
@@ -239,10 +241,10 @@ class LedRun:
         offer = self._held(task, token)
         await finish(offer)
         await self._until(partial(self._is_decided, offer), wait_s)
-        return attempt_result(self.state, offer.spec.key, self._shown()[task])
+        return attempt_result(self.state, offer.spec.key, self._statuses()[task])
 
-    def _shown(self) -> dict[str, TaskStatus]:
-        """Return the tasks' statuses. For the runner an offer is under way; for the agent nothing has begun."""
+    def _statuses(self) -> dict[str, TaskStatus]:
+        """Return the displayed statuses. An offered task runs for the runner, but nothing has begun for the agent."""
         offered = dict.fromkeys((offer.spec.key.owner for offer in self._fleet.offers()), TaskStatus.PENDING)
         return displayed_task_statuses(self.state) | offered
 
@@ -252,16 +254,16 @@ class LedRun:
         return row.attempt > offer.spec.key.attempt or row.status is not TaskStatus.RUNNING
 
     def _is_decided(self, offer: Offer) -> bool:
-        """Tell whether it is known what became of the attempt: it landed, or there will be another one."""
+        """Tell whether the attempt has its outcome: it landed, or there will be another one."""
         row = self.state.tasks[offer.spec.key.owner]
         under_way = (TaskStatus.RUNNING, TaskStatus.VERIFYING, TaskStatus.VERIFIED, TaskStatus.MERGING)
         return row.attempt > offer.spec.key.attempt or row.status not in under_way
 
-    async def _say(self, offer: Offer, said: dict[str, str | float]) -> None:
+    async def _report(self, offer: Offer, report: dict[str, str | float]) -> None:
         env = offer.spec.env
-        await asyncio.to_thread(send_report, env[REPORT_VARIABLE], env[WAKE_VARIABLE], said)
+        await asyncio.to_thread(send_report, env[REPORT_VARIABLE], env[WAKE_VARIABLE], report)
 
-    def _kept(self, offer: Offer) -> CheckpointResult:
+    def _checkpoint_result(self, offer: Offer) -> CheckpointResult:
         task = self.state.tasks[offer.spec.key.owner]
         return CheckpointResult(task=task.id, commit=task.wip or None)
 

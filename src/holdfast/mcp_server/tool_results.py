@@ -1,4 +1,7 @@
-"""How a tool's answer travels: as JSON, with errors that have a type, a message and the way out."""
+"""What the MCP tools return: results as data, and how they travel: as JSON, errors with a type, a message and a hint.
+
+Every result is bounded, because an agent's context is small. Nothing here reads or changes a run.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from holdfast.fleet.lead import Offer
 from holdfast.fleet.protocol import LaunchKey
 from holdfast.views.status import MetricsView, StageView
 
+_TEXT_CHARS = 500
 _P = ParamSpec("_P")
 
 
@@ -30,24 +34,23 @@ class ToolError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def json_tool(tool: Callable[_P, Awaitable[Any]]) -> Callable[_P, Awaitable[CallToolResult]]:
-    """Let a tool return plain data and raise errors: the client gets both as JSON."""
+    """Let a tool return plain data and raise errors. The client gets both as JSON."""
 
     @wraps(tool)
-    async def answering(*args: _P.args, **kwargs: _P.kwargs) -> CallToolResult:
+    async def encoded(*args: _P.args, **kwargs: _P.kwargs) -> CallToolResult:
         try:
             return _result(await tool(*args, **kwargs))
         except HoldfastError as error:
-            trouble = ToolError(type=type(error).__name__, message=error.message, hint=error.hint)
+            refused = ToolError(type=type(error).__name__, message=error.message, hint=error.hint)
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            trouble = ToolError(
-                type="OSError", message=f"{where}{error.strerror}", hint="put that right, then ask again"
-            )
-        return _result({"error": trouble}, is_error=True)
+            message = f"{where}{error.strerror}"
+            refused = ToolError(type="OSError", message=message, hint="fix that and call the tool again")
+        return _result({"error": refused}, is_error=True)
 
-    # The SDK derives what it checks from the annotations: the answer's own, not the tool's.
-    answering.__annotations__ = {**tool.__annotations__, "return": CallToolResult}
-    return answering
+    # The SDK checks results against the return annotation: it must be that of the encoded result.
+    encoded.__annotations__ = {**tool.__annotations__, "return": CallToolResult}
+    return encoded
 
 
 def _result(answer: Any, *, is_error: bool = False) -> CallToolResult:
@@ -57,11 +60,8 @@ def _result(answer: Any, *, is_error: bool = False) -> CallToolResult:
     )
 
 
-_TEXT_CHARS = 500
-
-
 class ReadyTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that can be claimed. `reason` says what is asked for: the implementation, a fix, a conflict's resolution."""
+    """A task that can be claimed. `reason` is what is asked for: the implementation, a fix, a conflict's resolution."""
 
     task: str
     title: str
@@ -71,7 +71,7 @@ class ReadyTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that is claimed, with what its holder needs to go on."""
+    """A claimed task, with what its holder needs to continue."""
 
     task: str
     token: str
@@ -90,9 +90,9 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the run stands: what can be claimed, what is claimed, what else is not settled, and the totals.
+    """Where the run stands: ready, claimed and other unsettled tasks, and the totals.
 
-    `stages` are those that are in play; `left_off` counts the unsettled tasks that are not named.
+    `stages` are those that have begun and are not done; `left_off` counts the unsettled tasks that are not listed.
     """
 
     run: str
@@ -109,7 +109,7 @@ class StatusResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What opening a run gives. `resumed` says that it had begun before: what landed then is not done again."""
+    """An opened run. `resumed`: it had begun before, and what landed then is not done again."""
 
     run: str
     resumed: bool
@@ -118,7 +118,7 @@ class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be claimed now; with a run that has come to rest, nothing more will be."""
+    """What can be claimed now. In a run that has come to rest, nothing more will be."""
 
     run: str
     status: RunStatus
@@ -127,9 +127,9 @@ class ReadyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is needed to work on a task. `token` proves the claim until the attempt is over.
+    """Everything that work on a task needs. `token` proves the claim until the attempt is over.
 
-    Processes that are started for the task should have `env`: they can report then, and are ended with the attempt.
+    Start processes for the task with `env`: then they can report, and they are ended with the attempt.
     """
 
     task: str
@@ -143,7 +143,7 @@ class TakeResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A sign of life was noted; `commit` is the newest snapshot of the unfinished work, if there is any."""
+    """A sign of life was noted. `commit` is the newest snapshot of the unfinished work, if there is one."""
 
     task: str
     commit: str | None
@@ -157,7 +157,7 @@ class TextResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ready_task(state: RunState, offer: Offer) -> ReadyTask:
-    """Return an offer as the leading agent sees it."""
+    """Return an offered task as the leading agent sees it."""
     name = offer.spec.key.owner
     return ReadyTask(
         task=name,
@@ -169,7 +169,7 @@ def ready_task(state: RunState, offer: Offer) -> ReadyTask:
 
 
 def held_task(offer: Offer) -> HeldTask:
-    """Return a claim as its holder sees it."""
+    """Return a claimed task as its holder sees it."""
     key = offer.spec.key
     return HeldTask(
         task=key.owner, token=offer.spec.token, attempt=key.attempt, workspace=str(offer.spec.cwd)
@@ -177,7 +177,7 @@ def held_task(offer: Offer) -> HeldTask:
 
 
 def take_result(offer: Offer, brief: str) -> TakeResult:
-    """Return what whoever just claimed a task needs."""
+    """Return what the agent needs that has just claimed a task."""
     spec = offer.spec
     return TakeResult(
         task=spec.key.owner,
@@ -192,7 +192,7 @@ def take_result(offer: Offer, brief: str) -> TakeResult:
 
 
 def task_result(task: TaskRow, status: TaskStatus) -> TaskResult:
-    """Return where a task stands, its status as people are shown it."""
+    """Return where a task stands; `status` is the displayed one."""
     return TaskResult(
         task=task.id,
         status=status,
@@ -203,18 +203,18 @@ def task_result(task: TaskRow, status: TaskStatus) -> TaskResult:
 
 
 def attempt_result(state: RunState, attempt: LaunchKey, status: TaskStatus) -> TaskResult:
-    """Return what became of one attempt at a task; `status` is where the task stands now.
+    """Return the result of one attempt at a task; `status` is where the task stands now.
 
-    A failure stays one though the task can be claimed again, with the number of the attempt that failed.
+    A failed attempt is shown as failed although the task can be claimed again.
     """
     task = state.tasks[attempt.owner]
     failure = next((failure for failure in task.failures if failure.attempt == attempt.attempt), None)
     if failure is None:
         return task_result(task, status)
-    given_up = status is TaskStatus.ABANDONED
+    is_abandoned = status is TaskStatus.ABANDONED
     return TaskResult(
         task=task.id,
-        status=status if given_up else TaskStatus.FAILED,
+        status=status if is_abandoned else TaskStatus.FAILED,
         attempt=attempt.attempt,
         error=failure.error[:_TEXT_CHARS],
         merge_commit=None,
