@@ -9,8 +9,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.formats.discovery import find_sources
-from holdfast.formats.model import ForeignRun
-from holdfast.formats.registry import all_formats
+from holdfast.formats.model import ForeignRun, all_formats
 from tests.formats.mutation import CORPUS
 
 FILES = sorted(path for path in CORPUS.glob("*/*") if path.is_file())

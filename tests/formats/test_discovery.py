@@ -16,42 +16,35 @@ from holdfast.formats.discovery import (
     find_sources,
     read_source,
 )
-from holdfast.formats.model import Claim, ExportedRun, ForeignFormat, ForeignRun, NativeFile, System
-from holdfast.formats.registry import all_formats
+from holdfast.formats.model import Claim, ForeignFormat, ForeignRun, all_formats
+from holdfast.formats.registry import System
 
 
-class OneTask:
-    """A system whose state is any JSON file with `tasks`; whatever lies beside it in `parts` belongs to it."""
-
-    PLACES = tuple(place for one in all_formats().values() for place in one.PLACES)
-    TRACES: tuple[str, ...] = ()
-
-    def recognises(self, path: str, data: bytes) -> bool:  # noqa: ARG002 - the protocol's
-        """Tell by the content."""
-        return b'"tasks"' in data
-
-    def companions(self, main: str) -> tuple[str, ...]:
-        """Return what lies beside the state."""
-        return (f"{main.rpartition('/')[0]}/parts/*".lstrip("/"), "/etc/*", "../*")
-
-    def read(self, main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-        """Return a run of one task."""
-        stage = Stage(id="all", tasks=(Task(id="only", prompt="Do it."),))
-        return ForeignRun(
-            system=System.EXECUTE,
-            name="one",
-            plan=Plan(goal="one", stages=(stage,)),
-            claims=(Claim(task="only"),),
-            main=main,
-            documents=dict(documents),
-        )
-
-    def write(self, view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:  # noqa: ARG002
-        """Write nothing."""
-        return []
+def _read_one_task(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
+    """Return a run of one task."""
+    stage = Stage(id="all", tasks=(Task(id="only", prompt="Do it."),))
+    return ForeignRun(
+        system=System.EXECUTE,
+        name="one",
+        plan=Plan(goal="one", stages=(stage,)),
+        claims=(Claim(task="only"),),
+        main=main,
+        documents=dict(documents),
+    )
 
 
-FORMATS: dict[System, ForeignFormat] = {System.EXECUTE: OneTask()}
+ONE_TASK = ForeignFormat(
+    title="One Task",
+    places=tuple(place for one in all_formats().values() for place in one.places),
+    traces=(),
+    locks=(".specflow/.*.lock",),
+    recognises=lambda _, data: b'"tasks"' in data,
+    companions=lambda main: (f"{main.rpartition('/')[0]}/parts/*".lstrip("/"), "/etc/*", "../*"),
+    read=_read_one_task,
+    write=lambda *_: [],
+)
+"""A system whose state is any JSON file with `tasks`; the files in `parts` beside it belong to it."""
+FORMATS = {System.EXECUTE: ONE_TASK}
 
 
 def _write(path: Path, text: str = '{"tasks": []}') -> Path:

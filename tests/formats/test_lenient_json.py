@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from holdfast.formats import lenient_json, lenient_yaml
+from holdfast.formats.contradictions import unknown_words
 from holdfast.formats.model import Claim
 from holdfast.formats.plan_assembly import distinct
-from holdfast.formats.status_words import kept_word, unknown_words
+from holdfast.formats.status_words import kept_word
 
 
 def test_only_what_could_be_a_hash_is_a_commit() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 from holdfast.core.adoption import TrustPolicy
 from holdfast.core.claims import Claim, ClaimedStatus
 from holdfast.core.plan import AgentSpec, Limits, Plan, Stage, Task
-from holdfast.formats.model import ForeignRun, System
+from holdfast.formats.model import ForeignRun
+from holdfast.formats.registry import System
 from holdfast.journal.protocol import Journal
 from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.adopt import adopt, plan_of

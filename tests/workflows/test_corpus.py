@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.core.plan_rules import broken_rules
 from holdfast.formats.lenient_json import BrokenFileError
-from holdfast.formats.model import System
-from holdfast.formats.registry import format_of
+from holdfast.formats.model import format_of
+from holdfast.formats.registry import System
 from holdfast.workflows import InputDocument, parse_workflow
 from tests.workflows.examples import DOCUMENT, builtin, ids, plan_of
 

@@ -20,8 +20,8 @@ from holdfast.core.plan import plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError, RepositoryError, did_you_mean, quoted
 from holdfast.formats.discovery import ForeignSource, find_sources, read_source
 from holdfast.formats.lenient_json import BrokenFileError
-from holdfast.formats.model import ForeignFormat, ForeignRun, System, resume_from, resume_points
-from holdfast.formats.registry import all_formats
+from holdfast.formats.model import ForeignFormat, ForeignRun, all_formats, resume_from, resume_points
+from holdfast.formats.registry import System
 from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.adopt import adopt as make_run, adopted_before, adopted_earlier, plan_of
 from holdfast.runner.adoption.assessment import AdoptionOptions, Assessment, assess
@@ -73,14 +73,13 @@ def repository_of(path: Path) -> Repository:
 def list_sources(
     sources: Sequence[ForeignSource], formats: Mapping[System, ForeignFormat], args: argparse.Namespace
 ) -> int:
-    """Show every run that was found; the tasks of APEX also in its own way."""
+    """Show every run that was found. A system that has a list of its own shows that as well."""
     lines = [_line(source, formats) for source in sources]
     print(as_json(lines) if args.json else sources_text(lines))
-    tasks = {source.main: source.documents[source.main] for source in sources if source.system is System.APEX}
-    if tasks and not args.json:
-        from holdfast.formats.apex import list_tasks, tasks_as_text
-
-        print("", tasks_as_text(list_tasks(tasks)), sep="\n")
+    for system, own in formats.items():
+        states = {source.main: source.documents[source.main] for source in sources if source.system is system}
+        if own.list_runs and states and not args.json:
+            print("", own.list_runs(states), sep="\n")
     return ExitCode.DONE
 
 

@@ -11,14 +11,15 @@ from holdfast.cli.open_repo import OpenRepo, choose_latest_run, choose_run, open
 from holdfast.core import events as ev
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.formats.model import NativeFile, System
+from holdfast.formats.model import NativeFile
+from holdfast.formats.registry import System
 from holdfast.paths import STATE_DIR
 from holdfast.repo.files import holds, write_atomically
 from holdfast.repo.repository import Repository
 from holdfast.runner.decisions.user_decisions import record_decision
 from holdfast.runner.mirror.mirror_writer import check_mirror, export_run
 from holdfast.runner.mirror.renderer import RunRenderer
-from holdfast.runner.mirror.staging_worktree import has_staging_worktree, staging_path, staging_problem
+from holdfast.runner.mirror.staging_worktree import staging_path, staging_problem
 from holdfast.runner.requests import Request, send_request
 from holdfast.views.text import count
 
@@ -74,9 +75,9 @@ def keep_mirror(place: OpenRepo, run: str, system: str) -> None:
 
 def _tell_build(place: OpenRepo, run: str) -> None:
     row = place.journal.load(run).row
-    if has_staging_worktree(row):
+    if path := staging_path(place.repo, row):
         trouble = staging_problem(place.repo, row)
-        print(f"Note: {trouble}." if trouble else f"The build so far is in {staging_path(place.repo, row)}.")
+        print(f"Note: {trouble}." if trouble else f"The build so far is in {path}.")
 
 
 def _end(place: OpenRepo, run: str, system: System) -> int:

@@ -13,8 +13,8 @@ from holdfast.core.plan import Plan
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.formats.discovery import FILE_BYTES_MAX, find_sources
 from holdfast.formats.lists import ListKind
-from holdfast.formats.model import ClaimedStatus, ForeignRun, System
-from holdfast.formats.registry import format_of
+from holdfast.formats.model import ClaimedStatus, ForeignRun, format_of
+from holdfast.formats.registry import System
 from holdfast.plans import read_plan
 from holdfast.views.text import one_line
 from holdfast.workflows import (

@@ -76,7 +76,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     report: Report | None = None
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something the user should know about the files: a contradiction, a guess, or what could not be read.
 
     `kind` is a short fixed word for scripts (`done-with-unfinished-parts`, `unknown-status`, `copies-differ`,

@@ -16,7 +16,8 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.formats.model import Finding, ForeignFormat, ForeignRun, System
+from holdfast.formats.model import Finding, ForeignFormat, ForeignRun
+from holdfast.formats.registry import System
 
 FILE_BYTES_MAX = 8 * 1024 * 1024
 _ALL_BYTES_MAX = 48 * 1024 * 1024
@@ -26,7 +27,6 @@ _DEPTH_MAX = 5
 _SUFFIXES = (".json", ".jsonl", ".yaml", ".yml", ".md", ".continue-here")
 _PASSED_OVER = frozenset({".git", ".holdfast", "node_modules", ".venv", "venv", "__pycache__", "target"})
 
-_LOCKS = ".specflow/.*.lock"
 _ANYWHERE = "**/"
 
 
@@ -63,7 +63,7 @@ def find_sources(path: Path, project: Path, formats: Mapping[System, ForeignForm
         raise NothingFoundError(
             f"there is no {path}", "name a state file, a folder with one, or a repository"
         )
-    patterns = [pattern for one in formats.values() for pattern in one.PLACES]
+    patterns = [pattern for one in formats.values() for pattern in one.places]
     root = _root_of(place, project, patterns)
     reader = _Reader(root)
     found: list[ForeignSource] = []
@@ -73,14 +73,15 @@ def find_sources(path: Path, project: Path, formats: Mapping[System, ForeignForm
         if source := _source(main, reader, formats):
             found.append(source)
     if not found:
-        raise _nothing(path)
+        raise _nothing(path, formats)
     return found
 
 
-def _nothing(path: Path) -> NothingFoundError:
+def _nothing(path: Path, formats: Mapping[System, ForeignFormat]) -> NothingFoundError:
     kind = "is no state file" if path.is_file() else "holds no state file"
+    *others, last = sorted(one.title for one in formats.values())
     return NothingFoundError(
-        f"{path} {kind} of APEX, Execute, CFN Loop, Auto-Claude or SpecFlow",
+        f"{path} {kind} of {', '.join(others)} or {last}",
         "name the file itself, such as .auto-claude/specs/001-x/implementation_plan.json",
     )
 
@@ -219,18 +220,24 @@ def read_source(source: ForeignSource, formats: Mapping[System, ForeignFormat]) 
 
     Raises BrokenFileError if nothing can be made of it.
     """
-    run = formats[source.system].read(source.main, source.documents)
-    return msgspec.structs.replace(run, findings=(*run.findings, *source.problems, *_at_work(source)))
+    own = formats[source.system]
+    run = own.read(source.main, source.documents)
+    return msgspec.structs.replace(run, findings=(*run.findings, *source.problems, *_at_work(source, own)))
 
 
-def _at_work(source: ForeignSource) -> Iterator[Finding]:
+def _at_work(source: ForeignSource, own: ForeignFormat) -> Iterator[Finding]:
     """Yield a warning for each lock file near the state whose process lives."""
-    for lock in {*source.path.parent.glob("*.lock"), *source.root.glob(_LOCKS)}:
+    for lock in {
+        *source.path.parent.glob("*.lock"),
+        *(lock for at in own.locks for lock in source.root.glob(at)),
+    }:
         pid = _first_number(lock)
         if pid and Path("/proc", pid).exists():
             name = lock.relative_to(source.root)
-            sentence = f"Process {pid} holds {name}: {source.system} may still be at work. Stop it before you resume."
-            yield Finding(kind="alive", sentence=sentence)
+            sentence = (
+                f"Process {pid} holds {name}: {own.title} may still be at work. Stop it before you resume."
+            )
+            yield Finding("alive", sentence)
 
 
 def _first_number(path: Path) -> str:

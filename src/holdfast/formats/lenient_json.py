@@ -98,6 +98,49 @@ def first(node: Node, *keys: str) -> Any:
     return None
 
 
+class Field:
+    """One value of foreign documents under all its names, the present name first: a row of a table of aliases."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def raw(self, entry: Node) -> Any:
+        """Return the value as it is; None if there is none that says something."""
+        return first(entry, *self.names)
+
+    def text(self, entry: Node) -> str:
+        """Return the value as text."""
+        return text(self.raw(entry))
+
+    def text_or_self(self, value: Any) -> str:
+        """Return the text of an object's value, or a bare text itself: lists often hold both."""
+        return text(self.raw(value) if isinstance(value, dict) else value)
+
+    def texts(self, entry: Node) -> tuple[str, ...]:
+        """Return the texts of the value, be it a list or a single text."""
+        return texts(self.raw(entry))
+
+    def count(self, entry: Node) -> int:
+        """Return the value as a number of things."""
+        return count(self.raw(entry))
+
+    def node(self, entry: Node) -> Node:
+        """Return the object that the value is, or an empty one."""
+        return node(self.raw(entry))
+
+    def nodes(self, entry: Node) -> list[Node]:
+        """Return the objects of the value, be it a list of them or an object that maps names to them."""
+        return nodes(self.raw(entry))
+
+    def all_texts(self, entry: Node) -> tuple[str, ...]:
+        """Return the texts under every one of the names, each once."""
+        return tuple(dict.fromkeys(each for name in self.names for each in texts(entry.get(name))))
+
+    def key(self, entry: Node) -> str:
+        """Return the name under which an object has the value, else the present name."""
+        return next((name for name in self.names if name in entry), self.names[0])
+
+
 def text(value: Any) -> str:
     """Return a name or a sentence as text: numbers too, anything else as nothing."""
     if isinstance(value, bool) or value is None:

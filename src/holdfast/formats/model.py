@@ -5,9 +5,10 @@ Nothing in a `ForeignRun` is believed: git decides what of it is done. No file i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import cast
 
 import msgspec
 from msgspec.structs import replace
@@ -23,16 +24,7 @@ from holdfast.core.claims import (
 )
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow
-
-
-class System(StrEnum):
-    """The systems whose files we speak, by the names that commands take."""
-
-    APEX = "apex"
-    EXECUTE = "execute"
-    CFN = "cfn"
-    AUTO_CLAUDE = "auto-claude"
-    SPECFLOW = "specflow"
+from holdfast.formats.registry import System
 
 
 class ForeignRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,31 +89,44 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
     files: Mapping[str, tuple[str, ...]] = {}
 
 
-class ForeignFormat(Protocol):
-    """One system's files, both ways. Each of the five packages offers these as module-level functions.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignFormat:
+    """One system's files, both ways. Each package offers one as `FORMAT`. All functions are pure.
 
-    All are pure. `read` raises `BrokenFileError` if nothing can be made of the documents; anything odd that it could
-    make something of is a `Finding`.
+    `title` is the system's name for people. `places` are where its states are kept, as patterns below a project, the
+    surest first; a pattern that begins with `**/` has no fixed place and goes by its name, in lower case. `traces`
+    are ignore patterns of all that it writes beside the work. `locks` are patterns of lock files that are not
+    beside a state.
 
-    `PLACES` are where its states are kept, as patterns below a project, the surest first; what begins with `**/` has
-    no fixed place and goes by its name, in lower case. `TRACES` are ignore patterns of all that it writes beside the
-    work, which is no part of the work.
+    `recognises(path, data)` tells a state or plan file, by its content first and its path second. `companions(main)`
+    are glob patterns of the files that belong to the state file `main`. `read(main, documents)` raises
+    `BrokenFileError` if nothing can be made of the documents; anything odd is a `Finding`. `write(run, originals)`
+    keeps the keys of `originals` that we do not know.
+
+    Some systems have more: `list_runs(states)` is their own list of runs as text, and `staging_worktree(name)` is
+    the folder where people look at the build of a run.
     """
 
-    PLACES: tuple[str, ...]
-    TRACES: tuple[str, ...]
+    title: str
+    places: tuple[str, ...]
+    traces: tuple[str, ...]
+    recognises: Callable[[str, bytes], bool]
+    companions: Callable[[str], tuple[str, ...]]
+    read: Callable[[str, Mapping[str, bytes]], ForeignRun]
+    write: Callable[[ExportedRun, Mapping[str, bytes]], list[NativeFile]]
+    locks: tuple[str, ...] = ()
+    list_runs: Callable[[Mapping[str, bytes]], str] | None = None
+    staging_worktree: Callable[[str], str] | None = None
 
-    def recognises(self, path: str, data: bytes) -> bool:
-        """Tell whether a file is a state or plan file of this system, by its content first and its path second."""
 
-    def companions(self, main: str) -> tuple[str, ...]:
-        """Return glob patterns, relative to the project, of the files that belong to the state file `main`."""
+def format_of(system: System) -> ForeignFormat:
+    """Return the reader and writer of a system's files. Its package is loaded only now."""
+    return cast("ForeignFormat", import_module(system.package).FORMAT)
 
-    def read(self, main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-        """Return the run that the documents tell of."""
 
-    def write(self, view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
-        """Return the native files of a run. Keys of `originals` that we do not know are kept as they were."""
+def all_formats() -> dict[System, ForeignFormat]:
+    """Return every system's reader and writer, in the order in which they are asked about a file."""
+    return {system: format_of(system) for system in System}
 
 
 SEVERAL_RESUME_POINTS = "several-resume-points"

@@ -1,4 +1,8 @@
-"""Needs that can be met: what names nothing, comes later or closes a circle is dropped and told, never followed."""
+"""From tasks as another system names them to a plan that the core accepts, with one claim for each task.
+
+Readers fill in drafts with native names. Here the names become valid ids, needs that can be met, and an order of
+stages. Nothing is lost in silence: each need that is dropped and each task that moves is a finding.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,8 @@ import msgspec
 
 from holdfast.core.ids import is_valid_id
 from holdfast.core.plan import Limits, Plan, Stage, Task, find_cycle
-from holdfast.formats.model import SETTLED, Claim, Finding, ForeignRun, System
+from holdfast.formats.model import SETTLED, Claim, Finding, ForeignRun
+from holdfast.formats.registry import System
 
 Edges = dict[str, tuple[str, ...]]
 Dropped = list[tuple[str, str]]

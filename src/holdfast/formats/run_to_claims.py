@@ -45,7 +45,7 @@ def claim_of(view: ExportedRun, task: str) -> Claim:
     )
 
 
-def group_standing(standings: list[ClaimedStatus]) -> ClaimedStatus:
+def group_status(standings: list[ClaimedStatus]) -> ClaimedStatus:
     """Return where a group of tasks stands as one: in trouble if one is, done when all are."""
     if all(standing in SETTLED for standing in standings):
         return ClaimedStatus.DONE if ClaimedStatus.DONE in standings else ClaimedStatus.SKIPPED

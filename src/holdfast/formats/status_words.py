@@ -1,13 +1,18 @@
-"""Status words, theirs and ours: one table for all five systems, and a rule for words nobody has seen before."""
+"""Status words of other systems: what each one means, and which word to write.
+
+One table serves all systems. A rule covers the words that nobody has seen before.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
+from typing import Generic, TypeVar
 
-from holdfast.formats.model import Claim, ClaimedStatus, Finding
+from holdfast.formats.model import UNBEGUN, Claim, ClaimedStatus, spent_of
 
 _S = ClaimedStatus
+Status = TypeVar("Status")
 _WORDS: dict[str, ClaimedStatus] = {
     **dict.fromkeys(
         ("pending", "notstarted", "todo", "queued", "queue", "backlog", "planned", "planning", "ready", "new",
@@ -37,28 +42,50 @@ _BEGINNINGS = (
 )
 
 
-def standing_of(word: str) -> tuple[ClaimedStatus, bool]:
-    """Return what a status word means, and whether it was known. What nobody knows counts as not begun.
+def claimed_status(word: str) -> ClaimedStatus:
+    """Return what a status word means. A word that nobody knows counts as not begun.
 
     Case, spaces, dashes and signs such as a tick make no difference.
     """
-    bare = re.sub(r"[^a-z]", "", word.casefold())
-    if bare in _WORDS or not bare:
-        return _WORDS.get(bare, ClaimedStatus.PENDING), True
-    guess = next((to for beginning, to in _BEGINNINGS if bare.startswith(beginning)), ClaimedStatus.PENDING)
-    return guess, False
+    bare = _bare(word)
+    guesses = (meaning for beginning, meaning in _BEGINNINGS if bare.startswith(beginning))
+    return _WORDS.get(bare) or next(guesses, ClaimedStatus.PENDING)
 
 
-def unknown_words(claims: Iterable[Claim]) -> Iterator[Finding]:
-    """Yield a finding for each status that nobody has seen before, with what it was taken for."""
-    for claim in claims:
-        if not standing_of(claim.said)[1]:
-            sentence = (
-                f"{claim.task} is marked {claim.said!r}, which nobody knows; it counts as {claim.standing}."
-            )
-            yield Finding(kind="unknown-status", sentence=sentence, task=claim.task)
+def is_known(word: str) -> bool:
+    """Tell whether a status word is in the table; no word at all is."""
+    return not (bare := _bare(word)) or bare in _WORDS
 
 
-def kept_word(said: str, word: str) -> str:
-    """Return the word that was there as long as it means the same, else ours."""
-    return said if said and standing_of(said)[0] is standing_of(word)[0] else word
+def claim_from(native: str, said: str, attempts: int = 0, standing: ClaimedStatus | None = None) -> Claim:
+    """Return what a status word claims of a task. Begun work took one attempt at least."""
+    standing = standing or claimed_status(said)
+    attempts = max(attempts, int(standing not in UNBEGUN))
+    spent = spent_of(standing, attempts)
+    return Claim(task="", native=native, standing=standing, said=said, attempts=attempts, spent=spent)
+
+
+def _bare(word: str) -> str:
+    return re.sub(r"[^a-z]", "", word.casefold())
+
+
+def kept_word(said: str, word: str, *, stays_begun: bool = False) -> str:
+    """Return the word that was there as long as it means the same, else ours.
+
+    With `stays_begun`, a word for running work also stays where ours says that nothing has begun since.
+    """
+    was, now = claimed_status(said), claimed_status(word)
+    stays = was is now or (stays_begun and was is _S.RUNNING and now is _S.PENDING)
+    return said if said and stays else word
+
+
+class StatusWords(Generic[Status]):
+    """The words that one system writes, by a status of ours. A word of theirs stays as long as it means the same."""
+
+    def __init__(self, words: Mapping[Status, str], *, stays_begun: bool = False) -> None:
+        self._words = words
+        self._stays_begun = stays_begun
+
+    def word(self, status: Status, said: str = "") -> str:
+        """Return the word for a status, or `said`, the word that was there, if that still means the same."""
+        return kept_word(said, self._words[status], stays_begun=self._stays_begun)

@@ -12,8 +12,8 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.formats.discovery import find_sources, read_source
-from holdfast.formats.model import ForeignRun, System
-from holdfast.formats.registry import all_formats
+from holdfast.formats.model import ForeignRun, all_formats
+from holdfast.formats.registry import System
 from holdfast.runner.decisions.user_decisions import record_decision
 from holdfast.runner.mirror.renderer import RunRenderer
 from tests.support.foreign_runs import adopted

@@ -16,7 +16,7 @@ from holdfast.core import events as ev
 from holdfast.core.claims import ClaimedStatus
 from holdfast.core.status import RunStatus
 from holdfast.formats.execute import read
-from holdfast.formats.model import System
+from holdfast.formats.registry import System
 from holdfast.runner.decisions.user_decisions import record_decision
 from holdfast.runner.mirror.mirror_files import BACKUP_SUFFIX, OccupiedError
 from holdfast.runner.mirror.mirror_writer import check_mirror, export_run

@@ -22,7 +22,7 @@ from holdfast.formats.apex.state import (
 )
 from holdfast.formats.apex.write import write_state
 from holdfast.formats.lenient_json import BrokenFileError, Node
-from holdfast.formats.model import ExportedRun, ForeignRun, NativeFile
+from holdfast.formats.model import ExportedRun, ForeignFormat, ForeignRun, NativeFile
 from holdfast.formats.plan_assembly import task_ids
 
 
@@ -110,3 +110,15 @@ def _state_in(path: str, data: bytes) -> Node | None:
     """Return the state that a file holds, if it holds one."""
     found = lenient_json.object_in(path, data) if path.endswith(".json") else {}
     return found if is_state(found) and phases_of(found) else None
+
+
+FORMAT = ForeignFormat(
+    title="APEX",
+    places=PLACES,
+    traces=TRACES,
+    recognises=recognises,
+    companions=companions,
+    read=read,
+    write=write,
+    list_runs=lambda states: tasks_as_text(list_tasks(states)),
+)

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.core.plan import Task
 from holdfast.formats import lenient_json, lenient_yaml, markdown
+from holdfast.formats.contradictions import unknown_words
 from holdfast.formats.lenient_json import BrokenFileError, Node
 from holdfast.formats.model import (
     SETTLED,
@@ -17,11 +18,11 @@ from holdfast.formats.model import (
     Finding,
     ForeignRun,
     NativeFile,
-    System,
 )
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble, task_ids
+from holdfast.formats.registry import System
 from holdfast.formats.run_to_claims import claim_of
-from holdfast.formats.status_words import standing_of, unknown_words
+from holdfast.formats.status_words import claimed_status
 
 _STAGE = "stories"
 _WORDS = {
@@ -117,7 +118,7 @@ def _draft(story: Node) -> TaskDraft:
 
 def _claim(story: Node) -> Claim:
     said = lenient_json.text(story.get("status"))
-    standing, _ = standing_of(said)
+    standing = claimed_status(said)
     return Claim(
         task="",
         standing=standing,
@@ -130,7 +131,7 @@ def _claim(story: Node) -> Claim:
 
 def _findings(story: Node, claim: Claim) -> Iterator[Finding]:
     name = claim.task
-    unmet = [words for words, status in _criteria(story) if standing_of(status)[0] is not ClaimedStatus.DONE]
+    unmet = [words for words, status in _criteria(story) if claimed_status(status) is not ClaimedStatus.DONE]
     if claim.standing is ClaimedStatus.DONE and unmet:
         said = f"`{name}` is DONE, but {len(unmet)} of its acceptance criteria are not: {unmet[0]}"
         yield Finding(kind="done-with-unfinished-parts", task=name, sentence=said)
@@ -156,7 +157,7 @@ def _with_statuses(view: ExportedRun, text: str, document: Node) -> str:
     for name, story, index in sorted(zip(names, stories, at, strict=True), key=lambda one: -one[2]):
         word = _WORDS[claim_of(view, name).standing]
         place = places.pop(index, None)
-        if place and standing_of(lenient_json.text(story.get("status")))[0] is not standing_of(word)[0]:
+        if place and claimed_status(lenient_json.text(story.get("status"))) is not claimed_status(word):
             text = _replaced(text, place, word)
     return text
 

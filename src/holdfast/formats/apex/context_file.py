@@ -15,7 +15,7 @@ from holdfast.formats.apex.state import phase_tasks, read_state
 from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time
 from holdfast.formats.model import SETTLED, ClaimedStatus, ExportedRun, ForeignRun, NativeFile
 from holdfast.formats.run_to_claims import claim_of
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 _STEP = re.compile(r"`?(\d{1,3}[a-z]?)[-_. ]+([^`]+?)`?")
 _LINE = "line"
@@ -51,7 +51,7 @@ def write_context(view: ExportedRun, main: str, text: str) -> NativeFile:
     lines = text.split("\n")
     for part in phase_tasks(phases_of(_as_state(main, text))):
         standing = claim_of(view, part.id).standing
-        if standing_of(lenient_json.text(part.phase.entry.get("status")))[0] is standing:
+        if claimed_status(lenient_json.text(part.phase.entry.get("status"))) is standing:
             continue
         times = view.task_times.get(part.id)
         at = (times.ended or times.started) if times else None
@@ -113,7 +113,7 @@ def _told(name: str, text: str) -> Node:
 
 
 def _list_for(entry: Node) -> str:
-    standing, _ = standing_of(entry["status"])
+    standing = claimed_status(entry["status"])
     if standing in SETTLED:
         return "completed_phases"
     return "pending_phases" if standing is ClaimedStatus.PENDING else "current_phase"

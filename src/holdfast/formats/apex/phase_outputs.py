@@ -24,7 +24,7 @@ from holdfast.formats.model import (
     ForeignRun,
     NativeFile,
 )
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 _CORE = ("init", "analyze", "plan", "execute", "brainstorm", "prd", "architecture", "scaffold")
 _SUMMARY_CHARS = 1_000
@@ -42,7 +42,7 @@ class PhaseOutput:
     def result(self) -> ClaimedStatus | None:
         """What it says of its own end, or nothing."""
         word = markdown.value(self.text, "Status", "Result", "Verdict")
-        return standing_of(word)[0] if word else None
+        return claimed_status(word) if word else None
 
     @property
     def summary(self) -> str:

@@ -12,6 +12,7 @@ from holdfast.core.plan import Task
 from holdfast.formats import extra_fields, lenient_json
 from holdfast.formats.apex import layout, phases
 from holdfast.formats.apex.phases import ApexPhase, phases_of
+from holdfast.formats.contradictions import unknown_words
 from holdfast.formats.lenient_json import BrokenFileError, Node, minute_of
 from holdfast.formats.model import (
     SETTLED,
@@ -20,11 +21,11 @@ from holdfast.formats.model import (
     Finding,
     ForeignRun,
     PastFailure,
-    System,
     spent_of,
 )
 from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble, task_ids
-from holdfast.formats.status_words import standing_of, unknown_words
+from holdfast.formats.registry import System
+from holdfast.formats.status_words import claimed_status
 
 _UNSAID = {"completed": "PASS", "current": "IN_PROGRESS", "pending": ""}
 
@@ -156,7 +157,7 @@ def _word(phase: ApexPhase) -> str:
 
 def _standing(phase: ApexPhase, said: str) -> ClaimedStatus:
     """Return where a phase stands. One that is still listed as to come is not done, whatever else is said."""
-    standing, _ = standing_of(said)
+    standing = claimed_status(said)
     return ClaimedStatus.PENDING if phase.place == "pending" and standing is ClaimedStatus.DONE else standing
 
 
@@ -181,7 +182,7 @@ def _failures(
         )
         for number, entry in enumerate(phase.earlier, 1)
         if lenient_json.message(entry.get("error"))
-        or standing_of(lenient_json.text(entry.get("status")))[0] is ClaimedStatus.FAILED
+        or claimed_status(lenient_json.text(entry.get("status"))) is ClaimedStatus.FAILED
     ]
     error = lenient_json.message(phase.entry.get("error"))
     if standing is ClaimedStatus.FAILED and not error:
@@ -218,7 +219,7 @@ def _findings(document: Node, parts: list[PhaseTask], claims: Mapping[str, Claim
 
 def _about_listing(part: PhaseTask, claim: Claim) -> Iterator[Finding]:
     phase = part.phase
-    if phase.doubled or (phase.place == "pending" and standing_of(_word(phase))[0] is ClaimedStatus.DONE):
+    if phase.doubled or (phase.place == "pending" and claimed_status(_word(phase)) is ClaimedStatus.DONE):
         said = f"`{part.id}` is listed as finished and as still to do; it counts as {claim.standing}."
         yield Finding(kind="copies-differ", task=part.id, sentence=said)
 
@@ -237,7 +238,7 @@ def _about_resuming(document: Node, parts: list[PhaseTask], claims: Mapping[str,
         yield Finding(
             kind="resume-point-differs", sentence=f"It says to resume from {said!r}, but {following}."
         )
-    overall, _ = standing_of(lenient_json.text(document.get("status")))
+    overall = claimed_status(lenient_json.text(document.get("status")))
     if open_now and (overall is ClaimedStatus.DONE or _is_called_over(document)):
         text = f"The state says that the work is over, but `{open_now[0]}` is not done."
         yield Finding(kind="done-with-unfinished-parts", sentence=text)

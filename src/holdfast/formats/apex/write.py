@@ -16,8 +16,8 @@ from holdfast.formats.apex.state import assembled, blockers_of, phase_tasks
 from holdfast.formats.lenient_json import Node, iso_time
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, NativeFile
 from holdfast.formats.plan_assembly import task_ids
-from holdfast.formats.run_to_claims import branch_of, claim_of, error_of, group_standing, is_complete
-from holdfast.formats.status_words import kept_word, standing_of
+from holdfast.formats.run_to_claims import branch_of, claim_of, error_of, group_status, is_complete
+from holdfast.formats.status_words import claimed_status, kept_word
 
 _WORDS = {
     ClaimedStatus.DONE: "PASS",
@@ -83,7 +83,7 @@ def _steps(view: ExportedRun, document: Node) -> list[StagePhase]:
         if phase is not None:
             number, name = phase.number, phase.name
         claims = tuple(claim_of(view, task.id) for task in stage.tasks)
-        standing = group_standing([claim.standing for claim in claims])
+        standing = group_status([claim.standing for claim in claims])
         steps.append(StagePhase(stage, _as_written(number), name, standing, claims, phase))
     return steps
 
@@ -186,7 +186,7 @@ def _was_finished(step: StagePhase) -> bool:
     if step.phase is None or step.phase.place != "completed":
         return False
     said = lenient_json.text(step.phase.entry.get("status"))
-    return not said or standing_of(said)[0] is step.standing
+    return not said or claimed_status(said) is step.standing
 
 
 def _criteria_after(view: ExportedRun, stage: str) -> tuple[str, ...]:

@@ -1,7 +1,19 @@
 """Auto-Claude: `.auto-claude/specs/NNN-slug/` with its plan, its memory and its copies in worktrees, both ways."""
 
-from holdfast.formats.auto_claude.layout import PLACES, TRACES, companions, recognises
+from holdfast.formats.auto_claude.layout import PLACES, TRACES, companions, recognises, staging_worktree
 from holdfast.formats.auto_claude.read import read
 from holdfast.formats.auto_claude.write import write
+from holdfast.formats.model import ForeignFormat
 
-__all__ = ["PLACES", "TRACES", "companions", "read", "recognises", "write"]
+__all__ = ["FORMAT", "companions", "read", "recognises", "write"]
+
+FORMAT = ForeignFormat(
+    title="Auto-Claude",
+    places=PLACES,
+    traces=TRACES,
+    recognises=recognises,
+    companions=companions,
+    read=read,
+    write=write,
+    staging_worktree=staging_worktree,
+)

@@ -8,9 +8,10 @@ from holdfast.formats.auto_claude.documents import AutoClaudeDocuments
 from holdfast.formats.auto_claude.layout import AutoClaudeFile, worktree_of
 from holdfast.formats.auto_claude.memory import Memory, is_stuck, unknown_names
 from holdfast.formats.auto_claude.phases import PlanPhase, Subtask, phases_of
+from holdfast.formats.contradictions import unknown_word, unknown_words
 from holdfast.formats.lenient_json import Node, count, first, node, nodes, text
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding
-from holdfast.formats.status_words import standing_of, unknown_words
+from holdfast.formats.status_words import claimed_status
 
 _NAMED = 5
 
@@ -74,7 +75,7 @@ def _done_in_name(plan: Node, phases: list[PlanPhase], claims: dict[str, Claim])
         left = [
             part.id for phase in within for part in phase.parts if claims[part.id].standing not in SETTLED
         ]
-        if left and standing_of(said)[0] is ClaimedStatus.DONE:
+        if left and claimed_status(said) is ClaimedStatus.DONE:
             sentence = f"{what} is marked {said}, but {len(left)} of its subtasks are not: {_some(left)}."
             yield Finding(kind="done-with-unfinished-parts", sentence=sentence[:1].upper() + sentence[1:])
 
@@ -83,18 +84,15 @@ def _unknown_words(plan: Node, claims: tuple[Claim, ...]) -> Iterator[Finding]:
     """Tell of status words that are in nobody's list, and what they were taken for."""
     yield from unknown_words(claims)
     for key in ("status", "planStatus"):
-        standing, is_known = standing_of(text(plan.get(key)))
-        if not is_known:
-            sentence = f"The plan's {key} is {text(plan[key])!r}, which is taken as {standing}."
-            yield Finding(kind="unknown-status", sentence=sentence)
+        yield from unknown_word(f"The plan's {key}", text(plan.get(key)))
 
 
 def _memory_differs(part: Subtask, memory: Memory, claim: Claim) -> Iterator[Finding]:
     """Tell of a subtask on which plan and memory disagree, and of one that was handed to people."""
     entry = memory.attempts.get(part.native, {})
     remembered = text(entry.get("status"))
-    planned, _ = standing_of(claim.said)
-    was_done = standing_of(remembered)[0] is ClaimedStatus.DONE
+    planned = claimed_status(claim.said)
+    was_done = claimed_status(remembered) is ClaimedStatus.DONE
     if is_stuck(part.native, memory):
         reason = memory.stuck.get(part.native) or "no reason was recorded"
         sentence = f"{part.id} was given up as stuck ({reason}); `holdfast retry` gives it another chance."

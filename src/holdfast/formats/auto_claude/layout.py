@@ -135,6 +135,11 @@ def worktrees(name: str) -> tuple[str, ...]:
     return (f".auto-claude/worktrees/tasks/{name}", f".worktrees/{name}", ".worktrees/auto-claude")
 
 
+def staging_worktree(name: str) -> str:
+    """Return the folder where people look at the build of a run."""
+    return worktrees(native_name(name))[0]
+
+
 def worktree_of(path: str) -> str:
     """Return the worktree that a copy of a spec folder lies in, or nothing if it is the project itself."""
     before, found, _ = f"/{path}".rpartition(f"/{SPECS}/")

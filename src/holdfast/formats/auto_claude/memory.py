@@ -12,7 +12,7 @@ from holdfast.formats.auto_claude.phases import PlanPhase, Subtask
 from holdfast.formats.lenient_json import Node, count, first, iso_time, node, nodes, text
 from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun, PastFailure
 from holdfast.formats.run_to_claims import error_of
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 FAILURES_KEPT = 20
 """Real subtasks failed thousands of times; the count is kept whole, the texts of the last ones are."""
@@ -100,8 +100,8 @@ def _stuck_count(entry: Node) -> int:
 
 def _standing(said: str, native: str, memory: Memory) -> ClaimedStatus:
     """Return where a subtask stands. A landed one that the plan had not heard of counts, for git will judge it."""
-    standing, _ = standing_of(said)
-    remembered, _ = standing_of(text(memory.attempts.get(native, {}).get("status")))
+    standing = claimed_status(said)
+    remembered = claimed_status(text(memory.attempts.get(native, {}).get("status")))
     if standing is ClaimedStatus.DONE or (remembered is ClaimedStatus.DONE and memory.commits.get(native)):
         return ClaimedStatus.DONE
     return ClaimedStatus.ABANDONED if is_stuck(native, memory) else standing
@@ -174,7 +174,7 @@ def _entry(view: ExportedRun, entry: Node, claim: Claim) -> Node:
         tried.append(_attempt(view, claim, number, failures.get(number), is_last=is_last))
     said = text(entry.get("status"))
     word = _WORDS.get(claim.standing, "failed" if failures else "pending")
-    same = said and standing_of(said)[0] is standing_of(word)[0] and (said == "stuck") == (word == "stuck")
+    same = said and claimed_status(said) is claimed_status(word) and (said == "stuck") == (word == "stuck")
     return {**entry, "attempts": tried, "status": said if same else word}
 
 

@@ -16,7 +16,7 @@ from holdfast.formats.auto_claude.layout import ITEM_KEYS, SPEC
 from holdfast.formats.auto_claude.phases import PlanPhase, Subtask, phases_of, twins_of
 from holdfast.formats.lenient_json import Node, iso_time, text
 from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun
-from holdfast.formats.status_words import kept_word, standing_of
+from holdfast.formats.status_words import claimed_status, is_known, kept_word
 
 WORDS = {
     ClaimedStatus.PENDING: "pending",
@@ -79,7 +79,7 @@ def _write_part(view: ExportedRun, node: Node, claim: Claim) -> None:
     said = text(node.get("status"))
     meant = ClaimedStatus.DONE if claim.standing is ClaimedStatus.SKIPPED else claim.standing
     meant = ClaimedStatus.FAILED if meant is ClaimedStatus.ABANDONED else meant
-    if said and standing_of(said) == (meant, True):
+    if said and is_known(said) and claimed_status(said) is meant:
         return
     node["status"] = WORDS[claim.standing]
     times = view.task_times.get(claim.task)
@@ -170,5 +170,4 @@ def _write_head(view: ExportedRun, document: Node) -> None:
 
 
 def _head_word(said: str, word: str) -> str:
-    means, is_known = standing_of(said)
-    return kept_word(said, word) if is_known and means in _KEPT_WORDS else word
+    return kept_word(said, word) if is_known(said) and claimed_status(said) in _KEPT_WORDS else word

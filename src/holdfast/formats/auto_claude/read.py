@@ -17,9 +17,10 @@ from holdfast.formats.auto_claude.memory import Memory, claim_of, read_memory
 from holdfast.formats.auto_claude.phases import Dependencies, PlanPhase, phases_of
 from holdfast.formats.auto_claude.tasks import context_of, task_of
 from holdfast.formats.lenient_json import BrokenFileError, Node, commits, first, line, node, nodes, text
-from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun, System
+from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.registry import System
+from holdfast.formats.status_words import claimed_status
 
 ALL_IN_ONE = "build"
 _SPEC_CHARS = 20_000
@@ -224,8 +225,8 @@ def _with_worktree(claims: tuple[Claim, ...], name: str, documents: Mapping[str,
 def _is_finished(papers: AutoClaudeDocuments, claims: tuple[Claim, ...]) -> bool:
     """Tell whether the files call the whole done: by their status, or by the plan's where every part is done."""
     plan = papers.plan or {}
-    status, _ = standing_of(text(first(plan, "status", "xstateState", "executionPhase")))
-    planned, _ = standing_of(text(plan.get("planStatus")))
+    status = claimed_status(text(first(plan, "status", "xstateState", "executionPhase")))
+    planned = claimed_status(text(plan.get("planStatus")))
     settled = all(claim.standing in SETTLED for claim in claims)
     return status is ClaimedStatus.DONE or (planned is ClaimedStatus.DONE and settled)
 

@@ -19,16 +19,18 @@ from holdfast.formats.cfn.record_reader import (
 )
 from holdfast.formats.cfn.reports import apply_report, read_epic_report, read_sprint_report
 from holdfast.formats.cfn.sprint import TEST_SLOT
+from holdfast.formats.contradictions import unknown_words
 from holdfast.formats.lenient_json import BrokenFileError, Node, count, node, object_in, parse_object
-from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun, System
+from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun
 from holdfast.formats.plan_assembly import Assembly, assemble
-from holdfast.formats.status_words import standing_of, unknown_words
+from holdfast.formats.registry import System
+from holdfast.formats.status_words import claimed_status
 
 
 def contradictions(sheet: EpicModel, root: Node, claims: Sequence[Claim]) -> Iterator[Finding]:
     """Yield what does not fit between the epic's status, its counters and its sprints."""
     yield from unknown_words(claims)
-    if standing_of(sheet.status)[0] is ClaimedStatus.DONE:
+    if claimed_status(sheet.status) is ClaimedStatus.DONE:
         unfinished = [claim.native for claim in claims if claim.standing not in SETTLED]
         if unfinished:
             sentence = f"The epic is marked {sheet.status}, but {', '.join(unfinished)} is not."
@@ -86,7 +88,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         name=sheet.name,
         plan=made.plan,
         claims=made.claims,
-        finished=standing_of(sheet.status)[0] is ClaimedStatus.DONE,
+        finished=claimed_status(sheet.status) is ClaimedStatus.DONE,
         findings=(*findings, *sheet.findings, *made.findings, *contradictions(sheet, root, made.claims)),
         main=main,
         documents=dict(documents),

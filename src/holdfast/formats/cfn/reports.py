@@ -12,7 +12,7 @@ from holdfast.formats.cfn.sprint import gate_of, issues_of, share_of, sprint_cla
 from holdfast.formats.lenient_json import Node, count, first, items, node, text, texts
 from holdfast.formats.model import Claim, ClaimedStatus, Finding, PastFailure
 from holdfast.formats.plan_assembly import TaskDraft, plain_name
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 _SCORE = (
     "consensus_score",
@@ -86,7 +86,7 @@ def _decided(word: str, score: float | None, gate: float) -> ClaimedStatus:
         if pattern.match(word):
             return standing
     if score is None:
-        return standing_of(word)[0]
+        return claimed_status(word)
     return ClaimedStatus.DONE if score >= gate else ClaimedStatus.FAILED
 
 

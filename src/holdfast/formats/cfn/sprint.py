@@ -13,7 +13,7 @@ from holdfast.formats import extra_fields
 from holdfast.formats.lenient_json import Node, commits, count, first, items, node, nodes, text, texts
 from holdfast.formats.model import UNBEGUN, Claim, ClaimedStatus, PastFailure, spent_of
 from holdfast.formats.plan_assembly import is_command, is_path, task_ids
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 EPIC_GATE = 0.9
 """What the validators of a sprint must give where an epic does not say: what epics of CFN Loop ask for."""
@@ -247,7 +247,7 @@ _SURE = ("confidence", "confidenceScore", "confidence_score")
 def sprint_claim(native: str, sprint: Node, agents: Sequence[Node] = ()) -> Claim:
     """Return what a sprint's record, and those of its agents, claim."""
     said = text(first(sprint, "status", "state"))
-    standing = standing_of(said)[0]
+    standing = claimed_status(said)
     failures = tuple(_failures(sprint))
     tried = count(first(sprint, "attempts", "iteration", "iterations", "loop3_iterations"))
     attempts = max(tried, len(failures), int(standing not in UNBEGUN))

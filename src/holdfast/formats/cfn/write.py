@@ -25,8 +25,8 @@ from holdfast.formats.cfn.sprint import native_of
 from holdfast.formats.lenient_json import Node, iso_time, node, nodes, object_in, text, to_json
 from holdfast.formats.model import ClaimedStatus, ExportedRun, NativeFile
 from holdfast.formats.plan_assembly import task_ids
-from holdfast.formats.run_to_claims import claim_of, group_standing, row_of
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.run_to_claims import claim_of, group_status, row_of
+from holdfast.formats.status_words import claimed_status
 from holdfast.reporting.displayed_status import displayed_run_status
 
 
@@ -202,8 +202,8 @@ def _merged(before: Node, found: Mapping[str, Node]) -> Node:
 
 def _over(before: Node, record: Node) -> Node:
     """Lay a record over what it was. What was in progress and has not begun here still is."""
-    said, now = text(before.get("status")), standing_of(text(record.get("status")))[0]
-    goes_on = standing_of(said)[0] is ClaimedStatus.RUNNING and now is ClaimedStatus.PENDING
+    said, now = text(before.get("status")), claimed_status(text(record.get("status")))
+    goes_on = claimed_status(said) is ClaimedStatus.RUNNING and now is ClaimedStatus.PENDING
     status = {"status": said} if said and goes_on else {}
     rows = {"sprints": _rows(before.get("sprints"), record["sprints"])} if "sprints" in record else {}
     return {**before, **record, **status, **rows}
@@ -233,7 +233,7 @@ def _epic_file(view: ExportedRun, original: _Original) -> Node:
             _restate(sprint, claim_of(view, task).standing, SPRINT_WORDS[row.status])
     for phase, own in phases_of(original.root):
         if "status" in own and (standings := phases.get(phase_name(phase))):
-            standing = group_standing(standings)
+            standing = group_status(standings)
             _restate(own, standing, _PHASE_WORDS[standing])
     holder = node(original.root.get("epic")) or original.root
     if "status" in holder and view.row.status is not RunStatus.PENDING:
@@ -245,5 +245,5 @@ def _epic_file(view: ExportedRun, original: _Original) -> Node:
 def _restate(place: Node, standing: ClaimedStatus, word: str) -> None:
     """Change a status that says something else; a word that says this already stays as it is."""
     said = text(place.get("status"))
-    if standing_of(said)[0] is not standing:
+    if claimed_status(said) is not standing:
         place["status"] = word

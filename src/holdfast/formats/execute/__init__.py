@@ -3,5 +3,16 @@
 from holdfast.formats.execute.documents import PLACES, TRACES, companions
 from holdfast.formats.execute.read import read, recognises
 from holdfast.formats.execute.write import write
+from holdfast.formats.model import ForeignFormat
 
-__all__ = ["PLACES", "TRACES", "companions", "read", "recognises", "write"]
+__all__ = ["FORMAT", "companions", "read", "recognises", "write"]
+
+FORMAT = ForeignFormat(
+    title="Execute",
+    places=PLACES,
+    traces=TRACES,
+    recognises=recognises,
+    companions=companions,
+    read=read,
+    write=write,
+)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.formats import extra_fields
 from holdfast.formats.lenient_json import Node, commits, count, first, items, node, nodes, text, texts
 from holdfast.formats.model import UNBEGUN, Claim, ClaimedStatus, PastFailure, spent_of
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 GIVES_UP_AFTER = 5
 """Execute's own rule: the fifth failure abandons a task."""
@@ -47,7 +47,7 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
 
 
 def _standing(said: str, entry: Node) -> ClaimedStatus:
-    standing = standing_of(said)[0]
+    standing = claimed_status(said)
     spent = count(first(entry, "attempts", "attempt", "attempt_count"))
     return (
         ClaimedStatus.ABANDONED if standing is ClaimedStatus.FAILED and spent >= GIVES_UP_AFTER else standing

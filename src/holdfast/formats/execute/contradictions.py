@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from posixpath import dirname
 
+from holdfast.formats.contradictions import unknown_word, unknown_words
 from holdfast.formats.execute.claims import GIVES_UP_AFTER, listed, listed_standings
 from holdfast.formats.execute.documents import ExecuteDocuments
 from holdfast.formats.execute.tasks import layer_name, state_tasks
 from holdfast.formats.lenient_json import Node, count, first, node, nodes, text
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding
-from holdfast.formats.status_words import standing_of, unknown_words
+from holdfast.formats.status_words import claimed_status
 
 _TOTALS = ("tasks_total", "total_tasks", "total")
 _DONES = ("tasks_completed", "completed_tasks", "merged", "completed")
@@ -31,7 +32,7 @@ def contradictions(
 def _of_statuses(papers: ExecuteDocuments, claims: Mapping[str, Claim]) -> Iterator[Finding]:
     yield from unknown_words(claims.values())
     for name, claim in claims.items():
-        if claim.standing is ClaimedStatus.ABANDONED and standing_of(claim.said)[0] is ClaimedStatus.FAILED:
+        if claim.standing is ClaimedStatus.ABANDONED and claimed_status(claim.said) is ClaimedStatus.FAILED:
             sentence = f"{name} failed {claim.attempts} times; after {GIVES_UP_AFTER} it counts as abandoned."
             yield Finding(kind="attempts-used-up", sentence=sentence, task=claim.task)
     if papers.ledger:
@@ -41,7 +42,7 @@ def _of_statuses(papers: ExecuteDocuments, claims: Mapping[str, Claim]) -> Itera
 def _of_the_ledger(papers: ExecuteDocuments, claims: Mapping[str, Claim]) -> Iterator[Finding]:
     recorded = {text(line.get("task_id")) for line in papers.ledger}
     for name, claim in claims.items():
-        said = standing_of(claim.said)[0]
+        said = claimed_status(claim.said)
         if said is ClaimedStatus.DONE and name not in recorded:
             sentence = f"{name} is marked done, but the ledger has no line for it."
             yield Finding(kind="not-in-ledger", sentence=sentence, task=claim.task)
@@ -81,7 +82,7 @@ def _of_layers(
         name = layer_name(layer)
         tasks = [claims[task] for task in layers.get(name, ())]
         open_ = [claim.native for claim in tasks if claim.standing not in SETTLED]
-        if standing_of(text(layer.get("status")))[0] is ClaimedStatus.DONE and open_:
+        if claimed_status(text(layer.get("status"))) is ClaimedStatus.DONE and open_:
             sentence = f"Layer {name} is marked completed, but {', '.join(open_)} is not."
             yield Finding(kind="done-with-unfinished-parts", sentence=sentence)
         for key, known in (
@@ -120,9 +121,8 @@ def _of_paths(papers: ExecuteDocuments) -> Iterator[Finding]:
 
 def _of_the_whole(state: Node, claims: Mapping[str, Claim]) -> Iterator[Finding]:
     word = text(state.get("status"))
-    standing, known = standing_of(word)
-    if not known:
-        yield Finding(kind="unknown-status", sentence=f"Nobody knows the run's status {word!r}.")
+    standing = claimed_status(word)
+    yield from unknown_word("The run", word)
     unfinished = [name for name, claim in claims.items() if claim.standing not in SETTLED]
     if standing is ClaimedStatus.DONE and unfinished:
         sentence = f"The run is marked {word}, but {len(unfinished)} of {len(claims)} tasks are not."

@@ -10,9 +10,10 @@ from holdfast.formats.execute.contradictions import contradictions
 from holdfast.formats.execute.documents import ExecuteDocuments, ExecuteFile, kind_of, sort_documents
 from holdfast.formats.execute.tasks import CollectedTasks, collect_tasks
 from holdfast.formats.lenient_json import BrokenFileError, count, first, node, text
-from holdfast.formats.model import ClaimedStatus, Finding, ForeignRun, System
+from holdfast.formats.model import ClaimedStatus, Finding, ForeignRun
 from holdfast.formats.plan_assembly import Assembly, assemble
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.registry import System
+from holdfast.formats.status_words import claimed_status
 
 _JOBS_MAX = 64
 
@@ -37,7 +38,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         name=papers.slug or "execute",
         plan=made.plan,
         claims=made.claims,
-        finished=standing_of(text(papers.state.get("status")))[0] is ClaimedStatus.DONE,
+        finished=claimed_status(text(papers.state.get("status"))) is ClaimedStatus.DONE,
         branches=tuple(
             filter(None, [text(first(papers.state, "base_branch", "target_branch", "main_branch"))])
         ),

@@ -18,7 +18,7 @@ from holdfast.formats.execute.tasks import layer_name
 from holdfast.formats.lenient_json import Node, count, first, iso_time, items, node, nodes, text
 from holdfast.formats.model import ClaimedStatus, ExportedRun, Times
 from holdfast.formats.run_to_claims import row_of
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 from holdfast.paths import StateDir
 
 _S = TaskStatus
@@ -151,7 +151,7 @@ def _feedback(failure: Failure) -> Node:
 
 def restated(said: str, standing: ClaimedStatus, word: str) -> str:
     """Return the word for a standing: the one that was there if it says this already, or if nothing has begun since."""
-    was = standing_of(said)[0]
+    was = claimed_status(said)
     stays = was is standing or (standing is ClaimedStatus.PENDING and was is ClaimedStatus.RUNNING)
     return said if said and stays else word
 

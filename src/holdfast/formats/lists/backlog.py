@@ -23,7 +23,7 @@ from holdfast.formats.lists.model import (
 from holdfast.formats.markdown import bullets, decoded, section
 from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import StageDraft, plain_name
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 _STAGE = "backlog"
 _HEAD = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
@@ -69,7 +69,7 @@ def _head(said: str) -> Node:
 
 def _entry(head: Node, said: str) -> ListEntry:
     body = without_comments(_HEAD.sub("", said))
-    standing, _ = standing_of(text(head.get("status")))
+    standing = claimed_status(text(head.get("status")))
     criteria = bullets(section(body, "Acceptance Criteria")) + bullets(section(body, "Definition of Done"))
     title = text(head.get("title"))
     return ListEntry(

@@ -19,7 +19,7 @@ from holdfast.formats.lists.model import (
 )
 from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import StageDraft
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 _STAGE = "tasks"
 _MASTER = "master"
@@ -151,7 +151,7 @@ def _standing(task: Node) -> tuple[ClaimedStatus, str]:
     said = text(task.get("status"))
     if said.casefold() in _PUT_OFF:
         return ClaimedStatus.ABANDONED, said
-    standing, _ = standing_of(said)
+    standing = claimed_status(said)
     return (
         standing
         if standing in (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)

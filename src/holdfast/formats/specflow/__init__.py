@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from holdfast.formats import lenient_json, markdown
 from holdfast.formats.lenient_json import BrokenFileError
-from holdfast.formats.model import ForeignRun
+from holdfast.formats.model import ForeignFormat, ForeignRun
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.layout import PLACES, TRACES
 from holdfast.formats.specflow.read import (
@@ -23,8 +23,6 @@ from holdfast.formats.specflow.read import (
 from holdfast.formats.specflow.state import read_state
 from holdfast.formats.specflow.waves import is_state
 from holdfast.formats.specflow.write import write
-
-__all__ = ["PLACES", "TRACES", "companions", "read", "recognises", "write"]
 
 
 def recognises(path: str, data: bytes) -> bool:
@@ -76,3 +74,17 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         return read_state(main, lenient_json.parse_object(main, documents[main]), documents)
     except BrokenFileError as error:
         return read_without_state(main, documents, error)
+
+
+__all__ = ["FORMAT", "companions", "read", "recognises", "write"]
+
+FORMAT = ForeignFormat(
+    title="SpecFlow",
+    places=PLACES,
+    traces=TRACES,
+    recognises=recognises,
+    companions=companions,
+    read=read,
+    write=write,
+    locks=(f"{layout.HOME}/.*.lock",),
+)

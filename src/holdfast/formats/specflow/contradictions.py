@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from holdfast.formats import lenient_json, markdown
+from holdfast.formats.contradictions import unknown_words
 from holdfast.formats.lenient_json import Node
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding
 from holdfast.formats.plan_assembly import Assembly
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import Spec
 from holdfast.formats.specflow.waves import Group
-from holdfast.formats.status_words import standing_of, unknown_words
+from holdfast.formats.status_words import claimed_status
 
 
 def state_contradictions(document: Node, groups: list[Group], claims: list[Claim]) -> Iterator[Finding]:
@@ -20,7 +21,7 @@ def state_contradictions(document: Node, groups: list[Group], claims: list[Claim
     for group, claim in zip(groups, claims, strict=True):
         yield from _of_group(group, claim)
     yield from _of_waves(groups, claims)
-    overall, _ = standing_of(lenient_json.text(document.get("status")))
+    overall = claimed_status(lenient_json.text(document.get("status")))
     open_now = [claim.task for claim in claims if claim.standing not in SETTLED]
     if overall is ClaimedStatus.DONE and open_now:
         said = f"The state says that the run is complete, but `{open_now[0]}` is not."
@@ -44,7 +45,7 @@ def _of_waves(groups: list[Group], claims: list[Claim]) -> Iterator[Finding]:
     """Tell of waves that are called complete although a group in them is not."""
     open_in: dict[str, list[str]] = {}
     for group, claim in zip(groups, claims, strict=True):
-        is_complete = standing_of(group.wave.said)[0] is ClaimedStatus.DONE and bool(group.wave.said)
+        is_complete = claimed_status(group.wave.said) is ClaimedStatus.DONE and bool(group.wave.said)
         if is_complete and claim.standing not in SETTLED:
             open_in.setdefault(group.wave.name, []).append(claim.task)
     for wave, tasks in open_in.items():
@@ -63,7 +64,7 @@ def companion_contradictions(
         yield Finding(kind="locked", sentence=said)
     yield from _paused(name, made, documents.get(here + layout.CONTINUE))
     standings = {claim.standing for claim in made.claims}
-    if spec and standing_of(spec.status)[0] is ClaimedStatus.DONE and not standings <= set(SETTLED):
+    if spec and claimed_status(spec.status) is ClaimedStatus.DONE and not standings <= set(SETTLED):
         said = f"The specification is marked {spec.status}, but its state is not: the state may be stale."
         yield Finding(kind="copies-differ", sentence=said)
     yield from _status_row(name, documents.get(here + layout.STATE_MD), is_done=standings <= set(SETTLED))

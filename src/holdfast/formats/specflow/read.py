@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from holdfast.core.plan import Task
 from holdfast.formats import lenient_json, markdown
 from holdfast.formats.lenient_json import BrokenFileError, Node, truncated_object
-from holdfast.formats.model import SETTLED, Claim, Finding, ForeignRun, System
+from holdfast.formats.model import SETTLED, Claim, Finding, ForeignRun
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble
+from holdfast.formats.registry import System
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import parse_spec
 from holdfast.formats.specflow.state import read_state
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 _NONE = ("", "none", "—", "-", "n/a")
 _IDLE_HINT = "Name a specification or a state file, such as .specflow/execution/SPEC-001-state.json."
@@ -149,5 +150,5 @@ def _queue(text: str) -> list[TaskDraft]:
 
 def _queued(name: str, title: str, status: str) -> TaskDraft:
     task = Task(id="", title=title, prompt=f"Carry out the specification {name}: {title}")
-    claim = Claim(task="", standing=standing_of(status)[0], said=status)
+    claim = Claim(task="", standing=claimed_status(status), said=status)
     return TaskDraft(native=name, stage="queue", task=task, claim=claim)

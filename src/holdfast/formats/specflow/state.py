@@ -14,15 +14,15 @@ from holdfast.formats.model import (
     ClaimedStatus,
     ForeignRun,
     PastFailure,
-    System,
     spent_of,
 )
 from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble
+from holdfast.formats.registry import System
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.contradictions import companion_contradictions, state_contradictions
 from holdfast.formats.specflow.specification import Spec, parse_spec
 from holdfast.formats.specflow.waves import Group, Wave, groups_of
-from holdfast.formats.status_words import standing_of
+from holdfast.formats.status_words import claimed_status
 
 
 def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
@@ -114,7 +114,7 @@ def group_claim(group: Group, document: Node) -> Claim:
     """Return what the state says of a group."""
     entry = group.entry
     said = _word(group, document)
-    standing, _ = standing_of(said)
+    standing = claimed_status(said)
     attempts = lenient_json.count(lenient_json.first(entry, "attempts", "attempt")) or int(
         standing not in UNBEGUN
     )
@@ -143,7 +143,7 @@ def _word(group: Group, document: Node) -> str:
     if said := lenient_json.text(group.entry.get("status")):
         return said
     wholes = [group.wave.said] if group.wave.entry else [lenient_json.text(document.get("status"))]
-    return next((said for said in wholes if standing_of(said)[0] is ClaimedStatus.DONE), "")
+    return next((said for said in wholes if claimed_status(said) is ClaimedStatus.DONE), "")
 
 
 def _commits(group: Group, document: Node) -> tuple[str, ...]:

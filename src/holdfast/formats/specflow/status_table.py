@@ -10,7 +10,7 @@ from holdfast.core.status import RunStatus
 from holdfast.formats import markdown
 from holdfast.formats.lenient_json import minute
 from holdfast.formats.model import SETTLED, ClaimedStatus, ExportedRun
-from holdfast.formats.run_to_claims import claim_of, group_standing, is_complete, is_held
+from holdfast.formats.run_to_claims import claim_of, group_status, is_complete, is_held
 
 HEADING = "## Execution Status"
 _HEADER = ("Spec ID", "Mode", "Progress", "Last Updated")
@@ -36,8 +36,7 @@ def progress_of(view: ExportedRun) -> str:
         return "Complete"
     total = len(view.plan.stages)
     standings = [
-        group_standing([claim_of(view, task.id).standing for task in stage.tasks])
-        for stage in view.plan.stages
+        group_status([claim_of(view, task.id).standing for task in stage.tasks]) for stage in view.plan.stages
     ]
     at = next((place for place, standing in enumerate(standings, 1) if standing not in SETTLED), total)
     if is_held(view):

@@ -15,7 +15,7 @@ from holdfast.formats import extra_fields, lenient_json, markdown
 from holdfast.formats.lenient_json import Node, iso_time
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, NativeFile
 from holdfast.formats.plan_assembly import task_ids
-from holdfast.formats.run_to_claims import claim_of, error_of, group_standing, is_complete, is_held
+from holdfast.formats.run_to_claims import claim_of, error_of, group_status, is_complete, is_held
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import spec_text
 from holdfast.formats.specflow.state import assembled, spec_id, spec_of
@@ -195,7 +195,7 @@ def _wave(view: ExportedRun, number: int, stage: Stage, adopted: _Adopted) -> No
     }
     if set(names.values()) != {group.name for group in adopted.groups.values() if group.wave.entry is old}:
         entry["groups"] = list(names.values())
-    together_now = group_standing([claim.standing for claim in claims.values()])
+    together_now = group_status([claim.standing for claim in claims.values()])
     entry["status"] = kept_word(lenient_json.text(entry["status"]), _WAVE_WORDS[together_now])
     results = results_of(old) | {
         names[task.id]: _result(view, task, claims[task.id], adopted.groups.get(task.id))

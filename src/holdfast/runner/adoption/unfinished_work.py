@@ -10,7 +10,7 @@ from holdfast.core.adoption import FINISHED, InheritedWork, JudgedClaim, Verdict
 from holdfast.core.claims import Claim, ClaimedStatus, Finding
 from holdfast.core.ids import snapshot_ref
 from holdfast.errors import HoldfastError
-from holdfast.formats.registry import all_formats
+from holdfast.formats.model import all_formats
 from holdfast.repo.ancestry import commits_outside
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
@@ -82,7 +82,7 @@ def save_unfinished_work(
 
 def _traces() -> tuple[str, ...]:
     """Return what any system writes beside the work, whichever of them this run is of."""
-    return tuple(trace for one in all_formats().values() for trace in one.TRACES)
+    return tuple(trace for one in all_formats().values() for trace in one.traces)
 
 
 def _urgency(standing: ClaimedStatus) -> int:

@@ -14,7 +14,8 @@ from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError, JournalError, LeaseLostError
-from holdfast.formats.model import NativeFile, System
+from holdfast.formats.model import NativeFile
+from holdfast.formats.registry import System
 from holdfast.journal.protocol import JournalReader
 from holdfast.journal.sqlite import SqliteReader
 from holdfast.repo.repository import Repository
@@ -22,7 +23,7 @@ from holdfast.runner.context import RunContext
 from holdfast.runner.loop import Observer
 from holdfast.runner.mirror.mirror_files import MirrorFiles, is_in_ledger
 from holdfast.runner.mirror.renderer import RunRenderer
-from holdfast.runner.mirror.staging_worktree import has_staging_worktree, update_staging_worktree
+from holdfast.runner.mirror.staging_worktree import staged_system, update_staging_worktree
 
 PAUSE_S = 1.0
 """How long files are left alone after they were written, however much happens in the run."""
@@ -147,8 +148,9 @@ def _write(
 
 def _stage(repo: Repository, row: RunRow) -> list[ev.MirrorFailed]:
     """Show the build so far to people, where the mirrored system would."""
-    trouble = update_staging_worktree(repo, row) if has_staging_worktree(row) else ""
-    return [ev.MirrorFailed(system=System.AUTO_CLAUDE, error=trouble)] if trouble else []
+    system = staged_system(row)
+    trouble = update_staging_worktree(repo, row) if system else ""
+    return [ev.MirrorFailed(system=system, error=trouble)] if system and trouble else []
 
 
 def _below(folder: str, files: Sequence[NativeFile]) -> list[NativeFile]:

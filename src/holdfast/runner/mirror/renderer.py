@@ -9,8 +9,8 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.projection import Origin, RunRow, TaskRow
-from holdfast.formats.model import ExportedRun, NativeFile, System, Times
-from holdfast.formats.registry import format_of
+from holdfast.formats.model import ExportedRun, NativeFile, Times, format_of
+from holdfast.formats.registry import System
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.repo.ancestry import files_changed_by
 from holdfast.repo.repository import Repository

@@ -1,4 +1,4 @@
-"""The staging worktree of a run that is mirrored as Auto-Claude: its build so far, where Auto-Claude would have it.
+"""The staging worktree of a mirrored run: its build so far, where the other system would have it.
 
 It is an extra: whatever stands in its way is said once, and neither the run nor its native files wait for it.
 """
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from holdfast.core.projection import RunRow
 from holdfast.errors import HoldfastError, LeaseHeldError
-from holdfast.formats.model import System
+from holdfast.formats.model import format_of
+from holdfast.formats.registry import System
 from holdfast.journal.lease import Lease
 from holdfast.repo.files import remove, write_atomically
 from holdfast.repo.repository import Repository
@@ -17,16 +18,21 @@ from holdfast.repo.staging_worktree import StagingWorktree
 from holdfast.runner.mirror.renderer import foreign_name
 
 
-def has_staging_worktree(row: RunRow) -> bool:
-    """Tell whether a run has a staging worktree: one that is mirrored as Auto-Claude, at its own place."""
-    return row.mirrors.get(System.AUTO_CLAUDE) == ""
+def staging_path(repo: Repository, row: RunRow) -> Path | None:
+    """Return where the staging worktree of a run is: of a system that has one and is mirrored at its own place."""
+    system = staged_system(row)
+    return _path(repo, row, system) if system else None
 
 
-def staging_path(repo: Repository, row: RunRow) -> Path:
-    """Return where the staging worktree of a run belongs."""
-    from holdfast.formats.auto_claude import layout
+def staged_system(row: RunRow) -> System | None:
+    """Return the system whose staging worktree a run has, if any."""
+    at_home = (system for system in System if row.mirrors.get(system) == "")
+    return next((system for system in at_home if format_of(system).staging_worktree), None)
 
-    return repo.checkout / layout.worktrees(layout.native_name(foreign_name(row, System.AUTO_CLAUDE)))[0]
+
+def _path(repo: Repository, row: RunRow, system: System) -> Path | None:
+    place = format_of(system).staging_worktree
+    return repo.checkout / place(foreign_name(row, system)) if place else None
 
 
 def update_staging_worktree(repo: Repository, row: RunRow) -> str:
@@ -62,14 +68,17 @@ def staging_problem(repo: Repository, row: RunRow) -> str:
 def remove_staging_worktree(repo: Repository, row: RunRow) -> str:
     """Remove the staging worktree of a run that was landed or put away; return what keeps it, or nothing.
 
-    One that is gone, or not ours, is no trouble; of a run that somebody carries on it stays.
+    One that is gone, or not ours, is no trouble; of a run that somebody carries on it stays. The run may no longer be
+    mirrored, so every system that has such a folder is asked.
     """
     try:
         lease = Lease.acquire(repo.state.run(row.run).lease)
     except LeaseHeldError:
         return ""
     try:
-        StagingWorktree(repo, staging_path(repo, row)).remove()
+        for system in System:
+            if path := _path(repo, row, system):
+                StagingWorktree(repo, path).remove()
     except HoldfastError as error:
         return f"{error.message}; {error.hint}"
     finally:
@@ -79,6 +88,8 @@ def remove_staging_worktree(repo: Repository, row: RunRow) -> str:
 
 def _show(repo: Repository, row: RunRow) -> None:
     place = staging_path(repo, row)
+    if place is None:
+        return
     # It is a repository within the user's: `git add` must not take it for a part of theirs.
     repo.hide(place.parent.parent.relative_to(repo.checkout).as_posix())
     StagingWorktree(repo, place).show(repo.read_ref(row.branch) or row.base)
