@@ -111,9 +111,7 @@ class LeadFleet:
         offer = next((offer for offer in self.offers() if offer.spec.key.owner == task), None)
         if offer is None:
             if any(offer.spec.key.owner == task for offer in self.claims()):
-                raise ClaimError(
-                    f"task {task} is claimed already", "go on with it, or claim another one"
-                )
+                raise ClaimError(f"task {task} is claimed already", "go on with it, or claim another one")
             raise ClaimError(f"task {task} is not ready", "list what is ready, and claim one of those")
         make_folder(offer.folder)
         offer.fd = _take(offer)
