@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -54,6 +56,13 @@ FULL = Plan(
 def test_a_plan_with_everything_comes_back_as_it_was() -> None:
     """Every key is written so that the reader gets the same from it."""
     assert parse_plan(plan_text(FULL).encode(), "plan.yaml", ()) == FULL
+
+
+def test_every_time_of_a_plan_is_written_as_the_reader_takes_it() -> None:
+    """A limit that is spelled in seconds inside has a key without them in the file: all of them come back."""
+    times: dict[str, Any] = {name: 7.5 for name in Limits.__struct_fields__ if name.endswith("_s")}
+    plan = Plan(goal="Times", limits=Limits(**times), stages=FULL.stages[:1])
+    assert parse_plan(plan_text(plan).encode(), "plan.yaml", ("own",), "own").limits == plan.limits
 
 
 def test_defaults_are_not_written() -> None:

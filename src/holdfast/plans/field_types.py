@@ -1,14 +1,16 @@
-"""The kinds of value a plan file can hold, except numbers and records. Each kind reads a value and describes itself as JSON Schema.
+"""The types of value that a plan or workflow file can hold: texts, numbers, lists, maps and records of them.
 
-Reading never raises: what is wrong goes to the `Problems`, and `None` comes back in its place.
+Each type reads a value and describes itself as JSON Schema. Reading never raises: a problem goes to the `Problems`, and
+`None` comes back instead of the value. Which keys there are is not said here but in the schema.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any, Protocol
 
 from holdfast.core.ids import ID_PATTERN
@@ -18,9 +20,23 @@ from holdfast.plans.problems import Problems
 
 Schema = dict[str, Any]
 
+_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?")
+_DURATION_SCHEMA = r"^(?=.)(\d+d)?(\d+h)?(\d+m)?(\d+(\.\d+)?s)?$"
+_UNIT_SECONDS = (86400, 3600, 60, 1)
+_MAX_SECONDS = 365 * 86400
+_KINDS = {
+    type(None): "nothing",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a mapping",
+}
+
 
 class FieldType(Protocol):
-    """One kind of value."""
+    """One type of value."""
 
     def read(self, value: Any, at: Where, problems: Problems) -> Any:
         """Return the normalised value, or note a problem and return None."""
@@ -30,18 +46,13 @@ class FieldType(Protocol):
 
 
 def kind_of(value: Any) -> str:
-    """Name the kind of a value the way its author thinks of it."""
-    if value is None:
-        return "nothing"
-    names = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "a text",
-        list: "a list",
-        dict: "a mapping",
-    }
-    return names[type(value)]
+    """Name the kind of a value as its author would."""
+    return _KINDS[type(value)]
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value is a number, which true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def wrong_kind(value: Any, expected: str, at: Where, problems: Problems) -> None:
@@ -49,41 +60,68 @@ def wrong_kind(value: Any, expected: str, at: Where, problems: Problems) -> None
     if value is None:
         problems.add(at, f"has no value; write {expected}, or remove the key")
     elif isinstance(value, dict) and len(value) == 1 and next(iter(value.values())) is None:
-        problems.add(
-            at,
-            f"must be {expected}, not a mapping; quote the braces: {quoted('{' + next(iter(value)) + '}')}",
-        )
+        braces = quoted("{" + next(iter(value)) + "}")
+        problems.add(at, f"must be {expected}, not a mapping; quote the braces: {braces}")
     else:
         problems.add(at, f"must be {expected}, not {kind_of(value)}")
 
 
 @dataclass(frozen=True, slots=True)
+class FormatVersion:
+    """The number that says which format a file has, under a `key`. Only this one number can be read."""
+
+    key: str
+    what: str
+    number: int
+
+    def read(self, value: Any, at: Where, problems: Problems) -> int | None:
+        """Return the number."""
+        if type(value) is int and value == self.number:
+            return value
+        if self.is_newer(value):
+            reads = f"this Holdfast reads {self.number}; upgrade Holdfast"
+            problems.add(at, f"this {self.what} has format {value}, and {reads}")
+        else:
+            given = quoted(value) if isinstance(value, str) else "this"
+            problems.add(at, f"{given} is not a {self.what} format; write `{self.key}: {self.number}`")
+        return None
+
+    def is_newer(self, value: Any) -> bool:
+        """Tell whether a newer Holdfast wrote the file."""
+        return type(value) is int and value > self.number
+
+    def schema(self) -> Schema:
+        """Describe the one number there is."""
+        return {"const": self.number}
+
+
+# -- texts ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
-    """A text that is not empty."""
+    """A text. Editors check its `pattern` while typing; `empty` says that it may be empty."""
 
     pattern: str = ""
+    empty: bool = False
 
     def read(self, value: Any, at: Where, problems: Problems) -> str | None:
         """Return the text. A number or a boolean is most often a text whose quotes were forgotten."""
-        if not isinstance(value, str):
-            if isinstance(value, bool | int | float):
-                problems.add(at, f"must be a text, but this reads as {kind_of(value)}", quote=True)
-            else:
-                wrong_kind(value, "a text", at, problems)
-            return None
-        fault = _text_fault(value)
-        if fault:
+        if isinstance(value, str):
+            fault = "" if self.empty and value == "" else _text_fault(value)
+            if not fault:
+                return value
             problems.add(at, fault)
-            return None
-        return value
+        elif isinstance(value, bool | int | float):
+            problems.add(at, f"must be a text, but this reads as {kind_of(value)}", quote=True)
+        else:
+            wrong_kind(value, "a text", at, problems)
+        return None
 
     def schema(self) -> Schema:
-        """Describe it, with the pattern that editors check while typing."""
-        return {
-            "type": "string",
-            "minLength": 1,
-            **({"pattern": f"^{self.pattern}$"} if self.pattern else {}),
-        }
+        """Describe it, with its pattern."""
+        length = {} if self.empty else {"minLength": 1}
+        return {"type": "string", **length, **({"pattern": f"^{self.pattern}$"} if self.pattern else {})}
 
 
 def _text_fault(text: str) -> str:
@@ -136,7 +174,7 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A list of texts; where `single` is set, one text alone is a list of one."""
+    """A list of texts. With `single`, one text alone is a list of one."""
 
     item: Text = Text()
     single: bool = False
@@ -146,26 +184,16 @@ class Texts:
         if isinstance(value, str) and self.single:
             text = self.item.read(value, at, problems)
             return (text,) if text is not None else None
-        if not isinstance(value, list):
-            expected = (
-                f"a list: [{json.dumps(value)}]"
-                if isinstance(value, str) and len(value) < 60
-                else "a list of texts"
-            )
-            wrong_kind(value, expected, at, problems)
-            return None
-        return _items(self.item, value, at, problems)
+        if isinstance(value, list):
+            return _read_items(repeat(self.item), value, at, problems)
+        is_short = isinstance(value, str) and len(value) < 60
+        wrong_kind(value, f"a list: [{json.dumps(value)}]" if is_short else "a list of texts", at, problems)
+        return None
 
     def schema(self) -> Schema:
         """Describe the list, and the single text where it is allowed."""
         many = {"type": "array", "items": self.item.schema()}
         return {"oneOf": [self.item.schema(), many]} if self.single else many
-
-
-def _items(item: Text, values: list[Any], at: Where, problems: Problems) -> tuple[str, ...] | None:
-    read = [item.read(value, (*at, index), problems) for index, value in enumerate(values)]
-    good = tuple(text for text in read if text is not None)
-    return good if len(good) == len(read) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,15 +204,15 @@ class Argv:
         """Return the arguments. A single line is refused with the spelling that runs it in a shell."""
         if isinstance(value, str):
             line = json.dumps(value, ensure_ascii=False) if len(value) < 60 and value.isprintable() else '"…"'
-            problems.add(
-                at, f'must be a list of arguments, not one line; write {at[-1]}: ["sh", "-c", {line}]'
-            )
+            shell = f'{at[-1]}: ["sh", "-c", {line}]'
+            problems.add(at, f"must be a list of arguments, not one line; write {shell}")
         elif not isinstance(value, list):
             wrong_kind(value, "a list of arguments", at, problems)
         elif not value:
             problems.add(at, 'is an empty list; write the program and its arguments: ["make", "generate"]')
         else:
-            return _arguments(value, at, problems)
+            # Only the program, which comes first, must not be empty.
+            return _read_items(chain([Text()], repeat(Text(empty=True))), value, at, problems)
         return None
 
     def schema(self) -> Schema:
@@ -192,48 +220,16 @@ class Argv:
         return {"type": "array", "minItems": 1, "items": {"type": "string"}}
 
 
-def _arguments(values: list[Any], at: Where, problems: Problems) -> tuple[str, ...] | None:
-    """Read each argument; only the program, which comes first, must not be empty."""
-    text = Text()
-    read = [
-        value if value == "" and index else text.read(value, (*at, index), problems)
-        for index, value in enumerate(values)
-    ]
-    good = tuple(argument for argument in read if argument is not None)
+def _read_items(
+    items: Iterable[Text], values: list[Any], at: Where, problems: Problems
+) -> tuple[str, ...] | None:
+    pairs = enumerate(zip(items, values, strict=False))
+    read = [item.read(value, (*at, index), problems) for index, (item, value) in pairs]
+    good = tuple(text for text in read if text is not None)
     return good if len(good) == len(read) else None
 
 
-@dataclass(frozen=True, slots=True)
-class TextMap:
-    """Names and their texts, as an environment has them. A text may be empty here."""
-
-    def read(self, value: Any, at: Where, problems: Problems) -> dict[str, str] | None:
-        """Return the mapping with the entries that are good."""
-        if not isinstance(value, dict):
-            wrong_kind(value, "a mapping of names to texts", at, problems)
-            return None
-        for name in value:
-            if not name or "=" in name or _text_fault(name):
-                problems.add((*at, name), "is not the name of a variable; use letters, digits and `_`")
-        read = {
-            name: text if text == "" else Text().read(text, (*at, name), problems)
-            for name, text in value.items()
-        }
-        return {name: text for name, text in read.items() if text is not None}
-
-    def schema(self) -> Schema:
-        """Describe it as an object of strings."""
-        return {
-            "type": "object",
-            "propertyNames": {"pattern": "^[^=]+$"},
-            "additionalProperties": {"type": "string"},
-        }
-
-
-_DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?")
-_DURATION_SCHEMA = r"^(?=.)(\d+d)?(\d+h)?(\d+m)?(\d+(\.\d+)?s)?$"
-_UNIT_SECONDS = (86400, 3600, 60, 1)
-_MAX_SECONDS = 365 * 86400
+# -- numbers -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,13 +240,9 @@ class Count:
 
     def read(self, value: Any, at: Where, problems: Problems) -> int | None:
         """Return the number."""
-        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= self.most:
+        if type(value) is int and 1 <= value <= self.most:
             return value
-        expected = f"a whole number from 1 to {self.most}"
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            problems.add(at, f"is {value}; write {expected}")
-        else:
-            wrong_kind(value, expected, at, problems)
+        _wrong_number(value, f"a whole number from 1 to {self.most}", at, problems)
         return None
 
     def schema(self) -> Schema:
@@ -259,64 +251,31 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class CountMap:
-    """Whole numbers by name."""
+class Number:
+    """A number from zero to `most`, both allowed; without `most`, any number above zero."""
 
-    def read(self, value: Any, at: Where, problems: Problems) -> dict[str, int] | None:
-        """Return the numbers by name."""
-        if not isinstance(value, dict):
-            wrong_kind(value, "a mapping such as {tests: 1}", at, problems)
-            return None
-        read = {name: Count().read(part, (*at, name), problems) for name, part in value.items()}
-        return {name: number for name, number in read.items() if number is not None}
-
-    def schema(self) -> Schema:
-        """Describe the mapping."""
-        return {
-            "type": "object",
-            "propertyNames": {"pattern": f"^{ID_PATTERN}$"},
-            "additionalProperties": Count().schema(),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A number from zero to a bound, both allowed: a score or a percentage."""
-
-    most: float = 1.0
+    most: float | None = None
 
     def read(self, value: Any, at: Where, problems: Problems) -> float | None:
         """Return the number."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            wrong_kind(value, "a number", at, problems)
-            return None
-        if not 0 <= value <= self.most:
-            problems.add(at, f"is {value}; write a number from 0 to {self.most:g}")
-            return None
-        return float(value)
+        if is_number(value) and (0 < value < float("inf") if self.most is None else 0 <= value <= self.most):
+            return float(value)
+        bounds = "above 0" if self.most is None else f"from 0 to {self.most:g}"
+        _wrong_number(value, f"a number {bounds}", at, problems)
+        return None
 
     def schema(self) -> Schema:
         """Describe it as a number with bounds."""
+        if self.most is None:
+            return {"type": "number", "exclusiveMinimum": 0}
         return {"type": "number", "minimum": 0, "maximum": self.most}
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """A positive number, such as money."""
-
-    def read(self, value: Any, at: Where, problems: Problems) -> float | None:
-        """Return the number."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            wrong_kind(value, "a number", at, problems)
-            return None
-        if not (value > 0 and math.isfinite(value)):
-            problems.add(at, f"is {value}; write a number above 0")
-            return None
-        return float(value)
-
-    def schema(self) -> Schema:
-        """Describe it as a number above zero."""
-        return {"type": "number", "exclusiveMinimum": 0}
+def _wrong_number(value: Any, expected: str, at: Where, problems: Problems) -> None:
+    if is_number(value):
+        problems.add(at, f"is {value}; write {expected}")
+    else:
+        wrong_kind(value, expected, at, problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,12 +288,12 @@ class Duration:
         """Return the seconds."""
         seconds = _seconds(value)
         if seconds is None:
-            said = (
+            fault = (
                 f"{quoted(value)} is not a time"
                 if isinstance(value, str)
                 else f"must be a time, not {kind_of(value)}"
             )
-            problems.add(at, f"{said}; write it like 90s, 60m, 1h30m or 2d, or as a number of seconds")
+            problems.add(at, f"{fault}; write it like 90s, 60m, 1h30m or 2d, or as a number of seconds")
         elif not (0 <= seconds <= _MAX_SECONDS) or (seconds == 0 and not self.zero):
             problems.add(at, f"must be {'at least' if self.zero else 'above'} 0 and at most 365d")
         else:
@@ -353,9 +312,156 @@ class Duration:
 
 
 def _seconds(value: Any) -> float | None:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         return float(value)
     found = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
     if found is None:
         return None
     return sum(float(part) * unit for part, unit in zip(found.groups(), _UNIT_SECONDS, strict=True) if part)
+
+
+# -- records, lists and maps ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of a record: its type, its help for editors, and the struct field it fills (`into`)."""
+
+    type: FieldType
+    help: str
+    required: bool = False
+    into: str = ""
+    default: Any = None
+
+    def schema(self) -> Schema:
+        """Describe the key."""
+        default = {} if self.default is None else {"default": self.default}
+        return {"description": self.help, **self.type.schema(), **default}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A mapping with known keys. If `one_of` is given, exactly one of its keys must be there."""
+
+    name: str
+    fields: Mapping[str, Field]
+    one_of: tuple[str, ...] = ()
+
+    def read(self, value: Any, at: Where, problems: Problems) -> dict[str, Any] | None:
+        """Return what was given and good, by struct field. What is absent is absent here too."""
+        if not isinstance(value, dict):
+            keys = ", ".join(list(self.fields)[:3])
+            problems.add(at, f"must be a mapping ({keys}, …), not {kind_of(value)}")
+            return None
+        read: dict[str, Any] = {}
+        for key, part in value.items():
+            field = self.fields.get(key)
+            if field is not None:
+                good = field.type.read(part, (*at, key), problems)
+                read |= {field.into or key: good} if good is not None else {}
+            elif not problems.full:
+                fix = did_you_mean(key, self.fields)
+                problems.add((*at, key), f"unknown key {quoted(key)}{fix}")
+        self._check_missing(value, at, problems)
+        return read
+
+    def schema(self) -> Schema:
+        """Describe the keys, with their help and defaults."""
+        described: Schema = {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {key: field.schema() for key, field in self.fields.items()},
+        }
+        if required := [key for key, field in self.fields.items() if field.required]:
+            described["required"] = required
+        if self.one_of:
+            described["oneOf"] = [{"required": [key]} for key in self.one_of]
+        return described
+
+    def _check_missing(self, value: dict[str, Any], at: Where, problems: Problems) -> None:
+        for key, field in self.fields.items():
+            if field.required and key not in value:
+                problems.add((*at, key), f"this key is missing; add `{key}:` ({field.help})")
+        given = [key for key in self.one_of if key in value]
+        if self.one_of and len(given) != 1:
+            both, between = ("both", "and") if given else ("neither", "nor")
+            pair = f" {between} ".join(f"`{key}:`" for key in self.one_of)
+            problems.add(at, f"this {self.name} has {both} {pair}; give exactly one of them")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRef:
+    """A record that the JSON Schema describes once and refers to by its name."""
+
+    record: RecordType
+
+    def read(self, value: Any, at: Where, problems: Problems) -> dict[str, Any] | None:
+        """Return the record."""
+        return self.record.read(value, at, problems)
+
+    def schema(self) -> Schema:
+        """Refer to the definition."""
+        return {"$ref": f"#/$defs/{self.record.name}"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list of records, at least one. Where one is bad, an empty record keeps the others' places."""
+
+    record: RecordType
+
+    def read(self, value: Any, at: Where, problems: Problems) -> list[dict[str, Any]] | None:
+        """Return the records. Reading ends early when there are enough problems to report."""
+        if not isinstance(value, list):
+            problems.add(at, f"must be a list, not {kind_of(value)}; start each {self.record.name} with `- `")
+            return None
+        if not value:
+            problems.add(at, f"is empty; add at least one {self.record.name}")
+        rows: list[dict[str, Any]] = []
+        for index, row in enumerate(value):
+            if problems.full:
+                break
+            rows.append(self.record.read(row, (*at, index), problems) or {})
+        return rows
+
+    def schema(self) -> Schema:
+        """Describe the list."""
+        return {"type": "array", "minItems": 1, "items": RecordRef(self.record).schema()}
+
+
+@dataclass(frozen=True, slots=True)
+class MapOf:
+    """A mapping of names to values of one type. `example` says what to write in place of something else.
+
+    Editors check that names match `names`; `name_fault`, if given, returns what is wrong with one.
+    """
+
+    item: FieldType
+    example: str
+    names: str = ID_PATTERN
+    name_fault: Callable[[str], str] | None = None
+
+    def read(self, value: Any, at: Where, problems: Problems) -> dict[str, Any] | None:
+        """Return the entries that are good."""
+        if not isinstance(value, dict):
+            wrong_kind(value, f"a mapping such as {self.example}", at, problems)
+            return None
+        for name in value:
+            if self.name_fault and (fault := self.name_fault(name)):
+                problems.add((*at, name), fault)
+        read = {name: self.item.read(part, (*at, name), problems) for name, part in value.items()}
+        return {name: part for name, part in read.items() if part is not None}
+
+    def schema(self) -> Schema:
+        """Describe the mapping."""
+        return {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{self.names}$"},
+            "additionalProperties": self.item.schema(),
+        }
+
+
+def variable_fault(name: str) -> str:
+    """Return what is wrong with the name of an environment variable, or an empty text."""
+    is_bad = "=" in name or _text_fault(name)
+    return "is not the name of a variable; use letters, digits and `_`" if is_bad else ""

@@ -1,4 +1,4 @@
-"""What is wrong with a plan, collected while it is read and reported together, in the order of its lines."""
+"""Problems of a plan or workflow file: collected while it is read, and worded in one error, in the order of the lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_REPORTED = 20
 
 
 class Problem(NamedTuple):
-    """One thing to mend. `quote` offers the value's own spelling in quotes; `first` is where it clashes."""
+    """One thing to correct. `quote` offers the value's own spelling in quotes; `first` is the place it clashes with."""
 
     at: Where
     what: str
@@ -22,7 +22,7 @@ class Problem(NamedTuple):
 
 
 class Problems:
-    """The problems found so far; there is no use in looking for more once it is full."""
+    """The problems found so far. Once it is full, the reader stops looking for more."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
@@ -37,26 +37,22 @@ class Problems:
         if not self.full:
             self.found.append(Problem(at, what, quote, first))
 
-    def touches(self, at: Where) -> bool:
-        """Tell whether a problem is already known at a place or inside it."""
-        return any(known.at[: len(at)] == at for known in self.found)
-
 
 def problems_error(source: SourceText, problems: Iterable[Problem], marks: SourceMarks) -> PlanError:
     """Return the error that names every problem by file, line and field."""
-    twice = [(line, _twice(source, at, line, marks)) for at, line in marks.twice]
-    others = [(marks.line(problem.at), _worded(source, problem, marks)) for problem in problems]
+    twice = [(line, _duplicate_line(source, at, line, marks)) for at, line in marks.twice]
+    others = [(marks.line(problem.at), _problem_line(source, problem, marks)) for problem in problems]
     lines = [text for _, text in sorted(twice + others, key=lambda entry: entry[0])]
     more = ["… and more; these come first"] if len(lines) > MAX_REPORTED else []
     return plan_error(source.name, lines[:MAX_REPORTED] + more)
 
 
-def _twice(source: SourceText, at: Where, line: int, marks: SourceMarks) -> str:
+def _duplicate_line(source: SourceText, at: Where, line: int, marks: SourceMarks) -> str:
     first = marks.line(at)
     return f"{source.name}:{line}: {field_path(at)}: this key was already given on line {first}; keep one of them"
 
 
-def _worded(source: SourceText, problem: Problem, marks: SourceMarks) -> str:
+def _problem_line(source: SourceText, problem: Problem, marks: SourceMarks) -> str:
     place = f"{field_path(problem.at)}: " if problem.at else ""
     quote = f"; quote it: {quoted(marks.texts.get(problem.at, ''))}" if problem.quote else ""
     first = f" (first on line {marks.line(problem.first)})" if problem.first else ""

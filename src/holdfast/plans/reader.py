@@ -37,7 +37,7 @@ def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Pla
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a file, a little more than a plan may have at most. A pipe would keep us waiting."""
+    """Return the bytes of a file, at most one more than a plan may have. A pipe would keep us waiting."""
     if path.is_fifo():
         raise PlanError(
             f"{path} is a pipe, not a file",
@@ -48,13 +48,12 @@ def _content(path: Path) -> bytes:
 
 
 def parse_plan(text: bytes, name: str, known_agents: Collection[str], agent: str = "") -> Plan:
-    """Read and check a plan's bytes; `name` stands in errors and decides the syntax."""
+    """Read and check a plan's bytes. `name` appears in errors and decides the syntax."""
     source = decode(text, name)
     value, has_duplicates = load_text(source)
     if not isinstance(value, dict):
-        raise source.error(
-            1, f"a plan is a mapping that starts with `holdfast: {VERSION}`, not {kind_of(value)}"
-        )
+        start = f"`{VERSION.key}: {VERSION.number}`"
+        raise source.error(1, f"a plan is a mapping that starts with {start}, not {kind_of(value)}")
     plan, problems = build_plan(value | {"agent": agent} if agent else value, known_agents)
     if plan is None or problems.found or has_duplicates:
         raise problems_error(source, problems.found, mark_lines(source))
@@ -62,7 +61,7 @@ def parse_plan(text: bytes, name: str, known_agents: Collection[str], agent: str
 
 
 def build_plan(value: dict[str, Any], known_agents: Collection[str]) -> tuple[Plan | None, Problems]:
-    """Return the plan that plain values make, as far as they make one, and everything that is wrong with them."""
+    """Return the plan that plain values describe, as far as they do, and everything that is wrong with them."""
     problems = Problems()
     plan = _read_values(value, problems)
     if plan is not None:
@@ -71,28 +70,27 @@ def build_plan(value: dict[str, Any], known_agents: Collection[str]) -> tuple[Pl
 
 
 def _read_values(value: dict[str, Any], problems: Problems) -> Plan | None:
-    """Return the plan as far as its shape is good. Of a newer format nothing but that is said."""
-    version = value.get("holdfast")
-    if type(version) is int and version > VERSION:
-        PLAN.fields["holdfast"].shape.read(version, ("holdfast",), problems)
+    """Return the plan as far as its values are good. Of a newer format only that is reported."""
+    version = value.get(VERSION.key)
+    if VERSION.is_newer(version):
+        VERSION.read(version, (VERSION.key,), problems)
         return None
     return _plan(PLAN.read(value, (), problems) or {})
 
 
 def _check_rules(plan: Plan, known_agents: Collection[str], problems: Problems, *, is_short: bool) -> None:
-    """Add the broken rules, except where the shape is wrong already: one fault is told once."""
-    shape = Problems()
-    shape.found = list(problems.found)
+    """Add the broken rules, except where a value is wrong already: one fault is reported once."""
+    known = list(problems.found)
     for broken in broken_rules(plan, known_agents):
         at, first = (_as_written(place, is_short=is_short) for place in (broken.at, broken.first or ()))
-        if not shape.touches(at):
+        if not any(problem.at[: len(at)] == at for problem in known):
             problems.add(at, broken.what, first=first or None)
         if problems.full:
             break
 
 
 def _as_written(at: Where, *, is_short: bool) -> Where:
-    """Return a place as the file has it: the tasks of a short plan stand at its top."""
+    """Return a place as the file has it: the tasks of a short plan are at its top."""
     return at[2:] if is_short and at[:2] == ("stages", 0) else at
 
 
@@ -102,7 +100,7 @@ def _plan(values: dict[str, Any]) -> Plan:
     rows = [{"id": MAIN_STAGE, "tasks": short}] if short is not None else values.pop("stages", [])
     before = [None, *rows]
     values["stages"] = tuple(_stage(row, prior) for row, prior in zip(rows, before, strict=False))
-    values["agents"] = {name: _agent(row) for name, row in values.get("agents", {}).items()}
+    values["agents"] = {name: AgentSpec(**row) for name, row in values.get("agents", {}).items()}
     values["limits"] = Limits(**values.get("limits", {}))
     values["notify"] = Notify(**values.get("notify", {}))
     values.setdefault("goal", "")
@@ -110,7 +108,7 @@ def _plan(values: dict[str, Any]) -> Plan:
 
 
 def _stage(values: dict[str, Any], before: dict[str, Any] | None) -> Stage:
-    """Make a stage; without `needs` it needs the stage before it."""
+    """Make a stage. Without `needs` it needs the stage before it."""
     default = (before["id"],) if before and "id" in before else ()
     named = {"id": "", "needs": default, **values}
     named["tasks"] = tuple(_task(row) for row in values.get("tasks", ()))
@@ -118,10 +116,6 @@ def _stage(values: dict[str, Any], before: dict[str, Any] | None) -> Stage:
 
 
 def _task(values: dict[str, Any]) -> Task:
-    """Make a task; a command may well have nothing to change, an agent is expected to."""
-    judges = tuple(Validator(**{"id": "", **row}) for row in values.get("validators", ()))
-    return Task(**{"id": "", "allow_empty": "run" in values, **values, "validators": judges})
-
-
-def _agent(values: dict[str, Any]) -> AgentSpec:
-    return AgentSpec(**values)
+    """Make a task. A command may change nothing; an agent is expected to change something."""
+    validators = tuple(Validator(**{"id": "", **row}) for row in values.get("validators", ()))
+    return Task(**{"id": "", "allow_empty": "run" in values, **values, "validators": validators})

@@ -1,4 +1,4 @@
-"""The JSON Schema of a plan file, made from the table the reader uses. Run as a module to write the file."""
+"""Every key of a plan file: one table for the reader and for the JSON Schema. Run as a module to write the schema file."""
 
 from __future__ import annotations
 
@@ -8,55 +8,33 @@ from typing import Any, get_args
 
 from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode
-from holdfast.core.plan_rules import Where
-from holdfast.errors import quoted
 from holdfast.plans.field_types import (
-    Amount,
     Argv,
     Boolean,
     Count,
-    CountMap,
     Duration,
+    Field,
+    FormatVersion,
+    ListOf,
+    MapOf,
+    Number,
     OneOf,
-    Schema,
-    Share,
+    RecordRef,
+    RecordType,
     Text,
-    TextMap,
     Texts,
+    variable_fault,
 )
-from holdfast.plans.problems import Problems
-from holdfast.plans.records import Field, RecordList, RecordMap, RecordType
 
-VERSION = 1
+VERSION = FormatVersion("holdfast", "plan", 1)
 _LIMITS = Limits()
 _ID = Text(ID_PATTERN)
 _IDS = Texts(_ID)
 _CHECKS = Texts(single=True)
 _VARIABLES = Texts(Text(r"[A-Za-z_][A-Za-z0-9_]*\*?"))
 
-
-class PlanVersion:
-    """The number that says which plan format this is."""
-
-    def read(self, value: Any, at: Where, problems: Problems) -> int | None:
-        """Return the version; only ours can be read."""
-        if type(value) is int and value == VERSION:
-            return value
-        if type(value) is int and value > VERSION:
-            problems.add(
-                at, f"this plan has format {value}, and this Holdfast reads {VERSION}; upgrade Holdfast"
-            )
-        else:
-            said = quoted(value) if isinstance(value, str) else "this"
-            problems.add(at, f"{said} is not a plan format; write `holdfast: {VERSION}`")
-        return None
-
-    def schema(self) -> Schema:
-        """Describe the one version there is."""
-        return {"const": VERSION}
-
-
 _TOKENS = Count(10**12)
+_MONEY = Number()
 
 AGENT = RecordType(
     "agent",
@@ -80,7 +58,10 @@ AGENT = RecordType(
         ),
         "model": Field(Text(), "The model that the agent of a preset is told to use."),
         "args": Field(Texts(), "More arguments for the agent of a preset."),
-        "env": Field(TextMap(), "Variables added to the agent's environment."),
+        "env": Field(
+            MapOf(Text(empty=True), "{NAME: text}", "[^=]+", variable_fault),
+            "Variables added to the agent's environment.",
+        ),
         "fallback": Field(
             Text(), "The agent that works in its place while this one's provider is at a limit."
         ),
@@ -116,9 +97,9 @@ LIMITS = RecordType(
             into="snapshot_s",
             default="30s",
         ),
-        "cost_usd": Field(Amount(), "What the whole run may cost, in dollars."),
+        "cost_usd": Field(_MONEY, "What the whole run may cost, in dollars."),
         "tokens": Field(_TOKENS, "How many tokens the whole run may use."),
-        "attempt_cost_usd": Field(Amount(), "What one attempt may cost, in dollars; then it is ended."),
+        "attempt_cost_usd": Field(_MONEY, "What one attempt may cost, in dollars; then it is ended."),
         "attempt_tokens": Field(_TOKENS, "How many tokens one attempt may use; then it is ended."),
         "on_limit": Field(
             OneOf(get_args(OnLimit)),
@@ -132,7 +113,7 @@ LIMITS = RecordType(
             default="60s",
         ),
         "restart_below": Field(
-            Share(100.0),
+            Number(100.0),
             "An attempt lost to a crash below this reported progress, in percent, starts clean.",
             default=_LIMITS.restart_below,
         ),
@@ -176,10 +157,10 @@ TASK = RecordType(
             _IDS, "Tasks whose published interface, or landing, is enough to start; they still land first."
         ),
         "slot": Field(_ID, "The slot of `slots:` that this task's checks hold while they run."),
-        "validators": Field(
-            RecordList(VALIDATOR), "Who judges the work after the checks, each with a score."
+        "validators": Field(ListOf(VALIDATOR), "Who judges the work after the checks, each with a score."),
+        "gate": Field(
+            Number(1.0), "The mean score, from 0 to 1, that the validators must give.", default=0.8
         ),
-        "gate": Field(Share(), "The mean score, from 0 to 1, that the validators must give.", default=0.8),
         "files": Field(Texts(), "Deliverables: relative paths that must exist when the task ends."),
         "verify": Field(_CHECKS, "Checks of this task: shell lines, run in its workspace."),
         "acceptance": Field(
@@ -191,7 +172,7 @@ TASK = RecordType(
         "attempts": Field(Count(), "How many fresh agents this task may use up. Default: as `limits:` says."),
         "timeout": Field(Duration(), "Longest time of one attempt of this task.", into="timeout_s"),
         "stall": Field(Duration(), "Longest silence of one attempt of this task.", into="stall_s"),
-        "cost_usd": Field(Amount(), "What all attempts at this task may cost together, in dollars."),
+        "cost_usd": Field(_MONEY, "What all attempts at this task may cost together, in dollars."),
         "tokens": Field(_TOKENS, "How many tokens all attempts at this task may use together."),
     },
     one_of=("prompt", "run"),
@@ -206,7 +187,7 @@ STAGE = RecordType(
         "entry": Field(_CHECKS, "Checks that must hold before the stage opens: shell lines."),
         "exit": Field(_CHECKS, "Checks that must hold before the stage closes: shell lines."),
         "tasks": Field(
-            RecordList(TASK),
+            ListOf(TASK),
             "The tasks of the stage; they run in parallel as their needs allow.",
             required=True,
         ),
@@ -216,16 +197,17 @@ STAGE = RecordType(
 PLAN = RecordType(
     "plan",
     {
-        "holdfast": Field(PlanVersion(), "The plan format: `holdfast: 1`.", required=True),
+        "holdfast": Field(VERSION, "The plan format: `holdfast: 1`.", required=True),
         "goal": Field(Text(), "What the whole run is for, in a sentence.", required=True),
         "base": Field(
             Text(), "The branch or commit to start from. Default: the commit that HEAD is on.", default="HEAD"
         ),
         "agent": Field(Text(), "The default agent: a preset or an entry of `agents:`."),
-        "agents": Field(RecordMap(AGENT), "Agents of your own, by name."),
+        "agents": Field(MapOf(RecordRef(AGENT), "{NAME: {command: […]}}"), "Agents of your own, by name."),
         "limits": Field(LIMITS, "Bounds of the run."),
         "slots": Field(
-            CountMap(), "Named slots that checks share, also between runs, and how many may hold one at once."
+            MapOf(Count(), "{tests: 1}"),
+            "Named slots that checks share, also between runs, and how many may hold one at once.",
         ),
         "notify": Field(NOTIFY, "Who is told when the run finishes, needs a decision or waits."),
         "syntax": Field(Boolean(), "Check the syntax of changed files.", default=True),
@@ -236,15 +218,14 @@ PLAN = RecordType(
         "verify": Field(
             _CHECKS, "Checks for every task: shell lines, run in its workspace and on the merged tree."
         ),
-        "stages": Field(RecordList(STAGE), "The stages, in order. Give this or `tasks`."),
+        "stages": Field(ListOf(STAGE), "The stages, in order. Give this or `tasks`."),
         "tasks": Field(
-            RecordList(TASK),
+            ListOf(TASK),
             "The tasks of a plan with one stage, which is named `main`. Give this or `stages`.",
         ),
     },
     one_of=("stages", "tasks"),
 )
-
 
 SCHEMA_FILE = Path("schema") / "holdfast-plan.schema.json"
 
@@ -266,7 +247,7 @@ def schema_text() -> str:
 
 
 def write_schema(root: Path) -> Path:
-    """Write the schema below a repository's root; written again, the file is the same."""
+    """Write the schema below a repository's root. Repeating writes the same file."""
     target = root / SCHEMA_FILE
     target.parent.mkdir(exist_ok=True)
     target.write_text(schema_text(), encoding="utf-8")

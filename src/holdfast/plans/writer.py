@@ -1,4 +1,4 @@
-"""A plan as the text of a plan file: what `parse_plan` reads back as the same plan. Defaults are not written."""
+"""A plan as the text of a plan file, which `parse_plan` reads back as the same plan. Defaults are not written."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any
 import msgspec
 
 from holdfast.core.plan import Plan, Stage, Task
-from holdfast.plans.schema import VERSION
+from holdfast.plans.schema import LIMITS, TASK, VERSION
 from holdfast.plans.yaml_json import plain_value
 
-_SECONDS = {"timeout_s": "timeout", "stall_s": "stall", "check_timeout_s": "check_timeout"} | {
-    "retry_delay_s": "retry_delay",
-    "snapshot_s": "snapshot",
-}
+_TIMES = {field.into: key for record in (LIMITS, TASK) for key, field in record.fields.items() if field.into}
+"""The key in a plan file of each struct field that holds seconds."""
 _LINE_CHARS = 80
 _PLAIN = re.compile(r"[A-Za-z](?:[\w ,./()-]*[\w./)-])?")
 
@@ -53,12 +51,12 @@ def _plan(plan: Plan) -> dict[str, Any]:
     parts: dict[str, Any] = msgspec.to_builtins(plan)
     stages = [_stage(stage, before) for stage, before in zip(plan.stages, (None, *plan.stages), strict=False)]
     parts["limits"] = _times(parts.get("limits", {}))
-    said = {key: part for key, part in parts.items() if part != {}}
-    return {"holdfast": VERSION, **said, "stages": stages}
+    given = {key: part for key, part in parts.items() if part != {}}
+    return {VERSION.key: VERSION.number, **given, "stages": stages}
 
 
 def _stage(stage: Stage, before: Stage | None) -> dict[str, Any]:
-    """Return a stage; what it needs is only written where it is not the stage before."""
+    """Return a stage. Its needs are only written where they are not just the stage before."""
     parts: dict[str, Any] = msgspec.to_builtins(stage)
     usual = (before.id,) if before is not None else ()
     parts.pop("needs", None)
@@ -77,6 +75,4 @@ def _task(task: Task) -> dict[str, Any]:
 
 
 def _times(parts: dict[str, Any]) -> dict[str, Any]:
-    return {
-        _SECONDS.get(key, key): f"{part:.9g}s" if key in _SECONDS else part for key, part in parts.items()
-    }
+    return {_TIMES.get(key, key): f"{part:.9g}s" if key in _TIMES else part for key, part in parts.items()}

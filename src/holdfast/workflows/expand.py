@@ -67,7 +67,7 @@ class _Expansion:
     def plan(self) -> dict[str, Any]:
         """Return the plan as plain values."""
         base = self._base()
-        value: dict[str, Any] = {"holdfast": VERSION}
+        value: dict[str, Any] = {VERSION.key: VERSION.number}
         for key, part in self._body.items():
             if key != "stages":
                 value |= {key: part} if key in LITERAL_KEYS else self._keys({key: part}, base)

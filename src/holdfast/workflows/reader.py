@@ -12,9 +12,21 @@ from typing import Any, get_args
 from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan_rules import Where
 from holdfast.errors import PlanError, did_you_mean, quoted
-from holdfast.plans.field_types import Boolean, OneOf, Schema, Text, Texts, kind_of
+from holdfast.plans.field_types import (
+    Boolean,
+    Field,
+    FormatVersion,
+    ListOf,
+    MapOf,
+    OneOf,
+    RecordRef,
+    RecordType,
+    Schema,
+    Text,
+    Texts,
+    kind_of,
+)
 from holdfast.plans.problems import Problems, problems_error
-from holdfast.plans.records import Field, RecordList, RecordMap, RecordType
 from holdfast.plans.schema import PLAN, STAGE, TASK
 from holdfast.plans.source import SourceText, decode
 from holdfast.plans.yaml_json import load_text, mark_lines
@@ -28,7 +40,7 @@ from holdfast.workflows.model import (
     workflow_error,
 )
 
-FORMAT = 1
+VERSION = FormatVersion("workflow", "workflow", 1)
 _NAME = Text(ID_PATTERN)
 
 
@@ -44,32 +56,6 @@ class DeferredValue:
     def schema(self) -> Schema:
         """Describe nothing."""
         return {}
-
-
-class WorkflowVersion:
-    """The number that says which workflow format this is."""
-
-    def read(self, value: Any, at: Where, problems: Problems) -> int | None:
-        """Return the number; only ours can be read."""
-        if type(value) is int and value == FORMAT:
-            return value
-        newer = type(value) is int and value > FORMAT
-        said = quoted(value) if isinstance(value, str) else "this"
-        fix = "upgrade Holdfast" if newer else f"write `workflow: {FORMAT}`"
-        problems.add(at, f"{said} is not a workflow format that this Holdfast reads; {fix}")
-        return None
-
-    def schema(self) -> Schema:
-        """Describe the one format there is."""
-        return {"const": FORMAT}
-
-
-class TextOrEmpty(Text):
-    """A text that may be empty."""
-
-    def read(self, value: Any, at: Where, problems: Problems) -> str | None:
-        """Return the text."""
-        return value if value == "" else super().read(value, at, problems)
 
 
 def _deferred(record: RecordType, **own: Field) -> Mapping[str, Field]:
@@ -106,7 +92,7 @@ FLAG = RecordType(
 VALUE = RecordType(
     "value",
     {
-        "default": Field(TextOrEmpty(), "The text unless the user gives another.", required=True),
+        "default": Field(Text(empty=True), "The text unless the user gives another.", required=True),
         "help": Field(Text(), "What the value is for, for people."),
     },
 )
@@ -127,17 +113,17 @@ STAGE_TEMPLATE = RecordType(
         STAGE,
         when=_WHEN,
         each=Field(OneOf(("stages",)), "Make one of these for every stage of the document."),
-        tasks=Field(RecordList(TASK_TEMPLATE), "The tasks of the stage.", required=True),
+        tasks=Field(ListOf(TASK_TEMPLATE), "The tasks of the stage.", required=True),
     ),
 )
 
 _HEAD = {
-    "workflow": Field(WorkflowVersion(), f"The workflow format: `workflow: {FORMAT}`.", required=True),
+    "workflow": Field(VERSION, f"The workflow format: `workflow: {VERSION.number}`.", required=True),
     "name": Field(_NAME, "The name of the workflow.", required=True),
     "about": Field(Text(), "What it is for, in a sentence.", required=True),
     "input": Field(INPUT, "What the user gives.", required=True),
-    "flags": Field(RecordMap(FLAG), "Switches that parts depend on."),
-    "values": Field(RecordMap(VALUE), "Texts that placeholders stand for."),
+    "flags": Field(MapOf(RecordRef(FLAG), "{NAME: {default: true}}"), "Switches that parts depend on."),
+    "values": Field(MapOf(RecordRef(VALUE), "{NAME: {default: text}}"), "Texts that placeholders stand for."),
 }
 
 WORKFLOW = RecordType(
@@ -145,7 +131,7 @@ WORKFLOW = RecordType(
     {
         **_HEAD,
         **{key: field for key, field in _deferred(PLAN).items() if key not in ("holdfast", "tasks")},
-        "stages": Field(RecordList(STAGE_TEMPLATE), "The stages, in order.", required=True),
+        "stages": Field(ListOf(STAGE_TEMPLATE), "The stages, in order.", required=True),
     },
 )
 
@@ -173,9 +159,8 @@ def _parsed(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:
     source = decode(data, name)
     value, has_duplicates = load_text(source)
     if not isinstance(value, dict):
-        raise source.error(
-            1, f"a workflow is a mapping that starts with `workflow: {FORMAT}`, not {kind_of(value)}"
-        )
+        start = f"`{VERSION.key}: {VERSION.number}`"
+        raise source.error(1, f"a workflow is a mapping that starts with {start}, not {kind_of(value)}")
     problems = Problems()
     head = WORKFLOW.read(value, (), problems) or {}
     if not problems.found:
