@@ -7,10 +7,15 @@ the supervisor is forked with everything this module loads.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Container
 
 TOKEN_VARIABLE = "HOLDFAST_ATTEMPT"  # noqa: S105 - the name of the variable, not a secret
 _TOKEN_PREFIX = TOKEN_VARIABLE.encode() + b"="
+EXEC_WAIT_S = 5.0
+_READ_AGAIN_S = 0.001
+_STATE, _PPID, _STARTED, _VSIZE, _STARTCODE, _ENV_START, _ENV_END = 0, 1, 19, 20, 23, 47, 48
+"""Where the fields are that `_stat_fields` returns; see proc(5), which counts from 1 and has two fields before them."""
 
 
 class ProcessStat:
@@ -37,13 +42,22 @@ def boot_id() -> str:
 
 def stat(pid: int) -> ProcessStat | None:
     """Return one process's entry, or None when there is no such process."""
+    fields = _stat_fields(pid)
+    return (
+        ProcessStat(pid, int(fields[_PPID]), fields[_STATE].decode(), int(fields[_STARTED]))
+        if fields
+        else None
+    )
+
+
+def _stat_fields(pid: int) -> list[bytes]:
+    """Return the fields of `/proc/PID/stat` from the state on; none when there is no such process."""
     try:
         text = _read(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
-        return None
+        return []
     # The command name may hold spaces and parentheses; the fields after the last parenthesis never do.
-    fields = text[text.rindex(b")") + 2 :].split()
-    return ProcessStat(pid, int(fields[1]), fields[0].decode(), int(fields[19]))
+    return text[text.rindex(b")") + 2 :].split()
 
 
 def pids() -> list[int]:
@@ -66,15 +80,36 @@ def descendants(root: int) -> dict[int, ProcessStat]:
 
 
 def token(pid: int) -> str:
-    """Return the attempt token in a process's environment, or an empty string."""
-    try:
-        environ = _read(f"/proc/{pid}/environ")
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return ""
+    """Return the attempt token in a process's environment, or an empty string.
+
+    In the middle of an exec a process has no environment yet. It is read again until it is there.
+    """
+    deadline = time.monotonic() + EXEC_WAIT_S
+    while not (environ := _environ(pid)) and _has_environment(pid) and time.monotonic() < deadline:
+        time.sleep(_READ_AGAIN_S)
     for entry in environ.split(b"\0"):
         if entry.startswith(_TOKEN_PREFIX):
             return entry[len(_TOKEN_PREFIX) :].decode(errors="replace")
     return ""
+
+
+def _environ(pid: int) -> bytes:
+    try:
+        return _read(f"/proc/{pid}/environ")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return b""
+
+
+def _has_environment(pid: int) -> bool:
+    """Tell whether a process has an environment, or is about to get one because it is in the middle of an exec.
+
+    The kernel notes where the code is only after it has set up the environment. Kernel threads and ended processes have
+    no memory at all.
+    """
+    fields = _stat_fields(pid)
+    if not fields or fields[_VSIZE] == b"0":
+        return False
+    return fields[_STARTCODE] == b"0" or fields[_ENV_START] != fields[_ENV_END]
 
 
 def open_carriers(tokens: Container[str]) -> dict[int, int]:

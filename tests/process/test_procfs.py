@@ -1,0 +1,65 @@
+"""A process is known by the token in its environment, also at moments when it seems to have none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.fleet.local import end_carriers
+from holdfast.process import procfs
+from tests.support.launches import PATH, alive
+
+TOKEN = "mid-exec"
+EXECS_ITSELF = "import os, sys; os.execve(sys.executable, sys.orig_argv, os.environ)"
+MANY_ARGUMENTS = ["x"] * 100_000
+"""The kernel copies the arguments before it makes the environment known: many of them hold an exec up for milliseconds."""
+
+
+@contextmanager
+def process_in_exec() -> Iterator[int]:
+    """Lend a process that does nothing but execute itself again and again."""
+    argv = [sys.executable, "-S", "-E", "-c", EXECS_ITSELF, *MANY_ARGUMENTS]
+    process = subprocess.Popen(argv, env={procfs.TOKEN_VARIABLE: TOKEN})
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_process_in_the_middle_of_an_exec_still_has_its_token() -> None:
+    """Whenever its environment is seen empty, the token is found all the same."""
+    with process_in_exec() as pid:
+        environ = Path(f"/proc/{pid}/environ")
+        seen_empty = 0
+        while seen_empty < 5:
+            if not environ.read_bytes():
+                seen_empty += 1
+                assert procfs.token(pid) == TOKEN
+
+
+def test_a_process_in_the_middle_of_an_exec_is_ended_with_the_others() -> None:
+    """The sweep misses nobody that carries its token."""
+    with process_in_exec() as pid:
+        assert asyncio.run(end_carriers(frozenset({TOKEN}))) == {pid}
+        assert not alive(pid)
+
+
+def test_nobody_waits_for_an_environment_that_will_never_come() -> None:
+    """A process with an empty environment has no token, nor has one that ended and was not reaped."""
+    empty = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, env={})
+    ended = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, env={**PATH, procfs.TOKEN_VARIABLE: TOKEN})
+    ended.send_signal(signal.SIGKILL)
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+    began = time.monotonic()
+    assert [procfs.token(process.pid) for process in (empty, ended)] == ["", ""]
+    assert time.monotonic() - began < procfs.EXEC_WAIT_S
+    for process in (empty, ended):
+        process.communicate()
