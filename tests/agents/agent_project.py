@@ -48,7 +48,7 @@ class AgentProject:
         self.runners.append(runner)
         return runner
 
-    def carry_on(self, *args: str) -> int:
+    def execute(self, *args: str) -> int:
         """Start a runner and return its exit code."""
         return self.start(*args).wait(PATIENCE_S)
 

@@ -145,7 +145,7 @@ def test_a_plan_is_run_by_agents_that_speak_the_protocol(tmp_path: Path) -> None
     agents = {"spoken": {"command": command, "stream": "acp"}}
     work = {"id": "A", "prompt": "Write the answer"}
     trial = Trial.of(Project.create(tmp_path / "p"), plan_stage("one", work), agent="spoken", agents=agents)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert "Write the answer" in trial.show("answer.txt")
     assert trial.state().row.cost_usd == 0.25
 
@@ -170,7 +170,7 @@ def test_a_real_agent_works_a_task_over_the_protocol(stage: Build) -> None:
     ]
     agents = {"qwen": {"command": command, "stream": "acp", "env": spec.env}}
     Cli.of(here.place / "p", task("a"), agent="qwen", agents=agents)
-    assert here.carry_on() == 0
+    assert here.execute() == 0
     assert here.show("new/a.txt") == "over the wire"
     assert '"type":"acp.session"' in here.log("a")
     here.nothing_lives()

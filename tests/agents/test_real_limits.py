@@ -42,7 +42,7 @@ def test_a_real_agents_usage_limit_is_waited_for_and_the_run_goes_on(codex: Real
     """X5: nobody does anything; the second attempt lands, and the first is no failure."""
     here = stage({"a": Script(WORK, fault=Fault.USAGE_LIMIT, times=1, after=1, resets_in_s=1)})
     cli = prepare(here, codex)
-    assert here.carry_on() == 0
+    assert here.execute() == 0
     assert attempts(cli) == [("limited", "limit"), ("landed", "")]
     assert here.show("two.txt") == "two"
 
@@ -59,7 +59,7 @@ def test_a_runner_killed_while_a_real_agents_limit_lasts_is_resumed(codex: RealA
     os.killpg(runner.pid, signal.SIGKILL)
     runner.wait()
     assert cli.task("a")["waiting_until"]
-    assert here.carry_on("resume") == 0
+    assert here.execute("resume") == 0
     assert attempts(cli) == [("limited", "limit"), ("landed", "")]
 
 
@@ -67,7 +67,7 @@ def test_a_real_agents_rate_limit_is_waited_for(codex: RealAgent, stage: Build) 
     """Once its own retries are used up, the waiting is ours."""
     here = stage({"a": Script(WORK, fault=Fault.RATE_LIMIT, times=9)})
     cli = prepare(here, codex)
-    assert here.carry_on() == 0
+    assert here.execute() == 0
     ended = attempts(cli)
     assert ended[-1] == ("landed", "")
     assert set(ended[:-1]) == {("limited", "limit")}
@@ -77,7 +77,7 @@ def test_a_real_agents_refused_key_blocks_the_run_with_the_way_out(codex: RealAg
     """One attempt, nothing charged, exit code 3, and the hint names the key."""
     here = stage({"a": Script(WORK, fault=Fault.BAD_KEY)})
     cli = prepare(here, codex)
-    assert here.carry_on() == 3
+    assert here.execute() == 3
     assert attempts(cli) == [("blocked", "auth")]
     assert "OPENAI_API_KEY" in cli.json("status")["run"]["detail"]
 
@@ -88,7 +88,7 @@ def test_a_real_agent_that_ran_out_of_context_is_followed_by_a_fresh_one(
     """What it had achieved is kept and the next agent goes on from there."""
     here = stage({"a": Script(WORK, fault=Fault.OVERFLOW, times=1, after=1)})
     cli = prepare(here, codex)
-    assert here.carry_on() == 0
+    assert here.execute() == 0
     assert attempts(cli) == [("failed", "context"), ("landed", "")]
 
 
@@ -96,7 +96,7 @@ def test_a_real_agents_tokens_are_counted(agent: RealAgent, stage: Build) -> Non
     """Each answer of the model claims a thousand and fifty; there are three."""
     here = stage({"a": Script(WORK)})
     cli = prepare(here, agent)
-    assert here.carry_on() == 0
+    assert here.execute() == 0
     assert cli.task("a")["tokens"] == 3 * 1050
 
 
@@ -122,6 +122,6 @@ def test_a_real_agent_that_ends_with_status_zero_after_an_error_has_failed(stage
     """Gemini ends with 0 when the connection ends early; its own result says that it is an error."""
     here = stage({"a": Script(WORK, fault=Fault.EOF)})
     cli = prepare(here, installed(GEMINI), attempts=1)
-    assert here.carry_on() == 1
+    assert here.execute() == 1
     assert attempts(cli) == [("failed", "agent")]
     assert here.exit_of("a").code == 0

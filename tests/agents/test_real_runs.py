@@ -77,7 +77,7 @@ def test_a_killed_runner_is_resumed_without_asking_the_model_again(codex: RealAg
     os.killpg(runner.pid, signal.SIGKILL)
     runner.wait()
     gate.set()
-    assert here.carry_on("resume") == 0
+    assert here.execute("resume") == 0
     assert {name: here.model.count(name) for name in "abc"} == {"a": 2, "b": 2, "c": 2}
     assert [here.cli.task(name)["attempts"] for name in "abc"] == [1, 1, 1]
     assert here.show("c.txt") == "from a\nfrom b"
@@ -127,7 +127,7 @@ def test_an_agent_that_commits_by_itself_lands_its_work(aider: RealAgent, stage:
     """Aider takes edits from the model's text and commits them; the second task finds what the first one did."""
     here = stage({name: Script((Write(f"{name}.md", f"{name}\n"),)) for name in ("one", "two")})
     here.plan(aider, task("one"), task("two", "one"))
-    assert here.carry_on() == 0
+    assert here.execute() == 0
     assert (here.show("one.md"), here.show("two.md")) == ("one", "two")
     assert ".aider" not in here.files()
     here.nothing_lives()

@@ -27,6 +27,15 @@ def original_blocked(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     return cli
 
 
+@pytest.fixture(scope="session")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    """A run that rests, only to look at: `a` landed, `b` was given up after two tries, `c` waits for it."""
+    tasks = [writes("a"), fails("b", needs=["a"]), writes("c", needs=["b"])]
+    cli = Cli.of(tmp_path_factory.mktemp("ended") / "p", *tasks, limits={"attempts": 2})
+    assert cli("run", "--yes").code == 1
+    return cli
+
+
 @pytest.fixture
 def completed(original_completed: Cli, tmp_path: Path) -> Cli:
     """A completed run whose task `a` wrote `a.txt`."""

@@ -1,35 +1,10 @@
-"""`init`, `review`, `land`, `discard`, `doctor`: before a run and after it."""
+"""`review`, `land`, `discard`: what becomes of a run branch."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from holdfast.agents.presets import agent_names, builtin_presets
-from holdfast.cli.init import starter
-from holdfast.plans import parse_plan
-from tests.support.command import Cli, fails, writes
-from tests.support.repositories import Project
-
-
-@pytest.mark.parametrize("agents", [[], ["claude"], ["codex", "aider"]])
-def test_a_starter_plan_is_valid_whatever_is_installed(agents: list[str]) -> None:
-    """What `init` writes can be run as it is."""
-    plan = parse_plan(starter(agents).encode(), "plan.yaml", agent_names(builtin_presets()))
-    assert len(list(plan.tasks())) == 2
-    assert plan.agent == (agents[0] if agents else "")
-
-
-def test_init_writes_a_plan_once(tmp_path: Path) -> None:
-    """A second `init` refuses to overwrite, and `.gitignore` is not touched."""
-    cli = Cli(Project.create(tmp_path / "p").path)
-    ignored = (cli.here / ".gitignore").read_text()
-    assert cli("init").code == 0
-    (cli.here / "plan.yaml").write_text("mine")
-    assert cli("init").code == 2
-    assert (cli.here / "plan.yaml").read_text() == "mine"
-    assert (cli.here / ".gitignore").read_text() == ignored
+from tests.support.command import Cli, writes
 
 
 def test_review_shows_each_task_with_its_files(tmp_path: Path) -> None:
@@ -95,35 +70,3 @@ def test_discard_archives_the_branch(completed: Cli) -> None:
     assert completed.project.git("branch", "--list", "holdfast/*") == ""
     assert completed("discard", "--yes").code == 0
     assert completed("review").code == 2
-
-
-def test_doctor_finds_a_finished_run_healthy(tmp_path: Path) -> None:
-    """Every invariant holds after an ordinary run, also after one with a failure."""
-    cli = Cli.of(tmp_path / "p", writes("a"), fails("b", needs=["a"]), limits={"attempts": 2})
-    cli("run", "--yes")
-    done = cli("doctor")
-    assert done.code == 0, done.out
-
-
-def test_doctor_notices_a_branch_that_went_back(completed: Cli) -> None:
-    """What the journal says landed must be in git."""
-    completed.project.git("update-ref", "refs/heads/holdfast/01-try-it", "main")
-    health = completed.json("doctor")
-    assert health["healthy"] is False
-    broken = {promise["number"] for one in health["judged"] for promise in one["broken"]}
-    assert broken >= {1, 3}
-
-
-def test_doctor_removes_stale_locks_when_asked(completed: Cli) -> None:
-    """A killed git leaves a lock; `doctor` finds it, `--fix` removes it."""
-    lock = completed.here / ".git" / "packed-refs.lock"
-    lock.touch()
-    assert completed("doctor").code == 1
-    assert completed("doctor", "--fix").code == 0
-    assert not lock.exists()
-
-
-def test_doctor_reports_outside_a_repository(tmp_path: Path) -> None:
-    """It describes the trouble instead of stumbling over it."""
-    done = Cli(tmp_path)("doctor")
-    assert (done.code, "not inside a git repository" in done.out) == (1, True)

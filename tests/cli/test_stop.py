@@ -1,29 +1,20 @@
-"""`stop`, `pause`, `retry`, `skip`: with a live runner, and after it died."""
+"""`stop` and `pause`: with a live runner, and after it died; and what all decisions print for programs."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, eventually, fails, is_alive, writes
+from tests.support.command import Cli, cli_at_work, eventually, is_alive, writes
 from tests.support.runs import Fifo
-
-
-def _at_work(tmp_path: Path, *more: dict[str, object]) -> tuple[Cli, subprocess.Popen[bytes], int]:
-    """Start a run whose task `a` works until it is stopped; return the agent's pid too."""
-    at_work = Fifo(tmp_path / "at-work")
-    script = f"echo half > half.txt; {at_work.give}; sleep 60"
-    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]}, *more)
-    return cli, cli.start("run", "--yes"), int(at_work.wait())
 
 
 def test_stop_ends_the_agents_and_returns_when_the_run_rests(tmp_path: Path) -> None:
     """When `stop` returns, nothing lives and the work is kept."""
-    cli, runner, agent = _at_work(tmp_path)
+    cli, runner, agent = cli_at_work(tmp_path)
     done = cli("stop")
     assert (done.code, "is stopped" in done.out) == (0, True), done.err
     assert not is_alive(agent)
@@ -33,7 +24,7 @@ def test_stop_ends_the_agents_and_returns_when_the_run_rests(tmp_path: Path) -> 
 
 def test_stop_after_a_crash_stops_what_is_left(tmp_path: Path) -> None:
     """No runner lives, yet its agent does: it ends, its work is kept, and the run is stopped."""
-    cli, runner, agent = _at_work(tmp_path)
+    cli, runner, agent = cli_at_work(tmp_path)
     os.killpg(runner.pid, signal.SIGKILL)
     runner.wait()
     assert is_alive(agent)
@@ -46,7 +37,7 @@ def test_stop_after_a_crash_stops_what_is_left(tmp_path: Path) -> None:
 
 def test_a_fresh_start_after_a_crash_leaves_no_old_agent_alive(tmp_path: Path) -> None:
     """Giving a run up ends what its dead runner left, and keeps its work."""
-    cli, runner, agent = _at_work(tmp_path)
+    cli, runner, agent = cli_at_work(tmp_path)
     os.killpg(runner.pid, signal.SIGKILL)
     runner.wait()
     cli.plan(writes("b"))
@@ -78,47 +69,9 @@ def test_pause_lets_what_is_under_way_land_and_starts_nothing_new(tmp_path: Path
     assert cli.run_status() == "paused"
 
 
-@pytest.mark.parametrize(("command", "status"), [("retry", "pending"), ("skip", "skipped")])
-def test_a_decision_about_a_task_is_recorded_without_a_runner(
-    command: str, status: str, blocked: Cli
-) -> None:
-    """The next `resume` acts on it."""
-    done = blocked(command, "b")
-    assert (done.code, "holdfast resume" in done.out) == (0, True)
-    assert blocked.task("b")["status"] == status
-
-
-def test_a_skipped_task_lets_those_that_need_it_start(tmp_path: Path) -> None:
-    """The user's word stands in for the work."""
-    cli = Cli.of(tmp_path / "p", fails("a"), writes("b", needs=["a"]), limits={"attempts": 1})
-    cli("run", "--yes")
-    cli("skip", "a")
-    assert cli("resume").code == 0
-    assert cli.task("b")["status"] == "completed"
-
-
-def test_a_live_runner_takes_a_decision_about_a_task(tmp_path: Path) -> None:
-    """`skip` reaches the runner; nobody has to stop the run for it."""
-    cli, runner, _ = _at_work(tmp_path, writes("b", needs=["a"]))
-    assert cli("skip", "b").code == 0
-    eventually(lambda: cli.task("b")["status"] == "skipped", "the runner records it")
-    cli("stop")
-    runner.wait()
-
-
-def test_what_has_landed_cannot_be_skipped(blocked: Cli) -> None:
-    """A decision that contradicts the facts is refused."""
-    assert blocked("skip", "a").code == 2
-
-
-def test_a_finished_run_takes_no_decisions(completed: Cli) -> None:
-    """What is over stays as it is."""
-    assert completed("retry", "a").code == 2
-
-
 def test_a_stop_that_comes_too_late_does_not_stop_the_next_runner(tmp_path: Path) -> None:
     """A request nobody read is taken back."""
-    cli, runner, _ = _at_work(tmp_path)
+    cli, runner, _ = cli_at_work(tmp_path)
     cli("stop")
     runner.wait()
     assert not list((cli.here / ".holdfast" / "runs" / "01-try-it" / "requests").glob("*.json"))
@@ -126,7 +79,7 @@ def test_a_stop_that_comes_too_late_does_not_stop_the_next_runner(tmp_path: Path
 
 def test_what_cannot_be_done_now_is_said_in_words(tmp_path: Path) -> None:
     """The reason is the task's state; the name of an event means nothing to a user."""
-    cli, runner, _ = _at_work(tmp_path)
+    cli, runner, _ = cli_at_work(tmp_path)
     done = cli("retry", "a")
     assert (done.code, "that cannot be done now: task a is running" in done.err) == (2, True)
     cli("stop")

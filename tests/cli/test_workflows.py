@@ -98,14 +98,14 @@ class WorkflowProject:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> WorkflowProject:
+def project(tmp_path: Path) -> WorkflowProject:
     """A user with an agent."""
     return WorkflowProject.create(tmp_path)
 
 
-def _spec(shop: WorkflowProject, *, planned: bool = True) -> None:
+def _spec(project: WorkflowProject, *, planned: bool = True) -> None:
     """Write a spec folder of Auto-Claude, with its plan or without."""
-    shop.write(f"{SPEC}/spec.md", "# Shelf\n\nA shelf with two boards.\n")
+    project.write(f"{SPEC}/spec.md", "# Shelf\n\nA shelf with two boards.\n")
     phases = [
         {
             "id": "phase-1",
@@ -119,7 +119,7 @@ def _spec(shop: WorkflowProject, *, planned: bool = True) -> None:
         },
     ]
     if planned:
-        shop.write(f"{SPEC}/implementation_plan.json", {"feature": "Shelf", "phases": phases})
+        project.write(f"{SPEC}/implementation_plan.json", {"feature": "Shelf", "phases": phases})
     answer = """holdfast: 1
 goal: Implement the specification 001-shelf
 agent: worker
@@ -127,18 +127,18 @@ stages:
 - {id: wood, tasks: [{id: saw, prompt: Saw it}]}
 - {id: shop, tasks: [{id: glue, prompt: Glue it}]}
 """
-    write(shop.root / "answer.yaml", answer)
+    write(project.root / "answer.yaml", answer)
 
 
 # -- APEX ----------------------------------------------------------------------------------------------------
 
 
-def test_apex_runs_phase_by_phase_and_hands_its_summaries_on(shop: WorkflowProject) -> None:
+def test_apex_runs_phase_by_phase_and_hands_its_summaries_on(project: WorkflowProject) -> None:
     """A1, A2, A9: the run is named by counter and slug; a phase gets all that the phases before it reported."""
-    done = shop.run("apex", "Add a door", "--without", SHORT)
+    done = project.run("apex", "Add a door", "--without", SHORT)
     assert done.code == 0, done.err
     assert "01-add-a-door completed: 6 of 6 landed" in done.out
-    assert shop.lines("order") == [
+    assert project.lines("order") == [
         "00-init",
         "01-analyze",
         "02-plan",
@@ -146,68 +146,70 @@ def test_apex_runs_phase_by_phase_and_hands_its_summaries_on(shop: WorkflowProje
         "04-validate",
         "11-finish",
     ]
-    told = shop.brief("03-execute")
+    told = project.brief("03-execute")
     assert "Found by 02-plan:\n- the second line of it" in told
     assert "Found by 01-analyze:\n- the second line of it" in told
 
 
-def test_apex_without_auto_waits_until_its_plan_is_accepted(shop: WorkflowProject) -> None:
+def test_apex_without_auto_waits_until_its_plan_is_accepted(project: WorkflowProject) -> None:
     """Nothing is built before a person says so, and saying so is one command."""
-    waits = shop.run("apex", "Add a door", "--without", f"{SHORT},auto")
+    waits = project.run("apex", "Add a door", "--without", f"{SHORT},auto")
     assert waits.code == 3
     assert "resume --accept 03-execute" in waits.out
-    assert shop.lines("order")[-1] == "02-plan"
-    assert shop("resume", "--accept", "03-execute", "--yes").code == 0
-    assert shop.lines("order")[-1] == "11-finish"
+    assert project.lines("order")[-1] == "02-plan"
+    assert project("resume", "--accept", "03-execute", "--yes").code == 0
+    assert project.lines("order")[-1] == "11-finish"
 
 
-def test_a_phase_is_capped_at_its_own_number_of_attempts(shop: WorkflowProject) -> None:
+def test_a_phase_is_capped_at_its_own_number_of_attempts(project: WorkflowProject) -> None:
     """Validation is tried twice, whatever the run allows."""
-    done = shop.run("apex", "Add a door", "--without", SHORT, "--set", "check=false")
+    done = project.run("apex", "Add a door", "--without", SHORT, "--set", "check=false")
     assert done.code == 1
-    assert shop.cli.task("04-validate")["attempts"] == 2
+    assert project.cli.task("04-validate")["attempts"] == 2
 
 
-def test_a_dry_run_shows_the_plan_that_a_workflow_makes(shop: WorkflowProject) -> None:
+def test_a_dry_run_shows_the_plan_that_a_workflow_makes(project: WorkflowProject) -> None:
     """What is confirmed by its hash is an ordinary plan, and it can be read first."""
-    done = shop(
+    done = project(
         "run", "--agent", "worker", "--workflow", "apex", "Add a door", "--with", "docker", "--dry-run"
     )
     assert "10-docker: A container image [agent worker, needs 10-cicd]" in done.out
-    assert not (shop.cli.here / ".holdfast" / "journal.db").exists()
+    assert not (project.cli.here / ".holdfast" / "journal.db").exists()
 
 
-def test_a_workflows_run_is_unfinished_like_any_other(shop: WorkflowProject) -> None:
+def test_a_workflows_run_is_unfinished_like_any_other(project: WorkflowProject) -> None:
     """A7: the same words find the run that was begun with them."""
-    shop.run("apex", "Add a door", "--without", f"{SHORT},auto")
-    again = shop("run", "--agent", "worker", "--workflow", "apex", "Add a door", "--without", f"{SHORT},auto")
+    project.run("apex", "Add a door", "--without", f"{SHORT},auto")
+    again = project(
+        "run", "--agent", "worker", "--workflow", "apex", "Add a door", "--without", f"{SHORT},auto"
+    )
     assert again.code == 3
     assert "run 01-add-a-door of this plan is unfinished" in again.err
 
 
-def test_apex_keeps_its_own_state_and_an_output_of_each_phase(shop: WorkflowProject) -> None:
+def test_apex_keeps_its_own_state_and_an_output_of_each_phase(project: WorkflowProject) -> None:
     """A1: with `--mirror apex` every finished phase has its markdown at its place, with what was reported."""
-    done = shop.run("apex", "Add a door", "--without", SHORT, "--mirror", "apex")
+    done = project.run("apex", "Add a door", "--without", SHORT, "--mirror", "apex")
     assert done.code == 0, done.err
-    home = shop.cli.here / ".claude" / "output" / "apex" / "01-add-a-door"
+    home = project.cli.here / ".claude" / "output" / "apex" / "01-add-a-door"
     names = ["00-init.md", "01-analyze.md", "02-plan.md", "03-execute.md", "04-validate.md", "11-finish.md"]
     assert sorted(path.name for path in home.glob("*.md")) == names
     assert "Found by 02-plan:" in (home / "02-plan.md").read_text()
-    assert (shop.cli.here / ".claude" / "apex-state" / "current.json").exists()
+    assert (project.cli.here / ".claude" / "apex-state" / "current.json").exists()
 
 
-def test_a_run_that_is_carried_on_may_be_mirrored_as_well(shop: WorkflowProject) -> None:
+def test_a_run_that_is_carried_on_may_be_mirrored_as_well(project: WorkflowProject) -> None:
     """The option means the same whether the run is new or not."""
     words = ("apex", "Add a door", "--without", f"{SHORT},auto", "--mirror", "apex")
-    assert shop.run(*words).code == 3
-    assert shop.run(*words).code == 3
-    assert (shop.cli.here / ".claude" / "output" / "apex" / "01-add-a-door" / "02-plan.md").exists()
+    assert project.run(*words).code == 3
+    assert project.run(*words).code == 3
+    assert (project.cli.here / ".claude" / "output" / "apex" / "01-add-a-door" / "02-plan.md").exists()
 
 
 # -- Execute -------------------------------------------------------------------------------------------------
 
 
-def test_execute_runs_a_folder_of_layer_tasks(shop: WorkflowProject) -> None:
+def test_execute_runs_a_folder_of_layer_tasks(project: WorkflowProject) -> None:
     """E1: layers in order; a task file is the prompt of its task, and its verification is run."""
     layers = [
         {
@@ -221,31 +223,31 @@ def test_execute_runs_a_folder_of_layer_tasks(shop: WorkflowProject) -> None:
             "tasks": [{"id": "L1-001", "name": "Model", "depends_on": ["L0-001"]}],
         },
     ]
-    shop.write("docs/tasks/shelf/layer_plan.json", {"layers": layers})
+    project.write("docs/tasks/shelf/layer_plan.json", {"layers": layers})
     check = "## Verification\n\n```bash\ntest -f work-L0-001.txt\n```\n"
-    shop.write("docs/tasks/shelf/L0-001.md", f"# L0-001: Skeleton\n\nCreate all of it.\n\n{check}")
-    done = shop.run("execute", "docs/tasks/shelf")
+    project.write("docs/tasks/shelf/L0-001.md", f"# L0-001: Skeleton\n\nCreate all of it.\n\n{check}")
+    done = project.run("execute", "docs/tasks/shelf")
     assert done.code == 0, done.err
-    assert shop.lines("order") == ["L0-001", "L1-001"]
-    assert "Create all of it." in shop.brief("L0-001")
-    assert "test -f work-L0-001.txt" in shop.brief("L0-001")
+    assert project.lines("order") == ["L0-001", "L1-001"]
+    assert "Create all of it." in project.brief("L0-001")
+    assert "test -f work-L0-001.txt" in project.brief("L0-001")
 
 
 # -- CFN Loop ------------------------------------------------------------------------------------------------
 
 
-def test_cfn_sprints_are_implemented_tested_and_judged(shop: WorkflowProject) -> None:
+def test_cfn_sprints_are_implemented_tested_and_judged(project: WorkflowProject) -> None:
     """C4, C6: a sprint waits for the one it needs; its tests hold the slot; two validators judge each."""
     sprints = [
         {"id": "auth", "name": "Auth", "dependencies": [], "acceptanceCriteria": ["Login works"]},
         {"id": "cart", "name": "Cart", "dependencies": ["auth"]},
     ]
-    shop.write("epic.json", {"epicId": "shop", "name": "WorkflowProject", "sprints": sprints})
-    done = shop.run("cfn", "epic.json", "--set", "test=ls work-*.txt")
+    project.write("epic.json", {"epicId": "shop", "name": "Shop", "sprints": sprints})
+    done = project.run("cfn", "epic.json", "--set", "test=ls work-*.txt")
     assert done.code == 0, done.err
-    assert shop.lines("order") == ["auth", "cart"]
-    assert sorted(shop.lines("judged")) == ["auth", "auth", "cart", "cart"]
-    assert "Login works" in shop.brief("auth")
+    assert project.lines("order") == ["auth", "cart"]
+    assert sorted(project.lines("judged")) == ["auth", "auth", "cart", "cart"]
+    assert "Login works" in project.brief("auth")
 
 
 # -- SpecFlow ------------------------------------------------------------------------------------------------
@@ -274,88 +276,88 @@ Build a shelf.
 
 @pytest.mark.parametrize("name", [".specflow/specs/SPEC-001.md", "docs/shelf.md"])
 def test_specflow_runs_its_groups_in_waves_with_checks_before_and_after(
-    shop: WorkflowProject, name: str
+    project: WorkflowProject, name: str
 ) -> None:
     """S1: a group's wave follows from what it needs; each wave is checked before it opens and before it closes."""
-    shop.write(name, GROUPS)
-    done = shop.run("specflow", name, "--set", "before=test -f a.txt", "--set", "after=ls work-*.txt")
+    project.write(name, GROUPS)
+    done = project.run("specflow", name, "--set", "before=test -f a.txt", "--set", "after=ls work-*.txt")
     assert done.code == 0, done.err
-    assert [stage["tasks"] for stage in shop.cli.json("status")["stages"]] == [1, 2, 1]
-    assert (shop.lines("order")[0], shop.lines("order")[-1]) == ("G1", "G4")
-    assert "Build a shelf." in shop.brief("G2")
+    assert [stage["tasks"] for stage in project.cli.json("status")["stages"]] == [1, 2, 1]
+    assert (project.lines("order")[0], project.lines("order")[-1]) == ("G1", "G4")
+    assert "Build a shelf." in project.brief("G2")
 
 
-def test_a_wave_whose_check_fails_waits_for_a_decision(shop: WorkflowProject) -> None:
+def test_a_wave_whose_check_fails_waits_for_a_decision(project: WorkflowProject) -> None:
     """A failing check after a wave keeps the next one closed."""
-    shop.write("shelf.md", GROUPS)
-    assert shop.run("specflow", "shelf.md", "--set", "after=test -f nowhere").code == 3
-    assert shop.lines("order") == ["G1"]
+    project.write("shelf.md", GROUPS)
+    assert project.run("specflow", "shelf.md", "--set", "after=test -f nowhere").code == 3
+    assert project.lines("order") == ["G1"]
 
 
 # -- Auto-Claude ---------------------------------------------------------------------------------------------
 
 
-def test_a_valid_plan_of_auto_claude_is_never_planned_again(shop: WorkflowProject) -> None:
+def test_a_valid_plan_of_auto_claude_is_never_planned_again(project: WorkflowProject) -> None:
     """U1, U5, U8 (plan, no worktree): no planner; one subtask after the other; QA comes last and knows the spec."""
-    _spec(shop)
-    done = shop.run("auto-claude", SPEC)
+    _spec(project)
+    done = project.run("auto-claude", SPEC)
     assert done.code == 0, done.err
-    assert shop.lines("planned") == []
-    assert shop.lines("order") == ["saw", "glue", "final-qa"]
-    assert "A shelf with two boards." in shop.brief("final-qa")
+    assert project.lines("planned") == []
+    assert project.lines("order") == ["saw", "glue", "final-qa"]
+    assert "A shelf with two boards." in project.brief("final-qa")
 
 
 @pytest.mark.parametrize("broken", [None, "", '{"feature": "Shelf", "phases": [{"id": 1, "subtasks": [{"id"'])
 def test_a_spec_without_a_valid_plan_is_planned_first_and_once(
-    shop: WorkflowProject, broken: str | None
+    project: WorkflowProject, broken: str | None
 ) -> None:
     """U1, U8 (no plan): the planner reads the spec; a fresh start does not plan again."""
-    _spec(shop, planned=False)
+    _spec(project, planned=False)
     if broken is not None:
-        shop.write(f"{SPEC}/implementation_plan.json", broken)
-    assert shop.run("auto-claude", SPEC, "--without", "qa").code == 0
-    assert shop.run("auto-claude", SPEC, "--without", "qa", "--fresh").code == 0
-    assert shop.lines("planned") == ["planned"]
-    assert "A shelf with two boards." in (shop.root / "planning.md").read_text()
-    assert shop.lines("order") == ["saw", "glue", "saw", "glue"]
+        project.write(f"{SPEC}/implementation_plan.json", broken)
+    assert project.run("auto-claude", SPEC, "--without", "qa").code == 0
+    assert project.run("auto-claude", SPEC, "--without", "qa", "--fresh").code == 0
+    assert project.lines("planned") == ["planned"]
+    assert "A shelf with two boards." in (project.root / "planning.md").read_text()
+    assert project.lines("order") == ["saw", "glue", "saw", "glue"]
 
 
-def test_a_changed_spec_is_planned_anew(shop: WorkflowProject) -> None:
+def test_a_changed_spec_is_planned_anew(project: WorkflowProject) -> None:
     """A plan is for what the spec said when it was made."""
-    _spec(shop, planned=False)
-    shop.run("auto-claude", SPEC, "--without", "qa")
-    shop.write(f"{SPEC}/spec.md", "# Shelf\n\nThree boards.\n")
-    shop.run("auto-claude", SPEC, "--without", "qa", "--fresh")
-    assert shop.lines("planned") == ["planned", "planned"]
+    _spec(project, planned=False)
+    project.run("auto-claude", SPEC, "--without", "qa")
+    project.write(f"{SPEC}/spec.md", "# Shelf\n\nThree boards.\n")
+    project.run("auto-claude", SPEC, "--without", "qa", "--fresh")
+    assert project.lines("planned") == ["planned", "planned"]
 
 
-def test_a_crash_while_coding_is_carried_on(shop: WorkflowProject) -> None:
+def test_a_crash_while_coding_is_carried_on(project: WorkflowProject) -> None:
     """U8 (both; crash while coding): what landed stays, the rest is done, nobody plans."""
-    _spec(shop)
-    hold = shop.root / "hold-glue"
+    _spec(project)
+    hold = project.root / "hold-glue"
     hold.touch()
-    env = {"XDG_CONFIG_HOME": str(shop.root / "config")}
+    env = {"XDG_CONFIG_HOME": str(project.root / "config")}
     words = ("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--yes")
-    runner = shop.cli.start(*words, **env)
-    eventually(lambda: "glue" in shop.lines("order"), "the second subtask begins")
+    runner = project.cli.start(*words, **env)
+    eventually(lambda: "glue" in project.lines("order"), "the second subtask begins")
     os.kill(runner.pid, signal.SIGKILL)
     runner.wait()
     hold.unlink()
-    done = shop("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--auto-continue", "--yes")
+    done = project("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--auto-continue", "--yes")
     assert done.code == 0, done.err
-    assert shop.lines("order").count("saw") == 1
-    assert "work-glue.txt" in shop.landed()
-    assert shop.lines("planned") == []
+    assert project.lines("order").count("saw") == 1
+    assert "work-glue.txt" in project.landed()
+    assert project.lines("planned") == []
 
 
-def test_subtasks_run_beside_each_other_when_asked(shop: WorkflowProject) -> None:
+def test_subtasks_run_beside_each_other_when_asked(project: WorkflowProject) -> None:
     """U5: `--jobs` is the parallel mode."""
     rows = [{"id": name, "description": name, "status": "pending"} for name in ("a", "b")]
-    _spec(shop)
+    _spec(project)
     phase = {"id": "p", "name": "P", "parallel_safe": True, "subtasks": rows}
-    shop.write(f"{SPEC}/implementation_plan.json", {"feature": "Shelf", "phases": [phase]})
-    (shop.root / "hold-a").touch()
-    env = {"XDG_CONFIG_HOME": str(shop.root / "config")}
+    project.write(f"{SPEC}/implementation_plan.json", {"feature": "Shelf", "phases": [phase]})
+    (project.root / "hold-a").touch()
+    env = {"XDG_CONFIG_HOME": str(project.root / "config")}
     words = (
         "run",
         "--agent",
@@ -369,20 +371,20 @@ def test_subtasks_run_beside_each_other_when_asked(shop: WorkflowProject) -> Non
         "--without",
         "qa",
     )
-    runner = shop.cli.start(*words, **env)
-    eventually(lambda: sorted(shop.lines("order")) == ["a", "b"], "both subtasks are under way")
-    (shop.root / "hold-a").unlink()
+    runner = project.cli.start(*words, **env)
+    eventually(lambda: sorted(project.lines("order")) == ["a", "b"], "both subtasks are under way")
+    (project.root / "hold-a").unlink()
     assert runner.wait() == 0
 
 
-def test_what_a_plan_says_is_done_is_pointed_out(shop: WorkflowProject) -> None:
+def test_what_a_plan_says_is_done_is_pointed_out(project: WorkflowProject) -> None:
     """A workflow begins anew; whoever wants to carry on is told how."""
-    _spec(shop)
+    _spec(project)
     row = {"id": "saw", "description": "Saw", "status": "completed"}
-    shop.write(
+    project.write(
         f"{SPEC}/implementation_plan.json", {"feature": "S", "phases": [{"id": "p", "subtasks": [row]}]}
     )
-    done = shop("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--dry-run")
+    done = project("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--dry-run")
     assert (
         f"1 of 1 tasks are marked as done there. This run does them all; `holdfast adopt {SPEC}`" in done.err
     )
@@ -391,14 +393,14 @@ def test_what_a_plan_says_is_done_is_pointed_out(shop: WorkflowProject) -> None:
 # -- one's own -----------------------------------------------------------------------------------------------
 
 
-def test_a_workflow_of_ones_own_needs_no_agent(shop: WorkflowProject) -> None:
+def test_a_workflow_of_ones_own_needs_no_agent(project: WorkflowProject) -> None:
     """Users write their own: flags, values, commands, checks."""
-    shop.write("mine.yaml", ON_ITS_OWN)
+    project.write("mine.yaml", ON_ITS_OWN)
     words = ("--workflow", "./mine.yaml", "Ann", "--with", "twice", "--set", "word=bye", "--yes")
-    assert shop("run", *words).code == 0
-    assert sorted(shop.landed()) == ["one.txt", "two.txt"]
-    branch = shop.cli.json("status")["run"]["branch"].removeprefix("refs/heads/")
-    assert shop.cli.project.git("show", f"{branch}:one.txt") == "bye Ann"
+    assert project("run", *words).code == 0
+    assert sorted(project.landed()) == ["one.txt", "two.txt"]
+    branch = project.cli.json("status")["run"]["branch"].removeprefix("refs/heads/")
+    assert project.cli.project.git("show", f"{branch}:one.txt") == "bye Ann"
 
 
 @pytest.mark.parametrize(
@@ -413,19 +415,19 @@ def test_a_workflow_of_ones_own_needs_no_agent(shop: WorkflowProject) -> None:
         (("--workflow", "bad.yaml", "x"), "bad.yaml:3: aboot: unknown key"),
     ],
 )
-def test_what_is_wrong_is_met_with_words(shop: WorkflowProject, words: tuple[str, ...], said: str) -> None:
+def test_what_is_wrong_is_met_with_words(project: WorkflowProject, words: tuple[str, ...], said: str) -> None:
     """A slip changes nothing and is named."""
-    shop.write("bad.yaml", ON_ITS_OWN.replace("about", "aboot"))
-    done = shop("run", "--agent", "worker", *words)
+    project.write("bad.yaml", ON_ITS_OWN.replace("about", "aboot"))
+    done = project("run", "--agent", "worker", *words)
     assert done.code == 2
     assert said in done.err
 
 
-def test_the_workflows_are_listed_and_printed_to_start_from(shop: WorkflowProject) -> None:
+def test_the_workflows_are_listed_and_printed_to_start_from(project: WorkflowProject) -> None:
     """What is printed is a workflow again."""
-    assert "apex-init" in shop("plan", "workflows").out
-    shop.write("copy.yaml", shop("plan", "workflows", "apex").out)
-    checked = shop("plan", "workflows", "copy.yaml")
+    assert "apex-init" in project("plan", "workflows").out
+    project.write("copy.yaml", project("plan", "workflows", "apex").out)
+    checked = project("plan", "workflows", "copy.yaml")
     assert "flag docker (off)" in checked.out
     assert "valid workflow" in checked.out
 
@@ -441,57 +443,59 @@ LISTS: dict[str, object] = {
 
 
 @pytest.mark.parametrize("name", LISTS)
-def test_a_list_becomes_a_plan_that_runs(shop: WorkflowProject, name: str) -> None:
+def test_a_list_becomes_a_plan_that_runs(project: WorkflowProject, name: str) -> None:
     """From a file that somebody has to landed work, in two commands."""
-    shop.write(name, LISTS[name])
-    done = shop("plan", "import", name, "--agent", "worker")
+    project.write(name, LISTS[name])
+    done = project("plan", "import", name, "--agent", "worker")
     assert done.code == 0, done.err
     assert "1 task in 1 stage" in done.out
-    assert shop("run", "--yes").code == 0
-    assert len(shop.landed()) == 1
+    assert project("run", "--yes").code == 0
+    assert len(project.landed()) == 1
 
 
 @pytest.mark.parametrize("folder", ["specs/001-x", ".", "backlog"])
-def test_a_folder_is_looked_into(shop: WorkflowProject, folder: str) -> None:
+def test_a_folder_is_looked_into(project: WorkflowProject, folder: str) -> None:
     """Its usual place is enough to find a list."""
     for name in [name for name in LISTS if name.startswith(folder.strip(".")) and name != "TODO.md"]:
-        shop.write(name, LISTS[name])
-    done = shop("plan", "import", folder, "--agent", "worker")
+        project.write(name, LISTS[name])
+    done = project("plan", "import", folder, "--agent", "worker")
     assert done.code == 0
     assert f"from {folder}" in done.out
 
 
-def test_an_import_never_overwrites_without_leave_and_tells_what_is_left_out(shop: WorkflowProject) -> None:
+def test_an_import_never_overwrites_without_leave_and_tells_what_is_left_out(
+    project: WorkflowProject,
+) -> None:
     """A plan that somebody edited is not lost by giving a command twice."""
-    shop.write("tasks.md", LISTS["specs/001-x/tasks.md"])
-    assert "Left out: T002 (ticked)" in shop("plan", "import", "tasks.md").out
-    assert shop("plan", "import", "tasks.md").code == 2
-    assert shop.cli.json("plan", "import", "tasks.md", "--force", "--all")["tasks"] == 2
+    project.write("tasks.md", LISTS["specs/001-x/tasks.md"])
+    assert "Left out: T002 (ticked)" in project("plan", "import", "tasks.md").out
+    assert project("plan", "import", "tasks.md").code == 2
+    assert project.cli.json("plan", "import", "tasks.md", "--force", "--all")["tasks"] == 2
 
 
-def test_running_a_list_suggests_to_import_it(shop: WorkflowProject) -> None:
+def test_running_a_list_suggests_to_import_it(project: WorkflowProject) -> None:
     """The error is the way in."""
-    shop.write("tasks.md", LISTS["specs/001-x/tasks.md"])
-    done = shop("run", "tasks.md")
+    project.write("tasks.md", LISTS["specs/001-x/tasks.md"])
+    done = project("run", "tasks.md")
     assert done.code == 2
     assert "task list (spec-kit), not a plan" in done.err
     assert "holdfast plan import tasks.md" in done.err
 
 
-def test_a_file_without_a_list_is_refused_with_what_would_do(shop: WorkflowProject) -> None:
+def test_a_file_without_a_list_is_refused_with_what_would_do(project: WorkflowProject) -> None:
     """Nothing is written for prose."""
-    shop.write("notes.md", "# Notes\n\nProse.\n")
-    done = shop("plan", "import", "notes.md")
+    project.write("notes.md", "# Notes\n\nProse.\n")
+    done = project("plan", "import", "notes.md")
     assert done.code == 2
     assert "no task list was found in notes.md" in done.err
-    assert not (shop.cli.here / "plan.yaml").exists()
+    assert not (project.cli.here / "plan.yaml").exists()
 
 
-def test_a_list_can_be_the_input_of_a_workflow(shop: WorkflowProject) -> None:
+def test_a_list_can_be_the_input_of_a_workflow(project: WorkflowProject) -> None:
     """Readers are one vocabulary: a workflow goes through a checklist as it goes through layers."""
     body = "{id: all, tasks: [{each: tasks, id: '{task.id}', run: [touch, '{task.id}.txt']}]}"
     head = "workflow: 1\nname: touch\nabout: x\ninput: {kind: document, readers: checklist}\n"
-    shop.write("touch.yaml", f"{head}goal: '{{goal}}'\nstages: [{body}]\n")
-    shop.write("TODO.md", LISTS["TODO.md"])
-    assert shop("run", "--workflow", "touch.yaml", "TODO.md", "--yes").code == 0
-    assert shop.landed() == ["01-begin.txt"]
+    project.write("touch.yaml", f"{head}goal: '{{goal}}'\nstages: [{body}]\n")
+    project.write("TODO.md", LISTS["TODO.md"])
+    assert project("run", "--workflow", "touch.yaml", "TODO.md", "--yes").code == 0
+    assert project.landed() == ["01-begin.txt"]

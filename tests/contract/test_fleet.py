@@ -18,161 +18,161 @@ from tests.support.launches import FLEETS, RUN, FleetSetup, alive, ended
 
 
 @pytest.fixture(params=FLEETS, ids=lambda fleet: fleet.__name__)
-def stand(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FleetSetup]:
+def setup(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FleetSetup]:
     """A fleet over an empty state folder, and a workspace."""
     (tmp_path / "work").mkdir()
     make: Callable[[StateDir], Fleet] = request.param
     state = StateDir(tmp_path / "state")
-    stand = FleetSetup(state, tmp_path / "work", make(state))
-    yield stand
-    asyncio.run(stand.fleet.sweep(RUN, frozenset()))
-    stand.fleet.close()
+    setup = FleetSetup(state, tmp_path / "work", make(state))
+    yield setup
+    asyncio.run(setup.fleet.sweep(RUN, frozenset()))
+    setup.fleet.close()
 
 
-def test_a_launch_ends_with_its_exit_code(stand: FleetSetup) -> None:
+def test_a_launch_ends_with_its_exit_code(setup: FleetSetup) -> None:
     """The exit status, token and size of the output are recorded."""
-    record = asyncio.run(stand.finish(stand.sh("echo hello; exit 3")))
+    record = asyncio.run(setup.finish(setup.sh("echo hello; exit 3")))
     assert (record.reason, record.code, record.output_bytes) == (ExitReason.EXITED, 3, 6)
-    assert record.token == stand.sh("").token
+    assert record.token == setup.sh("").token
 
 
-def test_death_by_a_signal_is_a_negative_code(stand: FleetSetup) -> None:
+def test_death_by_a_signal_is_a_negative_code(setup: FleetSetup) -> None:
     """An agent killed by the kernel or a user is told apart from one that exited."""
-    assert asyncio.run(stand.finish(stand.sh("kill -9 $$"))).code == -9
+    assert asyncio.run(setup.finish(setup.sh("kill -9 $$"))).code == -9
 
 
-def test_output_is_kept_byte_for_byte_and_read_from_any_offset(stand: FleetSetup) -> None:
+def test_output_is_kept_byte_for_byte_and_read_from_any_offset(setup: FleetSetup) -> None:
     """Both outputs are in the log in their order, bytes that are no text included."""
-    spec = stand.sh(r"printf 'a\000\377'; printf err >&2")
-    asyncio.run(stand.finish(spec))
-    assert stand.fleet.logs(spec.key) == b"a\x00\xfferr"
-    assert stand.fleet.logs(spec.key, 3) == b"err"
-    assert stand.fleet.logs(spec.key, 99) == b""
+    spec = setup.sh(r"printf 'a\000\377'; printf err >&2")
+    asyncio.run(setup.finish(spec))
+    assert setup.fleet.logs(spec.key) == b"a\x00\xfferr"
+    assert setup.fleet.logs(spec.key, 3) == b"err"
+    assert setup.fleet.logs(spec.key, 99) == b""
 
 
-def test_what_a_launch_holds_stays_open_until_it_is_over(stand: FleetSetup) -> None:
+def test_what_a_launch_holds_stays_open_until_it_is_over(setup: FleetSetup) -> None:
     """A lock handed along lives as long as what it guards, without the process itself getting at it."""
-    stand.fifo("gate")
+    setup.fifo("gate")
     kept, handed = os.pipe()
-    spec = replace(stand.sh("ls -l /proc/self/fd; read _ < gate"), holds=(handed,))
-    asyncio.run(stand.fleet.launch(spec))
+    spec = replace(setup.sh("ls -l /proc/self/fd; read _ < gate"), holds=(handed,))
+    asyncio.run(setup.fleet.launch(spec))
     os.close(handed)
     os.set_blocking(kept, False)
     with pytest.raises(BlockingIOError):
         os.read(kept, 1)
-    (stand.work / "gate").write_text("go\n")
-    asyncio.run(ended(stand.fleet.wait(spec.key)))
+    (setup.work / "gate").write_text("go\n")
+    asyncio.run(ended(setup.fleet.wait(spec.key)))
     assert os.read(kept, 1) == b""
-    assert f"pipe:[{os.fstat(kept).st_ino}]" not in stand.fleet.logs(spec.key).decode()
+    assert f"pipe:[{os.fstat(kept).st_ino}]" not in setup.fleet.logs(spec.key).decode()
     os.close(kept)
 
 
-def test_the_input_file_is_delivered(stand: FleetSetup) -> None:
+def test_the_input_file_is_delivered(setup: FleetSetup) -> None:
     """An agent that takes its brief on standard input gets it."""
-    (stand.work / "brief").write_text("do this")
-    spec = replace(stand.sh("cat"), stdin=stand.work / "brief")
-    asyncio.run(stand.finish(spec))
-    assert stand.fleet.logs(spec.key) == b"do this"
+    (setup.work / "brief").write_text("do this")
+    spec = replace(setup.sh("cat"), stdin=setup.work / "brief")
+    asyncio.run(setup.finish(spec))
+    assert setup.fleet.logs(spec.key) == b"do this"
 
 
-def test_without_an_input_file_the_input_is_empty(stand: FleetSetup) -> None:
+def test_without_an_input_file_the_input_is_empty(setup: FleetSetup) -> None:
     """An agent that asks a question gets no answer instead of waiting for one."""
-    assert asyncio.run(stand.finish(stand.sh("cat; exit 4"))).code == 4
+    assert asyncio.run(setup.finish(setup.sh("cat; exit 4"))).code == 4
 
 
-def test_the_environment_is_the_one_given_and_the_token(stand: FleetSetup) -> None:
+def test_the_environment_is_the_one_given_and_the_token(setup: FleetSetup) -> None:
     """Nothing of the runner's own environment reaches an agent, its secrets least of all."""
-    spec = replace(stand.spec("/usr/bin/env"), env={"A": "1"})
-    asyncio.run(stand.finish(spec))
-    assert sorted(stand.fleet.logs(spec.key).decode().split()) == ["A=1", f"HOLDFAST_ATTEMPT={spec.token}"]
+    spec = replace(setup.spec("/usr/bin/env"), env={"A": "1"})
+    asyncio.run(setup.finish(spec))
+    assert sorted(setup.fleet.logs(spec.key).decode().split()) == ["A=1", f"HOLDFAST_ATTEMPT={spec.token}"]
 
 
-def test_an_agent_inherits_no_file_of_the_runner(stand: FleetSetup) -> None:
+def test_an_agent_inherits_no_file_of_the_runner(setup: FleetSetup) -> None:
     """Not the lease, not the journal: also a descriptor that is marked inheritable stays behind."""
-    leak = os.open(stand.work, os.O_RDONLY)
+    leak = os.open(setup.work, os.O_RDONLY)
     os.set_inheritable(leak, True)
-    spec = stand.sh("exec ls /proc/self/fd")  # ls itself opens the fourth
-    asyncio.run(stand.finish(spec))
+    spec = setup.sh("exec ls /proc/self/fd")  # ls itself opens the fourth
+    asyncio.run(setup.finish(spec))
     os.close(leak)
-    assert stand.fleet.logs(spec.key) == b"0\n1\n2\n3\n"
+    assert setup.fleet.logs(spec.key) == b"0\n1\n2\n3\n"
 
 
-def test_a_key_that_ended_never_starts_again(stand: FleetSetup) -> None:
+def test_a_key_that_ended_never_starts_again(setup: FleetSetup) -> None:
     """Launching it again gives the first record."""
-    spec = stand.sh("echo once >> ran; exit 5")
-    assert asyncio.run(stand.finish(spec)) == asyncio.run(stand.finish(spec))
-    assert (stand.work / "ran").read_text() == "once\n"
+    spec = setup.sh("echo once >> ran; exit 5")
+    assert asyncio.run(setup.finish(spec)) == asyncio.run(setup.finish(spec))
+    assert (setup.work / "ran").read_text() == "once\n"
 
 
-def test_many_launches_of_one_key_at_once_start_one_process(stand: FleetSetup) -> None:
+def test_many_launches_of_one_key_at_once_start_one_process(setup: FleetSetup) -> None:
     """Also when two runners believe that the launch is theirs."""
 
     async def both() -> None:
-        other = type(stand.fleet)(stand.state)  # type: ignore[call-arg]
-        await asyncio.gather(*(fleet.launch(spec) for fleet in (stand.fleet, other) for _ in range(4)))
-        await stand.fleet.wait(spec.key)
+        other = type(setup.fleet)(setup.state)  # type: ignore[call-arg]
+        await asyncio.gather(*(fleet.launch(spec) for fleet in (setup.fleet, other) for _ in range(4)))
+        await setup.fleet.wait(spec.key)
         other.close()
 
-    spec = stand.sh("echo once >> ran")
+    spec = setup.sh("echo once >> ran")
     asyncio.run(both())
-    assert (stand.work / "ran").read_text() == "once\n"
+    assert (setup.work / "ran").read_text() == "once\n"
 
 
-def test_a_live_launch_is_alive_and_adopted_by_another_fleet(stand: FleetSetup) -> None:
+def test_a_live_launch_is_alive_and_adopted_by_another_fleet(setup: FleetSetup) -> None:
     """Nothing about a launch is remembered in the object that made it."""
-    stand.fifo("up")
-    stand.fifo("gate")
-    spec = stand.sh("echo $$ > up; cat gate; exit 6")
-    asyncio.run(stand.fleet.launch(spec))
-    stand.heard("up")
-    other = type(stand.fleet)(stand.state)  # type: ignore[call-arg]
+    setup.fifo("up")
+    setup.fifo("gate")
+    spec = setup.sh("echo $$ > up; cat gate; exit 6")
+    asyncio.run(setup.fleet.launch(spec))
+    setup.heard("up")
+    other = type(setup.fleet)(setup.state)  # type: ignore[call-arg]
     assert other.inspect(spec.key).presence is Presence.ALIVE
     assert other.live_launches(RUN) == [spec.key]
-    (stand.work / "gate").write_text("go")
+    (setup.work / "gate").write_text("go")
     assert asyncio.run(ended(other.wait(spec.key))).code == 6
 
 
-def test_a_key_that_was_never_launched_is_unknown(stand: FleetSetup) -> None:
+def test_a_key_that_was_never_launched_is_unknown(setup: FleetSetup) -> None:
     """Waiting for it, cancelling it and reading its output come back at once."""
     key = LaunchKey(RUN, "T9", 1, "agent")
     seen = [
-        stand.fleet.inspect(key),
-        asyncio.run(stand.fleet.wait(key)),
-        asyncio.run(stand.fleet.cancel(key)),
+        setup.fleet.inspect(key),
+        asyncio.run(setup.fleet.wait(key)),
+        asyncio.run(setup.fleet.cancel(key)),
     ]
     assert {sighting.presence for sighting in seen} == {Presence.UNKNOWN}
-    assert stand.fleet.logs(key) == b""
-    assert stand.fleet.live_launches(RUN) == []
+    assert setup.fleet.logs(key) == b""
+    assert setup.fleet.live_launches(RUN) == []
 
 
-def test_cancel_stops_the_agent(stand: FleetSetup) -> None:
+def test_cancel_stops_the_agent(setup: FleetSetup) -> None:
     """The record says that it was cancelled, and the process is gone."""
-    stand.fifo("up")
-    stand.fifo("gate")
-    spec = stand.sh("echo $$ > up; exec cat gate")
-    asyncio.run(stand.fleet.launch(spec))
-    agent = stand.heard("up")
-    record = asyncio.run(ended(stand.fleet.cancel(spec.key)))
+    setup.fifo("up")
+    setup.fifo("gate")
+    spec = setup.sh("echo $$ > up; exec cat gate")
+    asyncio.run(setup.fleet.launch(spec))
+    agent = setup.heard("up")
+    record = asyncio.run(ended(setup.fleet.cancel(spec.key)))
     assert (record.reason, record.code) == (ExitReason.CANCELLED, -15)
     assert not alive(agent)
 
 
-def test_cancelling_what_ended_changes_nothing(stand: FleetSetup) -> None:
+def test_cancelling_what_ended_changes_nothing(setup: FleetSetup) -> None:
     """The first record stands."""
-    spec = stand.sh("exit 7")
-    record = asyncio.run(stand.finish(spec))
-    assert asyncio.run(ended(stand.fleet.cancel(spec.key))) == record
+    spec = setup.sh("exit 7")
+    record = asyncio.run(setup.finish(spec))
+    assert asyncio.run(ended(setup.fleet.cancel(spec.key))) == record
 
 
-def test_sweep_spares_the_launches_to_keep(stand: FleetSetup) -> None:
+def test_sweep_spares_the_launches_to_keep(setup: FleetSetup) -> None:
     """Everything else of the run is ended, and named by its pid."""
     for name in ("up1", "up2", "gate"):
-        stand.fifo(name)
-    keep, drop = (stand.sh(f"echo $$ > up{n}; exec cat gate", attempt=n) for n in (1, 2))
-    asyncio.run(stand.fleet.launch(keep))
-    asyncio.run(stand.fleet.launch(drop))
-    kept, dropped = stand.heard("up1"), stand.heard("up2")
-    assert asyncio.run(stand.fleet.sweep(RUN, frozenset([keep.key]))) == [int(dropped)]
+        setup.fifo(name)
+    keep, drop = (setup.sh(f"echo $$ > up{n}; exec cat gate", attempt=n) for n in (1, 2))
+    asyncio.run(setup.fleet.launch(keep))
+    asyncio.run(setup.fleet.launch(drop))
+    kept, dropped = setup.heard("up1"), setup.heard("up2")
+    assert asyncio.run(setup.fleet.sweep(RUN, frozenset([keep.key]))) == [int(dropped)]
     assert (alive(kept), alive(dropped)) == (True, False)
 
 
@@ -186,42 +186,42 @@ def test_sweep_spares_the_launches_to_keep(stand: FleetSetup) -> None:
         (("./lost",), "./lost names an interpreter that is not there (see its first line)"),
     ],
 )
-def test_a_command_that_cannot_run_ends_and_says_why(stand: FleetSetup, argv: tuple[str], error: str) -> None:
+def test_a_command_that_cannot_run_ends_and_says_why(setup: FleetSetup, argv: tuple[str], error: str) -> None:
     """It is no failure of the fleet, and the message is for the one who wrote the command."""
     for name, text, mode in (("plain", "", 0o600), ("empty", "", 0o700), ("lost", "#!/no/such\n", 0o700)):
-        (stand.work / name).write_text(text)
-        (stand.work / name).chmod(mode)
-    record = asyncio.run(stand.finish(stand.spec(*argv)))
+        (setup.work / name).write_text(text)
+        (setup.work / name).chmod(mode)
+    record = asyncio.run(setup.finish(setup.spec(*argv)))
     assert (record.reason, record.code, record.error) == (ExitReason.NOT_STARTED, 127, error)
 
 
-def test_a_missing_workspace_is_named(stand: FleetSetup) -> None:
+def test_a_missing_workspace_is_named(setup: FleetSetup) -> None:
     """The record says which folder could not be entered."""
-    spec = replace(stand.sh("true"), cwd=stand.work / "gone")
-    record = asyncio.run(stand.finish(spec))
+    spec = replace(setup.sh("true"), cwd=setup.work / "gone")
+    record = asyncio.run(setup.finish(spec))
     assert record.reason is ExitReason.NOT_STARTED
-    assert record.error == f"workspace {stand.work}/gone cannot be entered: No such file or directory"
+    assert record.error == f"workspace {setup.work}/gone cannot be entered: No such file or directory"
 
 
-def test_a_missing_input_file_is_named(stand: FleetSetup) -> None:
+def test_a_missing_input_file_is_named(setup: FleetSetup) -> None:
     """The record says which file could not be read."""
-    record = asyncio.run(stand.finish(replace(stand.sh("true"), stdin=stand.work / "gone")))
-    assert record.error == f"input {stand.work}/gone cannot be read: No such file or directory"
+    record = asyncio.run(setup.finish(replace(setup.sh("true"), stdin=setup.work / "gone")))
+    assert record.error == f"input {setup.work}/gone cannot be read: No such file or directory"
 
 
-def test_a_large_order_arrives_whole(stand: FleetSetup) -> None:
+def test_a_large_order_arrives_whole(setup: FleetSetup) -> None:
     """A brief passed as an argument, next to a large environment, fills more than any socket's buffer."""
     env = {f"V{n}": "x" * 100_000 for n in range(10)}
     spec = replace(
-        stand.spec("/bin/sh", "-c", 'printf "$1" | wc -c', "sh", "y" * 120_000),
+        setup.spec("/bin/sh", "-c", 'printf "$1" | wc -c', "sh", "y" * 120_000),
         env={**env, "PATH": "/bin:/usr/bin"},
     )
-    asyncio.run(stand.finish(spec))
-    assert stand.fleet.logs(spec.key).strip() == b"120000"
+    asyncio.run(setup.finish(spec))
+    assert setup.fleet.logs(spec.key).strip() == b"120000"
 
 
 @pytest.mark.parametrize("owner", ["..", "a/b", ""])
-def test_a_key_cannot_leave_the_state_folder(stand: FleetSetup, owner: str) -> None:
+def test_a_key_cannot_leave_the_state_folder(setup: FleetSetup, owner: str) -> None:
     """Names become folders, so a name that is a path is refused."""
     with pytest.raises(LaunchError, match="cannot name a launch"):
-        stand.fleet.inspect(LaunchKey(RUN, owner, 1, "agent"))
+        setup.fleet.inspect(LaunchKey(RUN, owner, 1, "agent"))

@@ -139,7 +139,7 @@ def redone(events: list[ev.AnyEvent]) -> list[str]:
     return again
 
 
-def judge(trial: Trial, tasks: int) -> list[str]:
+def problems_of(trial: Trial, tasks: int) -> list[str]:
     """Return what is wrong with the run after all is over; empty when nothing was lost, doubled or redone."""
     with_events = SqliteJournal.open_read_only(trial.project.path / ".holdfast" / "journal.db")
     events = [record.event for record in with_events.events(trial.run)]
@@ -164,7 +164,7 @@ def main() -> int:
     chaos = Chaos(folder / "repo", args.seed, args.tasks, args.jobs, args.kills)
     try:
         trial = chaos.run()
-        wrong = judge(trial, args.tasks)
+        wrong = problems_of(trial, args.tasks)
         attempts = sum(task.attempt for task in trial.state().tasks.values())
     finally:
         shutil.rmtree(folder, ignore_errors=True)

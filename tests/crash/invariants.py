@@ -1,6 +1,6 @@
 """What must hold after a crash and after the recovery from it, as sentences that name the invariant's number.
 
-The product's own judge (`core/invariants.py`) has its say; beside it, everything is looked at once more with plain git.
+The product's own invariants (`core/invariants.py`) are asked first; then everything is compared once more with plain git.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ _PRIVATE_FILES = re.compile(r"sealed/(config|HEAD|filters|objects|info|shallow|l
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class BeforeCrash:
     """What was true when the program was cut off: what it had printed, and what its repository showed."""
 
     said: tuple[ev.AnyEvent, ...]
     moment: Moment
 
 
-def judge_crash(promise: Promise) -> Iterator[Violation]:
+def crash_violations(cut: BeforeCrash) -> Iterator[Violation]:
     """Judge a repository right after a fault: nothing that was told or proved is lost, and the journal is sound."""
-    moment = promise.moment
+    moment = cut.moment
     if moment.stored is None:
-        if promise.said:
-            yield Violation(7, f"it printed {len(promise.said)} events, yet the journal has no run")
+        if cut.said:
+            yield Violation(7, f"it printed {len(cut.said)} events, yet the journal has no run")
         return
     yield from fold_violations(moment.stored.plan, moment.recorded, moment.stored.row, moment.stored.tasks)
-    yield from _printed(promise.said, moment)
+    yield from _printed(cut.said, moment)
     yield from violations(moment.state(), Evidence(branch=moment.branch, prepared=_prepared(moment)))
 
 
-def judge_end(repository: Path, end: Moment, promises: Sequence[Promise]) -> Iterator[Violation]:
+def end_violations(repository: Path, end: Moment, cuts: Sequence[BeforeCrash]) -> Iterator[Violation]:
     """Judge a repository whose run was carried to its end after one or more faults."""
     if end.stored is None or end.stored.row.status is not RunStatus.COMPLETED:
         standing = "there is no run" if end.stored is None else f"it is {end.stored.row.status}"
@@ -61,16 +61,16 @@ def judge_end(repository: Path, end: Moment, promises: Sequence[Promise]) -> Ite
         yield Violation(14, f"the run did not complete: {standing} {why}".rstrip())
         return
     yield from fold_violations(end.stored.plan, end.recorded, end.stored.row, end.stored.tasks)
-    yield from violations(end.state(), _evidence(repository, end, promises))
+    yield from violations(end.state(), _evidence(repository, end, cuts))
     yield from _landings(end)
     yield from _trees(repository, end)
     yield from _kept(repository, end)
     yield from _finished_work(repository, end)
-    for promise in promises:
-        yield from _since(promise, end)
+    for cut in cuts:
+        yield from _since(cut, end)
 
 
-def judge_rest(repository: Path, template: Checkout) -> Iterator[Violation]:
+def leftover_violations(repository: Path, template: Checkout) -> Iterator[Violation]:
     """Judge what lies around once nothing runs: processes, locks, temporary files, and the user's own files."""
     for process in _survivors(repository):
         yield Violation(11, f"still alive after the end: {process}")
@@ -82,7 +82,7 @@ def judge_rest(repository: Path, template: Checkout) -> Iterator[Violation]:
         yield Violation(16, f"{name} of the user's checkout changed")
 
 
-def judge_repetition(before: Moment, after: Moment) -> Iterator[Violation]:
+def repetition_violations(before: Moment, after: Moment) -> Iterator[Violation]:
     """Judge a second resume: there was nothing to do, so nothing was done."""
     if before.refs != after.refs:
         yield Violation(13, "resuming a completed run moved a ref")
@@ -91,13 +91,13 @@ def judge_repetition(before: Moment, after: Moment) -> Iterator[Violation]:
         yield Violation(13, f"resuming a completed run recorded {', '.join(news)}")
 
 
-def redone(promises: Sequence[Promise], end: Moment) -> int:
+def redone(cuts: Sequence[BeforeCrash], end: Moment) -> int:
     """Count attempts at tasks that had already landed when a fault struck."""
     now = end.attempts()
     return sum(
-        max(0, now.get(task, 0) - promise.moment.attempts().get(task, landing.attempt))
-        for promise in promises
-        for task, landing in promise.moment.landed.items()
+        max(0, now.get(task, 0) - cut.moment.attempts().get(task, landing.attempt))
+        for cut in cuts
+        for task, landing in cut.moment.landed.items()
     )
 
 
@@ -115,21 +115,21 @@ def _printed(said: Sequence[ev.AnyEvent], moment: Moment) -> Iterator[Violation]
                 )
 
 
-def _since(promise: Promise, end: Moment) -> Iterator[Violation]:
+def _since(cut: BeforeCrash, end: Moment) -> Iterator[Violation]:
     """Whatever stood at a fault still stands at the end, and was not done a second time."""
-    before = promise.moment
+    before = cut.moment
     if end.recorded[: len(before.recorded)] != before.recorded:
         yield Violation(7, "events that were recorded before the fault are gone or changed")
-    yield from _printed(promise.said, end)
+    yield from _printed(cut.said, end)
     for task, landing in before.landed.items():
         if end.landed.get(task) != landing:
             yield Violation(7, f"{task} had landed as {landing.commit} before the fault and no longer is")
-    if again := redone([promise], end):
+    if again := redone([cut], end):
         yield Violation(13, f"{again} attempts were made at tasks that had landed before the fault")
 
 
-def _evidence(repository: Path, end: Moment, promises: Sequence[Promise]) -> Evidence:
-    tips = {promise.moment.branch.tip for promise in promises} - {"", end.branch.tip}
+def _evidence(repository: Path, end: Moment, cuts: Sequence[BeforeCrash]) -> Evidence:
+    tips = {cut.moment.branch.tip for cut in cuts} - {"", end.branch.tip}
     return Evidence(
         settled=True,
         branch=end.branch,

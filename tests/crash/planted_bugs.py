@@ -1,4 +1,4 @@
-"""Planted bugs: the real program with one function replaced, to prove that the sweep and its judge can fail.
+"""Planted bugs: the real program with one function replaced, to prove that the sweep can fail.
 
     python -m tests.crash.planted_bugs BUG run plan.yaml --yes
 

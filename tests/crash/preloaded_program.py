@@ -1,4 +1,4 @@
-"""A warm interpreter: it has imported the program and forks a copy of itself for each command.
+"""A preloaded interpreter: it has imported the program and forks a copy of itself for each command.
 
 Starting Python costs more than what most commands of a sweep do. Only commands that are not to be broken run here.
 """
@@ -28,7 +28,7 @@ class Ended:
 
 
 class PreloadedProgram:
-    """One warm interpreter. Commands run one after the other."""
+    """One preloaded interpreter. Commands run one after the other."""
 
     def __init__(self, bug: str = "") -> None:
         self._process = subprocess.Popen(

@@ -54,11 +54,11 @@ class Job:
     """A cycle to do: the mode it counts for, and its faults."""
 
     mode: str
-    blows: tuple[PlannedFault, ...]
+    planned: tuple[PlannedFault, ...]
 
     def command(self) -> str:
         """Return what to type to do it again."""
-        return f"python -m tests.crash.sweep --faults {'+'.join(map(str, self.blows))}"
+        return f"python -m tests.crash.sweep --faults {'+'.join(map(str, self.planned))}"
 
 
 @dataclass(slots=True)
@@ -153,12 +153,14 @@ def instead(job: Job, rng: random.Random) -> Job:
     """Return a job of the same mode whose faults are likelier to strike: nearer the beginning."""
     return Job(
         job.mode,
-        tuple(PlannedFault(blow.kind, rng.randint(1, max(1, blow.point * 3 // 4))) for blow in job.blows),
+        tuple(
+            PlannedFault(fault.kind, rng.randint(1, max(1, fault.point * 3 // 4))) for fault in job.planned
+        ),
     )
 
 
 class Sweep:
-    """Does jobs with some workers, each with an arena of its own, and shows how far it is."""
+    """Does jobs with some workers, each with an trial of its own, and shows how far it is."""
 
     def __init__(self, folder: Path, workers: int, seed: int, *, quiet: bool = False) -> None:
         self.tally = Tally()
@@ -168,7 +170,7 @@ class Sweep:
         self._quiet = quiet
         self._lock = threading.Lock()
         self._began = time.monotonic()
-        self._arenas: list[CrashTrial] = []
+        self._trials: list[CrashTrial] = []
         self._mine = threading.local()
 
     def run(self, jobs: Sequence[Job]) -> Tally:
@@ -178,13 +180,13 @@ class Sweep:
                 for _ in pool.map(lambda job: self._settle(job, len(jobs)), jobs):
                     continue
         finally:
-            for arena in self._arenas:
-                arena.close()
+            for trial in self._trials:
+                trial.close()
         return self.tally
 
     def _settle(self, job: Job, of: int) -> None:
         for _ in range(_TRIES):
-            outcome = self._arena().cycle(job.blows)
+            outcome = self._trial().cycle(job.planned)
             with self._lock:
                 self.tally.add(job, outcome)
                 self._show(of, outcome)
@@ -192,13 +194,13 @@ class Sweep:
             if outcome.fired or outcome.violations:
                 return
 
-    def _arena(self) -> CrashTrial:
-        if not hasattr(self._mine, "arena"):
+    def _trial(self) -> CrashTrial:
+        if not hasattr(self._mine, "trial"):
             with self._lock:
-                self._mine.arena = CrashTrial(Path(tempfile.mkdtemp(dir=self._folder)))
-                self._arenas.append(self._mine.arena)
-        arena: CrashTrial = self._mine.arena
-        return arena
+                self._mine.trial = CrashTrial(Path(tempfile.mkdtemp(dir=self._folder)))
+                self._trials.append(self._mine.trial)
+        trial: CrashTrial = self._mine.trial
+        return trial
 
     def _show(self, of: int, outcome: TrialResult) -> None:
         if self._quiet:
@@ -221,8 +223,8 @@ def chosen_jobs(args: argparse.Namespace, folder: Path) -> list[Job]:
         return [Job(STACKED, tuple(PlannedFault(kind, int(point)) for kind, point in pairs))]
     if args.mode and args.point:
         return [Job(args.mode, (PlannedFault(args.mode, args.point),))]
-    arena = CrashTrial(folder / "listing")
-    points = arena.points()
+    trial = CrashTrial(folder / "listing")
+    points = trial.points()
     kinds = {point.stratum for point in points}
     print(f"{len(points)} points of {len(kinds)} kinds, seed {args.seed}", flush=True)
     jobs = list(every_job(points, args.seed)) if args.all else sample_jobs(points, args.sample, args.seed)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.chaos import Chaos, judge
+from tests.crash.chaos import Chaos, problems_of
 
 pytestmark = pytest.mark.crash
 
@@ -19,5 +19,5 @@ def test_random_kills_lose_nothing_and_redo_nothing_that_landed(tmp_path: Path) 
     seed = int(os.environ.get("HOLDFAST_CRASH_SEED", "7"))
     chaos = Chaos(tmp_path / "repo", seed, TASKS, JOBS, KILLS)
     trial = chaos.run()
-    assert judge(trial, TASKS) == [], f"seed {seed}"
+    assert problems_of(trial, TASKS) == [], f"seed {seed}"
     assert chaos.fired.total() >= KILLS // 2, chaos.fired

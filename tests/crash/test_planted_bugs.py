@@ -1,4 +1,4 @@
-"""The judge can convict: each planted bug is found within a few points, and the same trial acquits the sound program."""
+"""The sweep can fail: it finds each planted bug within a few points, and finds nothing in the sound program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.invariants import Violation
 from tests.crash.evidence import BRANCH, look
 from tests.crash.faults import Point
-from tests.crash.invariants import Promise, judge_crash, judge_end
+from tests.crash.invariants import BeforeCrash, crash_violations, end_violations
 from tests.crash.sample_run import START, git
 from tests.crash.trial import CrashTrial, PlannedFault
 
@@ -36,8 +36,8 @@ stages:
 
 
 @pytest.fixture
-def arena(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CrashTrial]:
-    """An arena whose program has the bug that the test names."""
+def trial(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CrashTrial]:
+    """An trial whose program has the bug that the test names."""
     bug, plan = request.param
     made = CrashTrial(tmp_path, bug, *([plan] if plan else []))
     made.reset()
@@ -46,34 +46,34 @@ def arena(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CrashTrial
 
 
 def bug(name: str, plan: str = "") -> pytest.MarkDecorator:
-    """Choose the arena of a test."""
-    return pytest.mark.parametrize("arena", [(name, plan)], indirect=True, ids=[name or "sound"])
+    """Choose the trial of a test."""
+    return pytest.mark.parametrize("trial", [(name, plan)], indirect=True, ids=[name or "sound"])
 
 
-def stranger_was_lost(arena: CrashTrial) -> bool:
+def stranger_was_lost(trial: CrashTrial) -> bool:
     """Run the plan in which somebody else commits on the run branch; tell whether that commit is gone from it."""
-    ended = arena.run(*START)
+    ended = trial.run(*START)
     assert ended.code == 0, ended.output
-    theirs = git(arena.repository, "rev-parse", "refs/stranger").strip()
-    return theirs not in git(arena.repository, "rev-list", BRANCH)
+    theirs = git(trial.repository, "rev-parse", "refs/stranger").strip()
+    return theirs not in git(trial.repository, "rev-list", BRANCH)
 
 
 @bug("", FOREIGN_PLAN)
-def test_a_strangers_commit_on_the_run_branch_is_kept(arena: CrashTrial) -> None:
+def test_a_strangers_commit_on_the_run_branch_is_kept(trial: CrashTrial) -> None:
     """The compare-and-swap fails, and the task lands on top of what the stranger did."""
-    assert not stranger_was_lost(arena)
+    assert not stranger_was_lost(trial)
 
 
 @bug("move-without-comparing", FOREIGN_PLAN)
-def test_a_branch_moved_without_comparing_is_noticed(arena: CrashTrial) -> None:
+def test_a_branch_moved_without_comparing_is_noticed(trial: CrashTrial) -> None:
     """Without the old value in the update, the same trial loses the stranger's commit."""
-    assert stranger_was_lost(arena)
+    assert stranger_was_lost(trial)
 
 
-def convicted(arena: CrashTrial, blows: Sequence[PlannedFault], invariant: int) -> bool:
-    """Break the program at one point after the other until the judge says that this invariant is broken."""
+def is_noticed(trial: CrashTrial, planned: Sequence[PlannedFault], invariant: int) -> bool:
+    """Break the program at one point after the other until this invariant is broken."""
     return any(
-        invariant in {violation.number for violation in arena.cycle([blow]).violations} for blow in blows
+        invariant in {violation.number for violation in trial.cycle([fault]).violations} for fault in planned
     )
 
 
@@ -90,32 +90,32 @@ def around(moves: Sequence[int], kind: str, later: int) -> list[PlannedFault]:
 
 
 @bug("forget-landings")
-def test_a_recovery_that_does_not_look_for_landings_is_noticed(arena: CrashTrial) -> None:
+def test_a_recovery_that_does_not_look_for_landings_is_noticed(trial: CrashTrial) -> None:
     """Killed right after the branch moved, a task lands a second time."""
-    assert convicted(arena, around(landings(arena.points()), "after", 0), invariant=2)
+    assert is_noticed(trial, around(landings(trial.points()), "after", 0), invariant=2)
 
 
 @bug("write-afterwards")
-def test_events_that_are_written_after_their_effects_are_noticed(arena: CrashTrial) -> None:
+def test_events_that_are_written_after_their_effects_are_noticed(trial: CrashTrial) -> None:
     """What the program said is not in its journal when it is killed."""
-    assert convicted(arena, around(landings(arena.points()), "kill", 5), invariant=7)
+    assert is_noticed(trial, around(landings(trial.points()), "kill", 5), invariant=7)
 
 
-def judged(arena: CrashTrial) -> list[Violation]:
-    """Run without a fault and judge all that came of it."""
-    ended = arena.run(*START)
-    end = look(arena.repository)
-    found = [*judge_crash(Promise((), end)), *judge_end(arena.repository, end, [])]
+def violations_without_fault(trial: CrashTrial) -> list[Violation]:
+    """Run without a fault and return what is violated."""
+    ended = trial.run(*START)
+    end = look(trial.repository)
+    found = [*crash_violations(BeforeCrash((), end)), *end_violations(trial.repository, end, [])]
     return found if ended.code == 0 else [*found, Violation(14, ended.output)]
 
 
 @bug("deliver-late")
-def test_the_late_result_of_an_old_attempt_changes_nothing(arena: CrashTrial) -> None:
+def test_the_late_result_of_an_old_attempt_changes_nothing(trial: CrashTrial) -> None:
     """It is refused, and the run goes on as if it had not come."""
-    assert judged(arena) == []
+    assert violations_without_fault(trial) == []
 
 
 @bug("believe-anybody")
-def test_a_late_result_that_is_believed_is_noticed(arena: CrashTrial) -> None:
+def test_a_late_result_that_is_believed_is_noticed(trial: CrashTrial) -> None:
     """With the check of attempt and token gone, the history contradicts itself."""
-    assert {1, 8} & {violation.number for violation in judged(arena)}
+    assert {1, 8} & {violation.number for violation in violations_without_fault(trial)}

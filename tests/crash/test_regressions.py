@@ -22,7 +22,7 @@ from tests.crash.faults import Fault, run_with_fault
 from tests.crash.sample_run import START
 from tests.crash.trial import CrashTrial
 from tests.support.repositories import Project
-from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
+from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_runner
 
 
 def dead_pid() -> int:
@@ -32,16 +32,10 @@ def dead_pid() -> int:
     return process.pid
 
 
-def kill(runner: subprocess.Popen[bytes]) -> None:
-    """Kill a runner the hard way and wait until it is gone."""
-    runner.kill()
-    runner.communicate(timeout=DEADLINE_S)
-
-
 def test_a_run_killed_while_it_tidies_up_is_tidied_later(tmp_path: Path) -> None:
     """Workspaces that were left after the last event are removed by whoever resumes the completed run."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a")))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     repo = trial.project.open()
     left = repo.state.run(trial.run).workspaces / ".removed-0"
     left.mkdir(parents=True)
@@ -56,7 +50,7 @@ def test_unfinished_files_of_dead_writers_are_removed_and_no_others(tmp_path: Pa
     dead, alive = folder / f".holdfast-{dead_pid()}-abc", folder / f".holdfast-{os.getpid()}-abc"
     dead.touch()
     alive.touch()
-    trial.carry_on()
+    trial.execute()
     assert (dead.exists(), alive.exists()) == (False, True)
 
 
@@ -79,7 +73,7 @@ def test_the_half_written_exit_of_a_killed_supervisor_is_removed(tmp_path: Path)
     folder = trial.project.open().state.run(trial.run).attempts / "A" / "1" / "agent"
     draft = Path(draft_file(exit_file(str(folder))))
     draft.touch()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert not draft.exists()
 
 
@@ -99,7 +93,7 @@ def test_an_agent_that_a_shutdown_stopped_is_not_charged(tmp_path: Path) -> None
     signal.pidfd_send_signal(supervisor, signal.SIGTERM)
     select.select([supervisor], [], [], DEADLINE_S)
     os.close(supervisor)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     task = trial.state().tasks["A"]
     assert (task.attempt, task.charged, trial.show("a"), trial.show("b")) == (2, 0, "a", "b")
 
@@ -111,9 +105,9 @@ def test_finished_work_that_cannot_be_committed_stays_until_it_can(tmp_path: Pat
     script = f"echo x >> {count}; echo a > a; git update-ref {in_the_way} HEAD"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
     with pytest.raises(UncollectedError, match="could not be committed"):
-        trial.carry_on()
+        trial.execute()
     trial.project.git("update-ref", "-d", in_the_way)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert (count.read_text(), trial.show("a")) == ("x\n", "a")
     assert not trial.of_kind(ev.AttemptFailed)
 
@@ -133,7 +127,7 @@ def test_recovering_one_repository_spares_the_checks_of_another(tmp_path: Path) 
     gates[1][0].wait()
     kill(runners[1])
     gates[1][1].release(2)  # the check that was cut short may still take the first
-    assert trials[1].carry_on() is RunStatus.COMPLETED
+    assert trials[1].execute() is RunStatus.COMPLETED
     os.kill(spared, 0)
     gates[0][1].release()
     assert runners[0].wait(DEADLINE_S) == 0
@@ -153,10 +147,10 @@ def test_a_failing_disk_is_told_in_words(tmp_path: Path) -> None:
 
 def test_a_journal_killed_before_its_first_change_can_be_looked_at(tmp_path: Path) -> None:
     """A log that holds nothing but its header, with its shared index, is as good as none."""
-    arena = CrashTrial(tmp_path)
+    trial = CrashTrial(tmp_path)
     log = ".holdfast/journal.db-wal"
-    header = next(p.number for p in arena.points() if (p.syscall, p.path) == ("pwrite64", log))
-    arena.reset()
-    assert run_with_fault(arena.program(START), Fault("after", header)).fired
-    assert (arena.repository / log).stat().st_size == 32
-    assert look(arena.repository).stored is None
+    header = next(p.number for p in trial.points() if (p.syscall, p.path) == ("pwrite64", log))
+    trial.reset()
+    assert run_with_fault(trial.program(START), Fault("after", header)).fired
+    assert (trial.repository / log).stat().st_size == 32
+    assert look(trial.repository).stored is None

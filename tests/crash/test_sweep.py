@@ -42,7 +42,7 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> list[Point]:
 
 
 @pytest.fixture
-def arena(tmp_path: Path) -> Iterator[CrashTrial]:
+def trial(tmp_path: Path) -> Iterator[CrashTrial]:
     """A repository to break."""
     made = CrashTrial(tmp_path)
     yield made
@@ -66,36 +66,36 @@ def at(points: list[Point], syscall: str, path: str) -> list[int]:
     return [found[0], found[len(found) // 2], found[-3]]
 
 
-def test_a_torn_write_to_the_journal_is_as_if_it_never_was(arena: CrashTrial, points: list[Point]) -> None:
+def test_a_torn_write_to_the_journal_is_as_if_it_never_was(trial: CrashTrial, points: list[Point]) -> None:
     """Half a transaction in the log is ignored by the next runner."""
     for number in at(points, "pwrite64", ".holdfast/journal.db-wal"):
-        outcome = arena.cycle([PlannedFault("torn", number)])
+        outcome = trial.cycle([PlannedFault("torn", number)])
         assert (outcome.fired, list(outcome.sentences())) == (True, [])
 
 
-def test_a_journal_that_cannot_be_synced_stops_the_runner(arena: CrashTrial, points: list[Point]) -> None:
+def test_a_journal_that_cannot_be_synced_stops_the_runner(trial: CrashTrial, points: list[Point]) -> None:
     """What could not be made durable is neither told nor acted on; `resume` carries on."""
     for number in at(points, "fdatasync", ".holdfast/journal.db-wal"):
-        outcome = arena.cycle([PlannedFault("eio", number)])
+        outcome = trial.cycle([PlannedFault("eio", number)])
         assert (outcome.fired, list(outcome.sentences())) == (True, [])
 
 
-def test_a_recovery_that_is_killed_is_recovered_from(arena: CrashTrial, points: list[Point]) -> None:
+def test_a_recovery_that_is_killed_is_recovered_from(trial: CrashTrial, points: list[Point]) -> None:
     """Killed half-way, and again at several points of the resume."""
     half = points[len(points) // 2].number
     for number in (1, 3, 10, 30):
-        outcome = arena.cycle(
+        outcome = trial.cycle(
             [PlannedFault("kill", half), PlannedFault("kill", number), PlannedFault("kill", number)]
         )
         assert (outcome.fired, list(outcome.sentences())) == (True, [])
 
 
-def test_status_changes_no_file_after_a_crash(arena: CrashTrial, points: list[Point]) -> None:
+def test_status_changes_no_file_after_a_crash(trial: CrashTrial, points: list[Point]) -> None:
     """It works on a full disk because it needs none: not one file-changing call."""
     for point in points[50::400]:
-        arena.reset()
-        assert run_with_fault(arena.program(START), PlannedFault("kill", point.number).fault).fired
-        changes = list_points(arena.program(STATUS))
+        trial.reset()
+        assert run_with_fault(trial.program(START), PlannedFault("kill", point.number).fault).fired
+        changes = list_points(trial.program(STATUS))
         # Run by root, SQLite gives its files the owner of the journal, whom they have already.
         assert [change for change in changes if change.syscall != "fchown"] == []
 
@@ -122,19 +122,19 @@ def test_a_killed_runners_agent_works_on_and_is_found_again(tmp_path: Path) -> N
     here, gate = tmp_path / "here", tmp_path / "gate"
     os.mkfifo(here)
     os.mkfifo(gate)
-    arena = CrashTrial(tmp_path / "arena", plan=WAITING_PLAN.format(here=here, gate=gate))
-    arena.reset()
-    with start(arena.repository, *START) as runner:
+    trial = CrashTrial(tmp_path / "trial", plan=WAITING_PLAN.format(here=here, gate=gate))
+    trial.reset()
+    with start(trial.repository, *START) as runner:
         agent = here.read_text()
         runner.send_signal(signal.SIGKILL)
-    with start(arena.repository, *CARRY_ON) as resumed:
+    with start(trial.repository, *CARRY_ON) as resumed:
         assert resumed.stdout
         told = resumed.stdout.readline()
         gate.write_text("go\n")
         told += resumed.communicate(timeout=DEADLINE_S)[0]
-    end = look(arena.repository)
+    end = look(trial.repository)
     assert (resumed.returncode, end.attempts()) == (0, {"left": 1})
     assert not any(isinstance(event, ev.AttemptStarted) for event in said(told))
     assert agent == subprocess.check_output(
-        ["git", "-C", arena.repository, "show", f"{end.branch.tip}:left"], text=True
+        ["git", "-C", trial.repository, "show", f"{end.branch.tip}:left"], text=True
     )

@@ -12,7 +12,14 @@ from holdfast.core.invariants import Violation
 from holdfast.errors import HoldfastError
 from tests.crash.evidence import look, said
 from tests.crash.faults import Fault, FaultResult, Point, Program, end_survivors, list_points, run_with_fault
-from tests.crash.invariants import Promise, judge_crash, judge_end, judge_repetition, judge_rest, redone
+from tests.crash.invariants import (
+    BeforeCrash,
+    crash_violations,
+    end_violations,
+    leftover_violations,
+    redone,
+    repetition_violations,
+)
 from tests.crash.preloaded_program import Ended, PreloadedProgram
 from tests.crash.sample_run import (
     CARRY_ON,
@@ -62,7 +69,7 @@ class PlannedFault:
 class TrialResult:
     """What became of a cycle: where the faults struck, and which promises were broken."""
 
-    blows: tuple[PlannedFault, ...]
+    planned: tuple[PlannedFault, ...]
     struck: list[Point] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     resumes: int = 0
@@ -73,20 +80,20 @@ class TrialResult:
     @property
     def fired(self) -> bool:
         """Whether every fault of the cycle really struck."""
-        return len(self.struck) == len(self.blows)
+        return len(self.struck) == len(self.planned)
 
     def sentences(self) -> Iterator[str]:
         """Yield each violation with its invariant, point, call and path."""
         where = ", then ".join(
-            f"{blow} at {point.comm}'s {point.syscall} of {point.path}"
-            for blow, point in zip(self.blows, self.struck, strict=False)
+            f"{fault} at {point.comm}'s {point.syscall} of {point.path}"
+            for fault, point in zip(self.planned, self.struck, strict=False)
         )
         for violation in self.violations:
             yield f"invariant {violation.number}: {violation.sentence} [{where or 'no fault'}]"
 
 
 class CrashTrial:
-    """A folder with the template, one repository that is broken over and over, and a warm interpreter."""
+    """A folder with the template, one repository that is broken over and over, and a preloaded interpreter."""
 
     def __init__(self, folder: Path, bug: str = "", plan: str = PLAN) -> None:
         self.template = folder / "template"
@@ -96,13 +103,13 @@ class CrashTrial:
         if not self.template.exists():
             make_template(self.template, plan)
         self.untouched = Checkout.of(self.template)
-        self._warm: PreloadedProgram | None = None
+        self._preloaded: PreloadedProgram | None = None
 
     def close(self) -> None:
-        """End the warm interpreter."""
-        if self._warm is not None:
-            self._warm.close()
-            self._warm = None
+        """End the preloaded interpreter."""
+        if self._preloaded is not None:
+            self._preloaded.close()
+            self._preloaded = None
 
     def points(self) -> list[Point]:
         """List the points of one unbroken run."""
@@ -122,13 +129,13 @@ class CrashTrial:
 
     def run(self, *argv: str) -> Ended:
         """Run a command unbroken."""
-        self._warm = self._warm or PreloadedProgram(self._bug)
-        return self._warm.run(self.repository, *argv)
+        self._preloaded = self._preloaded or PreloadedProgram(self._bug)
+        return self._preloaded.run(self.repository, *argv)
 
-    def cycle(self, blows: Sequence[PlannedFault]) -> TrialResult:
+    def cycle(self, planned: Sequence[PlannedFault]) -> TrialResult:
         """Break a fresh run at each of the points in turn, recover, and judge everything."""
         self.reset()
-        outcome = TrialResult(tuple(blows))
+        outcome = TrialResult(tuple(planned))
         try:
             self._suffer(outcome)
         except (HoldfastError, AssertionError) as error:
@@ -136,13 +143,13 @@ class CrashTrial:
         return outcome
 
     def _suffer(self, outcome: TrialResult) -> None:
-        promises: list[Promise] = []
+        cuts: list[BeforeCrash] = []
         verdicts: list[FaultResult] = []
         try:
-            for blow in outcome.blows:
-                verdict = run_with_fault(self.program(self._next_command()), blow.fault)
+            for fault in outcome.planned:
+                verdict = run_with_fault(self.program(self._next_command()), fault.fault)
                 verdicts.append(verdict)
-                outcome.log += f"--- {blow}, ended with {verdict.exit_status}\n{verdict.output}"
+                outcome.log += f"--- {fault}, ended with {verdict.exit_status}\n{verdict.output}"
                 if "Traceback" in verdict.output:
                     outcome.violations.append(
                         Violation(14, f"it did not explain itself: {verdict.output[-1500:]}")
@@ -150,33 +157,33 @@ class CrashTrial:
                 if verdict.point is None:
                     break
                 outcome.struck.append(verdict.point)
-                promises.append(self._after(verdict, outcome))
-            self._recover(outcome, promises)
+                cuts.append(self._after(verdict, outcome))
+            self._recover(outcome, cuts)
         finally:
             for verdict in verdicts:
                 end_survivors(verdict)
 
-    def _after(self, verdict: FaultResult, outcome: TrialResult) -> Promise:
+    def _after(self, verdict: FaultResult, outcome: TrialResult) -> BeforeCrash:
         """Look right after a fault. With survivors about, the repository may change between two looks."""
-        promise = Promise(tuple(said(verdict.output)), look(self.repository))
-        outcome.violations += judge_crash(promise)
+        cut = BeforeCrash(tuple(said(verdict.output)), look(self.repository))
+        outcome.violations += crash_violations(cut)
         status = self.run(*STATUS)
         if status.code != 0:
             outcome.violations.append(Violation(15, f"status ended with {status.code}: {status.output}"))
-        return promise
+        return cut
 
     def _next_command(self) -> tuple[str, ...]:
         return START if look(self.repository).stored is None else CARRY_ON
 
-    def _recover(self, outcome: TrialResult, promises: list[Promise]) -> None:
+    def _recover(self, outcome: TrialResult, cuts: list[BeforeCrash]) -> None:
         ended = Ended(-1, "")
         while outcome.resumes < RESUMES_MAX and ended.code != 0:
             ended = self.run(*self._next_command())
             outcome.resumes += 1
             outcome.log += f"--- resumed, ended with {ended.code}\n{ended.output}"
         end = look(self.repository)
-        outcome.violations += judge_end(self.repository, end, promises)
-        outcome.redone = redone(promises, end)
+        outcome.violations += end_violations(self.repository, end, cuts)
+        outcome.redone = redone(cuts, end)
         outcome.wasted = 0 if end.stored is None else sum(task.wasted for task in end.stored.tasks)
         if ended.code != 0:
             outcome.violations.append(
@@ -185,5 +192,5 @@ class CrashTrial:
             return
         again = self.run(*CARRY_ON)
         outcome.log += f"--- resumed again, ended with {again.code}\n{again.output}"
-        outcome.violations += judge_repetition(end, look(self.repository))
-        outcome.violations += judge_rest(self.repository, self.untouched)
+        outcome.violations += repetition_violations(end, look(self.repository))
+        outcome.violations += leftover_violations(self.repository, self.untouched)

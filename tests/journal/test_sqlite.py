@@ -264,7 +264,7 @@ def test_a_stopped_reader_does_not_hold_up_the_writer(path: Path) -> None:
 
 @pytest.mark.parametrize("scene", [scene.__name__ for scene in SCENES])
 def test_on_a_small_disk(scene: str, tmp_path: Path) -> None:
-    """Each scene of `small_disk.py`, on a real file system of one megabyte."""
+    """Each scene of `full_disk.py`, on a real file system of one megabyte."""
     mount = 'mount -t tmpfs -o size=1m tmpfs "$1"'
     if subprocess.run(
         ["unshare", "-rm", "sh", "-c", mount, "sh", str(tmp_path)], capture_output=True
@@ -308,7 +308,7 @@ def test_a_checkpoint_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
         stage("one", sh("A", script), *(sh(f"T{n}", f"echo {n} > {n}.txt") for n in range(8))),
         verify=["test ! -f A.txt || grep -q good A.txt"],
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     reader = SqliteJournal.open_read_only(trial.project.open().state.journal)
     sizes = [len(encode_event(record.event)) for record in reader.events(trial.run)]
     assert max(sizes) < 1024

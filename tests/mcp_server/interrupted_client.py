@@ -1,4 +1,4 @@
-"""An agent that lands one task, gets half-way through the next and waits to be killed: `half_way DIRECTORY PLAN`."""
+"""An agent that lands one task, gets half-way through the next and waits to be killed: `interrupted_client DIRECTORY PLAN`."""
 
 from __future__ import annotations
 

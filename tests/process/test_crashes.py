@@ -9,15 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from holdfast.core.facts import Presence
-from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import LaunchSpec
-from holdfast.paths import StateDir
 from holdfast.process.fork_server import ForkServer
 from holdfast.process.supervisor import is_abandoned
 from tests.support.launches import RUN, FleetSetup, alive, ended
@@ -38,23 +32,10 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def stand(tmp_path: Path) -> Iterator[FleetSetup]:
-    """A local fleet over an empty state folder, and a workspace with FIFOs."""
-    (tmp_path / "work").mkdir()
-    state = StateDir(tmp_path / "state")
-    stand = FleetSetup(state, tmp_path / "work", LocalFleet(state))
-    for name in ("up", "gate"):
-        stand.fifo(name)
-    yield stand
-    asyncio.run(stand.fleet.sweep(RUN, frozenset()))
-    stand.fleet.close()
-
-
-def launch_and_die(stand: FleetSetup) -> tuple[LaunchSpec, int]:
+def launch_and_die(setup: FleetSetup) -> tuple[LaunchSpec, int]:
     """Let another process launch an agent, kill that process, and return a pidfd of its fork server."""
-    spec = stand.sh("")
-    argv = [sys.executable, "-c", RUNNER, str(stand.state.root), str(stand.work), spec.token]
+    spec = setup.sh("")
+    argv = [sys.executable, "-c", RUNNER, str(setup.state.root), str(setup.work), spec.token]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
         assert runner.stdout is not None
         fork_server = os.pidfd_open(int(runner.stdout.readline()))
@@ -62,46 +43,46 @@ def launch_and_die(stand: FleetSetup) -> tuple[LaunchSpec, int]:
     return spec, fork_server
 
 
-def test_an_agent_outlives_the_runner_that_launched_it(stand: FleetSetup) -> None:
+def test_an_agent_outlives_the_runner_that_launched_it(setup: FleetSetup) -> None:
     """The next runner finds it alive, the same process, and gets its exit record."""
-    spec, _ = launch_and_die(stand)
-    agent = stand.heard("up")
-    assert stand.fleet.live_launches(RUN) == [spec.key]
-    (stand.work / "gate").write_text("go")
-    assert stand.heard("up") == agent
-    assert asyncio.run(ended(stand.fleet.wait(spec.key))).code == 8
+    spec, _ = launch_and_die(setup)
+    agent = setup.heard("up")
+    assert setup.fleet.live_launches(RUN) == [spec.key]
+    (setup.work / "gate").write_text("go")
+    assert setup.heard("up") == agent
+    assert asyncio.run(ended(setup.fleet.wait(spec.key))).code == 8
 
 
-def test_the_next_runner_can_cancel_what_a_dead_one_launched(stand: FleetSetup) -> None:
+def test_the_next_runner_can_cancel_what_a_dead_one_launched(setup: FleetSetup) -> None:
     """Stopping needs nothing that died with the runner."""
-    spec, _ = launch_and_die(stand)
-    agent = stand.heard("up")
-    asyncio.run(stand.fleet.cancel(spec.key))
+    spec, _ = launch_and_die(setup)
+    agent = setup.heard("up")
+    asyncio.run(setup.fleet.cancel(spec.key))
     assert not alive(agent)
 
 
-def test_the_fork_server_ends_with_its_runner(stand: FleetSetup) -> None:
+def test_the_fork_server_ends_with_its_runner(setup: FleetSetup) -> None:
     """Nothing of Holdfast stays behind but the supervisors of live agents."""
-    _, fork_server = launch_and_die(stand)
+    _, fork_server = launch_and_die(setup)
     poll = select.poll()
     poll.register(fork_server, select.POLLIN)
     assert poll.poll(20_000), "the fork server lives on"
 
 
-def test_a_killed_fork_server_is_replaced_and_its_launches_live_on(stand: FleetSetup) -> None:
+def test_a_killed_fork_server_is_replaced_and_its_launches_live_on(setup: FleetSetup) -> None:
     """Only the forking of new supervisors needs it."""
-    first, second = stand.sh("echo $$ > up; cat gate; exit 1"), stand.sh("exit 2", attempt=2)
-    asyncio.run(stand.fleet.launch(first))
-    stand.heard("up")
-    fork_server = stand.fleet._fork_server._process  # type: ignore[attr-defined]
+    first, second = setup.sh("echo $$ > up; cat gate; exit 1"), setup.sh("exit 2", attempt=2)
+    asyncio.run(setup.fleet.launch(first))
+    setup.heard("up")
+    fork_server = setup.fleet._fork_server._process  # type: ignore[attr-defined]
     fork_server.kill()
     fork_server.wait()
-    assert asyncio.run(stand.finish(second)).code == 2
-    (stand.work / "gate").write_text("go")
-    assert asyncio.run(ended(stand.fleet.wait(first.key))).code == 1
+    assert asyncio.run(setup.finish(second)).code == 2
+    (setup.work / "gate").write_text("go")
+    assert asyncio.run(ended(setup.fleet.wait(first.key))).code == 1
 
 
-def test_an_order_cut_short_starts_nothing(stand: FleetSetup) -> None:
+def test_an_order_cut_short_starts_nothing(setup: FleetSetup) -> None:
     """A runner that died while it wrote the order did not launch."""
     fork_server = ForkServer()
     ours, theirs = socket.socketpair()
@@ -112,58 +93,58 @@ def test_an_order_cut_short_starts_nothing(stand: FleetSetup) -> None:
         ours.shutdown(socket.SHUT_WR)
         assert ours.recv(100) == b""
     fork_server.close()
-    assert not stand.state.root.exists()
+    assert not setup.state.root.exists()
 
 
-def test_a_torn_exit_record_counts_as_none(stand: FleetSetup) -> None:
+def test_a_torn_exit_record_counts_as_none(setup: FleetSetup) -> None:
     """After a power cut the end of the launch is unknown, not misread."""
-    spec = stand.sh("exit 0")
-    asyncio.run(stand.finish(spec))
-    record = stand.folder(spec.key) / "exit.json"
+    spec = setup.sh("exit 0")
+    asyncio.run(setup.finish(spec))
+    record = setup.folder(spec.key) / "exit.json"
     record.write_bytes(record.read_bytes()[:20])
-    assert stand.fleet.inspect(spec.key).presence is Presence.LOST
+    assert setup.fleet.inspect(spec.key).presence is Presence.LOST
 
 
-def test_a_pid_that_now_belongs_to_another_process_does_not_look_alive(stand: FleetSetup) -> None:
+def test_a_pid_that_now_belongs_to_another_process_does_not_look_alive(setup: FleetSetup) -> None:
     """The lock proves life, not the number in the file; and the innocent process is not signalled."""
-    spec = stand.sh("exit 0")
-    asyncio.run(stand.finish(spec))
-    (stand.folder(spec.key) / "exit.json").unlink()
-    (stand.folder(spec.key) / "supervisor.json").write_text(
+    spec = setup.sh("exit 0")
+    asyncio.run(setup.finish(spec))
+    (setup.folder(spec.key) / "exit.json").unlink()
+    (setup.folder(spec.key) / "supervisor.json").write_text(
         f'{{"pid": {os.getpid()}, "boot": "", "token": "{spec.token}"}}'
     )
-    assert stand.fleet.inspect(spec.key).presence is Presence.LOST
-    assert asyncio.run(stand.fleet.cancel(spec.key)).presence is Presence.LOST
+    assert setup.fleet.inspect(spec.key).presence is Presence.LOST
+    assert asyncio.run(setup.fleet.cancel(spec.key)).presence is Presence.LOST
 
 
-def test_a_supervisor_killed_before_it_took_the_launch_leaves_it_unknown(stand: FleetSetup) -> None:
+def test_a_supervisor_killed_before_it_took_the_launch_leaves_it_unknown(setup: FleetSetup) -> None:
     """Its empty file proves that no agent was started, so the same key may be launched."""
-    spec = stand.sh("exit 3")
-    stand.folder(spec.key).mkdir(parents=True)
-    (stand.folder(spec.key) / "supervisor.json").touch()
-    assert stand.fleet.inspect(spec.key).presence is Presence.UNKNOWN
-    assert asyncio.run(stand.finish(spec)).code == 3
+    spec = setup.sh("exit 3")
+    setup.folder(spec.key).mkdir(parents=True)
+    (setup.folder(spec.key) / "supervisor.json").touch()
+    assert setup.fleet.inspect(spec.key).presence is Presence.UNKNOWN
+    assert asyncio.run(setup.finish(spec)).code == 3
 
 
-def test_the_secrets_of_the_environment_are_stored_nowhere(stand: FleetSetup) -> None:
+def test_the_secrets_of_the_environment_are_stored_nowhere(setup: FleetSetup) -> None:
     """What an agent gets in its environment is in no file of its launch, and the files are for their owner alone."""
-    spec = stand.sh("echo ok")
+    spec = setup.sh("echo ok")
     secret = LaunchSpec(spec.key, spec.token, spec.argv, spec.cwd, {"KEY": "hunter2", **spec.env})
-    asyncio.run(stand.finish(secret))
-    files = list(stand.folder(spec.key).iterdir())
+    asyncio.run(setup.finish(secret))
+    files = list(setup.folder(spec.key).iterdir())
     assert len(files) == 3
     assert not any(b"hunter2" in file.read_bytes() or file.stat().st_mode & 0o077 for file in files)
 
 
-def test_sigint_to_the_terminal_reaches_neither_fork_server_nor_agent(stand: FleetSetup) -> None:
+def test_sigint_to_the_terminal_reaches_neither_fork_server_nor_agent(setup: FleetSetup) -> None:
     """Each has a session of its own, so Ctrl-C stops the runner alone."""
-    spec = stand.sh("echo $$ > up; exec cat gate")
-    asyncio.run(stand.fleet.launch(spec))
-    agent = int(stand.heard("up"))
-    supervisor = stand.supervisor(spec.key)
+    spec = setup.sh("echo $$ > up; exec cat gate")
+    asyncio.run(setup.fleet.launch(spec))
+    agent = int(setup.heard("up"))
+    supervisor = setup.supervisor(spec.key)
     assert len({os.getsid(0), os.getsid(agent), os.getsid(supervisor)}) == 3
     os.kill(supervisor, signal.SIGINT)
-    assert stand.fleet.inspect(spec.key).presence is Presence.ALIVE
+    assert setup.fleet.inspect(spec.key).presence is Presence.ALIVE
 
 
 def test_an_order_whose_sender_died_is_told_from_one_that_is_awaited() -> None:

@@ -41,84 +41,89 @@ def trap(tmp_path: Path) -> tuple[str, Path]:
     return str(program), trace
 
 
-def use_everything(bench: PreparedWorkspace) -> None:
+def use_everything(prepared: PreparedWorkspace) -> None:
     """Do what a run does to a repository: snapshot, capture, merge, land, look, prepare, tidy up."""
-    bench.agent_writes("a.txt", "agent\n")
-    bench.agent_writes("planted.dat", "agent\n")
-    take_snapshot(bench.repo, bench.slot, snapshot_ref(RUN, "T1"), "wip")
+    prepared.agent_writes("a.txt", "agent\n")
+    prepared.agent_writes("planted.dat", "agent\n")
+    take_snapshot(prepared.repo, prepared.workspace, snapshot_ref(RUN, "T1"), "wip")
     done = commit_work(
-        bench.repo, bench.slot, bench.base, task_ref(RUN, "T1", 1), "work", archive_ref(RUN, "T1-1")
+        prepared.repo,
+        prepared.workspace,
+        prepared.base,
+        task_ref(RUN, "T1", 1),
+        "work",
+        archive_ref(RUN, "T1-1"),
     )
-    other = bench.project.git("rev-parse", "rival")
-    conflict = merge(bench.repo, other, done.commit)
+    other = prepared.project.git("rev-parse", "rival")
+    conflict = merge(prepared.repo, other, done.commit)
     assert isinstance(conflict, Conflicted)
-    commit_conflict(bench.repo, conflict, other, done.commit, "conflict")
+    commit_conflict(prepared.repo, conflict, other, done.commit, "conflict")
     message = f"T1\n\n{trailers(RUN, 'T1', 1)}"
-    landed = commit_merge(bench.repo, done.tree, bench.base, done.commit, message)
-    assert move_branch(bench.repo, run_branch(RUN), landed, "")
-    branch_facts(bench.repo, run_branch(RUN), bench.base, RUN)
-    bench.repo.diff(bench.base, landed, 1000)
-    bench.repo.notices()
-    CheckoutWatch(bench.repo).look()
-    bench.pool.prepare("0", landed)
-    clear_debris(bench.repo, bench.pool)
+    landed = commit_merge(prepared.repo, done.tree, prepared.base, done.commit, message)
+    assert move_branch(prepared.repo, run_branch(RUN), landed, "")
+    branch_facts(prepared.repo, run_branch(RUN), prepared.base, RUN)
+    prepared.repo.diff(prepared.base, landed, 1000)
+    prepared.repo.notices()
+    CheckoutWatch(prepared.repo).look()
+    prepared.pool.prepare("0", landed)
+    clear_debris(prepared.repo, prepared.pool)
 
 
-def hooks(bench: PreparedWorkspace, program: str) -> None:
+def hooks(prepared: PreparedWorkspace, program: str) -> None:
     """Plant a hook for every event."""
     for name in HOOKS:
-        (bench.project.git_dir / "hooks").mkdir(exist_ok=True)
-        (bench.project.git_dir / "hooks" / name).symlink_to(program)
+        (prepared.project.git_dir / "hooks").mkdir(exist_ok=True)
+        (prepared.project.git_dir / "hooks" / name).symlink_to(program)
 
 
-def hooks_path(bench: PreparedWorkspace, program: str) -> None:
+def hooks_path(prepared: PreparedWorkspace, program: str) -> None:
     """Point git at another folder of hooks."""
     for name in HOOKS:
-        write(bench.project.path.parent / "hooks" / name, Path(program).read_text())
-        (bench.project.path.parent / "hooks" / name).chmod(0o755)
-    bench.agent("config", "core.hooksPath", str(bench.project.path.parent / "hooks"))
+        write(prepared.project.path.parent / "hooks" / name, Path(program).read_text())
+        (prepared.project.path.parent / "hooks" / name).chmod(0o755)
+    prepared.agent("config", "core.hooksPath", str(prepared.project.path.parent / "hooks"))
 
 
-def monitor(bench: PreparedWorkspace, program: str) -> None:
+def monitor(prepared: PreparedWorkspace, program: str) -> None:
     """Plant a file system monitor."""
-    bench.agent("config", "core.fsmonitor", program)
+    prepared.agent("config", "core.fsmonitor", program)
 
 
-def content_filter(bench: PreparedWorkspace, program: str) -> None:
+def content_filter(prepared: PreparedWorkspace, program: str) -> None:
     """Plant a content filter and apply it to every file."""
-    bench.agent("config", "filter.evil.clean", program)
-    bench.agent("config", "filter.evil.smudge", program)
-    write(bench.project.git_dir / "info" / "attributes", "* filter=evil\n")
+    prepared.agent("config", "filter.evil.clean", program)
+    prepared.agent("config", "filter.evil.smudge", program)
+    write(prepared.project.git_dir / "info" / "attributes", "* filter=evil\n")
 
 
-def merge_driver(bench: PreparedWorkspace, program: str) -> None:
+def merge_driver(prepared: PreparedWorkspace, program: str) -> None:
     """Plant a merge driver and an external diff, and apply them to every file."""
-    bench.agent("config", "merge.evil.driver", program)
-    bench.agent("config", "diff.evil.command", program)
-    bench.agent("config", "diff.evil.textconv", program)
-    bench.agent("config", "diff.external", program)
-    write(bench.project.git_dir / "info" / "attributes", "* merge=evil diff=evil\n")
+    prepared.agent("config", "merge.evil.driver", program)
+    prepared.agent("config", "diff.evil.command", program)
+    prepared.agent("config", "diff.evil.textconv", program)
+    prepared.agent("config", "diff.external", program)
+    write(prepared.project.git_dir / "info" / "attributes", "* merge=evil diff=evil\n")
 
 
-def signing(bench: PreparedWorkspace, program: str) -> None:
+def signing(prepared: PreparedWorkspace, program: str) -> None:
     """Plant a signing program."""
     for key, value in {"gpg.program": program, "commit.gpgsign": "true", "log.showSignature": "true"}.items():
-        bench.agent("config", key, value)
+        prepared.agent("config", key, value)
 
 
-def nested_repository(bench: PreparedWorkspace, program: str) -> None:
+def nested_repository(prepared: PreparedWorkspace, program: str) -> None:
     """Plant a repository with a monitor of its own inside the workspace."""
-    bench.agent("init", "-q", "inner")
-    bench.agent_writes("inner/file", "x")
-    bench.agent("-C", "inner", "config", "core.fsmonitor", program)
+    prepared.agent("init", "-q", "inner")
+    prepared.agent_writes("inner/file", "x")
+    prepared.agent("-C", "inner", "config", "core.fsmonitor", program)
 
 
-def worktree_files(bench: PreparedWorkspace, program: str) -> None:
+def worktree_files(prepared: PreparedWorkspace, program: str) -> None:
     """Lead git from the workspace to a repository of the agent's own."""
-    own = Project.create(bench.project.path.parent / "own")
+    own = Project.create(prepared.project.path.parent / "own")
     own.git("config", "core.fsmonitor", program)
-    (bench.slot.path / ".git").write_text(f"gitdir: {own.git_dir}\n")
-    (bench.slot.git_dir / "commondir").write_text(f"{own.git_dir}\n")
+    (prepared.workspace.path / ".git").write_text(f"gitdir: {own.git_dir}\n")
+    (prepared.workspace.git_dir / "commondir").write_text(f"{own.git_dir}\n")
 
 
 # Each with an ordinary git command in the workspace that does run it: without that, silence would prove nothing.
@@ -139,17 +144,17 @@ def test_nothing_an_agent_planted_is_run(
     tmp_path: Path, plant: Callable[[PreparedWorkspace, str], None], provocation: str
 ) -> None:
     """Every step of a run is done with the trap set, and the trap stays untouched."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.project.git("checkout", "-q", "-b", "rival")
-    bench.project.write("a.txt", "rival\n")
-    bench.project.commit("rival")
-    bench.project.git("checkout", "-q", "main")
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.project.git("checkout", "-q", "-b", "rival")
+    prepared.project.write("a.txt", "rival\n")
+    prepared.project.commit("rival")
+    prepared.project.git("checkout", "-q", "main")
     program, trace = trap(tmp_path)
-    plant(bench, program)
-    git(bench.slot.path, *provocation.split(), check=False)
+    plant(prepared, program)
+    git(prepared.workspace.path, *provocation.split(), check=False)
     assert trace.exists()
     trace.unlink()
-    use_everything(bench)
+    use_everything(prepared)
     assert not trace.exists()
 
 
@@ -160,12 +165,14 @@ def test_a_filter_of_the_users_global_configuration_is_applied(
     settings = tmp_path / "gitconfig"
     settings.write_text('[filter "caps"]\n\tclean = tr a-z A-Z\n\tsmudge = tr A-Z a-z\n\trequired = true\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes(".gitattributes", "*.cap filter=caps\n")
-    bench.agent_writes("x.cap", "shout\n")
-    done = commit_work(bench.repo, bench.slot, bench.base, task_ref(RUN, "T1", 1), "x", archive_ref(RUN, "x"))
-    assert bench.repo.file_at(done.commit, "x.cap") == b"SHOUT\n"
-    assert (bench.pool.prepare("1", done.commit) / "x.cap").read_text() == "shout\n"
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes(".gitattributes", "*.cap filter=caps\n")
+    prepared.agent_writes("x.cap", "shout\n")
+    done = commit_work(
+        prepared.repo, prepared.workspace, prepared.base, task_ref(RUN, "T1", 1), "x", archive_ref(RUN, "x")
+    )
+    assert prepared.repo.file_at(done.commit, "x.cap") == b"SHOUT\n"
+    assert (prepared.pool.prepare("1", done.commit) / "x.cap").read_text() == "shout\n"
 
 
 def test_a_filter_the_repository_had_from_the_start_is_applied_and_a_later_one_is_told(
@@ -185,28 +192,28 @@ def test_a_filter_the_repository_had_from_the_start_is_applied_and_a_later_one_i
 
 def test_the_users_checkout_is_the_same_to_the_byte(tmp_path: Path) -> None:
     """Files, index, HEAD and stash are untouched by everything a run does."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.project.git("branch", "rival")
-    bench.project.git("worktree", "add", "-q", str(tmp_path / "side"), "rival")
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.project.git("branch", "rival")
+    prepared.project.git("worktree", "add", "-q", str(tmp_path / "side"), "rival")
     write(tmp_path / "side" / "a.txt", "rival\n")
-    bench.project.git("-C", str(tmp_path / "side"), "commit", "-q", "-am", "rival")
-    bench.project.write("a.txt", "mine, uncommitted\n")
-    bench.project.write("untracked.txt", "mine\n")
-    bench.project.write("src/b.txt", "staged\n")
-    bench.project.git("add", "src/b.txt")
-    index = bench.project.git_dir / "index"
+    prepared.project.git("-C", str(tmp_path / "side"), "commit", "-q", "-am", "rival")
+    prepared.project.write("a.txt", "mine, uncommitted\n")
+    prepared.project.write("untracked.txt", "mine\n")
+    prepared.project.write("src/b.txt", "staged\n")
+    prepared.project.git("add", "src/b.txt")
+    index = prepared.project.git_dir / "index"
     before = (
-        fingerprint(bench.project.path),
+        fingerprint(prepared.project.path),
         index.read_bytes(),
         index.stat().st_mtime_ns,
-        bench.project.head(),
+        prepared.project.head(),
     )
-    use_everything(bench)
+    use_everything(prepared)
     after = (
-        fingerprint(bench.project.path),
+        fingerprint(prepared.project.path),
         index.read_bytes(),
         index.stat().st_mtime_ns,
-        bench.project.head(),
+        prepared.project.head(),
     )
     assert after == before
 

@@ -22,14 +22,14 @@ WIP = ids.snapshot_ref(RUN, "T1")
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> PreparedWorkspace:
+def prepared(tmp_path: Path) -> PreparedWorkspace:
     """A project with one prepared workspace."""
     return PreparedWorkspace.create(tmp_path / "p")
 
 
-def _save(bench: PreparedWorkspace, name: str) -> str:
-    bench.agent_writes(name, f"{name}\n")
-    return take_snapshot(bench.repo, bench.slot, WIP, lambda files: f"WIP with {', '.join(files)}")
+def _save(prepared: PreparedWorkspace, name: str) -> str:
+    prepared.agent_writes(name, f"{name}\n")
+    return take_snapshot(prepared.repo, prepared.workspace, WIP, lambda files: f"WIP with {', '.join(files)}")
 
 
 def test_work_in_a_deleted_workspace_goes_on_from_its_snapshot(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_snapshot_interval_is_the_plans(tmp_path: Path) -> None:
     """`limits.snapshot`: a minute by minute worker and a nightly run want different ones."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
     assert trial.stored().plan.limits.snapshot_s == 30.0
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_the_message_names_progress_section_files_and_checkpoint() -> None:
@@ -76,45 +76,47 @@ def test_the_message_is_bounded_and_cannot_forge_a_trailer() -> None:
     assert [line for line in said.splitlines() if line.startswith("Holdfast-Task")] == ["Holdfast-Task: T1"]
 
 
-def test_snapshots_are_numbered_in_the_order_they_were_taken(bench: PreparedWorkspace) -> None:
+def test_snapshots_are_numbered_in_the_order_they_were_taken(prepared: PreparedWorkspace) -> None:
     """The newest comes first, the oldest has number 1; each names its files."""
-    first, second = _save(bench, "one.txt"), _save(bench, "two.txt")
-    found = list_snapshots(bench.repo, WIP)
+    first, second = _save(prepared, "one.txt"), _save(prepared, "two.txt")
+    found = list_snapshots(prepared.repo, WIP)
     assert [(item.number, item.commit) for item in found] == [(2, second), (1, first)]
     assert [item.files for item in found] == [2, 1]
     assert found[0].message == "WIP with one.txt, two.txt"
 
 
-def test_a_task_without_snapshots_has_none(bench: PreparedWorkspace) -> None:
+def test_a_task_without_snapshots_has_none(prepared: PreparedWorkspace) -> None:
     """No ref, no error."""
-    assert list_snapshots(bench.repo, WIP) == []
+    assert list_snapshots(prepared.repo, WIP) == []
 
 
-def test_a_snapshot_is_restored_into_a_new_directory_only(bench: PreparedWorkspace, tmp_path: Path) -> None:
+def test_a_snapshot_is_restored_into_a_new_directory_only(
+    prepared: PreparedWorkspace, tmp_path: Path
+) -> None:
     """Files that exist are never written over, not even an empty directory is used."""
-    first = _save(bench, "one.txt")
-    _save(bench, "two.txt")
+    first = _save(prepared, "one.txt")
+    _save(prepared, "two.txt")
     target = tmp_path / "deep" / "restored"
-    assert restore_snapshot(bench.repo, first, target) == 4
+    assert restore_snapshot(prepared.repo, first, target) == 4
     assert sorted(path.name for path in target.iterdir()) == [".gitignore", "a.txt", "one.txt", "src"]
     with pytest.raises(RepositoryError, match="exists already"):
-        restore_snapshot(bench.repo, first, target)
+        restore_snapshot(prepared.repo, first, target)
     (tmp_path / "empty").mkdir()
     with pytest.raises(RepositoryError, match="exists already"):
-        restore_snapshot(bench.repo, first, tmp_path / "empty")
+        restore_snapshot(prepared.repo, first, tmp_path / "empty")
 
 
-def test_files_that_only_the_workspace_has_are_counted_without_a_trace(bench: PreparedWorkspace) -> None:
+def test_files_that_only_the_workspace_has_are_counted_without_a_trace(prepared: PreparedWorkspace) -> None:
     """Against the start before any snapshot, against the snapshot after one; None without a workspace."""
-    assert unsaved_files(bench.repo, bench.slot, bench.base) == 0
-    bench.agent_writes("one.txt", "1\n")
-    assert unsaved_files(bench.repo, bench.slot, bench.base) == 1
-    saved = _save(bench, "one.txt")
-    assert unsaved_files(bench.repo, bench.slot, saved) == 0
-    bench.agent_writes("one.txt", "changed\n")
-    bench.agent_writes("a.txt", "changed\n")
-    index = bench.slot.index.read_bytes()
-    assert unsaved_files(bench.repo, bench.slot, saved) == 2
-    assert bench.slot.index.read_bytes() == index
-    shutil.rmtree(bench.slot.path)
-    assert unsaved_files(bench.repo, bench.slot, saved) is None
+    assert unsaved_files(prepared.repo, prepared.workspace, prepared.base) == 0
+    prepared.agent_writes("one.txt", "1\n")
+    assert unsaved_files(prepared.repo, prepared.workspace, prepared.base) == 1
+    saved = _save(prepared, "one.txt")
+    assert unsaved_files(prepared.repo, prepared.workspace, saved) == 0
+    prepared.agent_writes("one.txt", "changed\n")
+    prepared.agent_writes("a.txt", "changed\n")
+    index = prepared.workspace.index.read_bytes()
+    assert unsaved_files(prepared.repo, prepared.workspace, saved) == 2
+    assert prepared.workspace.index.read_bytes() == index
+    shutil.rmtree(prepared.workspace.path)
+    assert unsaved_files(prepared.repo, prepared.workspace, saved) is None

@@ -54,7 +54,7 @@ def test_an_agent_lands_nothing_in_the_state_folder(tmp_path: Path) -> None:
     trial = Trial.of(
         Project.create(tmp_path / "p"), stage("one", sh("A", f"echo a > a; git add a; {script}"))
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     listed = trial.project.git("ls-tree", "-r", "--name-only", f"holdfast/{trial.run}")
     assert "a" in listed.splitlines()
     assert ".holdfast" not in listed

@@ -18,242 +18,246 @@ WIP = snapshot_ref(RUN, "T1")
 STRAY = archive_ref(RUN, "T1-1")
 
 
-def capture(bench: PreparedWorkspace, ref: str = REF) -> WorkCommit:
+def capture(prepared: PreparedWorkspace, ref: str = REF) -> WorkCommit:
     """Commit the workspace's work, as after an attempt."""
-    return commit_work(bench.repo, bench.slot, bench.base, ref, "T1: work\n", STRAY)
+    return commit_work(prepared.repo, prepared.workspace, prepared.base, ref, "T1: work\n", STRAY)
 
 
-def save(bench: PreparedWorkspace) -> str:
+def save(prepared: PreparedWorkspace) -> str:
     """Take a snapshot."""
-    return take_snapshot(bench.repo, bench.slot, WIP, "wip")
+    return take_snapshot(prepared.repo, prepared.workspace, WIP, "wip")
 
 
-def files_in(bench: PreparedWorkspace, commit: str) -> list[str]:
+def files_in(prepared: PreparedWorkspace, commit: str) -> list[str]:
     """Return the paths a commit holds."""
-    return bench.project.git("ls-tree", "-r", "--name-only", commit).splitlines()
+    return prepared.project.git("ls-tree", "-r", "--name-only", commit).splitlines()
 
 
 def test_changed_new_and_deleted_files_become_one_commit(tmp_path: Path) -> None:
     """The commit follows the start, and the ref keeps it."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("a.txt", "changed\n")
-    bench.agent_writes("new dir/ü.txt", "new\n")
-    (bench.slot.path / "src" / "b.txt").unlink()
-    bench.agent_writes("trace.log", "ignored\n")
-    done = capture(bench)
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "changed\n")
+    prepared.agent_writes("new dir/ü.txt", "new\n")
+    (prepared.workspace.path / "src" / "b.txt").unlink()
+    prepared.agent_writes("trace.log", "ignored\n")
+    done = capture(prepared)
     assert done.changed == ("a.txt", "new dir/ü.txt", "src/b.txt")
     assert (done.empty, done.problems) == (False, ())
-    assert bench.project.git("rev-parse", REF, f"{REF}^") == f"{done.commit}\n{bench.base}"
-    assert bench.repo.tree_of(done.commit) == done.tree
+    assert prepared.project.git("rev-parse", REF, f"{REF}^") == f"{done.commit}\n{prepared.base}"
+    assert prepared.repo.tree_of(done.commit) == done.tree
 
 
 def test_an_attempt_that_changed_nothing_is_empty(tmp_path: Path) -> None:
     """It still has a commit of its own, which a merge can prove it by."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    done = capture(bench)
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    done = capture(prepared)
     assert (done.empty, done.changed) == (True, ())
-    assert bench.project.git("rev-parse", f"{done.commit}^") == bench.base
+    assert prepared.project.git("rev-parse", f"{done.commit}^") == prepared.base
 
 
 def test_capturing_twice_gives_the_same_commit(tmp_path: Path) -> None:
     """A kill after the capture costs nothing."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("a.txt", "changed\n")
-    assert capture(bench) == capture(bench)
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "changed\n")
+    assert capture(prepared) == capture(prepared)
 
 
 def test_an_agents_own_commits_are_kept_below(tmp_path: Path) -> None:
     """What it committed and what it left uncommitted are both there."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    own = bench.agent_commits("one.txt", "1\n")
-    bench.agent_writes("two.txt", "2\n")
-    done = capture(bench)
-    assert bench.project.git("rev-parse", f"{done.commit}^") == own
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    own = prepared.agent_commits("one.txt", "1\n")
+    prepared.agent_writes("two.txt", "2\n")
+    done = capture(prepared)
+    assert prepared.project.git("rev-parse", f"{done.commit}^") == own
     assert done.changed == ("one.txt", "two.txt")
 
 
 def test_an_agent_that_committed_everything_needs_no_commit_of_ours(tmp_path: Path) -> None:
     """Its HEAD is the result, also from a branch it made."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent("checkout", "-q", "-b", "feature")
-    own = bench.agent_commits("one.txt", "1\n")
-    assert capture(bench).commit == own
-    assert bench.project.git("rev-parse", REF) == own
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent("checkout", "-q", "-b", "feature")
+    own = prepared.agent_commits("one.txt", "1\n")
+    assert capture(prepared).commit == own
+    assert prepared.project.git("rev-parse", REF) == own
 
 
 def test_a_head_moved_elsewhere_is_archived_and_the_files_are_taken(tmp_path: Path) -> None:
     """Our commit follows the start; the stray history stays reachable, and somebody is told."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent("checkout", "-q", "--orphan", "stray")
-    stray = bench.agent_commits("one.txt", "1\n")
-    done = capture(bench)
-    assert bench.project.git("rev-parse", f"{done.commit}^", STRAY) == f"{bench.base}\n{stray}"
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent("checkout", "-q", "--orphan", "stray")
+    stray = prepared.agent_commits("one.txt", "1\n")
+    done = capture(prepared)
+    assert prepared.project.git("rev-parse", f"{done.commit}^", STRAY) == f"{prepared.base}\n{stray}"
     assert done.changed == ("one.txt",)
     assert "lacks the commit it started from" in done.remarks[0]
 
 
 def test_a_broken_head_still_gives_up_the_files(tmp_path: Path) -> None:
     """Without a HEAD to follow, the start is the parent."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("a.txt", "changed\n")
-    (bench.slot.git_dir / "HEAD").write_text("0" * 40)
-    done = capture(bench)
-    assert bench.project.git("rev-parse", f"{done.commit}^") == bench.base
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "changed\n")
+    (prepared.workspace.git_dir / "HEAD").write_text("0" * 40)
+    done = capture(prepared)
+    assert prepared.project.git("rev-parse", f"{done.commit}^") == prepared.base
     assert done.changed == ("a.txt",)
 
 
 def test_edits_hidden_from_git_are_captured(tmp_path: Path) -> None:
     """Assume-unchanged and skip-worktree fool the agent's git, not ours."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent("update-index", "--assume-unchanged", "a.txt")
-    bench.agent("update-index", "--skip-worktree", "src/b.txt")
-    bench.agent_writes("a.txt", "hidden\n")
-    bench.agent_writes("src/b.txt", "hidden\n")
-    assert capture(bench).changed == ("a.txt", "src/b.txt")
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent("update-index", "--assume-unchanged", "a.txt")
+    prepared.agent("update-index", "--skip-worktree", "src/b.txt")
+    prepared.agent_writes("a.txt", "hidden\n")
+    prepared.agent_writes("src/b.txt", "hidden\n")
+    assert capture(prepared).changed == ("a.txt", "src/b.txt")
 
 
 def test_files_directories_and_links_may_take_each_others_place(tmp_path: Path) -> None:
     """What the commit holds is what the directory holds."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    root = bench.slot.path
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    root = prepared.workspace.path
     (root / "a.txt").unlink()
-    bench.agent_writes("a.txt/inside", "x\n")
+    prepared.agent_writes("a.txt/inside", "x\n")
     shutil.rmtree(root / "src")
     (root / "src").symlink_to("/etc")
-    done = capture(bench)
-    assert files_in(bench, done.commit) == [".gitignore", "a.txt/inside", "src"]
-    assert bench.repo.file_at(done.commit, "src") == b"/etc"
+    done = capture(prepared)
+    assert files_in(prepared, done.commit) == [".gitignore", "a.txt/inside", "src"]
+    assert prepared.repo.file_at(done.commit, "src") == b"/etc"
 
 
 def test_a_file_added_by_force_is_kept_although_ignored(tmp_path: Path) -> None:
     """Staging it was a decision, whether or not it was committed."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("one.log", "1\n")
-    bench.agent("add", "-f", "one.log")
-    bench.agent("commit", "-q", "-m", "log")
-    bench.agent_writes("two.log", "2\n")
-    bench.agent("add", "-f", "two.log")
-    assert capture(bench).changed == ("one.log", "two.log")
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("one.log", "1\n")
+    prepared.agent("add", "-f", "one.log")
+    prepared.agent("commit", "-q", "-m", "log")
+    prepared.agent_writes("two.log", "2\n")
+    prepared.agent("add", "-f", "two.log")
+    assert capture(prepared).changed == ("one.log", "two.log")
 
 
 def test_files_of_a_nested_repository_are_taken_as_plain_files(tmp_path: Path) -> None:
     """A scaffolding tool that ran `git init` loses nothing; a pointer to nowhere is never committed."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent("init", "-q", "app")
-    bench.agent_writes("app/main.py", "x\n")
-    bench.agent("init", "-q", "app/lib")
-    bench.agent_writes("app/lib/util.py", "y\n")
-    done = capture(bench)
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent("init", "-q", "app")
+    prepared.agent_writes("app/main.py", "x\n")
+    prepared.agent("init", "-q", "app/lib")
+    prepared.agent_writes("app/lib/util.py", "y\n")
+    done = capture(prepared)
     assert done.changed == ("app/lib/util.py", "app/main.py")
     assert "app is a nested repository" in done.remarks[0]
-    assert bench.project.git("ls-tree", "-r", done.commit).count("160000") == 0
+    assert prepared.project.git("ls-tree", "-r", done.commit).count("160000") == 0
 
 
 def test_a_nested_repository_that_the_agent_committed_is_reported(tmp_path: Path) -> None:
     """A pointer into a repository that nobody else has cannot be merged by anybody."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent("init", "-q", "app")
-    bench.agent_writes("app/main.py", "x\n")
-    bench.agent("-C", "app", "add", "-A")
-    bench.agent("-C", "app", "-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-q", "-m", "x")
-    bench.agent_commits("one.txt", "1\n")
-    assert any("app" in problem for problem in capture(bench).problems)
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent("init", "-q", "app")
+    prepared.agent_writes("app/main.py", "x\n")
+    prepared.agent("-C", "app", "add", "-A")
+    prepared.agent("-C", "app", "-c", "user.name=A", "-c", "user.email=a@b.c", "commit", "-q", "-m", "x")
+    prepared.agent_commits("one.txt", "1\n")
+    assert any("app" in problem for problem in capture(prepared).problems)
 
 
 def test_a_file_over_the_limit_is_left_out_and_named(tmp_path: Path) -> None:
     """Objects cannot be taken back, so huge ones never get in."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("small.txt", "x")
-    with (bench.slot.path / "huge.bin").open("wb") as file:
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("small.txt", "x")
+    with (prepared.workspace.path / "huge.bin").open("wb") as file:
         file.truncate(workspace_commit.FILE_BYTES_MAX + 1)
-    done = capture(bench)
+    done = capture(prepared)
     assert done.changed == ("small.txt",)
     assert "huge.bin has 50 MB and was left out" in done.problems[0]
 
 
 def test_a_deleted_workspace_is_an_error_of_its_own(tmp_path: Path) -> None:
     """The runner can tell this from a failing git; a link in its place counts as deleted."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    shutil.rmtree(bench.slot.path)
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    shutil.rmtree(prepared.workspace.path)
     with pytest.raises(WorkspaceGoneError):
-        capture(bench)
-    bench.slot.path.symlink_to(tmp_path)
+        capture(prepared)
+    prepared.workspace.path.symlink_to(tmp_path)
     with pytest.raises(WorkspaceGoneError):
-        save(bench)
+        save(prepared)
 
 
 def test_work_is_captured_even_without_holdfasts_own_index(tmp_path: Path) -> None:
     """The index only saves time: deleting everything private loses no work."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("a.txt", "changed\n")
-    for path in (bench.slot.index, bench.slot.start_file):
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "changed\n")
+    for path in (prepared.workspace.index, prepared.workspace.start_file):
         path.unlink()
-    assert capture(bench).changed == ("a.txt",)
+    assert capture(prepared).changed == ("a.txt",)
 
 
 def test_ids_with_difficult_dots_become_valid_refs(tmp_path: Path) -> None:
     """Task ids may contain what git forbids in a ref."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("a.txt", "changed\n")
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "changed\n")
     for task in ("a..b", "x.lock", "end.", "a.b-c_d"):
-        done = capture(bench, task_ref(RUN, task, 1))
-        assert bench.repo.read_ref(task_ref(RUN, task, 1)) == done.commit
+        done = capture(prepared, task_ref(RUN, task, 1))
+        assert prepared.repo.read_ref(task_ref(RUN, task, 1)) == done.commit
 
 
 def test_a_snapshot_saves_everything_and_leaves_no_trace(tmp_path: Path) -> None:
     """Index, HEAD, branch, stash and files of the agent are as before, to the byte."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("a.txt", "staged\n")
-    bench.agent("add", "a.txt")
-    bench.agent_writes("new.txt", "new\n")
-    watched = [bench.slot.git_dir / "index", bench.slot.git_dir / "HEAD", bench.slot.path / "a.txt"]
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "staged\n")
+    prepared.agent("add", "a.txt")
+    prepared.agent_writes("new.txt", "new\n")
+    watched = [
+        prepared.workspace.git_dir / "index",
+        prepared.workspace.git_dir / "HEAD",
+        prepared.workspace.path / "a.txt",
+    ]
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in watched]
-    saved = save(bench)
-    assert files_in(bench, saved) == [".gitignore", "a.txt", "new.txt", "src/b.txt"]
+    saved = save(prepared)
+    assert files_in(prepared, saved) == [".gitignore", "a.txt", "new.txt", "src/b.txt"]
     assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in watched] == before
-    assert bench.agent("status", "--porcelain") == "M  a.txt\n?? new.txt"
-    assert bench.pool.leftovers() == []
+    assert prepared.agent("status", "--porcelain") == "M  a.txt\n?? new.txt"
+    assert prepared.pool.leftovers() == []
 
 
 def test_a_snapshot_of_an_untouched_workspace_is_nothing(tmp_path: Path) -> None:
     """No ref is made for no work."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    assert save(bench) == ""
-    assert bench.repo.read_ref(WIP) == ""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    assert save(prepared) == ""
+    assert prepared.repo.read_ref(WIP) == ""
 
 
 def test_snapshots_are_taken_only_when_something_changed_and_older_ones_stay(tmp_path: Path) -> None:
     """The same files give the same snapshot; the reflog keeps the earlier ones."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("a.txt", "1\n")
-    first = save(bench)
-    assert save(bench) == first
-    bench.agent_writes("a.txt", "2\n")
-    second = save(bench)
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "1\n")
+    first = save(prepared)
+    assert save(prepared) == first
+    prepared.agent_writes("a.txt", "2\n")
+    second = save(prepared)
     assert second != first
-    assert bench.project.git("log", "-g", "--format=%H", WIP).splitlines() == [second, first]
+    assert prepared.project.git("log", "-g", "--format=%H", WIP).splitlines() == [second, first]
 
 
 def test_a_snapshot_keeps_commits_that_only_the_workspace_knows(tmp_path: Path) -> None:
     """An agent killed right after its own commit loses nothing."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    own = bench.agent_commits("one.txt", "1\n")
-    assert save(bench) == own
-    assert bench.repo.read_ref(WIP) == own
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    own = prepared.agent_commits("one.txt", "1\n")
+    assert save(prepared) == own
+    assert prepared.repo.read_ref(WIP) == own
 
 
 def test_a_snapshot_names_what_it_leaves_out(tmp_path: Path) -> None:
     """Whoever restores it learns what is not in it."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("a.txt", "1\n")
-    with (bench.slot.path / "huge.bin").open("wb") as file:
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "1\n")
+    with (prepared.workspace.path / "huge.bin").open("wb") as file:
         file.truncate(workspace_commit.FILE_BYTES_MAX + 1)
-    assert "huge.bin" in bench.project.git("log", "-1", "--format=%b", save(bench))
+    assert "huge.bin" in prepared.project.git("log", "-1", "--format=%b", save(prepared))
 
 
 def test_a_snapshot_can_be_put_into_a_new_workspace(tmp_path: Path) -> None:
     """A fresh agent continues from exactly these files."""
-    bench = PreparedWorkspace.create(tmp_path / "p")
-    bench.agent_writes("deep/new.txt", "new\n")
-    bench.pool.prepare("1", save(bench))
-    assert (bench.pool.path("1") / "deep" / "new.txt").read_text() == "new\n"
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("deep/new.txt", "new\n")
+    prepared.pool.prepare("1", save(prepared))
+    assert (prepared.pool.path("1") / "deep" / "new.txt").read_text() == "new\n"

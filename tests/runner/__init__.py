@@ -1,1 +1,1 @@
-"""Whole situations, with real files and processes."""
+"""Runs of real plans in real repositories, room by room like `holdfast.runner`."""

@@ -34,7 +34,7 @@ def test_file_names_that_are_no_unicode_do_not_end_the_run(tmp_path: Path) -> No
         ),
         limits={"attempts": 2},
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.violations() == []
 
 
@@ -42,7 +42,7 @@ def test_a_conflict_in_a_file_whose_name_is_no_unicode_is_resolved(tmp_path: Pat
     """The conflict is recorded, and a fresh agent gets its turn."""
     script = f"{NO_UNICODE}; echo $HOLDFAST_TASK $HOLDFAST_ATTEMPT_NUMBER > $n"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script), sh("B", script)))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert sorted(trial.landed()) == ["A", "B"]
 
 
@@ -58,7 +58,7 @@ def test_directories_that_an_agent_closed_are_opened_and_taken(tmp_path: Path) -
         stage("two", sh("C", "echo c > c")),
         limits={"jobs": 1},
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert [trial.show(path) for path in ("d/e/a", "b", "c")] == ["a", "b", "c"]
 
 
@@ -72,7 +72,7 @@ def test_a_closed_workspace_does_not_stop_the_next_runner(tmp_path: Path) -> Non
     there.wait()
     runner.kill()
     runner.communicate(timeout=DEADLINE_S)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("a") == "a"
 
 
@@ -88,7 +88,7 @@ def test_an_agent_whose_records_were_deleted_is_ended_before_the_task_goes_on(tm
     runner.kill()
     runner.communicate(timeout=DEADLINE_S)
     shutil.rmtree(trial.project.open().state.run(trial.run).attempts)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert (is_alive(agent), trial.show("a")) == (False, "a")
 
 
@@ -101,7 +101,7 @@ def test_work_is_collected_although_holdfasts_own_folder_in_git_was_deleted(tmp_
     runner.kill()
     runner.communicate(timeout=DEADLINE_S)
     shutil.rmtree(trial.project.path / ".git" / "holdfast-private")
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("a") == "a"
 
 
@@ -109,7 +109,7 @@ def test_a_pipe_in_place_of_head_does_not_keep_the_runner_waiting(tmp_path: Path
     """Nobody will ever write to it; the files are taken without it."""
     script = "echo a > a; head=$(git rev-parse --git-dir)/HEAD; rm $head; mkfifo $head"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("a") == "a"
 
 

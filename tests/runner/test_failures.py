@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.core import events as ev
-from holdfast.core.events import AttemptKind, FailureKind
+from holdfast.core.events import FailureKind
 from holdfast.core.status import RunStatus
 from tests.support.repositories import Project
-from tests.support.runs import Fifo, Trial, sh, stage
+from tests.support.runs import Trial, sh, stage
 
 
 def test_a_task_is_abandoned_after_its_last_attempt(tmp_path: Path) -> None:
@@ -18,7 +17,7 @@ def test_a_task_is_abandoned_after_its_last_attempt(tmp_path: Path) -> None:
         stage("one", sh("A", "echo trying >> tries.txt; exit 7")),
         limits={"attempts": 3},
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     task = trial.state().tasks["A"]
     assert (task.status, task.attempt, len(task.failures)) == ("abandoned", 3, 3)
     assert "exited with status 7" in task.error
@@ -38,7 +37,7 @@ def test_an_abandoned_task_stops_its_stage_but_loses_nobody_elses_work(tmp_path:
         stage("two", sh("after", "true")),
         limits={"attempts": 1, "jobs": 2},
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert "good" in trial.landed()
     assert "after" not in trial.landed()
     assert trial.violations() == []
@@ -53,62 +52,8 @@ def test_keep_going_runs_what_does_not_need_the_abandoned_task(tmp_path: Path) -
         ),
         limits={"attempts": 1, "jobs": 1, "keep_going": True},
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert trial.landed() == ["other"]
-
-
-def test_a_conflict_is_resolved_by_a_fresh_attempt_with_both_sides(tmp_path: Path) -> None:
-    """Two tasks change one line; the second gets the markers, keeps both, and both survive."""
-    script = (
-        "if grep -q '<<<<<<<' a.txt; then sed -i '/^<<<<<<< /d;/^=======$/d;/^>>>>>>> /d' a.txt;"
-        " else sed -i 's/^two$/{word}/' a.txt; fi"
-    )
-    trial = Trial.of(
-        Project.create(tmp_path / "p"),
-        stage("one", sh("A", script.format(word="deux")), sh("B", script.format(word="zwei"))),
-    )
-    assert trial.carry_on() is RunStatus.COMPLETED
-    assert {"deux", "zwei"} <= set(trial.show("a.txt").splitlines())
-    (conflict,) = trial.of_kind(ev.MergeConflicted)
-    assert conflict.files == ("a.txt",)
-    second = trial.state().tasks[conflict.task]
-    assert second.commits[-1].kind is AttemptKind.CONFLICT
-    assert "BOTH sides" in trial.brief(conflict.task, 2)
-
-
-def test_a_resolution_that_drops_a_side_never_lands(tmp_path: Path) -> None:
-    """Taking one side wholesale is refused, attempt after attempt, and the conflict comes back each time."""
-    landed = Fifo(tmp_path / "landed")
-    stubborn = f"[ $HOLDFAST_ATTEMPT_NUMBER -gt 1 ] || {landed.take}; printf 'one\\nzwei\\nthree\\n' > a.txt"
-    trial = Trial.of(
-        Project.create(tmp_path / "p"),
-        stage(
-            "one",
-            sh("A", "sed -i 's/^two$/deux/' a.txt"),
-            sh("B", stubborn),
-            sh("C", f"echo > {landed.path}", needs=["A"]),
-        ),
-        limits={"attempts": 3, "jobs": 3},
-    )
-    assert trial.carry_on() is RunStatus.BLOCKED
-    kinds = [failure.kind for failure in trial.state().tasks["B"].failures]
-    assert kinds == [FailureKind.CONFLICT, FailureKind.SIDE_LOST, FailureKind.SIDE_LOST]
-    assert "<<<<<<<" in trial.project.git("show", f"{trial.state().tasks['B'].carry}:a.txt")
-    assert "deux" in trial.show("a.txt")
-
-
-def test_work_that_is_green_apart_and_red_together_does_not_land(tmp_path: Path) -> None:
-    """The merged tree is checked before the branch moves; the failing attempt goes on from the merge."""
-    fix = "if [ -f a.flag ] && [ -f b.flag ]; then rm {mine}.flag; echo done > {mine}.done; else touch {mine}.flag; fi"
-    trial = Trial.of(
-        Project.create(tmp_path / "p"),
-        stage("one", sh("A", fix.format(mine="a")), sh("B", fix.format(mine="b"))),
-        verify=["! { test -f a.flag && test -f b.flag; }"],
-    )
-    assert trial.carry_on() is RunStatus.COMPLETED
-    (refused,) = trial.of_kind(ev.MergeRefused)
-    assert "after merging" in refused.error
-    assert trial.violations() == []
 
 
 def test_success_without_any_change_is_a_failure_with_feedback(tmp_path: Path) -> None:
@@ -121,7 +66,7 @@ def test_success_without_any_change_is_a_failure_with_feedback(tmp_path: Path) -
         agent="idle",
         limits={"attempts": 2},
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert [f.kind for f in trial.state().tasks["A"].failures] == [FailureKind.NO_CHANGE] * 2
     assert "changed no file" in trial.brief("A", 2)
 
@@ -133,7 +78,7 @@ def test_missing_deliverables_fail_the_attempt_and_are_named(tmp_path: Path) -> 
         stage("one", sh("A", "echo x > other.txt", files=["A.txt"])),
         limits={"attempts": 1},
     )
-    trial.carry_on()
+    trial.execute()
     (failure,) = trial.state().tasks["A"].failures
     assert failure.kind is FailureKind.MISSING_FILES
     assert "A.txt" in failure.error
@@ -143,10 +88,10 @@ def test_a_failing_entry_check_keeps_the_stage_closed_until_it_holds(tmp_path: P
     """S3: the gate is checked on the run branch; resume checks it again."""
     flag = tmp_path / "flag"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "true"), entry=[f"test -f {flag}"]))
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert "entry check of stage one failed" in trial.stored().row.reason
     flag.touch()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_a_failing_exit_check_keeps_the_next_stage_closed(tmp_path: Path) -> None:
@@ -156,7 +101,7 @@ def test_a_failing_exit_check_keeps_the_next_stage_closed(tmp_path: Path) -> Non
         stage("one", sh("A", "echo a > A.txt"), exit=["test -f B.txt"]),
         stage("two", sh("B", "true")),
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert trial.landed() == ["A"]
     assert trial.status_of("B") == "pending"
 
@@ -176,7 +121,7 @@ def test_a_landing_that_disappeared_from_git_fails_the_next_gate(tmp_path: Path)
         ),
         stage("three", sh("C", "true")),
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert "was moved away" in trial.stored().row.reason
 
 
@@ -187,7 +132,7 @@ def test_an_agent_that_hangs_is_stopped_at_its_time_limit(tmp_path: Path) -> Non
         stage("one", sh("A", "sleep 1000", timeout=0.3)),
         limits={"attempts": 1},
     )
-    trial.carry_on()
+    trial.execute()
     assert [f.kind for f in trial.state().tasks["A"].failures] == [FailureKind.TIMEOUT]
 
 
@@ -196,5 +141,5 @@ def test_a_silent_agent_is_stopped_at_its_stall_limit(tmp_path: Path) -> None:
     trial = Trial.of(
         Project.create(tmp_path / "p"), stage("one", sh("A", "sleep 1000", stall=0.3)), limits={"attempts": 1}
     )
-    trial.carry_on()
+    trial.execute()
     assert [f.kind for f in trial.state().tasks["A"].failures] == [FailureKind.STALLED]

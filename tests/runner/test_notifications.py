@@ -69,7 +69,7 @@ def _wait(over: threading.Event) -> None:
 def test_a_command_gets_the_news_of_a_finished_run_on_its_standard_input(tmp_path: Path) -> None:
     """Event, run, goal, status, reason, counts, branch."""
     trial = _trial(tmp_path, command=["sh", "-c", f"cat > {tmp_path}/news"])
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert msgspec.json.decode((tmp_path / "news").read_bytes()) == {
         "event": "finished",
         "run": "01-try-it",
@@ -86,7 +86,7 @@ def test_a_webhook_gets_the_news_of_a_run_that_needs_a_decision(tmp_path: Path) 
     """The same JSON, with the reason."""
     with _server(_status(204)) as (url, posted):
         trial = _trial(tmp_path, "exit 1", webhook=url)
-        assert trial.carry_on() is RunStatus.BLOCKED
+        assert trial.execute() is RunStatus.BLOCKED
     (news,) = map(msgspec.json.decode, posted)
     assert (news["event"], news["status"]) == ("needs_decision", "blocked")
     assert "A abandoned" in news["reason"]
@@ -97,7 +97,7 @@ def test_a_webhook_that_answers_with_an_error_is_told_without_its_address(tmp_pa
     """The run is as completed as ever; the journal has one line, and the secret path is not in it."""
     with _server(_status(500)) as (url, _):
         trial = _trial(tmp_path, webhook=url)
-        assert trial.carry_on() is RunStatus.COMPLETED
+        assert trial.execute() is RunStatus.COMPLETED
     assert _told(trial) == [("the webhook at http://127.0.0.1/…", "it answered with 500")]
     assert trial.violations() == []
 
@@ -106,7 +106,7 @@ def test_a_webhook_is_not_followed_to_another_place(tmp_path: Path) -> None:
     """A redirection is an error, whatever it leads to."""
     with _server(_status(200)) as (other, reached), _server(_status(307, other)) as (url, _):
         trial = _trial(tmp_path, webhook=url)
-        trial.carry_on()
+        trial.execute()
     assert reached == []
     assert _told(trial)[0][1] == "it answered with 307"
 
@@ -117,7 +117,7 @@ def test_a_webhook_that_hangs_does_not_hold_the_run_up(tmp_path: Path) -> None:
     with _server(lambda _: _wait(over)) as (url, posted):
         trial = _trial(tmp_path, webhook=url)
         try:
-            assert trial.carry_on() is RunStatus.COMPLETED
+            assert trial.execute() is RunStatus.COMPLETED
         finally:
             over.set()
     assert len(posted) == 1
@@ -129,14 +129,14 @@ def test_nobody_listening_is_told_and_nothing_more(tmp_path: Path) -> None:
     with _server(_status(200)) as (url, _):
         closed = url
     trial = _trial(tmp_path, webhook=closed)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert "refused" in _told(trial)[0][1]
 
 
 def test_a_command_that_hangs_is_ended_and_told(tmp_path: Path) -> None:
     """Nothing of the run lives on after it."""
     trial = _trial(tmp_path, command=["sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 1000"])
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
     assert [whom for whom, _ in _told(trial)] == ["the command sh"]
     assert trial.violations() == []
@@ -146,7 +146,7 @@ def test_a_command_that_fails_or_does_not_exist_is_told(tmp_path: Path) -> None:
     """One line each."""
     failing = _trial(tmp_path / "1", command=["false"])
     missing = _trial(tmp_path / "2", command=["no-such-program"])
-    assert failing.carry_on() is missing.carry_on() is RunStatus.COMPLETED
+    assert failing.execute() is missing.execute() is RunStatus.COMPLETED
     assert _told(failing) == [("the command false", "it exited with 1")]
     assert "not found" in _told(missing)[0][1]
 

@@ -56,9 +56,9 @@ def _writes(text: str) -> str:
 
 def test_a_planner_is_told_the_goal_the_files_and_the_format(tmp_path: Path) -> None:
     """The brief is all it gets: what is wanted, what is there, and how to write it down."""
-    desk = PlannerProject(tmp_path, _writes(GOOD))
-    desk.plan()
-    brief = desk.brief.read_text()
+    planner = PlannerProject(tmp_path, _writes(GOOD))
+    planner.plan()
+    brief = planner.brief.read_text()
     assert GOAL in brief
     assert "src/b.txt" in brief
     assert "holdfast: 1" in brief
@@ -67,97 +67,97 @@ def test_a_planner_is_told_the_goal_the_files_and_the_format(tmp_path: Path) -> 
 
 def test_a_valid_plan_is_kept_and_the_checkout_is_not_touched(tmp_path: Path) -> None:
     """The planner worked elsewhere, and its workspace is gone."""
-    desk = PlannerProject(tmp_path, _writes(GOOD) + "echo junk > a.txt")
-    before = fingerprint(desk.project.path)
-    planned = desk.plan()
+    planner = PlannerProject(tmp_path, _writes(GOOD) + "echo junk > a.txt")
+    before = fingerprint(planner.project.path)
+    planned = planner.plan()
     assert planned.tries == 1
     assert planned.path.read_text() == GOOD
-    assert fingerprint(desk.project.path) == before
-    assert desk.project.git("worktree", "list").count("\n") == 0
+    assert fingerprint(planner.project.path) == before
+    assert planner.project.git("worktree", "list").count("\n") == 0
 
 
 def test_nobody_plans_twice_for_the_same_goal(tmp_path: Path) -> None:
     """U1: whatever its case and white space, a goal that has a valid plan is planned."""
-    desk = PlannerProject(tmp_path, _writes(GOOD))
-    desk.plan()
-    again = desk.plan("  add A   GREETING ")
-    assert (again.tries, desk.asked) == (0, 1)
+    planner = PlannerProject(tmp_path, _writes(GOOD))
+    planner.plan()
+    again = planner.plan("  add A   GREETING ")
+    assert (again.tries, planner.asked) == (0, 1)
 
 
 def test_a_kept_plan_that_is_no_longer_valid_is_planned_again(tmp_path: Path) -> None:
     """U1: missing or invalid, the planner runs first."""
-    desk = PlannerProject(tmp_path, _writes(GOOD))
-    plan_record(desk.project.open().state, GOAL).parent.mkdir(parents=True)
-    plan_record(desk.project.open().state, GOAL).write_text("holdfast: 1\n")
-    assert desk.plan().tries == 1
+    planner = PlannerProject(tmp_path, _writes(GOOD))
+    plan_record(planner.project.open().state, GOAL).parent.mkdir(parents=True)
+    plan_record(planner.project.open().state, GOAL).write_text("holdfast: 1\n")
+    assert planner.plan().tries == 1
 
 
 def test_what_is_wrong_with_a_plan_goes_back_to_the_planner(tmp_path: Path) -> None:
     """Errors name line and field; the next answer is asked for with them."""
     bad = GOOD.replace("id: a", "idd: a")
     script = f"if grep -q 'answer 1' $HOLDFAST_BRIEF; then {_writes(GOOD)}else {_writes(bad)}fi"
-    desk = PlannerProject(tmp_path, script)
-    assert desk.plan().tries == 2
-    assert "plan.yaml:4: tasks[0]" in desk.brief.read_text()
-    assert "not accepted" in "".join(desk.said)
+    planner = PlannerProject(tmp_path, script)
+    assert planner.plan().tries == 2
+    assert "plan.yaml:4: tasks[0]" in planner.brief.read_text()
+    assert "not accepted" in "".join(planner.said)
 
 
 def test_a_plan_that_is_printed_is_taken_from_its_fenced_block(tmp_path: Path) -> None:
     """Some agents may not write files."""
-    desk = PlannerProject(tmp_path, f"cat <<'END'\nHere it is:\n```yaml\n{GOOD}```\nGood luck!\nEND\n")
-    assert desk.plan().path.read_text() == GOOD
+    planner = PlannerProject(tmp_path, f"cat <<'END'\nHere it is:\n```yaml\n{GOOD}```\nGood luck!\nEND\n")
+    assert planner.plan().path.read_text() == GOOD
 
 
 def test_a_plan_that_the_project_has_already_is_no_answer(tmp_path: Path) -> None:
     """Only what the planner itself wrote counts."""
-    desk = PlannerProject(tmp_path, "true")
-    desk.project.write("plan.yaml", GOOD)
-    desk.project.commit("an old plan")
+    planner = PlannerProject(tmp_path, "true")
+    planner.project.write("plan.yaml", GOOD)
+    planner.project.commit("an old plan")
     with pytest.raises(PlanningError, match="was not written"):
-        desk.plan()
+        planner.plan()
 
 
 def test_a_plan_for_another_goal_is_sent_back(tmp_path: Path) -> None:
     """The goal is how a plan is found again."""
-    desk = PlannerProject(tmp_path, _writes(GOOD.replace("Add a greeting", "Something else")))
+    planner = PlannerProject(tmp_path, _writes(GOOD.replace("Add a greeting", "Something else")))
     with pytest.raises(PlanningError, match="goal: it must be exactly: Add a greeting"):
-        desk.plan()
-    assert desk.asked == 3
+        planner.plan()
+    assert planner.asked == 3
 
 
 def test_an_agent_that_ended_badly_has_written_no_plan(tmp_path: Path) -> None:
     """The file may be the half of one, and half a plan can be valid by accident."""
-    desk = PlannerProject(tmp_path, _writes(GOOD) + "exit 3")
+    planner = PlannerProject(tmp_path, _writes(GOOD) + "exit 3")
     with pytest.raises(PlanningError, match="status 3"):
-        desk.plan()
-    assert not plan_record(desk.project.open().state, GOAL).exists()
+        planner.plan()
+    assert not plan_record(planner.project.open().state, GOAL).exists()
 
 
 def test_after_the_last_try_a_new_request_begins_anew(tmp_path: Path) -> None:
     """A planner that was out of luck, or out of credit, gets all its tries again."""
     ready = tmp_path / "ready"
-    desk = PlannerProject(tmp_path, f"test -f {ready} && {_writes(GOOD)}")
+    planner = PlannerProject(tmp_path, f"test -f {ready} && {_writes(GOOD)}")
     with pytest.raises(PlanningError, match="no valid plan after 3 tries"):
-        desk.plan()
+        planner.plan()
     ready.touch()
-    assert desk.plan().tries == 1
+    assert planner.plan().tries == 1
 
 
 def test_two_do_not_plan_the_same_goal_at_once(tmp_path: Path) -> None:
     """The second is told who does."""
-    desk = PlannerProject(tmp_path, _writes(GOOD))
-    state = desk.project.open().state
+    planner = PlannerProject(tmp_path, _writes(GOOD))
+    state = planner.project.open().state
     lease = Lease.acquire(state.run(f"plan-{plan_record(state, GOAL).stem}").lease)
     with pytest.raises(LeaseHeldError):
-        desk.plan()
+        planner.plan()
     lease.release()
-    assert desk.plan().tries == 1
+    assert planner.plan().tries == 1
 
 
 def test_a_planner_at_a_limit_is_not_asked_again_at_once(tmp_path: Path) -> None:
     """Its tries are kept for answers: the limit is told, and the next request asks anew."""
     limit = once(tmp_path / "hit", "echo Limit reached, try again in 2h; exit 1", "true")
-    desk = PlannerProject(tmp_path, f"{limit}; {_writes(GOOD)}")
+    planner = PlannerProject(tmp_path, f"{limit}; {_writes(GOOD)}")
     with pytest.raises(PlanningError, match="try again in 2h"):
-        desk.plan()
-    assert (desk.asked, desk.plan().tries) == (1, 1)
+        planner.plan()
+    assert (planner.asked, planner.plan().tries) == (1, 1)

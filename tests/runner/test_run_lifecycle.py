@@ -20,7 +20,7 @@ def test_stages_run_in_order_and_their_tasks_land_on_the_run_branch(tmp_path: Pa
         stage("one", sh("A", "echo a > A.txt")),
         stage("two", sh("B", "cp A.txt B.txt")),
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.landed() == ["A", "B"]
     assert trial.show("B.txt") == "a"
     assert trial.violations() == []
@@ -41,14 +41,14 @@ def test_tasks_of_a_stage_run_at_the_same_time_in_workspaces_of_their_own(tmp_pa
         ),
         limits={"jobs": 2, "attempts": 1},
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert "B.txt" not in trial.show("listing-A").split()
 
 
 def test_a_task_lives_through_every_status_in_order(tmp_path: Path) -> None:
     """E2: pending, running, verifying, verified, merging, completed, each by its own event."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")), verify=["true"])
-    trial.carry_on()
+    trial.execute()
     kinds = [type(event).__name__ for event in trial.events if getattr(event, "task", "") == "A"]
     assert kinds == [
         "AttemptStarted",
@@ -67,27 +67,10 @@ def test_run_and_stages_keep_their_status(tmp_path: Path) -> None:
         Project.create(tmp_path / "p"), stage("one", sh("A", "true")), stage("two", sh("B", "true"))
     )
     assert trial.stored().row.status is RunStatus.PENDING
-    trial.carry_on()
+    trial.execute()
     row = trial.stored().row
     assert row.status is RunStatus.COMPLETED
     assert {s.status for s in row.stages.values()} == {StageStatus.COMPLETED}
-
-
-def test_tasks_land_in_the_order_in_which_they_were_finished(tmp_path: Path) -> None:
-    """E4: the merge queue follows completion, not the plan."""
-    gate = Fifo(tmp_path / "gate")
-    trial = Trial.of(
-        Project.create(tmp_path / "p"),
-        stage(
-            "one",
-            sh("slow", f"{gate.take}; echo s > s"),
-            sh("quick", "echo q > q"),
-            sh("last", "echo > " + str(gate.path), needs=["quick"]),
-        ),
-        limits={"jobs": 3},
-    )
-    trial.carry_on()
-    assert trial.landed().index("quick") < trial.landed().index("slow")
 
 
 def test_commits_and_errors_are_kept_per_attempt_and_feedback_reaches_the_next(tmp_path: Path) -> None:
@@ -97,7 +80,7 @@ def test_commits_and_errors_are_kept_per_attempt_and_feedback_reaches_the_next(t
         Project.create(tmp_path / "p"),
         stage("one", sh("A", script, verify=["grep good A.txt || { echo 'expected good'; exit 3; }"])),
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     task = trial.state().tasks["A"]
     assert [commit.kind for commit in task.commits] == [AttemptKind.IMPLEMENTATION, AttemptKind.FIX]
     assert [(f.attempt, f.kind) for f in task.failures] == [(1, FailureKind.CHECK)]
@@ -133,7 +116,7 @@ def test_the_users_checkout_is_left_byte_for_byte_as_it_was(tmp_path: Path) -> N
     project.git("add", "staged.txt")
     before, index = fingerprint(project.path), (project.git_dir / "index").read_bytes()
     trial = Trial.of(project, stage("one", sh("A", "echo a > A.txt; echo changed > a.txt")))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert fingerprint(project.path) == before
     assert (project.git_dir / "index").read_bytes() == index
 
@@ -144,14 +127,5 @@ def test_needs_within_a_stage_are_kept(tmp_path: Path) -> None:
         Project.create(tmp_path / "p"),
         stage("one", sh("B", "cp A.txt B.txt", needs=["A"]), sh("A", "echo a > A.txt")),
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.landed() == ["A", "B"]
-
-
-def test_every_landed_merge_carries_the_trailers(tmp_path: Path) -> None:
-    """The contract's trailers are what recovery reads back."""
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt", title="Make A")))
-    trial.carry_on()
-    message = trial.project.git("log", "-1", "--format=%B", f"holdfast/{trial.run}")
-    assert message.splitlines()[0] == "Land A: Make A"
-    assert f"Holdfast-Run: {trial.run}\nHoldfast-Task: A\nHoldfast-Attempt: 1" in message

@@ -1,1 +1,1 @@
-"""What several tests build on."""
+"""What several tests build on: repositories, runs, commands, agents, launches."""

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from tests.support.repositories import Project, write
-from tests.support.runs import DEADLINE_S
+from tests.support.runs import DEADLINE_S, Fifo
 
 COMMAND = [sys.executable, "-P", "-m", "holdfast"]
 
@@ -163,3 +163,11 @@ def _read_all(keyboard: int) -> str:
         except OSError:
             break
     return seen.decode(errors="replace")
+
+
+def cli_at_work(tmp_path: Path, *more: dict[str, object]) -> tuple[Cli, subprocess.Popen[bytes], int]:
+    """Start a run whose task `a` works until it is stopped; return the agent's pid too."""
+    at_work = Fifo(tmp_path / "at-work")
+    script = f"echo half > half.txt; {at_work.give}; sleep 60"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]}, *more)
+    return cli, cli.start("run", "--yes"), int(at_work.wait())

@@ -80,22 +80,22 @@ class PreparedWorkspace:
         project = Project.create(path)
         repo = project.open()
         repo.hide_state_dir()
-        bench = cls(project, repo, Workspaces(repo, repo.state.run(RUN).workspaces), project.head())
-        bench.pool.prepare("0", bench.base)
-        return bench
+        prepared = cls(project, repo, Workspaces(repo, repo.state.run(RUN).workspaces), project.head())
+        prepared.pool.prepare("0", prepared.base)
+        return prepared
 
     @property
-    def slot(self) -> Workspace:
+    def workspace(self) -> Workspace:
         """The prepared workspace."""
         return self.pool.get("0")
 
     def agent(self, *args: str) -> str:
         """Run git as an agent would, in the workspace."""
-        return git(self.slot.path, *args)
+        return git(self.workspace.path, *args)
 
     def agent_writes(self, name: str, content: str) -> None:
         """Write a file in the workspace."""
-        write(self.slot.path / name, content)
+        write(self.workspace.path / name, content)
 
     def agent_commits(self, name: str, content: str, message: str = "by the agent") -> str:
         """Write a file in the workspace and commit it there, as an agent would."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ from holdfast.core.status import RunStatus
 from holdfast.journal.protocol import StoredRun
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.plans.reader import parse_plan
+from holdfast.process.procfs import open_carriers
 from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.runner.session import RunOptions, create_run, execute_run
@@ -56,7 +59,7 @@ class Trial:
         with open_project_journal(repo) as journal:
             return cls(project, create_run(repo, journal, parsed, "plan.json"))
 
-    def carry_on(self, **choices: Any) -> RunStatus:
+    def execute(self, **choices: Any) -> RunStatus:
         """Carry the run on in this process until it rests."""
         repo = self.project.open()
         with open_project_journal(repo) as journal:
@@ -158,7 +161,7 @@ def start_runner(trial: Trial) -> subprocess.Popen[bytes]:
     """Carry a run on in a process of its own, which a test may kill."""
     program = (
         "import sys; from pathlib import Path; from tests.support.runs import Trial; from tests.support.repositories import Project;"
-        "print(Trial(Project(Path(sys.argv[1])), sys.argv[2]).carry_on())"
+        "print(Trial(Project(Path(sys.argv[1])), sys.argv[2]).execute())"
     )
     root = Path(__file__).parents[2]
     return subprocess.Popen(
@@ -167,3 +170,29 @@ def start_runner(trial: Trial) -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+def kill(runner: subprocess.Popen[bytes]) -> None:
+    """Kill a runner the hard way and wait until it is gone."""
+    runner.kill()
+    runner.communicate(timeout=DEADLINE_S)
+
+
+def kill_everything(trial: Trial, runner: subprocess.Popen[bytes]) -> None:
+    """Do to the run's processes what a power cut does: runner, supervisors and agents, all at once."""
+    state = trial.state()
+    tokens = frozenset(task.token for task in state.active.values())
+    folder = trial.project.open().state.run(trial.run).attempts
+    records = folder.glob("*/*/*/supervisor.json")
+    supervisors = [holder_pid(path) for path in records if not path.with_name("exit.json").exists()]
+    kill(runner)
+    for pid in supervisors:
+        os.kill(pid, signal.SIGKILL)
+    for fd in open_carriers(tokens).values():
+        signal.pidfd_send_signal(fd, signal.SIGKILL)
+        os.close(fd)
+
+
+def holder_pid(path: Path) -> int:
+    """Return the pid that a supervisor wrote into its record."""
+    return int(json.loads(path.read_text())["pid"])

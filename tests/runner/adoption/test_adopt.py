@@ -38,7 +38,7 @@ def test_what_git_proves_is_done_and_is_not_done_again(tmp_path: Path) -> None:
     project, commit = _project(tmp_path)
     trial = adopted(project, foreign(claim("one", DONE, commits=(commit[:9],)), claim("two")))
     assert trial.landed() == ["one"]
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert [event.task for event in trial.of_kind(ev.AttemptStarted)] == ["two"]
     assert trial.show("one.txt") == "1"
     assert trial.violations() == []
@@ -66,7 +66,7 @@ def test_what_is_only_claimed_is_open_and_may_need_no_change(tmp_path: Path) -> 
     project, _ = _project(tmp_path)
     trial = adopted(project, foreign(claim("one", DONE), claim("two")))
     assert trial.landed() == []
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert "no commit is recorded for it" in trial.brief("one", 2)
 
 
@@ -76,7 +76,7 @@ def test_claims_may_be_taken_on_trust(tmp_path: Path) -> None:
     run = foreign(claim("one", DONE), claim("two", DONE, commits=("beef" * 10,)))
     trial = adopted(project, run, trust_claims=True)
     assert trial.landed() == ["one", "two"]
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.of_kind(ev.AttemptStarted) == []
 
 
@@ -171,7 +171,7 @@ def test_a_dirty_worktree_becomes_a_snapshot_and_stays_as_it_is(tmp_path: Path) 
         git(tree, "status", "--porcelain"),
         project.git("rev-parse", "wip/two"),
     ) == before
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("two.txt") == "half"
     assert ".auto-claude" not in project.git("ls-tree", "-r", "--name-only", f"holdfast/{trial.run}")
 
@@ -187,7 +187,7 @@ def test_an_unmerged_branch_is_gone_on_from(tmp_path: Path) -> None:
         project, foreign(claim("two", FAILED, attempts=1, spent=1, branch="task/two"), claim("three"))
     )
     assert trial.state().tasks["two"].carry == commit
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("two.txt") == "on the branch"
 
 
@@ -200,7 +200,7 @@ def test_the_checkout_is_taken_only_if_the_user_says_so(tmp_path: Path) -> None:
     assert doubtful.shelters == {}
     assert [finding.kind for finding in doubtful.findings] == ["uncommitted"]
     trial = adopted(project, run, checkout=True)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("two.txt") == "half"
 
 
@@ -209,7 +209,7 @@ def test_attempts_and_feedback_reach_the_next_brief(tmp_path: Path) -> None:
     project, _ = _project(tmp_path)
     past = PastFailure(attempt=1, error="the tests failed", feedback="use the other driver")
     trial = adopted(project, foreign(claim("two", FAILED, attempts=1, spent=1, failures=(past,))))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert "This is attempt 2" in trial.brief("two", 2)
     assert "use the other driver" in trial.brief("two", 2)
 
@@ -219,7 +219,7 @@ def test_a_spent_budget_stays_spent(tmp_path: Path) -> None:
     project, _ = _project(tmp_path)
     trial = adopted(project, foreign(claim("two", FAILED, attempts=3340, spent=3340)))
     assert trial.status_of("two") == "abandoned"
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert trial.of_kind(ev.AttemptStarted) == []
     assert trial.violations() == []
 
@@ -251,7 +251,7 @@ def test_a_done_task_below_an_open_one_keeps_its_place(tmp_path: Path) -> None:
     run = foreign(claim("zero"), claim("one", DONE, commits=(commit,)), stages=stages)
     assert "done-before-needs" in {finding.kind for finding in survey_of(project, run).findings}
     trial = adopted(project, run)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert [event.task for event in trial.of_kind(ev.AttemptStarted)] == ["zero"]
     assert trial.violations() == []
 
@@ -264,7 +264,7 @@ def test_a_deliverable_that_is_gone_is_told_and_blocks_nothing(tmp_path: Path) -
     stage = replace(run.plan.stages[0], tasks=(promising, *run.plan.stages[0].tasks[1:]))
     run = replace(run, plan=replace(run.plan, stages=(stage,)))
     assert [finding.kind for finding in survey_of(project, run).findings] == ["deliverable-missing"]
-    assert adopted(project, run).carry_on() is RunStatus.COMPLETED
+    assert adopted(project, run).execute() is RunStatus.COMPLETED
 
 
 def test_doctor_finds_nothing_wrong_with_an_adopted_run(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_doctor_finds_nothing_wrong_with_an_adopted_run(tmp_path: Path) -> None:
     trial = adopted(project, foreign(claim("one", DONE, commits=(commit,)), claim("two")))
     with open_project_journal(project.open()) as journal:
         assert examine_run(project.open(), journal, trial.run) == []
-    trial.carry_on()
+    trial.execute()
     with open_project_journal(project.open()) as journal:
         assert examine_run(project.open(), journal, trial.run) == []
 
@@ -297,7 +297,7 @@ def test_rebuild_restores_an_adopted_run_from_git(tmp_path: Path) -> None:
     assert after.row.origin == before.row.origin
     assert after.tasks["two"].failures == before.tasks["two"].failures
     assert [after.tasks[name].status for name in after.names] == ["completed", "pending", "skipped"]
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_beginning_again_at_an_adopted_task_leaves_the_others_done(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_a_run_whose_adoption_was_cut_short_is_completed_not_carried_on(tmp_path
         begun = create_run(repo, journal, plan, MAIN, adopting=digest_of(run))
         trial = Trial(project, begun)
         with pytest.raises(NeedsDecisionError, match="cut short"):
-            trial.carry_on()
+            trial.execute()
         project.commit("somebody goes on meanwhile")
         assert adopt_into(repo, journal, run) == begun
     assert trial.landed() == ["one"]
@@ -374,5 +374,5 @@ def test_a_repository_without_the_other_systems_folder_still_carries_the_run_on(
     shutil.rmtree(tree)
     project.git("worktree", "prune")
     project.git("branch", "-q", "-D", "wip/two")
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("two.txt") == "half"

@@ -150,7 +150,7 @@ def test_a_crashed_run_is_found_and_carried_on_to_its_end(system: System, tmp_pa
     assert run.system is system
     trial = adopted(project, run)
     assert set(trial.landed()) == done
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     started = {event.task for event in trial.of_kind(ev.AttemptStarted)}
     assert started == set(trial.state().names) - done
     assert trial.show("done.txt") == "done before"
@@ -162,7 +162,7 @@ def test_unfinished_work_in_a_worktree_goes_on(system: System, tmp_path: Path) -
     """What an agent had written when it was killed is in the result, and still where it was."""
     project, _ = _crashed(tmp_path, system)
     trial = adopted(project, _found(project))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("half.txt") == HALF.strip()
     assert [
         path.read_text() for path in project.path.glob(".*/**/half.txt") if ".holdfast" not in str(path)
@@ -177,7 +177,7 @@ def test_the_native_files_follow_an_adopted_run_and_are_adopted_again_as_the_sam
     project, _ = _crashed(tmp_path, system)
     trial = adopted(project, _found(project))
     _keep(trial, system)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.of_kind(ev.MirrorFailed) == []
     formats = all_formats()
     runs = [read_source(source, formats) for source in find_sources(project.path, project.path, formats)]

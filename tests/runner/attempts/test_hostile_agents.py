@@ -21,7 +21,7 @@ def test_a_task_that_writes_into_the_users_checkout_is_noticed(tmp_path: Path) -
     """The notice names the file and who was running; the run goes on."""
     project = Project.create(tmp_path / "p")
     trial = Trial.of(project, stage("one", sh("A", f"echo oops > {project.path}/stray.txt; echo a > A.txt")))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     (notice,) = trial.of_kind(ev.IntrusionNoticed)
     assert (notice.tasks, notice.place, notice.paths) == (("A",), "the checkout", ("stray.txt",))
 
@@ -35,11 +35,11 @@ def test_a_task_that_writes_into_an_idle_workspace_is_noticed(tmp_path: Path) ->
         stage("three", sh("D", "echo stray > ../1/stray.txt; echo d > D.txt")),
         limits={"jobs": 2},
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     (notice,) = trial.of_kind(ev.IntrusionNoticed)
     assert (notice.tasks, notice.place, notice.paths) == (("D",), "workspace 1", ("stray.txt",))
     assert "stray.txt" in trial.stored().row.reason
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_an_agent_that_deletes_its_workspace_fails_with_a_clear_error(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_an_agent_that_deletes_its_workspace_fails_with_a_clear_error(tmp_path: 
     flag = tmp_path / "flag"
     script = f"if [ -f {flag} ]; then echo a > A.txt; else touch {flag}; rm -rf ../$(basename $PWD); fi"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     kind, words = failure_of(trial, "A")
     assert kind is FailureKind.AGENT
     assert "deleted" in words
@@ -57,7 +57,7 @@ def test_an_agent_that_moves_its_branch_keeps_only_its_files(tmp_path: Path) -> 
     """A HEAD moved to unrelated history is archived; the files land on top of where the attempt began."""
     script = "echo a > A.txt; git checkout -q --orphan elsewhere; git commit -q -m lost --allow-empty"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)), limits={"attempts": 2})
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("A.txt") == "a"
     assert trial.violations() == []
 
@@ -68,7 +68,7 @@ def test_an_agent_that_commits_by_itself_is_accepted(tmp_path: Path) -> None:
         Project.create(tmp_path / "p"),
         stage("one", sh("A", "echo a > A.txt; git add -A; git commit -q -m mine; echo b > B.txt")),
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert (trial.show("A.txt"), trial.show("B.txt")) == ("a", "b")
     assert "mine" in trial.project.git("log", "--format=%s", f"holdfast/{trial.run}").splitlines()
 
@@ -84,7 +84,7 @@ def test_an_agent_that_ignores_sigterm_and_leaves_a_daemon_is_swept(tmp_path: Pa
     trial = Trial.of(
         Project.create(tmp_path / "p"), stage("one", sh("A", f"{daemon} {ready}; echo a > A.txt"))
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert not Path(f"/proc/{pid_file.read_text().strip()}/cwd").exists()
 
 
@@ -93,7 +93,7 @@ def test_a_flood_of_output_is_bounded(tmp_path: Path) -> None:
     trial = Trial.of(
         Project.create(tmp_path / "p"), stage("one", sh("A", "yes | head -c 200000000; echo a > A.txt"))
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     logs = trial.project.open().state.run(trial.run).attempts.rglob("output.log*")
     assert sum(path.stat().st_size for path in logs) < 80_000_000
 
@@ -105,7 +105,7 @@ def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
         stage("one", {"id": "A", "run": ["no-such-program-here"]}),
         limits={"attempts": 2, "retry_delay": 0.05},
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     kind, words = failure_of(trial, "A")
     assert kind is FailureKind.ENVIRONMENT
     assert "no-such-program-here" in words
@@ -115,7 +115,7 @@ def test_a_repository_made_inside_the_workspace_is_taken_as_files(tmp_path: Path
     """A nested repository must not become a pointer into nowhere."""
     script = "git init -q inner; echo i > inner/i.txt; git -C inner add -A; git -C inner commit -q -m inner"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)), limits={"attempts": 2})
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("inner/i.txt") == "i"
 
 
@@ -131,7 +131,7 @@ def test_git_hooks_and_settings_planted_by_an_agent_never_run(tmp_path: Path) ->
     trial = Trial.of(
         project, stage("one", sh("A", plant)), stage("two", sh("B", "echo b > B.txt")), verify=["test -d src"]
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert not proof.exists()
 
 
@@ -140,7 +140,7 @@ def test_a_detached_head_is_a_fine_place_to_start(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "p")
     project.git("checkout", "-q", "--detach")
     trial = Trial.of(project, stage("one", sh("A", "echo a > A.txt")))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.stored().row.target == ""
 
 
@@ -153,7 +153,7 @@ def test_a_shallow_clone_works(tmp_path: Path) -> None:
     trial = Trial.of(
         Project(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt"), sh("B", "echo b > B.txt"))
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert sorted(trial.landed()) == ["A", "B"]
 
 
@@ -163,7 +163,7 @@ def test_no_identity_is_needed(tmp_path: Path) -> None:
     project.git("config", "--unset", "user.name")
     project.git("config", "--unset", "user.email")
     trial = Trial.of(project, stage("one", sh("A", "echo a > A.txt")))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_two_runs_work_in_one_repository_at_once(tmp_path: Path) -> None:

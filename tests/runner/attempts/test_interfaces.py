@@ -6,10 +6,9 @@ from pathlib import Path
 
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
-from tests.runner.recovery.test_resume import kill
 from tests.support.command import eventually
 from tests.support.repositories import Project
-from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
+from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_runner
 
 PUBLISH = "holdfast report interface api 'def f(x: int) -> int: ...'"
 
@@ -43,7 +42,7 @@ def test_without_a_published_interface_the_landing_is_waited_for(tmp_path: Path)
         Project.create(tmp_path / "p"),
         stage("one", sh("A", "echo a > A.txt"), sh("B", "cp A.txt B.txt", needs_interface=["A"])),
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("B.txt") == "a"
 
 
@@ -74,5 +73,5 @@ def test_an_interface_published_again_with_the_same_words_is_no_news(tmp_path: P
     """Agents repeat themselves; the journal does not. Another contract under the same name replaces the first."""
     script = f"{PUBLISH}; {PUBLISH}; echo a > A.txt"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert [e.contract for e in trial.of_kind(ev.InterfacePublished)] == ["def f(x: int) -> int: ..."]

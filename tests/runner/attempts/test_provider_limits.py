@@ -21,7 +21,7 @@ def test_a_usage_limit_is_waited_for_and_the_run_goes_on_by_itself(tmp_path: Pat
     """X5: the task waits, no attempt is charged, and nobody has to do anything."""
     script = once(tmp_path / "hit", f"{say(THREAD, SOON)}; exit 1", work())
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)})
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     task = run.state().tasks["t"]
     assert (task.attempt, task.charged, task.limited) == (2, 0, 1)
     assert run.violations() == []
@@ -33,7 +33,7 @@ def test_all_tasks_of_a_parked_provider_wait_and_others_go_on(tmp_path: Path) ->
     script = f"echo $HOLDFAST_TASK >> {calls}; " + once(tmp_path / "hit", f"{say(SOON)}; exit 1", work())
     agents = {"a": codex(script), "b": {"command": ["sh", "-c", work()]}}
     run = trial(Project.create(tmp_path / "p"), "t1", "t2", "t3:b", agents=agents, limits={"jobs": 1})
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert calls.read_text().split()[:2] == ["t1", "t1"]
     assert run.landed()[0] == "t3"
 
@@ -43,7 +43,7 @@ def test_a_limit_without_a_reset_time_is_waited_for_longer_each_time(tmp_path: P
     error = f"{say(fails('exceeded retry limit, last status: 429 Too Many Requests'))}; exit 1"
     script = once(tmp_path / "1", error, once(tmp_path / "2", error, work()))
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)}, limits={"limit_wait": 0.2})
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     first, second = (parked.wait_s for parked in run.of_kind(ev.ProviderParked))
     assert 0.2 <= first < 0.25
     assert 0.4 <= second < 0.45
@@ -54,7 +54,7 @@ def test_work_done_before_the_limit_is_kept(tmp_path: Path) -> None:
     first = f"echo half > half.txt; {say(SOON)}; exit 1"
     script = once(tmp_path / "hit", first, "test -f half.txt && " + work())
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)})
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert run.show("half.txt") == "half"
 
 
@@ -62,10 +62,10 @@ def test_the_opt_out_blocks_with_the_time(tmp_path: Path) -> None:
     """`on_limit: stop`: the run rests and says until when; resumed after that, it goes on."""
     script = once(tmp_path / "hit", f"{say(SOON)}; exit 1", work())
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)}, limits={"on_limit": "stop"})
-    assert run.carry_on() is RunStatus.BLOCKED
+    assert run.execute() is RunStatus.BLOCKED
     assert "openai is at its limit until 2" in run.stored().row.reason
     deadline = time.monotonic() + 60
-    while run.carry_on() is not RunStatus.COMPLETED:
+    while run.execute() is not RunStatus.COMPLETED:
         assert time.monotonic() < deadline
 
 
@@ -74,7 +74,7 @@ def test_a_declared_fallback_works_meanwhile(tmp_path: Path) -> None:
     limit = f"{say(fails('You have hit your usage limit. Please try again in 2h.'))}; exit 1"
     agents = {"a": codex(limit, fallback="b"), "b": {"command": ["sh", "-c", work()]}}
     run = trial(Project.create(tmp_path / "p"), "t1", "t2", agents=agents)
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert {run.state().tasks[name].agent for name in ("t1", "t2")} == {"b"}
 
 
@@ -90,7 +90,7 @@ def test_a_runner_killed_during_the_wait_leaves_a_wait_that_goes_on(tmp_path: Pa
     os.kill(runner.pid, signal.SIGKILL)
     runner.communicate()
     assert run.status_of("t") == "waiting_limit"
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert run.state().tasks["t"].charged == 0
 
 
@@ -99,7 +99,7 @@ def test_prose_about_a_limit_is_no_limit(tmp_path: Path) -> None:
     prose = {"type": "item.completed", "item": {"type": "agent_message", "text": "usage limit, 429!"}}
     script = once(tmp_path / "hit", f"{say(prose, fails('stream closed'))}; exit 1", work())
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)})
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert run.state().tasks["t"].charged == 1
 
 
@@ -116,5 +116,5 @@ def test_a_validator_at_a_limit_is_asked_again_after_it(tmp_path: Path) -> None:
     score = {"type": "item.completed", "item": {"type": "agent_message", "text": '{"score": 1.0}'}}
     script = once(tmp_path / "hit", f"{say(SOON)}; exit 1", say(score, DONE))
     run = Trial.of(Project.create(tmp_path / "p"), stage("s", _judging("j")), agents={"j": codex(script)})
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert (run.state().tasks["t"].charged, len(run.of_kind(ev.ProviderParked))) == (0, 1)

@@ -15,10 +15,9 @@ from holdfast.core.status import RunStatus
 from holdfast.report_channel import FILE_BYTES_MAX, LINE_BYTES_MAX
 from holdfast.reporting.displayed_status import progress_of
 from holdfast.runner.attempts.reports import AttemptReports, report_file
-from tests.runner.recovery.test_resume import kill, kill_everything
 from tests.support.command import eventually
 from tests.support.repositories import Project
-from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
+from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, kill_everything, sh, stage, start_runner
 
 SECTIONS = (
     "holdfast report progress 40 --file src/a.py --line 12 --done parsing --next printing --confidence 0.8"
@@ -61,7 +60,7 @@ def test_a_reported_summary_is_the_tasks_summary(tmp_path: Path) -> None:
     """What the agent says it did is worth more than the last line it happened to print."""
     script = "holdfast report summary 'wrote the parser'; echo noise; echo a > A.txt"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.state().tasks["A"].summary == "wrote the parser"
 
 
@@ -69,7 +68,7 @@ def test_reported_costs_add_up(tmp_path: Path) -> None:
     """Each report says what was spent since the last one; the run's budget counts them all."""
     script = "holdfast report cost 0.25; holdfast report cost 0.5 --progress 3; echo a > A.txt"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert (trial.state().tasks["A"].cost_usd, trial.stored().row.cost_usd) == (0.75, 0.75)
 
 
@@ -90,7 +89,7 @@ def test_reports_are_never_part_of_the_work(tmp_path: Path, trick: str) -> None:
         stage("one", sh("A", script), sh("B", second, needs=["A"])),
         limits={"jobs": 1, "attempts": 1},
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     landed = trial.project.git("ls-tree", "-r", "--name-only", f"holdfast/{trial.run}")
     assert "A.txt" in landed
     assert "report" not in landed
@@ -111,7 +110,7 @@ def test_reports_made_while_no_runner_lived_are_read_once(tmp_path: Path) -> Non
     go.release()
     done.wait()
     go.release()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.state().tasks["A"].cost_usd == 0.75
     assert trial.state().tasks["A"].report.progress == 60.0  # type: ignore[union-attr]
 
@@ -131,7 +130,7 @@ def lost_after(tmp_path: Path, report: str, **limits: float) -> Trial:
 def test_a_lost_agents_sections_are_told_to_the_next_one(tmp_path: Path) -> None:
     """C7, implementing: the next agent finds the files, and reads which section is done, which is next, and where."""
     trial = lost_after(tmp_path, SECTIONS)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert "half.txt" in trial.show("seen.txt").split()
     brief = trial.brief("A", 2)
     for part in (
@@ -146,7 +145,7 @@ def test_a_lost_agents_sections_are_told_to_the_next_one(tmp_path: Path) -> None
 def test_an_attempt_lost_too_early_starts_clean(tmp_path: Path) -> None:
     """C7, too early: below the threshold nothing is carried over, and yet the snapshot is kept."""
     trial = lost_after(tmp_path, "holdfast report progress 5")
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert "half.txt" not in trial.show("seen.txt").split()
     kept = trial.project.git("ls-tree", "--name-only", ids.snapshot_ref(trial.run, "A"))
     assert "half.txt" in kept.split()
@@ -155,7 +154,7 @@ def test_an_attempt_lost_too_early_starts_clean(tmp_path: Path) -> None:
 def test_the_plan_says_what_too_early_is(tmp_path: Path) -> None:
     """`restart_below: 0`: whatever was written is gone on from."""
     trial = lost_after(tmp_path, "holdfast report progress 5", restart_below=0)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert "half.txt" in trial.show("seen.txt").split()
 
 
@@ -172,7 +171,7 @@ def test_a_task_that_waited_for_another_lost_nothing(tmp_path: Path) -> None:
     here.wait()
     kill(runner)
     go.release()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert (trial.state().tasks["B"].attempt, trial.show("B.txt")) == (1, "a")
 
 

@@ -43,7 +43,7 @@ def written(project: Project) -> bytes:
 def test_an_agent_gets_no_variable_that_nobody_gave_it(tmp_path: Path) -> None:
     """The environment is a list of what is allowed, not of what is forbidden."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "env > seen.txt")))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     seen = {line.split("=")[0] for line in trial.show("seen.txt").splitlines()}
     assert {"PATH", "HOME", "HOLDFAST_TASK"} <= seen
     assert not {"WORK_DATABASE_URL", "BUILD_API_KEY", "VAULT_PASSWORD"} & seen
@@ -60,7 +60,7 @@ def test_a_plan_names_what_its_agents_and_checks_may_have(tmp_path: Path) -> Non
         stage("one", sh("A", script, verify=['test -n "$BUILD_API_KEY"'])),
         pass_env=["BUILD_API_KEY", "WORK_*"],
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 @pytest.mark.usefixtures("planted")
@@ -74,7 +74,7 @@ def test_what_an_agent_prints_reports_or_fails_with_is_stored_without_secrets(tm
         pass_env=["BUILD_API_KEY", "VAULT_PASSWORD"],
         limits={"attempts": 4, "retry_delay": "0s"},
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     everything = written(trial.project)
     assert b"[redacted]" in everything
     assert CANARY.encode() not in everything

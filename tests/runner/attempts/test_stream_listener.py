@@ -18,7 +18,7 @@ def test_an_error_with_exit_status_zero_is_a_failure(tmp_path: Path) -> None:
     """Exit status and word are hints; the error event counts, and the next attempt is told of it."""
     script = once(tmp_path / "hit", f"echo x > f.txt; {say(fails('stream closed'))}; exit 0", work())
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)})
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     (failed,) = run.of_kind(ev.AttemptFailed)
     assert (failed.failure, "stream closed" in failed.error) == (ev.FailureKind.AGENT, True)
     assert "stream closed" in run.brief("t", 2)
@@ -28,7 +28,7 @@ def test_done_without_a_change_is_fed_back(tmp_path: Path) -> None:
     """An agent that says it is done and changed nothing is told so."""
     script = once(tmp_path / "hit", say(THREAD, DONE), work())
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)})
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert [failed.failure for failed in run.of_kind(ev.AttemptFailed)] == [ev.FailureKind.NO_CHANGE]
 
 
@@ -39,7 +39,7 @@ def test_a_full_context_is_followed_by_a_fresh_agent_with_what_was_achieved(tmp_
         tmp_path / "hit", f"echo half > half.txt; {say(full)}; exit 1", f"test -f half.txt && {work()}"
     )
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)})
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert "context window was full" in run.brief("t", 2)
     assert run.state().tasks["t"].charged == 1
 
@@ -48,12 +48,12 @@ def test_refused_credentials_block_the_run_with_the_way_out(tmp_path: Path) -> N
     """No attempt is burnt; the second task does not even start; after a resume it goes on."""
     script = once(tmp_path / "hit", f"{say(fails('unexpected status 401 Unauthorized'))}; exit 1", work())
     run = trial(Project.create(tmp_path / "p"), "t", "u", agents={"a": codex(script)}, limits={"jobs": 1})
-    assert run.carry_on() is RunStatus.BLOCKED
+    assert run.execute() is RunStatus.BLOCKED
     row = run.stored().row
     assert "401" in row.reason
     assert "holdfast resume" in row.reason
     assert (run.state().tasks["t"].charged, run.state().tasks["u"].attempt) == (0, 0)
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
 
 
 def test_an_agent_that_waits_for_permission_is_ended_and_reported(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_an_agent_that_waits_for_permission_is_ended_and_reported(tmp_path: Path
     }
     agent = {"command": ["sh", "-c", f"{say(asks)}; {FOREVER}"], "stream": "goose"}
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": agent})
-    assert run.carry_on() is RunStatus.BLOCKED
+    assert run.execute() is RunStatus.BLOCKED
     assert "use rm" in run.stored().row.reason
     assert run.state().tasks["t"].charged == 0
 
@@ -75,7 +75,7 @@ def test_an_agent_that_spends_its_budget_is_ended_while_it_works(tmp_path: Path)
     run = trial(
         Project.create(tmp_path / "p"), "t", agents={"a": codex(script)}, limits={"attempt_tokens": 400}
     )
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     (failed,) = run.of_kind(ev.AttemptFailed)
     assert (failed.failure, failed.error) == (
         ev.FailureKind.BUDGET,
@@ -88,7 +88,7 @@ def test_a_run_that_spends_its_tokens_ends_its_agents_and_blocks(tmp_path: Path)
     """The budget of the run is enforced while agents work."""
     script = f"echo x > $HOLDFAST_TASK.txt; {say(uses(500))}; {FOREVER}"
     run = trial(Project.create(tmp_path / "p"), "t", "u", agents={"a": codex(script)}, limits={"tokens": 900})
-    assert run.carry_on() is RunStatus.BLOCKED
+    assert run.execute() is RunStatus.BLOCKED
     assert "900 tokens" in run.stored().row.reason
     assert run.stored().row.tokens == 1000
 
@@ -97,16 +97,16 @@ def test_a_run_whose_budget_is_spent_goes_on_with_a_larger_one(tmp_path: Path) -
     """Without one it blocks again and says how; the plan itself never changes."""
     script = once(tmp_path / "hit", f"echo half > half.txt; {say(THREAD, uses(500))}; {FOREVER}", work())
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)}, limits={"tokens": 400})
-    assert run.carry_on() is RunStatus.BLOCKED
-    assert run.carry_on() is RunStatus.BLOCKED
+    assert run.execute() is RunStatus.BLOCKED
+    assert run.execute() is RunStatus.BLOCKED
     assert "resume --cost-usd` or `--tokens` raises it" in run.stored().row.reason
-    assert run.carry_on(tokens=5_000) is RunStatus.COMPLETED
+    assert run.execute(tokens=5_000) is RunStatus.COMPLETED
 
 
 def test_tokens_and_cost_are_recorded_with_the_attempt(tmp_path: Path) -> None:
     """What the stream told is on the task's and the run's account once."""
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(work())})
-    run.carry_on()
+    run.execute()
     task = run.state().tasks["t"]
     assert (task.tokens, run.stored().row.tokens, task.session) == (100, 100, "T-1")
 
@@ -123,7 +123,7 @@ def test_a_killed_runners_tokens_are_counted_once(tmp_path: Path) -> None:
     runner.kill()
     runner.communicate()
     go_on.release()
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert run.state().tasks["t"].tokens == 100
 
 
@@ -147,7 +147,7 @@ def test_a_long_stream_that_is_not_read_again_keeps_what_was_heard_of_it(tmp_pat
     runner.kill()
     runner.communicate()
     go_on.release()
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     task = run.state().tasks["t"]
     assert (task.tokens, task.session) == (120, "S-1")
 
@@ -175,7 +175,7 @@ def test_native_resume_goes_on_with_the_agents_own_session(tmp_path: Path) -> No
     _codex_file(project, script)
     agents = {"a": {"preset": "mine"}}
     run = trial(project, "t", agents=agents, known=["mine"])
-    assert run.carry_on(native_resume=True) is RunStatus.COMPLETED
+    assert run.execute(native_resume=True) is RunStatus.COMPLETED
     assert told.read_text().split() == ["resume", "T-1"]
     assert "your own session" in run.brief("t", 2)
 
@@ -186,7 +186,7 @@ def test_a_fresh_agent_is_the_default(tmp_path: Path) -> None:
     script, told = _resuming(tmp_path, f"{say(THREAD, fails('oops'))}; echo half > half.txt; exit 1")
     _codex_file(project, script)
     run = trial(project, "t", agents={"a": {"preset": "mine"}}, known=["mine"])
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     assert told.read_text().split() == []
 
 
@@ -197,6 +197,6 @@ def test_an_agent_without_a_known_session_starts_fresh_and_it_is_said(tmp_path: 
     _codex_file(project, script)
     agents = {"a": {"preset": "mine", "native_resume": True}}
     run = trial(project, "t", agents=agents, known=["mine"])
-    assert run.carry_on() is RunStatus.COMPLETED
+    assert run.execute() is RunStatus.COMPLETED
     second = run.of_kind(ev.AttemptStarted)[1]
     assert (second.session, second.fresh_because) == ("", "no session of the last attempt is known")

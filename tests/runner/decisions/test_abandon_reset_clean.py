@@ -28,7 +28,7 @@ def _ignore(*_: object) -> None:
 
 def _completed(tmp_path: Path) -> Trial:
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     return trial
 
 
@@ -39,7 +39,7 @@ def _blocked(tmp_path: Path) -> Trial:
         stage("one", sh("A", "echo a > A.txt"), sh("B", "echo b > B.txt; exit 1", needs=["A"])),
         limits={"attempts": 1},
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     return trial
 
 
@@ -97,7 +97,7 @@ def test_a_reset_task_begins_from_nothing_and_keeps_its_refs(tmp_path: Path) -> 
     row = trial.state().tasks["B"]
     assert (row.status, row.carry, row.charged, row.attempt) == (TaskStatus.PENDING, "", 0, 1)
     assert trial.project.git("show", f"refs/holdfast/{trial.run}/task/B/1:B.txt") == "b"
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert trial.state().tasks["B"].attempt == 2
 
 

@@ -44,7 +44,7 @@ def test_a_pause_at_once_commits_pending_work_and_resume_goes_on_from_it(tmp_pat
     assert (task.charged, task.lost, task.status) == (0, 0, "pending")
     assert trial.project.git("show", f"{task.carry}:half.txt") == "half"
     assert trial.violations() == []
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("half.txt") == "half"
 
 
@@ -63,14 +63,14 @@ def test_the_note_is_gone_once_the_run_goes_on(tmp_path: Path) -> None:
     """A note that stays would lie."""
     trial = _paused_at_once(tmp_path)
     assert _note(trial).exists()
-    trial.carry_on()
+    trial.execute()
     assert not _note(trial).exists()
 
 
 def test_a_blocked_run_leaves_a_note_that_says_why(tmp_path: Path) -> None:
     """Not only a pause needs a person to come back."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "exit 1")), limits={"attempts": 1})
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert "It waits for a decision. stage one stopped: A abandoned" in _note(trial).read_text()
 
 
@@ -88,5 +88,5 @@ def test_a_stopped_run_leaves_a_note(tmp_path: Path) -> None:
 def test_a_completed_run_leaves_no_note(tmp_path: Path) -> None:
     """There is nothing to go on with."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert not _note(trial).exists()

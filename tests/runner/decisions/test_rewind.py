@@ -49,12 +49,12 @@ def test_a_task_of_which_nothing_landed_begins_again_from_a_clean_start(tmp_path
     trial = _three(
         tmp_path, f"test ! -f wrong.txt; echo x > wrong.txt; test -f {flag} && rm wrong.txt && echo c > C.txt"
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     wrong = trial.state().tasks["C"].carry
     flag.touch()
     again = _rewind(trial, "C")
     assert (again.run, again.state().tasks["C"].carry) == (trial.run, "")
-    assert again.carry_on() is RunStatus.COMPLETED
+    assert again.execute() is RunStatus.COMPLETED
     assert (trial.landed(), trial.violations()) == (["A", "B", "C"], [])
     assert trial.project.git("for-each-ref", "--contains", wrong, "refs/holdfast") != ""
 
@@ -62,7 +62,7 @@ def test_a_task_of_which_nothing_landed_begins_again_from_a_clean_start(tmp_path
 def test_a_stage_that_landed_begins_again_in_a_new_run(tmp_path: Path) -> None:
     """A8: the branch never goes back; the new run starts before the first landing and has only what is left."""
     trial = _three(tmp_path, "exit 1")
-    trial.carry_on()
+    trial.execute()
     tip, landed = trial.facts().tip, trial.facts().landings
     new = _rewind(trial, "two")
     assert new.run == "02-try-it"
@@ -76,10 +76,10 @@ def test_the_new_run_does_only_what_is_left(tmp_path: Path) -> None:
     """X4: what stands is not done again, and the result is whole."""
     flag = tmp_path / "flag"
     trial = _three(tmp_path, f"test -f {flag} && echo c > C.txt")
-    trial.carry_on()
+    trial.execute()
     flag.touch()
     new = _rewind(trial, "B")
-    assert new.carry_on() is RunStatus.COMPLETED
+    assert new.execute() is RunStatus.COMPLETED
     assert (tmp_path / "count").read_text().split() == ["A", "B", "C", "B", "C"]
     assert (new.show("A.txt"), new.show("B.txt"), new.show("C.txt")) == ("a", "a", "c")
     assert (new.landed(), new.violations()) == (["B", "C"], [])
@@ -88,9 +88,9 @@ def test_the_new_run_does_only_what_is_left(tmp_path: Path) -> None:
 def test_a_completed_run_can_begin_again_and_stays_completed(tmp_path: Path) -> None:
     """A8: a phase that is named is run again; the old result stays as it is."""
     trial = _three(tmp_path, "echo c > C.txt")
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     new = _rewind(trial, "three")
-    assert new.carry_on() is RunStatus.COMPLETED
+    assert new.execute() is RunStatus.COMPLETED
     assert trial.stored().row.status is RunStatus.COMPLETED
     assert new.landed() == ["C"]
 
@@ -98,7 +98,7 @@ def test_a_completed_run_can_begin_again_and_stays_completed(tmp_path: Path) -> 
 def test_beginning_again_twice_makes_one_run(tmp_path: Path) -> None:
     """A kill between making the new run and giving up the old one is mended by doing it again."""
     trial = _three(tmp_path, "exit 1")
-    trial.carry_on()
+    trial.execute()
     repo = trial.project.open()
     with open_project_journal(repo) as journal:
         rewind = plan_rewind(repo, journal, trial.run, "two")
@@ -118,7 +118,7 @@ def test_independent_work_that_landed_later_is_part_of_what_is_left(tmp_path: Pa
         ),
         limits={"jobs": 1},
     )
-    trial.carry_on()
+    trial.execute()
     order = trial.landed()
     rewind = _consider(trial, order[0])
     assert set(rewind.redone) == set(rewind.landed) == set(order)

@@ -78,7 +78,7 @@ def test_the_files_follow_the_run_to_its_end(tmp_path: Path) -> None:
     """When the runner has left, the files say what the run came to."""
     trial = _trial(tmp_path, sh("a", "echo a > a.txt"), sh("b", "echo b > b.txt", needs=["a"]))
     _mirror(trial)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert _standings(trial.project) == {"a": "done", "b": "done"}
     assert _state(trial.project)["status"] == "completed"
 
@@ -105,7 +105,7 @@ def test_a_mirror_is_no_intrusion(tmp_path: Path) -> None:
     """What we write into the checkout ourselves is nobody's trespass."""
     trial = _trial(tmp_path, *(sh(name, f"echo {name} > {name}.txt") for name in "abc"))
     _mirror(trial)
-    trial.carry_on(jobs=1)
+    trial.execute(jobs=1)
     assert trial.of_kind(ev.IntrusionNoticed) == []
 
 
@@ -134,7 +134,7 @@ def test_a_file_that_was_changed_meanwhile_stops_the_mirror_and_not_the_run(tmp_
     trial = _trial(tmp_path, sh("a", "echo a > a.txt"), sh("b", "echo b > b.txt", needs=["a"]))
     _mirror(trial)
     trial.project.write(STATE, '{"edited": 1}')
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert len(trial.of_kind(ev.MirrorFailed)) == 1
     assert _state(trial.project) == {"edited": 1}
     assert trial.violations() == []
@@ -160,7 +160,7 @@ def test_a_mirror_can_be_ended(tmp_path: Path) -> None:
     repo = trial.project.open()
     with open_project_journal(repo) as journal:
         record_decision(repo, journal, trial.run, ev.MirrorEnded(system="execute"))
-    trial.carry_on()
+    trial.execute()
     assert (trial.project.path / STATE).read_bytes() == before
 
 
@@ -182,7 +182,7 @@ def test_an_adopted_file_is_backed_up_once_and_keeps_its_unknown_keys(tmp_path: 
     trial, main = _adopted(tmp_path)
     before = (trial.project.path / main).read_bytes()
     _mirror(trial)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     after = _state(trial.project, main)
     assert after["house_rules"] == {"tabs": False}
     assert after["tasks"]["L1-001"]["mood"] == "good"
@@ -197,7 +197,7 @@ def test_an_exported_run_is_adopted_as_the_same_run(tmp_path: Path) -> None:
         stage("first", sh("a", "echo a > a.txt"), sh("b", "echo oh no; exit 3", needs=["a"])),
         limits={"attempts": 2, "retry_delay": "0s"},
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     repo = trial.project.open()
     with open_project_journal(repo) as journal:
         export_run(repo, journal, trial.run, System.EXECUTE, "")
@@ -220,7 +220,7 @@ def test_a_killed_runner_leaves_valid_files_that_claim_nothing_too_early(tmp_pat
         runner.communicate(timeout=DEADLINE_S)
         done = {task for task, standing in _standings(trial.project).items() if standing == "done"}
         assert done <= set(trial.landed())
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert set(_standings(trial.project).values()) == {"done"}
     leftovers = [path for path in trial.project.path.rglob(".holdfast-*") if path.is_file()]
     assert [path for path in leftovers if ".holdfast/" not in str(path)] == []

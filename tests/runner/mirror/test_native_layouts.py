@@ -36,7 +36,7 @@ def _json(trial: Trial, path: str) -> Any:
 def test_apexs_links_lead_to_the_state_and_each_phase_leaves_its_output(tmp_path: Path) -> None:
     """What APEX looks for is where it looks: the current task, the state, one file per finished phase."""
     trial = _mirrored(tmp_path, "apex")
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     state = _json(trial, CURRENT)
     assert (state["task_id"], state["current_phase"]) == (RUN, None)
     home = trial.project.path / ".claude/output/apex" / RUN
@@ -64,7 +64,7 @@ def test_a_finished_specflow_run_is_in_the_archive_with_its_commits(tmp_path: Pa
     """The live state is gone, the archived one names commits that git has."""
     trial = _mirrored(tmp_path, "specflow")
     assert (trial.project.path / LIVE).exists()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert not (trial.project.path / LIVE).exists()
     archived = _json(trial, f".specflow/execution/archive/SPEC-{RUN}-state.json")
     assert archived["commits"] == [landing.commit for landing in trial.facts().landings]
@@ -74,14 +74,14 @@ def test_a_pause_of_another_specification_is_left_alone(tmp_path: Path) -> None:
     """There is one `.continue-here` for all: what is somebody else's is not taken away."""
     trial = _mirrored(tmp_path, "specflow")
     trial.project.write(CONTINUE, '{"spec_id": "SPEC-9"}')
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert _json(trial, CONTINUE) == {"spec_id": "SPEC-9"}
 
 
 def test_what_a_mirror_left_is_read_as_the_run_that_it_was(tmp_path: Path) -> None:
     """Adopted from its own mirror, every task is done and every commit recorded."""
     trial = _mirrored(tmp_path, "specflow")
-    trial.carry_on()
+    trial.execute()
     path = f".specflow/execution/archive/SPEC-{RUN}-state.json"
     run = specflow.read(path, {path: (trial.project.path / path).read_bytes()})
     assert run.finished

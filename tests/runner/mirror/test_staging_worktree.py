@@ -68,7 +68,7 @@ def test_the_worktree_shows_the_build_and_follows_it(tmp_path: Path) -> None:
     place = trial.project.path / PLACE
     assert (place / "a.txt").exists()
     assert not (place / "a2.txt").exists()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert git(place, "rev-parse", "HEAD") == trial.facts().tip
     assert (place / "b2.txt").read_text() == "b\n"
     assert git(place, "status", "--porcelain") == ""
@@ -80,7 +80,7 @@ def test_an_edit_in_the_worktree_is_kept_and_told_once(tmp_path: Path) -> None:
     trial = _trial(tmp_path)
     _mirror(trial)
     (trial.project.path / PLACE / "a.txt").write_text("tried\n")
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert (trial.project.path / PLACE / "a.txt").read_text() == "tried\n"
     assert ["a.txt" in event.error for event in trial.of_kind(ev.MirrorFailed)] == [True]
     plan = trial.project.path / ".auto-claude/specs/001-try-it/implementation_plan.json"
@@ -93,7 +93,7 @@ def test_a_worktree_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     trial.project.git("worktree", "add", "-q", "-b", "auto-claude/001-try-it", PLACE)
     head = git(trial.project.path / PLACE, "rev-parse", "HEAD")
     _mirror(trial)
-    trial.carry_on()
+    trial.execute()
     assert git(trial.project.path / PLACE, "rev-parse", "HEAD", "--abbrev-ref", "HEAD").split() == [
         head,
         "auto-claude/001-try-it",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -19,18 +18,13 @@ from holdfast.runner.recovery.agent_signs import last_heard
 from holdfast.views.status import status_view
 from tests.support.command import eventually
 from tests.support.repositories import Project
-from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
+from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_runner
 
 
 def _ending(trial: Trial) -> Ending:
     """Say how the run ended, as `status` would."""
     lease = trial.project.open().state.run(trial.run).lease
     return how_it_ended(trial.stored().row, held=holder(lease) is not None, boot_id=boot_id())
-
-
-def _kill(runner: subprocess.Popen[bytes]) -> None:
-    runner.kill()
-    runner.communicate(timeout=DEADLINE_S)
 
 
 def _trial(tmp_path: Path) -> tuple[Trial, Fifo, Fifo]:
@@ -45,10 +39,10 @@ def test_a_killed_runner_is_known_to_be_gone_at_once(tmp_path: Path) -> None:
     runner = start_runner(trial)
     here.wait()
     assert _ending(trial) is Ending.RUNNING
-    _kill(runner)
+    kill(runner)
     assert _ending(trial) is Ending.CRASH
     go.release()
-    trial.carry_on()
+    trial.execute()
     assert _ending(trial) is Ending.COMPLETED
 
 
@@ -71,14 +65,14 @@ def test_a_process_that_got_the_dead_runners_pid_holds_nothing(tmp_path: Path) -
     trial, here, go = _trial(tmp_path)
     runner = start_runner(trial)
     here.wait()
-    _kill(runner)
+    kill(runner)
     lease = trial.project.open().state.run(trial.run).lease
     lease.write_bytes(
         msgspec.json.encode(Holder(pid=os.getpid(), boot_id=boot_id(), host=os.uname().nodename))
     )
     assert _ending(trial) is Ending.CRASH
     go.release()
-    trial.carry_on()
+    trial.execute()
 
 
 def test_a_jumped_clock_raises_no_alarm_and_hides_no_crash(tmp_path: Path) -> None:
@@ -103,12 +97,12 @@ def test_a_reboot_is_told_from_a_crash(tmp_path: Path) -> None:
     trial, here, go = _trial(tmp_path)
     runner = start_runner(trial)
     here.wait()
-    _kill(runner)
+    kill(runner)
     stored = trial.stored()
     assert stored.row.boot_id == boot_id()
     assert how_it_ended(stored.row, held=False, boot_id="the next one") is Ending.REBOOT
     go.release()
-    trial.carry_on()
+    trial.execute()
 
 
 def test_an_agent_that_works_on_after_the_crash_is_the_last_sign_of_life(tmp_path: Path) -> None:
@@ -116,11 +110,11 @@ def test_an_agent_that_works_on_after_the_crash_is_the_last_sign_of_life(tmp_pat
     trial, here, go = _trial(tmp_path)
     runner = start_runner(trial)
     here.wait()
-    _kill(runner)
+    kill(runner)
     stored, fleet = trial.stored(), LocalFleet(trial.project.open().state)
     go.release()
     key = LaunchKey(trial.run, "A", 1, AGENT_STEP)
     eventually(lambda: fleet.inspect(key).presence is Presence.ENDED, "the agent ends")
     seen = last_heard(fleet, stored)["A"]
     assert rest_of(Ending.CRASH, stored.updated_at, seen).last_sign == seen > stored.updated_at
-    trial.carry_on()
+    trial.execute()

@@ -13,9 +13,17 @@ from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.runner.recovery.invariant_evidence import examine_run
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
-from tests.runner.recovery.test_resume import kill_everything
 from tests.support.repositories import Project
-from tests.support.runs import DEADLINE_S, Fifo, Trial, open_project_journal, sh, stage, start_runner
+from tests.support.runs import (
+    DEADLINE_S,
+    Fifo,
+    Trial,
+    kill_everything,
+    open_project_journal,
+    sh,
+    stage,
+    start_runner,
+)
 
 
 def _no(_question: str) -> bool:
@@ -59,7 +67,7 @@ def test_a_deleted_journal_is_rebuilt_and_the_run_goes_on(tmp_path: Path) -> Non
     trial, count = _cut_short(tmp_path)
     _lose_journal(trial)
     assert [(one.run, one.landed) for one in _rebuild(trial).runs] == [(trial.run, 1)]
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.landed() == ["A", "B"]
     assert count.read_text().split() == ["A", "B", "B"]
     assert (trial.show("half.txt"), trial.state().tasks["B"].attempt) == ("half", 2)
@@ -70,7 +78,7 @@ def test_a_deleted_journal_is_rebuilt_and_the_run_goes_on(tmp_path: Path) -> Non
 def test_a_damaged_journal_is_kept_and_replaced(damage: str, tmp_path: Path) -> None:
     """A11, E11: whatever is wrong with the file, its bytes stay beside the new one."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
-    trial.carry_on()
+    trial.execute()
     path = trial.project.open().state.journal
     _damage(path, damage)
     before = path.read_bytes()
@@ -101,10 +109,10 @@ def test_a_completed_run_is_completed_again(tmp_path: Path) -> None:
     trial = Trial.of(
         Project.create(tmp_path / "p"), stage("one", sh("A", f"echo A >> {count}; echo a > A.txt"))
     )
-    trial.carry_on()
+    trial.execute()
     _lose_journal(trial)
     assert [one.status for one in _rebuild(trial).runs] == [RunStatus.COMPLETED]
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert count.read_text() == "A\n"
 
 
@@ -115,17 +123,17 @@ def test_an_exit_check_that_git_cannot_prove_is_run_again(tmp_path: Path) -> Non
         Project.create(tmp_path / "p"),
         stage("one", sh("A", "echo a > A.txt"), exit=[f"echo x >> {checks}"]),
     )
-    trial.carry_on()
+    trial.execute()
     _lose_journal(trial)
     assert [one.status for one in _rebuild(trial).runs] == [RunStatus.STOPPED]
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert checks.read_text() == "x\nx\n"
 
 
 def test_a_sound_journal_is_replaced_only_on_the_users_word(tmp_path: Path) -> None:
     """There is more in it than in git."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
-    trial.carry_on()
+    trial.execute()
     with pytest.raises(NeedsDecisionError, match="nothing to rebuild"):
         _rebuild(trial)
     assert _rebuild(trial, replace=True).kept is not None
@@ -139,7 +147,7 @@ def test_rebuilding_again_gives_the_same(tmp_path: Path) -> None:
     first = _rebuild(trial)
     again = _rebuild(trial, replace=True)
     assert again.runs == first.runs
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_a_live_runner_keeps_its_journal(tmp_path: Path) -> None:
@@ -165,7 +173,7 @@ def test_agents_that_outlived_runner_and_journal_end_and_their_work_is_kept(tmp_
     _lose_journal(trial)
     _rebuild(trial)
     assert not Path(f"/proc/{agent}").exists() or "Z" in Path(f"/proc/{agent}/stat").read_text().split()[2]
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("half.txt") == "half"
 
 
@@ -181,7 +189,7 @@ def test_a_run_whose_branch_is_gone_is_asked_about(tmp_path: Path) -> None:
         stage("one", sh("A", "echo a > A.txt")),
         stage("two", sh("B", "exit 1")),
     )
-    trial.carry_on()
+    trial.execute()
     trial.project.git("update-ref", "-d", f"refs/heads/holdfast/{trial.run}")
     _lose_journal(trial)
     assert _rebuild(trial).runs[0].status is RunStatus.STOPPED
@@ -193,7 +201,7 @@ def test_a_new_run_after_the_loss_takes_a_new_number(tmp_path: Path) -> None:
     """The journal forgot the count; git did not. Both runs can be restored."""
     project = Project.create(tmp_path / "p")
     trial = Trial.of(project, stage("one", sh("A", "echo a > A.txt")))
-    trial.carry_on()
+    trial.execute()
     _lose_journal(trial)
     second = Trial.of(project, stage("one", sh("B", "echo b > B.txt")))
     assert second.run == "02-try-it"
@@ -225,4 +233,4 @@ def test_a_log_without_its_journal_is_never_played_into_a_new_one(tmp_path: Path
     with pytest.raises(HoldfastError, match="only its log"):
         SqliteJournal.open(path)
     _rebuild(trial)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,16 +13,19 @@ from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.errors import LeaseHeldError
 from holdfast.journal.lease import holder
-from holdfast.process.procfs import open_carriers
 from holdfast.runner.requests import Request, send_request
 from tests.support.repositories import Project, git
-from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
-
-
-def kill(runner: subprocess.Popen[bytes]) -> None:
-    """Kill a runner the hard way and wait until it is gone."""
-    runner.kill()
-    runner.communicate(timeout=DEADLINE_S)
+from tests.support.runs import (
+    DEADLINE_S,
+    Fifo,
+    Trial,
+    holder_pid,
+    kill,
+    kill_everything,
+    sh,
+    stage,
+    start_runner,
+)
 
 
 def test_a_resumed_run_reattaches_to_an_agent_that_is_still_working(tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def test_a_resumed_run_reattaches_to_an_agent_that_is_still_working(tmp_path: Pa
     kill(runner)
     os.kill(int(agent), 0)
     go.release()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("A.txt") == agent
     assert trial.state().tasks["A"].attempt == 1
     assert trial.violations() == []
@@ -59,7 +60,7 @@ def test_an_agent_that_finished_while_nobody_watched_is_collected(tmp_path: Path
     go.release()
     select.select([supervised], [], [], DEADLINE_S)
     os.close(supervised)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert count.read_text() == "x\n"
 
 
@@ -71,31 +72,11 @@ def test_a_lost_agents_work_goes_to_a_fresh_agent(tmp_path: Path) -> None:
     runner = start_runner(trial)
     here.wait()
     kill_everything(trial, runner)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert (trial.show("half.txt"), trial.show("whole.txt")) == ("half", "whole")
     task = trial.state().tasks["A"]
     assert (task.attempt, task.charged, task.lost) == (2, 0, 1)
     assert "cut short by a crash" in trial.brief("A", 2)
-
-
-def kill_everything(trial: Trial, runner: subprocess.Popen[bytes]) -> None:
-    """Do to the run's processes what a power cut does: runner, supervisors and agents, all at once."""
-    state = trial.state()
-    tokens = frozenset(task.token for task in state.active.values())
-    folder = trial.project.open().state.run(trial.run).attempts
-    records = folder.glob("*/*/*/supervisor.json")
-    supervisors = [holder_pid(path) for path in records if not path.with_name("exit.json").exists()]
-    kill(runner)
-    for pid in supervisors:
-        os.kill(pid, signal.SIGKILL)
-    for fd in open_carriers(tokens).values():
-        signal.pidfd_send_signal(fd, signal.SIGKILL)
-        os.close(fd)
-
-
-def holder_pid(path: Path) -> int:
-    """Return the pid that a supervisor wrote into its record."""
-    return int(json.loads(path.read_text())["pid"])
 
 
 def test_a_finished_task_is_not_done_again_after_a_crash(tmp_path: Path) -> None:
@@ -111,7 +92,7 @@ def test_a_finished_task_is_not_done_again_after_a_crash(tmp_path: Path) -> None
     here.wait()
     kill(runner)
     go.release()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert count.read_text().split() == ["A", "B"]
     assert trial.landed() == ["A", "B"]
 
@@ -123,7 +104,7 @@ def test_a_second_runner_is_refused_and_told_who_holds_the_run(tmp_path: Path) -
     runner = start_runner(trial)
     here.wait()
     with pytest.raises(LeaseHeldError, match=f"pid {runner.pid}"):
-        trial.carry_on()
+        trial.execute()
     go.release()
     runner.communicate(timeout=DEADLINE_S)
     assert runner.returncode == 0
@@ -142,7 +123,7 @@ def test_an_interrupted_run_is_known_from_state_alone(tmp_path: Path) -> None:
     assert holder(lease) is None
     assert trial.stored().row.status is RunStatus.RUNNING
     go.release()
-    trial.carry_on()
+    trial.execute()
 
 
 def test_a_stop_ends_agents_and_keeps_their_work(tmp_path: Path) -> None:
@@ -156,7 +137,7 @@ def test_a_stop_ends_agents_and_keeps_their_work(tmp_path: Path) -> None:
     out, _ = runner.communicate(timeout=DEADLINE_S)
     assert out == b"stopped\n"
     assert_dead(agent)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     task = trial.state().tasks["A"]
     assert (task.charged, task.lost) == (0, 0)
     assert trial.show("half.txt") == "half"
@@ -185,7 +166,7 @@ def test_a_pause_lets_running_tasks_land_and_starts_no_new_ones(tmp_path: Path) 
     out, _ = runner.communicate(timeout=DEADLINE_S)
     assert out == b"paused\n"
     assert trial.landed() == ["A"]
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_an_interrupt_stops_the_run_resumably(tmp_path: Path) -> None:
@@ -198,7 +179,7 @@ def test_an_interrupt_stops_the_run_resumably(tmp_path: Path) -> None:
     runner.send_signal(signal.SIGINT)
     out, _ = runner.communicate(timeout=DEADLINE_S)
     assert out == b"stopped\n"
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_resume_skips_completed_and_abandoned_and_retries_failed(tmp_path: Path) -> None:
@@ -210,7 +191,7 @@ def test_resume_skips_completed_and_abandoned_and_retries_failed(tmp_path: Path)
     here.wait()
     kill(runner)
     go.release()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     task = trial.state().tasks["A"]
     assert (task.attempt, task.charged) == (2, 1)
 
@@ -221,10 +202,10 @@ def test_an_abandoned_task_can_be_given_another_chance(tmp_path: Path) -> None:
     trial = Trial.of(
         Project.create(tmp_path / "p"), stage("one", sh("A", f"test -f {flag}")), limits={"attempts": 1}
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     flag.touch()
     send_request(trial.project.open().state.run(trial.run), Request(action="retry", task="A"))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_a_skipped_task_lets_those_that_need_it_start(tmp_path: Path) -> None:
@@ -234,9 +215,9 @@ def test_a_skipped_task_lets_those_that_need_it_start(tmp_path: Path) -> None:
         stage("one", sh("A", "exit 1"), sh("B", "echo b > B.txt", needs=["A"])),
         limits={"attempts": 1},
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     send_request(trial.project.open().state.run(trial.run), Request(action="skip", task="A"))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.landed() == ["B"]
 
 
@@ -264,9 +245,9 @@ def test_only_some_tasks_can_be_carried_on(tmp_path: Path) -> None:
     trial = Trial.of(
         Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A"), sh("B", "echo b > B"))
     )
-    assert trial.carry_on(only=frozenset({"B"})) is RunStatus.PAUSED
+    assert trial.execute(only=frozenset({"B"})) is RunStatus.PAUSED
     assert trial.landed() == ["B"]
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.of_kind(ev.RunPaused)
 
 
@@ -299,6 +280,6 @@ def test_a_stop_after_a_crash_keeps_what_had_finished_meanwhile(tmp_path: Path) 
     select.select([agent], [], [], DEADLINE_S)
     os.close(agent)
     send_request(trial.project.open().state.run(trial.run), Request(action="stop"))
-    assert trial.carry_on() is RunStatus.STOPPED
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.STOPPED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.state().tasks["A"].attempt == 1

@@ -26,7 +26,7 @@ def _half_done(tmp_path: Path) -> tuple[Trial, Path]:
             sh("C", "echo c > C.txt", needs=["B"]),
         ),
     )
-    assert trial.carry_on(only=frozenset({"A", "B"})) is RunStatus.PAUSED
+    assert trial.execute(only=frozenset({"A", "B"})) is RunStatus.PAUSED
     desk = tmp_path / "desk"
     trial.project.git("worktree", "add", "-q", str(desk), f"holdfast/{trial.run}")
     return trial, desk
@@ -34,7 +34,7 @@ def _half_done(tmp_path: Path) -> tuple[Trial, Path]:
 
 def _finish(trial: Trial, tmp_path: Path) -> list[str]:
     """Carry the run to its end; return which tasks' agents ever ran, and check that the run keeps its promises."""
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     repo = trial.project.open()
     with open_project_journal(repo) as journal:
         assert examine_run(repo, journal, trial.run) == []
@@ -88,7 +88,7 @@ def test_resuming_again_records_no_second_proof(tmp_path: Path) -> None:
     git(desk, "reset", "-q", "--soft", trial.stored().row.base)
     git(desk, "commit", "-q", "-m", "squashed")
     for _ in range(2):
-        trial.carry_on(only=frozenset({"A"}))
+        trial.execute(only=frozenset({"A"}))
     assert len(trial.of_kind(ev.LandingReplaced)) == 2
 
 

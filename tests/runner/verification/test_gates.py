@@ -33,7 +33,7 @@ def _blocked(tmp_path: Path, **gates: list[str]) -> Trial:
         stage("one", sh("A", "echo a > a.txt"), **noted),
         stage("two", sh("B", "echo b > b.txt")),
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     return trial
 
 
@@ -41,7 +41,7 @@ def test_a_waived_exit_gate_lets_the_next_stage_open_and_is_not_checked_again(tm
     """S4, continue anyway: the user's word is an event, and it holds over every resume."""
     trial = _blocked(tmp_path, exit=[])
     assert not _waive(trial, "one")
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.landed() == ["A", "B"]
     assert (tmp_path / "exit").read_text() == "x\n"
     assert trial.state().stage("one").waived == ("exit",)
@@ -52,7 +52,7 @@ def test_a_waived_entry_gate_opens_the_stage_without_another_check(tmp_path: Pat
     """S3, continue anyway."""
     trial = _blocked(tmp_path, entry=[])
     _waive(trial, "one")
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert (tmp_path / "entry").read_text() == "x\n"
 
 
@@ -60,14 +60,14 @@ def test_a_waiver_of_one_gate_does_not_cover_the_other(tmp_path: Path) -> None:
     """Each failed check is a decision of its own."""
     trial = _blocked(tmp_path, entry=[], exit=[])
     _waive(trial, "one")
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert "exit check of stage one failed" in trial.stored().row.reason
 
 
 def test_retry_is_a_plain_resume_which_checks_again(tmp_path: Path) -> None:
     """S4, retry: nothing is remembered against the stage."""
     trial = _blocked(tmp_path, exit=[])
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert (tmp_path / "exit").read_text() == "x\nx\n"
 
 
@@ -107,7 +107,7 @@ def test_a_stage_with_more_landings_than_completed_tasks_does_not_close(tmp_path
         "git commit-tree -p $r -p $s $t); git update-ref $r $m"
     )
     trial = Trial.of(project, stage("one", sh("A", "echo a > a.txt"), sh("B", forge + "; true", needs=["A"])))
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert "2 completed tasks but 3 landings" in trial.stored().row.reason
 
 
@@ -117,7 +117,7 @@ def test_a_delivered_file_that_a_later_task_removed_fails_the_exit_gate(tmp_path
         Project.create(tmp_path / "p"),
         stage("one", sh("A", "echo a > a.md", files=["a.md"]), sh("B", "rm a.md", needs=["A"])),
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert "a.md, delivered by A, is not on the run branch" in trial.stored().row.reason
 
 
@@ -129,7 +129,7 @@ def test_a_delivered_file_that_is_gone_keeps_every_later_stage_closed(tmp_path: 
         stage("two", sh("B", "rm a.md")),
         stage("three", sh("C", "true")),
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert "entry check of stage three failed: a.md" in trial.stored().row.reason
 
 
@@ -143,7 +143,7 @@ def test_a_stage_does_not_build_on_files_with_syntax_errors(tmp_path: Path) -> N
         stage("one", sh("A", "sed -i 's/async def/def/' f.py"), sh("B", "sed -i 's/return a/await a/' f.py")),
         stage("two", sh("C", "true")),
     )
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert sorted(trial.landed()) == ["A", "B"]
     assert "stage two would build on files with syntax errors: f.py:6:" in trial.stored().row.reason
 
@@ -154,12 +154,12 @@ def test_what_is_written_to_a_workspace_after_its_work_was_committed_is_told_and
     landed = f"git -C {project.path} log holdfast/01-try-it | grep -q 'Land A'"
     meddle = f"until {landed}; do :; done; echo late > ../0/late.txt; echo b > b.txt"
     trial = Trial.of(project, stage("one", sh("A", "echo a > a.txt"), sh("B", meddle)))
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     reason = trial.stored().row.reason
     assert "late.txt" in reason
     ref = reason.rpartition(" ")[2]
     assert trial.project.git("show", f"{ref}:late.txt") == "late"
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_a_waiver_is_journalled(tmp_path: Path) -> None:

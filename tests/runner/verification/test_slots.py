@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from holdfast.locks import is_locked, open_lockable, try_lock
 from holdfast.runner.requests import Request, send_request
 from tests.support.command import eventually
 from tests.support.repositories import Project
-from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
+from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_runner
 
 ALONE = "mkdir {0}/busy && {1} rmdir {0}/busy"
 """A check that fails if another one is at work at the same time."""
@@ -33,19 +32,13 @@ def is_free(trial: Trial, index: int = 0) -> bool:
         os.close(fd)
 
 
-def kill(runner: subprocess.Popen[bytes]) -> None:
-    """Kill a runner the hard way and wait until it is gone."""
-    runner.kill()
-    runner.communicate(timeout=DEADLINE_S)
-
-
 def test_checks_that_share_a_slot_never_run_at_the_same_time(tmp_path: Path) -> None:
     """C6: in the workspaces and on the merged trees, one at a time; nobody fails for it."""
     check = ALONE.format(tmp_path, "")
     trial = Trial.of(
         Project.create(tmp_path / "p"), stage("one", *(checked(t, check) for t in "ABC")), slots={"tests": 1}
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert {task.charged for task in trial.state().tasks.values()} == {0}
     assert is_free(trial)
 
@@ -59,7 +52,7 @@ def test_a_slot_of_two_lets_two_checks_run_side_by_side(tmp_path: Path) -> None:
         slots={"tests": 2},
         limits={"jobs": 2},
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def _meet(ours: Fifo, other: Fifo) -> str:
@@ -98,7 +91,7 @@ def test_a_stop_is_heard_while_a_check_waits_for_its_slot(tmp_path: Path) -> Non
     send_request(state.run(trial.run), Request(action="stop"))
     assert runner.communicate(timeout=DEADLINE_S)[0] == b"stopped\n"
     os.close(held)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert (trial.state().tasks["A"].attempt, trial.state().tasks["A"].charged) == (1, 0)
 
 
@@ -118,7 +111,7 @@ def test_a_runner_killed_while_a_check_waits_for_its_slot_loses_nothing(tmp_path
     eventually(lambda: trial.status_of("A") == "verifying", "A waits for the slot")
     kill(runner)
     os.close(held)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.state().tasks["A"].attempt == 1
 
 
@@ -138,7 +131,7 @@ def test_a_check_that_outlives_its_runner_keeps_its_slot(tmp_path: Path) -> None
     eventually(lambda: is_free(trial), "the slot is free once the check has ended")
     os.close(check)
     go.release()
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 @pytest.mark.parametrize("place", ["the workspace", "the merged tree"])
@@ -162,6 +155,6 @@ def test_a_crash_while_testing_frees_the_slot_and_runs_all_tests_again(tmp_path:
     here.wait()
     before = len(count.read_text().split())
     kill(runner)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert len(count.read_text().split()) > before
     assert is_free(trial)

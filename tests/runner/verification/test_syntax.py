@@ -55,7 +55,7 @@ def _attempt(
         (made / name).chmod(0o755 if content.startswith("#!") else 0o644)
     copy = f"cp -r {made}/. ."
     trial = Trial.of(project, stage("one", sh("A", copy)), limits={"attempts": 1}, **plan)
-    trial.carry_on()
+    trial.execute()
     return trial
 
 
@@ -78,7 +78,7 @@ def test_the_next_attempt_is_told_file_line_and_message_and_mends_it(tmp_path: P
     """The broken work is kept to build on, and the brief says what is wrong with it."""
     script = "if [ -f f.py ]; then echo 'x = 1' > f.py; else printf 'x = 1\\ny = = 2\\n' > f.py; fi"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert "f.py:2: invalid syntax" in trial.brief("A", 2)
 
 
@@ -165,7 +165,7 @@ def test_a_large_stored_pointer_and_a_link_are_no_source(tmp_path: Path) -> None
     made.mkdir()
     (made / "link.json").symlink_to("f.json")
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", f"cp -r {made}/. .")))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
 
 
 def test_many_files_cost_one_process_per_language_and_none_for_the_common_ones(tmp_path: Path) -> None:

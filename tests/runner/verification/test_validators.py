@@ -15,7 +15,7 @@ from holdfast.core.status import RunStatus
 from holdfast.runner.requests import Request, send_request
 from tests.support.command import eventually
 from tests.support.repositories import Project
-from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
+from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_runner
 
 
 def judge(name: str, script: str) -> dict[str, Any]:
@@ -36,18 +36,12 @@ def trial_of(
     return Trial.of(Project.create(tmp_path / "p"), stage("one", task), limits={"attempts": 1})
 
 
-def kill(runner: subprocess.Popen[bytes]) -> None:
-    """Kill a runner the hard way and wait until it is gone."""
-    runner.kill()
-    runner.communicate(timeout=DEADLINE_S)
-
-
 def test_work_lands_when_the_mean_score_reaches_the_gate(tmp_path: Path) -> None:
     """C6: implement, test, validate: the mean of the scores counts, and being exactly at the gate is enough."""
     trial = trial_of(
         tmp_path, says("low", 0.7), says("mid", 0.8), says("high", 0.9), verify=["test -f A.txt"]
     )
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     order = [type(event).__name__ for event in trial.events]
     assert order.index("ChecksSucceeded") < order.index("ValidationStarted") < order.index("ValidatorScored")
     assert {s.validator: s.score for s in trial.of_kind(ev.ValidatorScored)} == {
@@ -64,7 +58,7 @@ def test_work_below_the_gate_goes_back_with_the_feedback(tmp_path: Path) -> None
     critic = judge("critic", f"if [ -f better ]; then s=1; else s=0.5; fi; {answer}")
     task = sh("A", "if [ -f A.txt ]; then touch better; fi; echo a >> A.txt", validators=[critic])
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", task))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     row = trial.state().tasks["A"]
     assert (row.attempt, row.failures[0].kind) == (2, FailureKind.VALIDATION)
     assert "0.5, below the gate of 0.8 (critic 0.5)" in row.failures[0].error
@@ -74,20 +68,20 @@ def test_work_below_the_gate_goes_back_with_the_feedback(tmp_path: Path) -> None
 
 def test_the_plan_sets_the_gate(tmp_path: Path) -> None:
     """A strict gate refuses what the usual one takes."""
-    assert trial_of(tmp_path, says("critic", 0.9), gate=0.95).carry_on() is RunStatus.BLOCKED
+    assert trial_of(tmp_path, says("critic", 0.9), gate=0.95).execute() is RunStatus.BLOCKED
 
 
 def test_failed_checks_ask_no_validator(tmp_path: Path) -> None:
     """Tests come first: nobody judges what does not work."""
     trial = trial_of(tmp_path, judge("critic", f"touch {tmp_path}/asked"), verify=["false"])
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     assert not (tmp_path / "asked").exists()
 
 
 def test_a_validator_may_answer_with_a_report(tmp_path: Path) -> None:
     """An agent whose output is not its own can still give its score."""
     trial = trial_of(tmp_path, judge("critic", "holdfast report confidence 0.85 --summary 'fine by me'"))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     (scored,) = trial.of_kind(ev.ValidatorScored)
     assert (scored.score, scored.feedback) == (0.85, "fine by me")
 
@@ -104,7 +98,7 @@ def test_a_validator_may_answer_with_a_report(tmp_path: Path) -> None:
 def test_what_is_no_score_counts_as_zero(tmp_path: Path, script: str, why: str) -> None:
     """A validator that breaks or rambles never lets work through; its output tells why."""
     trial = trial_of(tmp_path, judge("critic", script), gate=0.1)
-    assert trial.carry_on() is RunStatus.BLOCKED
+    assert trial.execute() is RunStatus.BLOCKED
     (scored,) = trial.of_kind(ev.ValidatorScored)
     assert scored.score == 0.0
     assert why in scored.feedback
@@ -116,7 +110,7 @@ def test_an_agent_validates_with_the_task_its_criteria_and_the_diff(tmp_path: Pa
     critic = {"id": "critic", "prompt": "Look for races.", "agent": "mine"}
     task = sh("A", "echo novel > A.txt", acceptance=["It is short."], validators=[critic])
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", task), agents={"mine": agent})
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     brief = (tmp_path / "brief").read_text()
     for part in ("Look for races.", "echo novel > A.txt", "- It is short.", "+novel", '{"score": 0.9'):
         assert part in brief
@@ -126,7 +120,7 @@ def test_what_a_validator_writes_is_not_part_of_the_work(tmp_path: Path) -> None
     """Validators judge; the commit that lands is the one that was tested."""
     scribbles = "echo spoiled > A.txt; touch extra; echo '{\"score\": 1}'"
     trial = trial_of(tmp_path, judge("critic", scribbles))
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("A.txt") == "a"
     assert "extra" not in trial.project.git("ls-tree", "--name-only", f"holdfast/{trial.run}")
 
@@ -136,7 +130,7 @@ def test_validators_work_side_by_side(tmp_path: Path) -> None:
     a, b = Fifo(tmp_path / "a"), Fifo(tmp_path / "b")
     answer = "echo '{\"score\": 1}'"
     meet = judge("x", f"{a.give}; {b.take}; {answer}"), judge("y", f"{b.give}; {a.take}; {answer}")
-    assert trial_of(tmp_path, *meet).carry_on() is RunStatus.COMPLETED
+    assert trial_of(tmp_path, *meet).execute() is RunStatus.COMPLETED
 
 
 def half_validated(tmp_path: Path) -> tuple[Trial, Path, subprocess.Popen[bytes]]:
@@ -156,7 +150,7 @@ def test_finished_validators_keep_their_score_across_a_crash(tmp_path: Path) -> 
     """C7, validating: only those that had not finished run again; the tests, which passed, do not."""
     trial, count, runner = half_validated(tmp_path)
     kill(runner)
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert sorted(count.read_text().split()) == ["first", "second", "second", "test"]
     assert trial.state().tasks["A"].scores["first"].score == 0.9
     assert trial.violations() == []
@@ -167,7 +161,7 @@ def test_a_stop_while_validating_keeps_the_scores_given(tmp_path: Path) -> None:
     trial, count, runner = half_validated(tmp_path)
     send_request(trial.project.open().state.run(trial.run), Request(action="stop"))
     assert runner.communicate(timeout=DEADLINE_S)[0] == b"stopped\n"
-    assert trial.carry_on() is RunStatus.COMPLETED
+    assert trial.execute() is RunStatus.COMPLETED
     assert sorted(count.read_text().split()) == ["first", "second", "second", "test"]
 
 
@@ -178,7 +172,7 @@ def test_a_validator_that_vanishes_is_asked_once_more(tmp_path: Path, times: int
     # The supervisor is the parent of the script.
     vanish = f"if [ $(wc -l < {count}) -le {times} ]; then kill -9 $PPID; fi"
     trial = trial_of(tmp_path, judge("critic", f"echo x >> {count}; {vanish}; echo '{{\"score\": 1}}'"))
-    assert trial.carry_on() is status
+    assert trial.execute() is status
     assert len(count.read_text().split()) == 2
 
 

@@ -1,0 +1,39 @@
+"""`doctor`: what it finds, and what it repairs when asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.command import Cli, fails, writes
+
+
+def test_doctor_finds_a_finished_run_healthy(tmp_path: Path) -> None:
+    """Every invariant holds after an ordinary run, also after one with a failure."""
+    cli = Cli.of(tmp_path / "p", writes("a"), fails("b", needs=["a"]), limits={"attempts": 2})
+    cli("run", "--yes")
+    done = cli("doctor")
+    assert done.code == 0, done.out
+
+
+def test_doctor_notices_a_branch_that_went_back(completed: Cli) -> None:
+    """What the journal says landed must be in git."""
+    completed.project.git("update-ref", "refs/heads/holdfast/01-try-it", "main")
+    health = completed.json("doctor")
+    assert health["healthy"] is False
+    broken = {promise["number"] for one in health["judged"] for promise in one["broken"]}
+    assert broken >= {1, 3}
+
+
+def test_doctor_removes_stale_locks_when_asked(completed: Cli) -> None:
+    """A killed git leaves a lock; `doctor` finds it, `--fix` removes it."""
+    lock = completed.here / ".git" / "packed-refs.lock"
+    lock.touch()
+    assert completed("doctor").code == 1
+    assert completed("doctor", "--fix").code == 0
+    assert not lock.exists()
+
+
+def test_doctor_reports_outside_a_repository(tmp_path: Path) -> None:
+    """It describes the trouble instead of stumbling over it."""
+    done = Cli(tmp_path)("doctor")
+    assert (done.code, "not inside a git repository" in done.out) == (1, True)
