@@ -28,7 +28,7 @@ def test_the_six_workflows_are_there() -> None:
 def test_each_workflow_gives_a_plan_with_all_flags_on_and_off(name: str, state: bool) -> None:
     """No combination at the ends leaves a hole in the plan."""
     made = builtin(name)
-    document = DOCUMENT if made.wanted.kind == "document" else None
+    document = DOCUMENT if made.input.kind == "document" else None
     flags = tuple(made.flags)
     plan = plan_of(made, on=flags if state else (), off=() if state else flags, document=document)
     assert ids(plan)

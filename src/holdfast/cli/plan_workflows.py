@@ -46,7 +46,7 @@ def workflows(args: argparse.Namespace) -> int:
         for name in builtin_names():
             found = parse_workflow(builtin_workflow(name), name, READERS)
             print(f"{name:<12} {found.about}")
-            print(f"{'':<12} input: {found.wanted.help}")
+            print(f"{'':<12} input: {found.input.help}")
         print("\n`holdfast plan workflows NAME` prints one, to start your own from.")
     elif args.workflow in builtin_names():
         sys.stdout.write(builtin_workflow(args.workflow).decode())
@@ -61,9 +61,7 @@ def plan_of_workflow(args: argparse.Namespace, checkout: Path) -> tuple[Plan, st
     given = _given(workflow, args)
     flags = workflow.flags_chosen(_listed(args.with_flags), _listed(args.without_flags))
     values = workflow.values_given(_values(args.values))
-    document = (
-        _document(workflow, Path(given), checkout, args) if workflow.wanted.kind == "document" else None
-    )
+    document = _document(workflow, Path(given), checkout, args) if workflow.input.kind == "document" else None
     inputs = WorkflowInputs(given, document, flags, values)
     plan = expand(workflow, inputs, agent_names(presets_of(checkout)), _agent(workflow, checkout, args))
     return plan, f"workflow {workflow.name}: {given}".rstrip(": ")
@@ -85,11 +83,11 @@ def _workflow(named: str) -> Workflow:
 
 def _given(workflow: Workflow, args: argparse.Namespace) -> str:
     given = (
-        " ".join((args.goal or args.plan or "").split()) if workflow.wanted.kind != "document" else args.plan
+        " ".join((args.goal or args.plan or "").split()) if workflow.input.kind != "document" else args.plan
     )
-    if not given and workflow.wanted.kind != "none":
+    if not given and workflow.input.kind != "none":
         raise HoldfastError(
-            f"workflow {workflow.name} needs its input: {workflow.wanted.help or workflow.wanted.kind}",
+            f"workflow {workflow.name} needs its input: {workflow.input.help or workflow.input.kind}",
             f"give it after the options: `holdfast run --workflow {args.workflow} INPUT`",
         )
     return given or ""
@@ -125,7 +123,7 @@ def _agent(workflow: Workflow, checkout: Path, args: argparse.Namespace) -> str:
 def _document(workflow: Workflow, path: Path, checkout: Path, args: argparse.Namespace) -> InputDocument:
     """Read the document with the first of the workflow's readers that can; a spec without a plan is planned first."""
     trouble: HoldfastError | None = None
-    for reader in workflow.wanted.readers or READERS:
+    for reader in workflow.input.readers or READERS:
         try:
             document = _read(reader, path, checkout)
         except HoldfastError as error:
@@ -133,7 +131,7 @@ def _document(workflow: Workflow, path: Path, checkout: Path, args: argparse.Nam
         else:
             if any(stage.tasks for stage in document.plan.stages):
                 return document
-    if workflow.wanted.planned and (text := _specification(path)):
+    if workflow.input.planned and (text := _specification(path)):
         from holdfast.cli.plan import plan_for_specification
 
         name = path.resolve().name if path.is_dir() else path.resolve().parent.name
@@ -184,7 +182,7 @@ def _specification(path: Path) -> str:
 
 def _describe(workflow: Workflow) -> None:
     print(f"{workflow.name}: {workflow.about}")
-    print(f"  input: {workflow.wanted.kind} {workflow.wanted.help}".rstrip())
+    print(f"  input: {workflow.input.kind} {workflow.input.help}".rstrip())
     for name, flag in workflow.flags.items():
         print(f"  flag {name} ({'on' if flag.default else 'off'}) {flag.help}".rstrip())
     for name, value in workflow.values.items():

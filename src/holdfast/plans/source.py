@@ -1,4 +1,7 @@
-"""The text of a plan file with its name: decoded, bounded, and able to word an error about itself."""
+"""The text of a plan or workflow file, and the plain values and line marks that a parser builds from it.
+
+Everything is bounded: size, depth, and what aliases expand to. Nothing here knows YAML, JSON or the keys of a plan.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,10 @@ MAX_SIZE = 16 * 1024 * 1024
 MAX_DEPTH = 64
 """Levels of nesting; a valid plan has seven."""
 
+_MERGE = "<<"
+# What a value weighs besides its characters, so that a bomb of empty values is bounded too.
+_VALUE_WEIGHT = 8
+
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
@@ -24,7 +31,7 @@ class SourceText:
 
     @property
     def is_json(self) -> bool:
-        """Whether the name says JSON; everything else is read as YAML."""
+        """Whether the name says JSON. Everything else is read as YAML."""
         return self.name.lower().endswith(".json")
 
     def error(self, line: int, message: str) -> PlanError:
@@ -56,21 +63,16 @@ def decode(data: bytes, name: str) -> SourceText:
     return SourceText(name, text)
 
 
-_MERGE = "<<"
-# What a value weighs besides its characters, so that a bomb of empty values has a bound as well.
-_VALUE_WEIGHT = 8
-
-
 @dataclass(slots=True)
 class SourceMarks:
-    """Where each value stands, how it was spelled, and which keys were given twice."""
+    """The line and the spelling of each value, and which keys were given twice."""
 
     lines: dict[Where, int] = field(default_factory=dict)
     texts: dict[Where, str] = field(default_factory=dict)
     twice: list[tuple[Where, int]] = field(default_factory=list)
 
     def line(self, at: Where) -> int:
-        """Return the line of a place, or of the nearest thing around it (a value may come by an alias)."""
+        """Return the line of a place, or of the nearest one around it: a value may come from an alias."""
         while at and at not in self.lines:
             at = at[:-1]
         return self.lines.get(at, 1)

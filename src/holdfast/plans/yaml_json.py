@@ -1,4 +1,8 @@
-"""Plans written in JSON: loaded at once, and walked token by token only when lines are asked for."""
+"""The two syntaxes of a plan or workflow file: a text as plain values, and the lines of these values to word an error.
+
+Of the YAML library only the event level is used, so no tag can construct an object, and the values are built within our
+own bounds. The library is imported when the first YAML text is read, not before.
+"""
 
 from __future__ import annotations
 
@@ -11,54 +15,6 @@ from holdfast.plans.source import SourceMarks, SourceText, TreeBuilder
 
 # The tokens of a text that is known to be valid JSON; commas, colons and blanks carry nothing.
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s,:{}\[\]"]+')
-
-
-def load_json(source: SourceText) -> tuple[Any, bool]:
-    """Return the value of a JSON text, and whether any of its objects has a key twice."""
-    twice = False
-
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal twice
-        made = dict(found)
-        twice = twice or len(made) != len(found)
-        return made
-
-    try:
-        value = json.loads(source.text, object_pairs_hook=pairs, parse_int=_number)
-    except json.JSONDecodeError as error:
-        fault = f"this is not valid JSON: {error.msg} (column {error.colno}); look for a missing comma or quote, or one too many"
-        raise source.error(error.lineno, fault) from None
-    except RecursionError:
-        raise source.error(1, "nested too deeply; a plan needs seven levels") from None
-    return value, twice
-
-
-def build_json(source: SourceText, builder: TreeBuilder) -> None:
-    """Feed a JSON text that `load_json` accepted to the builder, with its lines."""
-    line, end = 1, 0
-    for token in _TOKEN.finditer(source.text):
-        line += source.text.count("\n", end, token.start())
-        end = token.start()
-        _take(builder, token.group(), line)
-
-
-def _take(builder: TreeBuilder, piece: str, line: int) -> None:
-    if piece in ("{", "["):
-        builder.open({} if piece == "{" else [], line)
-    elif piece in ("}", "]"):
-        builder.close()
-    elif builder.wants_key:
-        builder.key(json.loads(piece), line)
-    else:
-        text = json.loads(piece) if piece.startswith('"') else piece
-        builder.scalar(text, text, line)
-
-
-def _number(digits: str) -> int | float:
-    """Python refuses to turn thousands of digits into an int; a float of them is refused later, by its size."""
-    return int(digits) if len(digits) <= 18 else float(digits)
-
-
 _WORDS: dict[str, bool | None] = {
     **{spelled: True for word in ("true", "yes", "on") for spelled in (word, word.title(), word.upper())},
     **{spelled: False for word in ("false", "no", "off") for spelled in (word, word.title(), word.upper())},
@@ -83,6 +39,76 @@ _FIXES = (
     ("could not find expected ':'", "write `key: value`, or check the indentation"),
     ("tab character", "indent with spaces"),
 )
+
+
+def load_text(source: SourceText) -> tuple[Any, bool]:
+    """Return the plain value of a text, and whether any of its mappings has a key twice."""
+    if source.is_json:
+        return load_json(source)
+    builder = TreeBuilder(source)
+    build_yaml(source, builder)
+    return builder.root, builder.has_duplicates
+
+
+def mark_lines(source: SourceText) -> SourceMarks:
+    """Return the line of every value in a text that `load_text` accepted."""
+    marks = SourceMarks()
+    build = build_json if source.is_json else build_yaml
+    build(source, TreeBuilder(source, marks))
+    return marks
+
+
+# -- JSON: loaded at once, and walked token by token only for its lines --------------------------------------
+
+
+def load_json(source: SourceText) -> tuple[Any, bool]:
+    """Return the value of a JSON text, and whether any of its objects has a key twice."""
+    has_duplicates = False
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal has_duplicates
+        unique = dict(found)
+        has_duplicates = has_duplicates or len(unique) != len(found)
+        return unique
+
+    try:
+        value = json.loads(source.text, object_pairs_hook=pairs, parse_int=_number)
+    except json.JSONDecodeError as error:
+        fault = f"this is not valid JSON: {error.msg} (column {error.colno})"
+        fix = "look for a missing comma or quote, or one too many"
+        raise source.error(error.lineno, f"{fault}; {fix}") from None
+    except RecursionError:
+        raise source.error(1, "nested too deeply; a plan needs seven levels") from None
+    return value, has_duplicates
+
+
+def build_json(source: SourceText, builder: TreeBuilder) -> None:
+    """Feed a JSON text that `load_json` accepted to the builder, with its lines."""
+    line, end = 1, 0
+    for found in _TOKEN.finditer(source.text):
+        line += source.text.count("\n", end, found.start())
+        end = found.start()
+        _add_token(builder, found.group(), line)
+
+
+def _add_token(builder: TreeBuilder, mark: str, line: int) -> None:
+    if mark in ("{", "["):
+        builder.open({} if mark == "{" else [], line)
+    elif mark in ("}", "]"):
+        builder.close()
+    elif builder.wants_key:
+        builder.key(json.loads(mark), line)
+    else:
+        text = json.loads(mark) if mark.startswith('"') else mark
+        builder.scalar(text, text, line)
+
+
+def _number(digits: str) -> int | float:
+    """Python refuses to turn thousands of digits into an int; a float of them is refused later, by its size."""
+    return int(digits) if len(digits) <= 18 else float(digits)
+
+
+# -- YAML: parse events into plain values ---------------------------------------------------------------------
 
 
 def c_loader() -> Any:
@@ -174,20 +200,3 @@ def plain_value(text: str) -> Any:
 def _syntax_error(source: SourceText, line: int, column: int, problem: str) -> PlanError:
     fix = next((f"; {fix}" for said, fix in _FIXES if said in problem), "")
     return source.error(line, f"this is not valid YAML: {problem} (column {column}){fix}")
-
-
-def load_text(source: SourceText) -> tuple[Any, bool]:
-    """Return the plain value of a text, and whether any of its mappings has a key twice."""
-    if source.is_json:
-        return load_json(source)
-    builder = TreeBuilder(source)
-    build_yaml(source, builder)
-    return builder.root, builder.has_duplicates
-
-
-def mark_lines(source: SourceText) -> SourceMarks:
-    """Return the line of every value in a text that `load` accepted."""
-    marks = SourceMarks()
-    build = build_json if source.is_json else build_yaml
-    build(source, TreeBuilder(source, marks))
-    return marks

@@ -1,7 +1,7 @@
 """Workflows: ways of working as data. A workflow file and its inputs expand into an ordinary plan.
 
-Pure over bytes, apart from the files that come with the package. Nothing here runs a plan, looks for input files or
-knows where they came from: a document to work through arrives as a `Plan` that some reader made of it.
+Only the workflow files of the package are read from disk. Nothing here runs a plan or looks for input files: a document
+to work through arrives as a `Plan`.
 """
 
 from holdfast.workflows.expand import expand

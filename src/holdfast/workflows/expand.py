@@ -1,6 +1,6 @@
-"""From a workflow and its inputs to an ordinary plan: conditions decided, placeholders filled in, documents gone through.
+"""Expands a workflow and its inputs into an ordinary plan: decides conditions, fills in placeholders, repeats parts.
 
-What is wrong with the plan that comes out is told at the line of the workflow file that it came from.
+A problem of the resulting plan is reported at the line of the workflow file that it comes from.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.workflows.reader import LITERAL_KEYS
 
 _PARAGRAPHS = ("goal", "title", "prompt")
 """Keys whose text may be written as a list of paragraphs, each with its own condition."""
-_NO_PART = ("when", "each")
+_NOT_IN_PLAN = ("when", "each")
 
 PlaceholderValues = Mapping[str, PlaceholderValue]
 
@@ -37,16 +37,16 @@ PlaceholderValues = Mapping[str, PlaceholderValue]
 def expand(
     workflow: Workflow, inputs: WorkflowInputs, known_agents: Collection[str], agent: str = ""
 ) -> Plan:
-    """Return the plan of a workflow for these inputs; raise PlanError, with the lines, if that is no valid plan."""
-    made = _Expansion(workflow, inputs)
-    value = made.plan()
+    """Return the plan of a workflow for these inputs. Raise PlanError, with the lines, if it is not valid."""
+    expansion = _Expansion(workflow, inputs)
+    value = expansion.plan()
     if not value["stages"]:
         raise WorkflowError(
-            f"{workflow.name}: nothing is left to do", "turn a flag on, or look at the document"
+            f"{workflow.name}: nothing is left to do", "turn a flag on, or check the document"
         )
     plan, problems = build_plan(value | ({"agent": agent} if agent else {}), known_agents)
     if plan is None or problems.found:
-        found = [made.traced(problem) for problem in problems.found]
+        found = [expansion.traced(problem) for problem in problems.found]
         raise workflow_error(
             problems_error(workflow.source, found, mark_lines(workflow.source)), workflow.source.name
         )
@@ -54,7 +54,7 @@ def expand(
 
 
 class _Expansion:
-    """One expansion under way. `origins` leads from each part of the plan back to the part of the file behind it."""
+    """One expansion. `_origins` maps each part of the plan to the part of the file that it comes from."""
 
     def __init__(self, workflow: Workflow, inputs: WorkflowInputs) -> None:
         self._body = workflow.body
@@ -66,7 +66,7 @@ class _Expansion:
 
     def plan(self) -> dict[str, Any]:
         """Return the plan as plain values."""
-        base = self._base()
+        base = self._document_values()
         value: dict[str, Any] = {VERSION.key: VERSION.number}
         for key, part in self._body.items():
             if key != "stages":
@@ -76,21 +76,21 @@ class _Expansion:
 
     def traced(self, problem: Problem) -> Problem:
         """Return a problem of the plan as one of the workflow file."""
-        at, named = problem.at, ""
+        at = problem.at
         while at and at not in self._origins:
             at = at[:-1]
         named = self._names.get(at, "")
         what = f"{problem.what} (made for {named})" if named else problem.what
         return Problem((*self._origins.get(at, ()), *problem.at[len(at) :]), what)
 
-    def _base(self) -> dict[str, PlaceholderValue]:
-        given = self._inputs
-        fillings: dict[str, PlaceholderValue] = {**given.values, "description": given.given}
-        if given.document is not None:
-            stages = tuple(stage.id for stage in given.document.plan.stages if stage.tasks)
-            fillings |= {"goal": given.document.plan.goal, "name": given.document.name, "stages": stages}
-            fillings |= {"path": given.given, "specification": given.document.specification}
-        return fillings
+    def _document_values(self) -> dict[str, PlaceholderValue]:
+        inputs = self._inputs
+        values: dict[str, PlaceholderValue] = {**inputs.values, "description": inputs.text}
+        if inputs.document is not None:
+            stages = tuple(stage.id for stage in inputs.document.plan.stages if stage.tasks)
+            values |= {"goal": inputs.document.plan.goal, "name": inputs.document.name, "stages": stages}
+            values |= {"path": inputs.text, "specification": inputs.document.specification}
+        return values
 
     def _stages(self, base: PlaceholderValues) -> Iterator[dict[str, Any]]:
         count = 0
@@ -134,7 +134,7 @@ class _Expansion:
     def _task_scopes(
         self, template: dict[str, Any], stage: Stage | None, scope: PlaceholderValues
     ) -> Iterator[tuple[Task | None, PlaceholderValues]]:
-        """Go through the tasks of the stage that is being made, or of the whole document."""
+        """Yield the tasks of the present stage, or of the whole document, each with its values."""
         document = self._inputs.document
         if template.get("each") is None or document is None:
             yield None, scope
@@ -153,8 +153,10 @@ class _Expansion:
         return "when" not in part or condition_holds(part["when"], {**self._inputs.flags, **asked})
 
     def _keys(self, part: Mapping[str, Any], scope: PlaceholderValues) -> dict[str, Any]:
-        """Fill in a mapping; a key whose text comes out empty is left out, as if it had not been written."""
-        filled = {key: self._filled(key, value, scope) for key, value in part.items() if key not in _NO_PART}
+        """Fill in a mapping. A key whose text becomes empty is left out."""
+        filled = {
+            key: self._filled(key, value, scope) for key, value in part.items() if key not in _NOT_IN_PLAN
+        }
         return {key: value for key, value in filled.items() if value != ""}
 
     def _filled(self, key: str, value: Any, scope: PlaceholderValues) -> Any:
@@ -169,7 +171,7 @@ class _Expansion:
         return value
 
     def _entries(self, key: str, values: list[Any], scope: PlaceholderValues) -> Iterator[Any]:
-        """Fill in a list: what does not apply is left out, and a placeholder for a list gives its entries."""
+        """Fill in a list. What does not apply is left out; a placeholder for a list becomes its entries."""
         for value in values:
             if isinstance(value, dict) and not self._is_wanted(value, scope):
                 continue
@@ -183,9 +185,9 @@ class _Expansion:
                 yield filled
 
     def _without_left_out(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the stages without needs of parts that were left out: nobody waits for what does not happen.
+        """Return the stages without needs of parts that were left out.
 
-        An id may be there all the same: a part can be written twice, for two conditions.
+        A left-out id may still exist: a part can be written twice, for two conditions.
         """
         stages = self._stages_left_out - {str(row.get("id")) for row in rows}
         tasks = self._tasks_left_out - {str(task.get("id")) for row in rows for task in row["tasks"]}

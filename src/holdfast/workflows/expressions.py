@@ -1,4 +1,9 @@
-"""`when:` — flags with `not`, `and`, `or`. `and` binds closer; there are no parentheses, so it reads as a sentence."""
+"""The small language inside a workflow's texts: `when:` conditions and `{placeholders}`.
+
+A condition is flags with `not`, `and`, `or`; `and` binds closer, and there are no parentheses. A placeholder is a name in
+braces that does not follow a `$`, so JSON and shell in a prompt stay as they are; `{{name}}` is `{name}` itself. A value
+that is filled in is never looked at again: a description with braces stays as its author wrote it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,16 @@ import msgspec
 from holdfast.core.plan import Stage, Task
 from holdfast.errors import did_you_mean, quoted
 
+Entry = str | Mapping[str, Any]
+PlaceholderValue = str | float | tuple[Entry, ...]
+"""A text, a number, or a list of texts or of parts of a plan."""
+
+_ESCAPED_OR_NAME = re.compile(r"\{\{([A-Za-z][\w.-]*)\}\}|(?<!\$)\{([A-Za-z][\w.-]*)\}")
 _FLAG = re.compile(r"(not\s+)?([A-Za-z0-9][\w.-]*)")
 _WORDS = ("and", "or", "not")
+
+TASK_QUESTIONS = ("task.validators",)
+"""What a condition may ask about a task of the document: whether it has any of these."""
 
 
 def condition_fault(text: str, flags: Collection[str]) -> str:
@@ -40,46 +53,36 @@ def _flag_holds(text: str, flags: Mapping[str, bool]) -> bool:
     return flags[words[-1]] is (len(words) == 1)
 
 
-Entry = str | Mapping[str, Any]
-PlaceholderValue = str | float | tuple[Entry, ...]
-"""A text, a number, or a list of texts or of parts of a plan."""
-
-_ESCAPED_OR_NAME = re.compile(r"\{\{([A-Za-z][\w.-]*)\}\}|(?<!\$)\{([A-Za-z][\w.-]*)\}")
-
-TASK_QUESTIONS = ("task.validators",)
-"""What a condition may ask of a document's task: whether there are any."""
-
-
 def names_in(text: str) -> list[str]:
     """Return the placeholders of a text, in order."""
     return [found[2] for found in _ESCAPED_OR_NAME.finditer(text) if found[2]]
 
 
-def fill(text: str, fillings: Mapping[str, PlaceholderValue]) -> str:
-    """Return a text with its placeholders filled in; a list is written with commas."""
+def fill(text: str, values: Mapping[str, PlaceholderValue]) -> str:
+    """Return a text with its placeholders filled in. A list is written with commas."""
 
-    def one(found: re.Match[str]) -> str:
+    def value_of(found: re.Match[str]) -> str:
         if found[1]:
             return "{" + found[1] + "}"
-        value = fillings[found[2]]
+        value = values[found[2]]
         return ", ".join(map(_word, value)) if isinstance(value, tuple) else str(value)
 
-    return _ESCAPED_OR_NAME.sub(one, text)
+    return _ESCAPED_OR_NAME.sub(value_of, text)
 
 
-def only_value(text: str, fillings: Mapping[str, PlaceholderValue]) -> float | list[Entry] | None:
-    """Return the number or list that a text consists of, if it is one placeholder for such and nothing else."""
+def only_value(text: str, values: Mapping[str, PlaceholderValue]) -> float | list[Entry] | None:
+    """Return the number or list that a text stands for, if it is one placeholder and nothing else."""
     found = _ESCAPED_OR_NAME.fullmatch(text.strip())
-    value = fillings.get(found[2]) if found and found[2] else None
+    value = values.get(found[2]) if found and found[2] else None
     if isinstance(value, tuple):
         return list(value)
     return value if isinstance(value, float) else None
 
 
-def is_empty_when_filled(text: str, fillings: Mapping[str, PlaceholderValue]) -> bool:
-    """Tell whether a text has placeholders and every one of them is empty: then there is nothing to be said."""
+def is_empty_when_filled(text: str, values: Mapping[str, PlaceholderValue]) -> bool:
+    """Tell whether a text has placeholders and all of them are empty: then the text is left out."""
     names = names_in(text)
-    return bool(names) and not any(fillings[name] for name in names)
+    return bool(names) and not any(values[name] for name in names)
 
 
 def stage_values(stage: Stage, number: int) -> dict[str, PlaceholderValue]:
@@ -106,7 +109,7 @@ def task_values(task: Task, number: int) -> dict[str, PlaceholderValue]:
         "task.verify": task.verify,
         "task.acceptance": task.acceptance,
         "task.agent": task.agent,
-        "task.validators": tuple(msgspec.to_builtins(judge) for judge in task.validators),
+        "task.validators": tuple(msgspec.to_builtins(one) for one in task.validators),
         "task.gate": task.gate,
     }
 

@@ -1,4 +1,4 @@
-"""What a workflow file says, and what a user gives to start it. No reading and no expanding here."""
+"""A workflow and the inputs that a user gives to start it, as data. It is read in reader and expanded in expand."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def workflow_error(error: PlanError, name: str) -> WorkflowError:
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """What the one input of a workflow is. `readers` are the formats a document may have; `planned` says that a
-    planner agent stands in where the document's folder has a specification but no plan."""
+    """The one input of a workflow. `readers` are the formats that a document may have; with `planned`, a planner agent
+    makes the plan where the document's folder has a specification but no plan."""
 
     kind: InputKind
     help: str = ""
@@ -38,7 +38,7 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowFlag:
-    """A switch that parts of a workflow depend on."""
+    """A switch that parts of the workflow depend on."""
 
     default: bool
     help: str = ""
@@ -46,7 +46,7 @@ class WorkflowFlag:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowValue:
-    """A text of the user's that placeholders stand for."""
+    """A text of the user that a placeholder stands for."""
 
     default: str
     help: str = ""
@@ -59,13 +59,13 @@ class Workflow:
     name: str
     about: str
     source: SourceText
-    wanted: InputSpec
+    input: InputSpec
     flags: Mapping[str, WorkflowFlag]
     values: Mapping[str, WorkflowValue]
     body: dict[str, Any]
 
     def flags_chosen(self, on: Iterable[str], off: Iterable[str]) -> dict[str, bool]:
-        """Return every flag with its state, or raise HoldfastError for one that this workflow has not."""
+        """Return every flag with its state, or raise HoldfastError for an unknown one."""
         chosen = {name: flag.default for name, flag in self.flags.items()}
         for names, state in ((on, True), (off, False)):
             for name in names:
@@ -74,7 +74,7 @@ class Workflow:
         return chosen
 
     def values_given(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return every value, the default where none is given; raise HoldfastError for one that is not declared."""
+        """Return every value, the default where none is given. Raise HoldfastError for an unknown one."""
         for name in given:
             self._require("value", name, self.values)
         return {name: given.get(name, value.default) for name, value in self.values.items()}
@@ -89,9 +89,9 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True)
 class InputDocument:
-    """A document with the work to do, as a reader understood it. `name` is what its owner calls it.
+    """A document with the work to do, as its format was read. `name` is its owner's name for it.
 
-    `specification` is the text that says what the whole is to be, where there is one.
+    `specification` is the text that describes the whole, if there is one.
     """
 
     name: str
@@ -101,9 +101,9 @@ class InputDocument:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowInputs:
-    """Everything that a user gives. `given` is the description, or the path of the document."""
+    """Everything that a user gives. `text` is the description, or the path of the document."""
 
-    given: str
+    text: str
     document: InputDocument | None = None
     flags: Mapping[str, bool] = field(default_factory=dict)
     values: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""From the bytes of a workflow file to a `Workflow`, or to one error that names everything that is wrong with it.
+"""Every key of a workflow file, and the way from its bytes to a `Workflow` or to one error that names every problem.
 
-What can be known without inputs is checked here: keys, conditions, placeholders. The rest is checked on the plan
-that comes out of an expansion.
+Keys, conditions and placeholders are checked here, before there are inputs. The keys of the plan inside are the plan's
+own; their values are checked after the expansion.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _NAME = Text(ID_PATTERN)
 
 
 class DeferredValue:
-    """A value of the plan: what it may be is known once its placeholders are filled in."""
+    """A value of the plan inside. It can be checked only when its placeholders are filled in."""
 
     def read(self, value: Any, at: Where, problems: Problems) -> Any:
-        """Return the value as it is; a missing one is a slip in any case."""
+        """Return the value as it is. A missing one is a mistake in any case."""
         if value is None:
             problems.add(at, "has no value; write one, or remove the key")
         return value
@@ -59,7 +59,7 @@ class DeferredValue:
 
 
 def _deferred(record: RecordType, **own: Field) -> Mapping[str, Field]:
-    """Return a record's keys with their values left for later, and `own` ones beside or in place of them."""
+    """Return a record's keys with deferred values; `own` keys are added or replace them."""
     return {
         **{
             key: Field(DeferredValue(), field.help, required=field.required)
@@ -137,7 +137,7 @@ WORKFLOW = RecordType(
 
 PLAN_KEYS = tuple(key for key in WORKFLOW.fields if key not in _HEAD)
 LITERAL_KEYS = ("agents", "notify")
-"""Keys whose texts have placeholders of their own, which are an agent's and not a workflow's."""
+"""Keys whose texts have placeholders of an agent, not of a workflow."""
 
 
 _BY_KIND = {
@@ -148,14 +148,14 @@ _BY_KIND = {
 
 
 def parse_workflow(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:
-    """Read and check a workflow's bytes; `name` stands in errors and decides the syntax, as with plans."""
+    """Read and check a workflow's bytes. `name` appears in errors and decides the syntax, as with plans."""
     try:
-        return _parsed(data, name, known_readers)
+        return _parse(data, name, known_readers)
     except PlanError as error:
         raise workflow_error(error, name) from None
 
 
-def _parsed(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:
+def _parse(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:
     source = decode(data, name)
     value, has_duplicates = load_text(source)
     if not isinstance(value, dict):
@@ -167,15 +167,15 @@ def _parsed(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:
         _check_texts(value, head, known_readers, problems)
     if problems.found or has_duplicates:
         raise problems_error(source, problems.found, mark_lines(source))
-    return _made(source, head, value)
+    return _build(source, head, value)
 
 
-def _made(source: SourceText, head: dict[str, Any], value: dict[str, Any]) -> Workflow:
+def _build(source: SourceText, head: dict[str, Any], value: dict[str, Any]) -> Workflow:
     return Workflow(
         name=head["name"],
         about=head["about"],
         source=source,
-        wanted=InputSpec(**head["input"]),
+        input=InputSpec(**head["input"]),
         flags={name: WorkflowFlag(**row) for name, row in head.get("flags", {}).items()},
         values={name: WorkflowValue(**row) for name, row in head.get("values", {}).items()},
         body={key: value[key] for key in PLAN_KEYS if key in value},
@@ -195,7 +195,7 @@ def _check_texts(
         if key == "when":
             fault = condition_fault(text, [*flags, *_questions(value, at)])
         elif key == "each":
-            fault = "" if "stages" in known else "there is no document to go through; see `input:`"
+            fault = "" if "stages" in known else "there is no document; see `input:`"
         else:
             fault = _unknown(text, known | _scope(value, at))
         if fault:
@@ -218,7 +218,7 @@ def _texts(value: dict[str, Any]) -> Iterator[tuple[Where, str, str]]:
 
 
 def _scope(value: dict[str, Any], at: Where) -> set[str]:
-    """Return the names that only exist inside a part that is made for each stage or task of the document."""
+    """Return the names that exist only inside a part that is repeated for each stage or task of the document."""
     names: set[str] = set()
     part: Any = value
     for step in at:
@@ -231,7 +231,7 @@ def _scope(value: dict[str, Any], at: Where) -> set[str]:
 
 
 def _questions(value: dict[str, Any], at: Where) -> set[str]:
-    """Return what a condition at this place may ask beside flags."""
+    """Return what a condition at this place may ask besides flags."""
     return _scope(value, at) & set(TASK_QUESTIONS)
 
 
