@@ -6,9 +6,9 @@ It is read as the state file that it amounts to, and written back row by row, ev
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from holdfast.formats import extra_fields, lenient_json, markdown
+from holdfast.formats import extra_fields, markdown
 from holdfast.formats.apex import layout, phases
 from holdfast.formats.apex.phases import phases_of
 from holdfast.formats.apex.state import phase_tasks, read_state
@@ -30,11 +30,12 @@ _WORDS = {
 }
 
 
-def is_context(path: str, text: str) -> bool:
-    """Tell whether a text is the context file of a task: by its title, or by its name and its table."""
-    if not text.lstrip("# \n").casefold().startswith("apex task") and not path.endswith(layout.CONTEXT):
+def is_context(path: str, data: bytes) -> bool:
+    """Tell whether a file is the context file of a task: by its title, or by its name, and by its table."""
+    content = markdown.decoded(data)
+    if not content.lstrip("# \n").casefold().startswith("apex task") and not path.endswith(layout.CONTEXT):
         return False
-    return _progress(text) is not None
+    return _progress(content) is not None
 
 
 def read_context(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
@@ -46,80 +47,72 @@ def read_context(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     return read_state(main, document, documents)
 
 
-def write_context(view: ExportedRun, main: str, text: str) -> NativeFile:
-    """Return the context file with the rows of those phases changed that stand otherwise now."""
-    lines = text.split("\n")
-    for part in phase_tasks(phases_of(_as_state(main, text))):
-        standing = claim_of(view, part.id).standing
-        if claimed_status(lenient_json.text(part.phase.entry.get("status"))) is standing:
+def write_context(view: ExportedRun, main: str, data: bytes) -> NativeFile:
+    """Return the context file with new rows for the phases whose status has changed."""
+    content = markdown.decoded(data)
+    lines = content.split("\n")
+    for task in phase_tasks(phases_of(_as_state(main, content))):
+        standing = claim_of(view, task.id).standing
+        if claimed_status(task.phase.status) is standing:
             continue
-        times = view.task_times.get(part.id)
+        times = view.task_times.get(task.id)
         at = (times.ended or times.started) if times else None
-        step = markdown.cells(lines[part.phase.entry[_LINE]])[0]
-        lines[part.phase.entry[_LINE]] = markdown.as_row([step, _WORDS[standing], iso_time(at) or ""])
+        line = task.phase.entry[_LINE]
+        step = markdown.cells(lines[line])[0]
+        lines[line] = markdown.as_row([step, _WORDS[standing], iso_time(at) or ""])
     return NativeFile(path=main, content="\n".join(lines).encode())
 
 
-def _progress(text: str) -> markdown.Table | None:
-    return next((table for table in markdown.tables(text) if table.column("step", "phase") == 0), None)
+def _progress(content: str) -> markdown.Table | None:
+    return next((table for table in markdown.tables(content) if table.column("step", "phase") == 0), None)
 
 
-def _as_state(main: str, text: str) -> Node:
+def _as_state(main: str, content: str) -> Node:
     """Return the state document that a context file amounts to."""
-    titled = re.match(r"apex task:?\s*(\S+)", markdown.title(text), re.IGNORECASE)
-    branch = _setting(text, "branch name")
-    lists: Node = {"completed_phases": [], "current_phase": [], "pending_phases": []}
-    for entry in _entries(text):
+    titled = re.match(r"apex task:?\s*(\S+)", markdown.title(content), re.IGNORECASE)
+    branch = _setting(content, "branch name")
+    lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS.values()}
+    for entry in _entries(content):
         lists[_list_for(entry)].append(entry)
     return {
         "task_id": layout.task_in(main) or (titled[1] if titled else ""),
-        "task_description": markdown.value(text, "Task"),
+        "task_description": markdown.value(content, "Task"),
         "recovery_info": {"git_branch": "" if branch.casefold() in ("n/a", "none", "-") else branch},
         **lists,
     }
 
 
-def _entries(text: str) -> list[Node]:
-    """Return a phase for each row of the progress table, all told the request and the criteria."""
-    table = _progress(text)
+def _entries(content: str) -> Iterator[Node]:
+    """Yield a phase for each row of the progress table, with the request and the criteria as extra fields."""
+    table = _progress(content)
     if table is None:
-        return []
-    status = table.column("status", "state")
-    found = []
-    for row in table.rows:
-        step = _STEP.fullmatch(row.cells[0])
-        number, name = (step[1], step[2]) if step else ("", row.cells[0])
-        word = row.cells[status] if 0 <= status < len(row.cells) else ""
+        return
+    for row, (cell, word) in zip(
+        table.rows, table.select(("step", "phase"), ("status", "state")), strict=True
+    ):
+        step = _STEP.fullmatch(cell)
+        number, name = (step[1], step[2]) if step else ("", cell)
         number = re.sub(r"^0+(?=\d)", "", number)
-        found.append(
-            {
-                "number": number,
-                "name": name,
-                "status": word,
-                _LINE: row.line,
-                extra_fields.KEY: _told(name, text),
-            }
-        )
-    return found
+        extra = {"tasks": [_task_fields(name, content)]}
+        yield {"number": number, "name": name, "status": word, _LINE: row.line, extra_fields.KEY: extra}
 
 
-def _told(name: str, text: str) -> Node:
-    request = markdown.unfenced(markdown.section(text, "User Request", "Request"))
-    prompt = phases.prompt_for(name) + (
-        f"\n\nThe request, in the user's words:\n\n{request}" if request else ""
-    )
-    criteria = list(markdown.bullets(markdown.section(text, "Acceptance Criteria")))
-    return {"tasks": [{"prompt": prompt, "acceptance": criteria}]}
+def _task_fields(name: str, content: str) -> Node:
+    prompt = phases.prompt_for(name)
+    if request := markdown.unfenced(markdown.section(content, "User Request", "Request")):
+        prompt += f"\n\nThe request, in the user's words:\n\n{request}"
+    criteria = markdown.bullets(markdown.section(content, "Acceptance Criteria"))
+    return {"prompt": prompt, "acceptance": list(criteria)}
 
 
 def _list_for(entry: Node) -> str:
     standing = claimed_status(entry["status"])
     if standing in SETTLED:
-        return "completed_phases"
-    return "pending_phases" if standing is ClaimedStatus.PENDING else "current_phase"
+        return phases.LISTS["completed"]
+    return phases.LISTS["pending" if standing is ClaimedStatus.PENDING else "current"]
 
 
-def _setting(text: str, name: str) -> str:
+def _setting(content: str, name: str) -> str:
     """Return what the table of settings says under a name."""
-    rows = (row.cells for table in markdown.tables(text) for row in table.rows)
+    rows = (row.cells for table in markdown.tables(content) for row in table.rows)
     return next((said[1] for said in rows if len(said) > 1 and said[0].casefold() == name), "")

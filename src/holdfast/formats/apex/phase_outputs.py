@@ -1,6 +1,6 @@
-"""A task whose state.json is broken or gone, put together again from what its phases wrote. Every guess is told.
+"""What phases write for people, one Markdown file each: read to rebuild a task whose state is broken, and written.
 
-The state is written before the output of a phase, so an output means that its phase had ended.
+The state is written before the output of a phase, so an output means that its phase had ended. Every guess is told.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.formats import markdown
 from holdfast.formats.apex import layout, phases
+from holdfast.formats.apex.phases import order_of
 from holdfast.formats.apex.state import read_state
 from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time
 from holdfast.formats.model import (
@@ -26,14 +27,15 @@ from holdfast.formats.model import (
 )
 from holdfast.formats.status_words import claimed_status
 
-_CORE = ("init", "analyze", "plan", "execute", "brainstorm", "prd", "architecture", "scaffold")
+_ALWAYS_PART = ("init", "analyze", "plan", "execute", "brainstorm", "prd", "architecture", "scaffold")
 _SUMMARY_CHARS = 1_000
 _Key = tuple[str, str]
+"""A phase by its number and its name in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseOutput:
-    """What a phase wrote: its file, the result it states (or none), and its beginning."""
+    """What a phase wrote: the name of its file, and its text."""
 
     file: str
     text: str
@@ -48,8 +50,8 @@ class PhaseOutput:
     def summary(self) -> str:
         """Its summary section, else its first paragraph that is no heading."""
         said = markdown.section(self.text, "Summary")
-        paragraphs = [part for part in re.split(r"\n\s*\n", self.text) if not part.lstrip().startswith("#")]
-        return (said or (paragraphs[0] if paragraphs else "")).strip()[:_SUMMARY_CHARS]
+        paragraphs = (part for part in re.split(r"\n\s*\n", self.text) if not part.lstrip().startswith("#"))
+        return (said or next(paragraphs, "")).strip()[:_SUMMARY_CHARS]
 
 
 def read_from_outputs(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun:
@@ -61,14 +63,18 @@ def read_from_outputs(main: str, documents: Mapping[str, bytes], why: str) -> Fo
             '`holdfast run --workflow apex "what to do"`; the old files are left as they are.'
         )
         raise BrokenFileError(why, hint)
-    init = next((found for (_, name), found in outputs.items() if name == "init"), None)
-    expected = _expected(main, outputs, init)
-    document = _document(main, outputs, expected, init)
+    init = next((found.text for (_, name), found in outputs.items() if name == "init"), "")
+    planned = markdown.section(init, "Phase Plan")
+    goal = markdown.section(init, "Task", "Task Description") or markdown.value(init, "Task")
+    expected = _expected(main, outputs, planned.casefold())
+    document = {"task_id": layout.task_in(main), "task_description": goal, **_lists(outputs, expected)}
     run = read_state(main, document, documents)
-    told = Finding(kind="rebuilt", sentence=f"{why}. The task was rebuilt from {len(outputs)} phase outputs.")
-    ids = {key: claim.task for key, claim in zip(sorted(expected, key=_order), run.claims, strict=True)}
-    guesses = (*_guesses(outputs, init, document, ids), *_resume_points(outputs, expected, ids))
-    return replace(run, findings=(told, *guesses, *run.findings))
+    in_order = sorted(expected, key=lambda key: order_of(key[0]))
+    ids = {key: claim.task for key, claim in zip(in_order, run.claims, strict=True)}
+    rebuilt = Finding("rebuilt", f"{why}. The task was rebuilt from {len(outputs)} phase outputs.")
+    guesses = _guesses(outputs, ids, has_goal=bool(goal), has_plan=bool(planned))
+    points = _resume_points(outputs, expected, ids)
+    return replace(run, findings=(rebuilt, *guesses, *points, *run.findings))
 
 
 def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, PhaseOutput]:
@@ -80,87 +86,73 @@ def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, PhaseOutpu
         phase = layout.phase_of_output(path)
         near = layout.home_in(path) == home or (layout.is_link(main) and layout.task_in(path) == wanted)
         if phase and near and documents[path].strip():
-            found[phase[0], phase[1].casefold()] = PhaseOutput(
-                path.rpartition("/")[2], markdown.decoded(documents[path])
-            )
+            output = PhaseOutput(path.rpartition("/")[2], markdown.decoded(documents[path]))
+            found[phase[0], phase[1].casefold()] = output
     return found
 
 
-def _expected(main: str, outputs: dict[_Key, PhaseOutput], init: PhaseOutput | None) -> list[_Key]:
-    """Return the phases of the task: those its own plan names, else all of the workflow; optional ones that were
-    passed over are left out."""
-    known = phases.APEX_INIT if _is_init(main, outputs) else phases.APEX
-    planned = markdown.section(init.text, "Phase Plan").casefold() if init else ""
+def _expected(main: str, outputs: dict[_Key, PhaseOutput], planned: str) -> list[_Key]:
+    """Return the phases of the task: those that its own plan names, else all of the workflow.
+
+    Optional phases without an output, before the last output, were passed over and are left out.
+    """
+    is_init = layout.task_in(main) == "apex-init" or any(name in ("prd", "scaffold") for _, name in outputs)
+    known = phases.APEX_INIT if is_init else phases.APEX
     wanted = [key for key in known if not planned or re.search(rf"\b{re.escape(key[1])}\b", planned)]
     names = [name for _, name in wanted]
     last = max((names.index(name) for _, name in outputs if name in names), default=-1)
-    written = {name: key for key in outputs for name in [key[1]]}
-    kept = [
+    written = {key[1]: key for key in outputs}
+    expected = [
         written.pop(key[1], key)
         for place, key in enumerate(wanted)
-        if key[1] in written or place > last or key[1] in _CORE
+        if key[1] in written or place > last or key[1] in _ALWAYS_PART
     ]
-    return [*kept, *written.values()]
+    return [*expected, *written.values()]
 
 
-def _is_init(main: str, outputs: dict[_Key, PhaseOutput]) -> bool:
-    return layout.task_in(main) == "apex-init" or any(name in ("prd", "scaffold") for _, name in outputs)
-
-
-def _document(
-    main: str, outputs: dict[_Key, PhaseOutput], expected: list[_Key], init: PhaseOutput | None
-) -> Node:
-    """Return the state file as it may have been. A last output that states no result counts as unfinished."""
-    lists: Node = {"completed_phases": [], "current_phase": [], "pending_phases": []}
+def _lists(outputs: dict[_Key, PhaseOutput], expected: list[_Key]) -> Node:
+    """Return the lists of the state as they may have been. A last output without a result counts as unfinished."""
+    lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS.values()}
     last = next(reversed(outputs))
     for key in expected:
         entry: Node = {"number": key[0], "name": key[1]}
         output = outputs.get(key)
-        if output is None:
+        if output:
+            entry |= {"output_file": output.file, "summary": output.summary}
+        if output is None or (output.result is None and key == last):
             lists["pending_phases"].append(entry)
-            continue
-        entry |= {"output_file": output.file, "summary": output.summary}
-        if output.result is ClaimedStatus.FAILED:
+        elif output.result is ClaimedStatus.FAILED:
             lists["current_phase"].append(entry | {"status": "FAILED"})
-        elif output.result is None and key == last:
-            lists["pending_phases"].append(entry)
         else:
             lists["completed_phases"].append(entry | {"status": "PASS"})
-    goal = _goal(init)
-    return {"task_id": layout.task_in(main), "task_description": goal, **lists}
-
-
-def _goal(init: PhaseOutput | None) -> str:
-    if init is None:
-        return ""
-    return markdown.section(init.text, "Task", "Task Description") or markdown.value(init.text, "Task")
+    return lists
 
 
 def _guesses(
-    outputs: dict[_Key, PhaseOutput], init: PhaseOutput | None, document: Node, ids: Mapping[_Key, str]
+    outputs: dict[_Key, PhaseOutput], ids: Mapping[_Key, str], *, has_goal: bool, has_plan: bool
 ) -> Iterator[Finding]:
-    if not document["task_description"]:
-        said = "What the task was for is written nowhere; its name stands in for it."
-        yield Finding(kind="guessed", sentence=said)
-    if init is None or not markdown.section(init.text, "Phase Plan"):
-        said = "Which phases were asked for is written nowhere: all that usually follow are taken. Skip what you do not want."
-        yield Finding(kind="guessed", sentence=said)
+    if not has_goal:
+        yield Finding("guessed", "No file says what the task was for; its name stands in for it.")
+    if not has_plan:
+        said = "No file says which phases were wanted: all that usually follow are taken. Skip those you do not want."
+        yield Finding("guessed", said)
     for key, output in outputs.items():
         if output.result is None:
             said = f"{output.file} states no result; that its phase ended is a guess."
-            yield Finding(kind="guessed", task=ids[key], sentence=said)
+            yield Finding("guessed", said, ids[key])
 
 
 def _resume_points(
     outputs: dict[_Key, PhaseOutput], expected: list[_Key], ids: Mapping[_Key, str]
 ) -> Iterator[Finding]:
-    """Yield each place where the run may go on, if there is more than one: the user is asked."""
+    """Yield each place where the run may continue, if there is more than one: the user is asked."""
     last = next(reversed(outputs))
     place = expected.index(last)
-    reasons: dict[str, str] = {}
-    for key in expected[:place]:
-        if key not in outputs:
-            reasons[ids[key]] = f"`{ids[key]}` left no output although later phases did"
+    reasons = {
+        ids[key]: f"`{ids[key]}` left no output although later phases did"
+        for key in expected[:place]
+        if key not in outputs
+    }
     result = outputs[last].result
     if result is None:
         reasons[ids[last]] = f"`{ids[last]}` left an output that states no result"
@@ -170,32 +162,22 @@ def _resume_points(
         following = ids[expected[place + 1]]
         reasons[following] = f"`{following}` comes after the last output"
     if len(reasons) > 1:
-        yield from (
-            Finding(kind=SEVERAL_RESUME_POINTS, task=task, sentence=f"The run may go on here: {why}.")
-            for task, why in reasons.items()
-        )
-
-
-def _order(key: _Key) -> tuple[int, str]:
-    found = re.fullmatch(r"(\d+)(.*)", key[0])
-    return (int(found[1]), found[2]) if found else (0, key[0])
+        for task, why in reasons.items():
+            yield Finding(SEVERAL_RESUME_POINTS, f"The run may continue here: {why}.", task)
 
 
 def output_of(view: ExportedRun, path: str, name: str, claims: tuple[Claim, ...]) -> NativeFile:
     """Return the output file of a finished phase: result, summary, files, commits."""
     ended = [times.ended for claim in claims if (times := view.task_times.get(claim.task)) and times.ended]
-    head = [f"# Phase: {name}", f"# Task: {view.name}", "# Status: PASS"]
-    if ended:
-        head.insert(2, f"# Timestamp: {iso_time(max(ended))}")
-    return NativeFile(path=path, content="\n".join([*head, "", *_body(claims)]).encode())
-
-
-def _body(claims: tuple[Claim, ...]) -> Iterator[str]:
+    when = [f"# Timestamp: {iso_time(max(ended))}"] if ended else []
+    head = [f"# Phase: {name}", f"# Task: {view.name}", *when, "# Status: PASS"]
     summaries = [claim.summary for claim in claims if claim.summary]
-    yield from ("## Summary", "", "\n\n".join(summaries) or "The phase's work landed.", "")
+    summary = ["", "## Summary", "", "\n\n".join(summaries) or "The phase's work landed.", ""]
     files = sorted({path for claim in claims for path in claim.files})
-    if files:
-        yield from ("## Files changed", "", *(f"- {path}" for path in files), "")
     commits = [commit for claim in claims for commit in claim.commits]
-    if commits:
-        yield from ("## Commits", "", *(f"- {commit}" for commit in commits), "")
+    lines = [*head, *summary, *_listed("Files changed", files), *_listed("Commits", commits)]
+    return NativeFile(path=path, content="\n".join(lines).encode())
+
+
+def _listed(heading: str, points: list[str]) -> list[str]:
+    return [f"## {heading}", "", *(f"- {point}" for point in points), ""] if points else []

@@ -1,4 +1,7 @@
-"""The phases that APEX knows: what each is for, and which of them may well change no file."""
+"""Phases: the table of those that APEX knows, and the phases of a state.json in one list.
+
+Reading and writing find a phase again by the same ids, because both come here.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from holdfast.formats import extra_fields, lenient_json
-from holdfast.formats.lenient_json import Node
+from holdfast.formats import extra_fields
+from holdfast.formats.lenient_json import Field, Node, items, text
 from holdfast.formats.plan_assembly import task_ids
 
 _WHAT = {
@@ -54,19 +57,8 @@ APEX_INIT = (
 )  # fmt: skip
 
 FLAGS = (
-    "auto",
-    "examine",
-    "tests",
-    "security",
-    "docs",
-    "cicd",
-    "pr",
-    "save",
-    "docker",
-    "helm",
-    "kustomize",
-    "mvp",
-)
+    "auto", "examine", "tests", "security", "docs", "cicd", "pr", "save", "docker", "helm", "kustomize", "mvp",
+)  # fmt: skip
 _PHASE_OF_FLAG = {
     "examine": ("review", "examine"), "tests": ("tests",), "security": ("security",), "docs": ("docs",),
     "cicd": ("cicd",), "docker": ("docker",), "mvp": ("mvp-implement",),
@@ -87,21 +79,28 @@ def may_be_empty(name: str) -> bool:
 
 def flags_of(names: list[str]) -> dict[str, bool]:
     """Return the flags that ask for these phases: we save every phase and ask nothing in between."""
-    return {
-        flag: flag in _ALWAYS_ON or any(n in names for n in _PHASE_OF_FLAG.get(flag, ())) for flag in FLAGS
-    }
+    wanted = {flag for flag, phases in _PHASE_OF_FLAG.items() if not set(phases).isdisjoint(names)}
+    return {flag: flag in _ALWAYS_ON or flag in wanted for flag in FLAGS}
 
 
 Place = Literal["completed", "current", "pending"]
-_NUMBER = re.compile(r"(\d{1,6})([a-z]{0,2})")
+LISTS: dict[Place, str] = {
+    "completed": "completed_phases",
+    "current": "current_phase",
+    "pending": "pending_phases",
+}
+"""The lists of a state, in the order in which they are read."""
+_NUMBER = Field("number", "phase", "phase_number", "step")
+_NAME = Field("name", "phase_name", "title")
+_NUMBER_PARTS = re.compile(r"(\d{1,6})([a-z]{0,2})")
 
 
 @dataclass(slots=True)
 class ApexPhase:
-    """One phase: where it is listed, its entry there, and the earlier entries of the same phase (its iterations).
+    """One phase: its list, its entry there, and the earlier entries of the same phase (its iterations).
 
-    `doubled` says that it is listed as finished and as still to do; `listed` is the entry of the phase under way
-    among those to come, where the document shows it as well.
+    `listed_twice` says that it is listed as finished and as still to do. `pending_entry` is the entry of the current
+    phase among the pending ones, where the document has one.
     """
 
     number: str
@@ -109,8 +108,8 @@ class ApexPhase:
     place: Place
     entry: Node
     earlier: list[Node] = field(default_factory=list)
-    doubled: bool = False
-    listed: Node | None = None
+    listed_twice: bool = False
+    pending_entry: Node | None = None
     id: str = ""
 
     @property
@@ -118,34 +117,42 @@ class ApexPhase:
         """Its number and name, as its id would be if nothing else had it."""
         return "-".join(part for part in (self.number, self.name) if part)
 
+    @property
+    def status(self) -> str:
+        """The word for where it stands, as its entry has it."""
+        return text(self.entry.get("status"))
+
 
 def is_state(document: Node) -> bool:
     """Tell whether an object has the lists that only an APEX state has."""
-    return any(key in document for key in ("completed_phases", "pending_phases", "current_phase"))
+    return not document.keys().isdisjoint(LISTS.values())
 
 
 def phases_of(document: Node) -> list[ApexPhase]:
     """Return the phases in the order of their numbers, or as listed where some have none, each with its id."""
     found: dict[tuple[str, str], ApexPhase] = {}
     for place, entry in _entries(document):
-        _take(found, place, entry)
+        _add_entry(found, place, entry)
     phases = list(found.values())
-    if all(_NUMBER.fullmatch(phase.number) for phase in phases):
-        phases.sort(key=_order)
-    natives = [lenient_json.text(extra_fields.of(phase.entry).get("id")) or phase.label for phase in phases]
+    if all(_NUMBER_PARTS.fullmatch(phase.number) for phase in phases):
+        phases.sort(key=lambda phase: order_of(phase.number))
+    natives = [text(extra_fields.of(phase.entry).get("id")) or phase.label for phase in phases]
     for phase, name in zip(phases, task_ids(natives, "phase"), strict=True):
         phase.id = name
     return phases
 
 
+def order_of(number: str) -> tuple[int, str]:
+    """Return the place of a phase by its number: 8, 8b, 8c, 9."""
+    found = _NUMBER_PARTS.fullmatch(number)
+    return (int(found[1]), found[2]) if found else (0, "")
+
+
 def _entries(document: Node) -> Iterator[tuple[Place, Node]]:
     """Yield every entry with its list. A phase may be given by its bare name or number."""
-    keys: tuple[tuple[Place, str], ...] = (
-        ("completed", "completed_phases"), ("current", "current_phase"), ("pending", "pending_phases"),
-    )  # fmt: skip
-    for place, key in keys:
-        for item in lenient_json.items(document.get(key)):
-            entry = item if isinstance(item, dict) else _named(lenient_json.text(item))
+    for place, key in LISTS.items():
+        for item in items(document.get(key)):
+            entry = item if isinstance(item, dict) else _named(text(item))
             if entry:
                 yield place, entry
 
@@ -158,41 +165,23 @@ def _named(word: str) -> Node:
     return {"name": word} if word else {}
 
 
-def _take(found: dict[tuple[str, str], ApexPhase], place: Place, entry: Node) -> None:
-    """Add an entry. APEX lists the phase under way among those to come too; that it is under way counts."""
-    number, name = _number_of(entry).casefold(), _name_of(entry)
-    key = _key(found, number, name)
-    known = found.setdefault(key, ApexPhase(number, name, place, entry))
+def _add_entry(found: dict[tuple[str, str], ApexPhase], place: Place, entry: Node) -> None:
+    """Add an entry. APEX also lists the current phase among the pending ones; that it is current counts."""
+    number, name = _NUMBER.text(entry).casefold(), _NAME.text(entry)
+    known = found.setdefault(_key(found, number, name), ApexPhase(number, name, place, entry))
     known.number, known.name = known.number or number, known.name or name
     if known.entry is entry:
         return
-    if place == known.place:
-        known.earlier.append(known.entry)
-        known.entry = entry
-    elif known.place == "completed":
-        known.doubled = True
-        known.earlier.append(known.entry)
-        known.place, known.entry = place, entry
-    else:
-        known.listed = entry
-
-
-def _number_of(entry: Node) -> str:
-    return lenient_json.text(lenient_json.first(entry, "number", "phase", "phase_number", "step"))
-
-
-def _name_of(entry: Node) -> str:
-    return lenient_json.text(lenient_json.first(entry, "name", "phase_name", "title"))
-
-
-def named_fully(entry: Node, number: int | str, name: str) -> Node:
-    """Return an entry that has a number and a name, whichever of them it had."""
-    missing = {} if _number_of(entry) or number == "" else {"number": number}
-    return missing | ({} if _name_of(entry) or not name else {"name": name}) | entry
+    if place == "pending" and known.place == "current":
+        known.pending_entry = entry
+        return
+    known.listed_twice = known.listed_twice or place != known.place
+    known.earlier.append(known.entry)
+    known.place, known.entry = place, entry
 
 
 def _key(found: dict[tuple[str, str], ApexPhase], number: str, name: str) -> tuple[str, str]:
-    """Return under which key a phase is known: lists that leave out its number or its name mean the same one."""
+    """Return the key of a phase: lists that leave out its number or its name mean the same one."""
     key = (number, name.casefold())
     if key in found:
         return key
@@ -207,6 +196,7 @@ def _is_same(one: tuple[str, str], other: tuple[str, str]) -> bool:
     return bool(pairs) and all(mine == theirs for mine, theirs in pairs)
 
 
-def _order(phase: ApexPhase) -> tuple[int, str]:
-    found = _NUMBER.fullmatch(phase.number)
-    return (int(found[1]), found[2]) if found else (0, "")
+def with_number_and_name(entry: Node, number: int | str, name: str) -> Node:
+    """Return an entry that has a number and a name, if it had neither or only one of them."""
+    missing = {} if _NUMBER.text(entry) or number == "" else {"number": number}
+    return missing | ({} if _NAME.text(entry) or not name else {"name": name}) | entry

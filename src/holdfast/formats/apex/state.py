@@ -1,4 +1,7 @@
-"""Reading a state.json: phases into stages, what it says of each into claims, what contradicts into findings."""
+"""An APEX state.json as a run: phases become stages, its entries become claims, contradictions become findings.
+
+Also the list of a project's tasks, as `/apex -r --list` shows it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,24 @@ from dataclasses import dataclass
 import msgspec
 
 from holdfast.core.plan import Task
-from holdfast.formats import extra_fields, lenient_json
+from holdfast.formats import extra_fields
 from holdfast.formats.apex import layout, phases
 from holdfast.formats.apex.phases import ApexPhase, phases_of
-from holdfast.formats.contradictions import unknown_words
-from holdfast.formats.lenient_json import BrokenFileError, Node, minute_of
+from holdfast.formats.contradictions import done_with_unfinished_parts, unknown_words
+from holdfast.formats.lenient_json import (
+    BrokenFileError,
+    Field,
+    Node,
+    commits,
+    count,
+    items,
+    message,
+    minute_of,
+    node,
+    nodes,
+    parse_object,
+    text,
+)
 from holdfast.formats.model import (
     SETTLED,
     Claim,
@@ -27,229 +43,197 @@ from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, asse
 from holdfast.formats.registry import System
 from holdfast.formats.status_words import claimed_status
 
+_TASK_ID = Field("task_id", "id")
+_GOAL = Field("task_description", "project_description", "description", "task")
+_BRANCH = Field("git_branch", "branch")
+_LAST_COMMIT = Field("git_last_commit", "last_commit")
+_UPDATED = Field("updated_at", "created_at")
+_BLOCKER = Field("description", "message", "reason", "error", "title")
+_COMMITS = Field("commits", "commit", "git_commit")
+_FILES = Field("files_changed", "files_modified", "files")
+_SUMMARY = Field("summary", "result")
+CRITERIA = Field("acceptance_criteria", "criteria")
+
 _UNSAID = {"completed": "PASS", "current": "IN_PROGRESS", "pending": ""}
+_RESUMABLE = "  ← resumable"
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseTask:
-    """One task of a phase: APEX has one in each, a run of ours may have had more."""
+    """One task of a phase, with its extra fields: APEX has one in each phase, a run of ours may have more."""
 
     phase: ApexPhase
     id: str
-    note: Node
+    extra: Node
 
 
 def phase_tasks(found: list[ApexPhase]) -> list[PhaseTask]:
-    """Return the tasks of all phases, in order, each with its id and what was noted of it."""
-    several = [(phase, note) for phase in found for note in _part_notes(phase)]
-    names = task_ids([lenient_json.text(note.get("id")) or phase.id for phase, note in several])
-    return [PhaseTask(phase, name, note) for (phase, note), name in zip(several, names, strict=True)]
+    """Return the tasks of all phases, in order, each with its id."""
+    several = [(phase, extra) for phase in found for extra in _task_fields(phase)]
+    names = task_ids([text(extra.get("id")) or phase.id for phase, extra in several])
+    return [PhaseTask(phase, name, extra) for (phase, extra), name in zip(several, names, strict=True)]
 
 
-def _part_notes(phase: ApexPhase) -> list[Node]:
-    return lenient_json.nodes(extra_fields.of(phase.entry).get("tasks")) or [{}]
-
-
-def stage_note(phase: ApexPhase) -> Node:
-    """Return what was noted of a phase as a stage."""
-    return lenient_json.node(extra_fields.of(phase.entry).get("stage"))
+def _task_fields(phase: ApexPhase) -> list[Node]:
+    return nodes(extra_fields.of(phase.entry).get("tasks")) or [{}]
 
 
 def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
     """Return the run that a state file tells of. There is at least one phase in it."""
-    parts = phase_tasks(phases_of(document))
-    made = assembled(main, document, parts)
+    tasks = phase_tasks(phases_of(document))
+    made = assembled(main, document, tasks)
     claims = {claim.task: claim for claim in made.claims}
-    recovery = lenient_json.node(document.get("recovery_info"))
-    return ForeignRun(
-        system=System.APEX,
-        name=name_of(document, main),
-        plan=made.plan,
-        claims=made.claims,
-        finished=not document.get("current_phase")
-        and all(claim.standing in SETTLED for claim in made.claims),
-        branches=lenient_json.texts(lenient_json.first(recovery, "git_branch", "branch")),
-        commits=lenient_json.commits(lenient_json.first(recovery, "git_last_commit", "last_commit")),
-        findings=(*_findings(document, parts, claims), *made.findings),
-        main=main,
-        documents=dict(documents),
+    recovery = node(document.get("recovery_info"))
+    is_settled = all(claim.standing in SETTLED for claim in made.claims)
+    return made.as_run(
+        System.APEX,
+        name_of(document, main),
+        main,
+        documents,
+        _contradictions(document, tasks, claims),
+        finished=is_settled and not document.get("current_phase"),
+        branches=_BRANCH.texts(recovery),
+        commits=commits(_LAST_COMMIT.raw(recovery)),
     )
 
 
 def name_of(document: Node, main: str) -> str:
     """Return what the task is called: its id, else the folder or link that it was found by."""
-    said = lenient_json.text(lenient_json.first(document, "task_id", "id"))
-    return said or layout.task_in(main) or lenient_json.text(document.get("project_name")) or "apex"
+    named = _TASK_ID.text(document) or layout.task_in(main)
+    return named or text(document.get("project_name")) or "apex"
 
 
-def goal_of(document: Node, main: str) -> str:
-    """Return what the run is for."""
-    keys = ("task_description", "project_description", "description", "task")
-    return lenient_json.text(lenient_json.first(document, *keys)) or name_of(document, main)
-
-
-def assembled(main: str, document: Node, parts: list[PhaseTask]) -> Assembly:
-    """Return the phases as stages, one after the other, and what is claimed of each."""
+def assembled(main: str, document: Node, tasks: list[PhaseTask]) -> Assembly:
+    """Return the phases as stages, one after the other, and what the state claims of each."""
     criteria: tuple[str, ...] = ()
     drafts: list[TaskDraft] = []
-    noted = {part.phase.id: stage_note(part.phase) for part in parts}
-    stages = [extra_fields.stage(StageDraft(native=name), note) for name, note in noted.items()]
-    for part in parts:
-        phase = part.phase
-        task, claim = _task(part, criteria), phase_claim(part, document, layout.home_in(main))
-        drafts.append(TaskDraft(native=part.id, stage=phase.id, task=task, claim=claim))
-        criteria = (
-            lenient_json.texts(lenient_json.first(phase.entry, "acceptance_criteria", "criteria")) or criteria
-        )
-    return extra_fields.plan(
-        assemble(goal_of(document, main), stages, drafts), extra_fields.of(document), noted
-    )
+    extra = {task.phase.id: node(extra_fields.of(task.phase.entry).get("stage")) for task in tasks}
+    stages = [extra_fields.stage(StageDraft(native=name), fields) for name, fields in extra.items()]
+    for task in tasks:
+        spec = extra_fields.task(_task(task, criteria), task.extra)
+        claim = extra_fields.claim(_claim(task, document, layout.home_in(main)), task.extra)
+        drafts.append(TaskDraft(native=task.id, stage=task.phase.id, task=spec, claim=claim))
+        criteria = CRITERIA.texts(task.phase.entry) or criteria
+    goal = _GOAL.text(document) or name_of(document, main)
+    return extra_fields.plan(assemble(goal, stages, drafts), extra_fields.of(document), extra)
 
 
-def _task(part: PhaseTask, criteria: tuple[str, ...]) -> Task:
-    """Return a phase's work as a task, told the acceptance criteria that earlier phases settled."""
-    name = part.phase.name or part.phase.id
-    task = Task(
-        id=part.id,
+def _task(task: PhaseTask, criteria: tuple[str, ...]) -> Task:
+    """Return the work of a phase, with the acceptance criteria that earlier phases settled."""
+    name = task.phase.name or task.phase.id
+    return Task(
+        id=task.id,
         title=name.replace("-", " ").capitalize(),
         prompt=phases.prompt_for(name),
         acceptance=criteria,
         allow_empty=phases.may_be_empty(name),
     )
-    return extra_fields.task(task, part.note)
 
 
-def phase_claim(part: PhaseTask, document: Node, home: str) -> Claim:
+def _claim(task: PhaseTask, document: Node, home: str) -> Claim:
     """Return what the state says of one phase, whose output is in the folder `home`."""
-    phase, entry = part.phase, part.phase.entry
+    phase, entry = task.phase, task.phase.entry
     said = _word(phase)
     standing = _standing(phase, said)
-    iterations = lenient_json.count(lenient_json.node(document.get("iteration_counts")).get(phase.name))
-    attempts = _attempts(phase, standing, iterations)
-    claim = Claim(
-        task=part.id,
+    attempts = _attempts(phase, standing, document)
+    return Claim(
+        task=task.id,
         native=phase.label,
         standing=standing,
         said=said,
         attempts=attempts,
         spent=spent_of(standing, attempts),
-        failures=_failures(phase, standing, attempts, document),
-        commits=lenient_json.commits(lenient_json.first(entry, "commits", "commit", "git_commit")),
-        files=lenient_json.texts(lenient_json.first(entry, "files_changed", "files_modified", "files")),
+        failures=tuple(_failures(phase, standing, attempts, document)),
+        commits=commits(_COMMITS.raw(entry)),
+        files=_FILES.texts(entry),
         outputs=_outputs(phase, home),
-        branch=lenient_json.text(lenient_json.node(document.get("recovery_info")).get("git_branch")),
-        summary=lenient_json.text(lenient_json.first(entry, "summary", "result")),
+        branch=text(node(document.get("recovery_info")).get("git_branch")),
+        summary=_SUMMARY.text(entry),
     )
-    return extra_fields.claim(claim, part.note)
 
 
 def _outputs(phase: ApexPhase, home: str) -> tuple[str, ...]:
-    """Return the report that is all that a phase without code leaves."""
+    """Return the output file, which is the whole result of a phase without code."""
     if not phases.may_be_empty(phase.name):
         return ()
-    said = lenient_json.text(phase.entry.get("output_file"))
+    said = text(phase.entry.get("output_file"))
     return (posixpath.join(home, said or layout.output_name(phase.number, phase.name)),)
 
 
 def _word(phase: ApexPhase) -> str:
-    return lenient_json.text(phase.entry.get("status")) or _UNSAID[phase.place]
+    return phase.status or _UNSAID[phase.place]
 
 
 def _standing(phase: ApexPhase, said: str) -> ClaimedStatus:
-    """Return where a phase stands. One that is still listed as to come is not done, whatever else is said."""
+    """Return where a phase stands. A phase that is still listed as pending is not done, whatever else is said."""
     standing = claimed_status(said)
     return ClaimedStatus.PENDING if phase.place == "pending" and standing is ClaimedStatus.DONE else standing
 
 
-def _attempts(phase: ApexPhase, standing: ClaimedStatus, iterations: int) -> int:
-    """Return how often a phase was begun. An iteration count is of those that came after the first."""
-    begun = 0 if standing in (ClaimedStatus.PENDING, ClaimedStatus.SKIPPED) else 1
-    counted = iterations + begun if iterations else begun
-    return max(
-        lenient_json.count(phase.entry.get("attempt")), counted, len(phase.earlier) + begun if begun else 0
-    )
+def _attempts(phase: ApexPhase, standing: ClaimedStatus, document: Node) -> int:
+    """Return how often a phase was begun. An iteration count does not include the first time."""
+    said = count(phase.entry.get("attempt"))
+    iterations = count(node(document.get("iteration_counts")).get(phase.name))
+    if standing in (ClaimedStatus.PENDING, ClaimedStatus.SKIPPED):
+        return max(said, iterations)
+    return max(said, iterations + 1, len(phase.earlier) + 1)
 
 
 def _failures(
     phase: ApexPhase, standing: ClaimedStatus, attempts: int, document: Node
-) -> tuple[PastFailure, ...]:
-    """Return the errors of earlier iterations and of the present one; a blocker stands in for a missing error."""
-    past = [
-        PastFailure(
-            attempt=number,
-            error=lenient_json.message(entry.get("error"))
-            or f"the phase ended with {lenient_json.text(entry.get('status'))}",
-        )
-        for number, entry in enumerate(phase.earlier, 1)
-        if lenient_json.message(entry.get("error"))
-        or claimed_status(lenient_json.text(entry.get("status"))) is ClaimedStatus.FAILED
-    ]
-    error = lenient_json.message(phase.entry.get("error"))
+) -> Iterator[PastFailure]:
+    """Yield the errors of earlier iterations and of the present one; a blocker stands in for a missing error."""
+    for number, entry in enumerate(phase.earlier, 1):
+        word, error = text(entry.get("status")), message(entry.get("error"))
+        if error or claimed_status(word) is ClaimedStatus.FAILED:
+            yield PastFailure(attempt=number, error=error or f"the phase ended with {word}")
+    error = message(phase.entry.get("error"))
     if standing is ClaimedStatus.FAILED and not error:
-        error = (
-            "; ".join(blockers_of(document))
-            or lenient_json.text(phase.entry.get("summary"))
-            or "no error was recorded"
-        )
+        reason = "; ".join(blockers_of(document)) or text(phase.entry.get("summary"))
+        error = reason or "no error was recorded"
     if error and standing not in SETTLED:
-        past.append(PastFailure(attempt=max(attempts, 1), error=error))
-    return tuple(past)
+        yield PastFailure(attempt=max(attempts, 1), error=error)
 
 
 def blockers_of(document: Node) -> list[str]:
-    """Return what the state says stands in the way."""
-    listed = lenient_json.items(document.get("blockers"))
-    said = (
-        lenient_json.first(each, "description", "message", "reason", "error", "title")
-        if isinstance(each, dict)
-        else each
-        for each in listed
-    )
-    return [words for each in said if (words := lenient_json.text(each))]
+    """Return what the state names as blockers."""
+    return list(filter(None, map(_BLOCKER.text_or_self, items(document.get("blockers")))))
 
 
-def _findings(document: Node, parts: list[PhaseTask], claims: Mapping[str, Claim]) -> Iterator[Finding]:
+def _contradictions(document: Node, tasks: list[PhaseTask], claims: Mapping[str, Claim]) -> Iterator[Finding]:
     yield from unknown_words(claims.values())
-    for part in parts:
-        yield from _about_listing(part, claims[part.id])
+    for task in tasks:
+        standing, phase = claims[task.id].standing, task.phase
+        is_both = phase.place == "pending" and claimed_status(_word(phase)) is ClaimedStatus.DONE
+        if phase.listed_twice or is_both:
+            said = f"`{task.id}` is listed as finished and as still to do; it counts as {standing}."
+            yield Finding("copies-differ", said, task.id)
     for blocker in blockers_of(document):
-        yield Finding(kind="blocker", sentence=f"The state names a blocker: {blocker}")
-    yield from _about_resuming(document, parts, claims)
+        yield Finding("blocker", f"The state names a blocker: {blocker}")
+    unfinished = [task.phase.id for task in tasks if claims[task.id].standing not in SETTLED]
+    yield from _about_resume_point(document, tasks, unfinished)
+    # APEX takes a state for finished if nothing is current and nothing is pending.
+    is_over = not document.get("current_phase") and not document.get("pending_phases")
+    said = "complete" if is_over else text(document.get("status"))
+    yield from done_with_unfinished_parts("The state", said, unfinished)
 
 
-def _about_listing(part: PhaseTask, claim: Claim) -> Iterator[Finding]:
-    phase = part.phase
-    if phase.doubled or (phase.place == "pending" and claimed_status(_word(phase)) is ClaimedStatus.DONE):
-        said = f"`{part.id}` is listed as finished and as still to do; it counts as {claim.standing}."
-        yield Finding(kind="copies-differ", task=part.id, sentence=said)
-
-
-def _about_resuming(document: Node, parts: list[PhaseTask], claims: Mapping[str, Claim]) -> Iterator[Finding]:
+def _about_resume_point(document: Node, tasks: list[PhaseTask], unfinished: list[str]) -> Iterator[Finding]:
     """Tell where the state contradicts itself about what comes next."""
-    aliases = ((part.phase.id, (part.phase.name, part.phase.label, part.phase.number)) for part in parts)
-    names = {alias: phase for phase, several in aliases for alias in several}
-    open_now = [part.phase.id for part in parts if claims[part.id].standing not in SETTLED]
-    said = lenient_json.text(lenient_json.node(document.get("recovery_info")).get("can_resume_from"))
+    names: dict[str, str] = {}
+    for task in tasks:
+        phase = task.phase
+        names |= dict.fromkeys((phase.name, phase.label, phase.number), phase.id)
+    said = text(node(document.get("recovery_info")).get("can_resume_from"))
     if said and said not in names:
-        text = f"It says to resume from {said!r}, and there is no such phase."
-        yield Finding(kind="unknown-task", sentence=text)
-    elif said and names[said] != next(iter(open_now), ""):
-        following = f"the first that is not done is `{open_now[0]}`" if open_now else "every phase is done"
-        yield Finding(
-            kind="resume-point-differs", sentence=f"It says to resume from {said!r}, but {following}."
+        sentence = f"It says to resume from {said!r}, and there is no such phase."
+        yield Finding("unknown-task", sentence)
+    elif said and names[said] != next(iter(unfinished), ""):
+        following = (
+            f"the first that is not done is `{unfinished[0]}`" if unfinished else "every phase is done"
         )
-    overall = claimed_status(lenient_json.text(document.get("status")))
-    if open_now and (overall is ClaimedStatus.DONE or _is_called_over(document)):
-        text = f"The state says that the work is over, but `{open_now[0]}` is not done."
-        yield Finding(kind="done-with-unfinished-parts", sentence=text)
-
-
-def _is_called_over(document: Node) -> bool:
-    """Tell whether there is nothing under way and nothing to come: what APEX takes for the end."""
-    return not document.get("current_phase") and not document.get("pending_phases")
-
-
-_RESUMABLE = "  ← resumable"
+        sentence = f"It says to resume from {said!r}, but {following}."
+        yield Finding("resume-point-differs", sentence)
 
 
 class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,28 +256,27 @@ def _task_line(path: str, data: bytes) -> TaskLine | None:
     if not layout.is_state(path):
         return None
     try:
-        document = lenient_json.parse_object(path, data)
-        found = phases_of(document)
+        document = parse_object(path, data)
     except BrokenFileError:
         name = layout.task_in(path)
         broken = TaskLine(task_id=name, status="UNREADABLE", last_phase="", updated="", resumable=True)
         return broken if name else None
+    found = phases_of(document)
     if not found:
         return None
     run = read_state(path, document, {})
-    standings = {claim.standing for claim in run.claims}
-    status = "COMPLETE" if run.finished else "FAILED" if ClaimedStatus.FAILED in standings else "IN_PROGRESS"
+    failed = any(claim.standing is ClaimedStatus.FAILED for claim in run.claims)
     return TaskLine(
         task_id=name_of(document, path),
-        status=status,
+        status="COMPLETE" if run.finished else "FAILED" if failed else "IN_PROGRESS",
         last_phase=_last_phase(found),
-        updated=minute_of(lenient_json.text(lenient_json.first(document, "updated_at", "created_at"))),
+        updated=minute_of(_UPDATED.text(document)),
         resumable=not run.finished,
     )
 
 
 def _last_phase(found: list[ApexPhase]) -> str:
-    """Return the phase under way, else the last that was finished, else the first to come."""
+    """Return the current phase, else the last that was finished, else the first pending one."""
     for place in ("current", "completed"):
         names = [phase.name or phase.number for phase in found if phase.place == place]
         if names:
@@ -309,8 +292,5 @@ def tasks_as_text(lines: Iterable[TaskLine]) -> str:
         for line in lines
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    texts = (
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)) + row[4]
-        for row in rows
-    )
-    return "\n".join(text.rstrip() for text in texts)
+    cells = ([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows)
+    return "\n".join(("  ".join(cell) + row[4]).rstrip() for cell, row in zip(cells, rows, strict=True))

@@ -1,4 +1,4 @@
-"""Writing a run as APEX does: state.json first, then the links to it, then what each finished phase put out."""
+"""A run of ours as APEX keeps it: state.json first, then the links to it, then the output of each finished phase."""
 
 from __future__ import annotations
 
@@ -8,56 +8,101 @@ from dataclasses import dataclass
 
 from holdfast.core.ids import slug
 from holdfast.core.plan import Stage
-from holdfast.formats import extra_fields, lenient_json
+from holdfast.formats import extra_fields
 from holdfast.formats.apex import layout, phases
+from holdfast.formats.apex.backlog import write_backlog
+from holdfast.formats.apex.context_file import is_context, write_context
 from holdfast.formats.apex.phase_outputs import output_of
-from holdfast.formats.apex.phases import ApexPhase, named_fully, phases_of
-from holdfast.formats.apex.state import assembled, blockers_of, phase_tasks
-from holdfast.formats.lenient_json import Node, iso_time
-from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, NativeFile
+from holdfast.formats.apex.phases import ApexPhase, is_state, phases_of, with_number_and_name
+from holdfast.formats.apex.state import assembled, blockers_of, name_of, phase_tasks
+from holdfast.formats.lenient_json import Node, count, iso_time, items, node, object_in, text, texts, to_json
+from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, NativeFile, Times
 from holdfast.formats.plan_assembly import task_ids
 from holdfast.formats.run_to_claims import branch_of, claim_of, error_of, group_status, is_complete
-from holdfast.formats.status_words import claimed_status, kept_word
+from holdfast.formats.status_words import StatusWords, claimed_status
 
-_WORDS = {
-    ClaimedStatus.DONE: "PASS",
-    ClaimedStatus.SKIPPED: "SKIP",
-    ClaimedStatus.RUNNING: "IN_PROGRESS",
-    ClaimedStatus.FAILED: "FAILED",
-}
+_WORDS = StatusWords(
+    {
+        ClaimedStatus.PENDING: "PENDING",
+        ClaimedStatus.RUNNING: "IN_PROGRESS",
+        ClaimedStatus.FAILED: "FAILED",
+        ClaimedStatus.DONE: "PASS",
+        ClaimedStatus.SKIPPED: "SKIP",
+    }
+)
+
+
+def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
+    """Return the native files of a run: in the form that it was adopted from, else as a state with its links."""
+    states = {path: found for path, data in originals.items() if (found := _state_in(path, data))}
+    context = next((path for path, data in originals.items() if is_context(path, data)), "")
+    if context and not states:
+        return [write_context(view, context, originals[context])]
+    backlog, *others = originals or [""]
+    if layout.is_backlog(backlog) and not others:
+        return write_backlog(view, backlog, originals[backlog])
+    main = next((path for path, state in states.items() if name_of(state, path) == view.name), "")
+    home = layout.home_in(main)
+    if not home or layout.is_link(main):
+        home = layout.home_of(task_ids([view.name])[0])
+    return _state_files(view, home, states.get(main, {}), originals)
+
+
+def _state_in(path: str, data: bytes) -> Node | None:
+    """Return the state that a file holds, if it holds one."""
+    found = object_in(path, data) if path.endswith(".json") else {}
+    return found if is_state(found) and phases_of(found) else None
 
 
 @dataclass(frozen=True, slots=True)
 class StagePhase:
-    """A stage of the run as the phase that it is, or becomes: its number and name, where its tasks stand together."""
+    """A stage of the run as a phase: its number and name, the standing of its tasks together, and their claims.
+
+    `phase` is the phase of the adopted state that the stage came from.
+    """
 
     stage: Stage
     number: int | str
     name: str
     standing: ClaimedStatus
     claims: tuple[Claim, ...]
+    times: Times
     phase: ApexPhase | None
 
     @property
     def output(self) -> str:
         """The file name of what the phase puts out."""
-        said = lenient_json.text(self.phase.entry.get("output_file")) if self.phase else ""
+        said = text(self.phase.entry.get("output_file")) if self.phase else ""
         plain = said if re.fullmatch(r"[\w-][\w.-]*\.md", said) else ""
         return plain or layout.output_name(str(self.number), task_ids([self.name])[0])
 
+    @property
+    def entry(self) -> Node:
+        """What an adopted state said of the phase, with its number and name."""
+        return with_number_and_name(self.phase.entry if self.phase else {}, self.number, self.name)
 
-def write_state(
+    @property
+    def attempts(self) -> int:
+        """The most attempts that one of its tasks had."""
+        return max((claim.attempts for claim in self.claims), default=0)
+
+    def errors(self, view: ExportedRun) -> list[str]:
+        """Return why its tasks are in trouble."""
+        return [error for claim in self.claims if (error := error_of(view, claim.task))]
+
+
+def _state_files(
     view: ExportedRun, home: str, document: Node, originals: Mapping[str, bytes]
 ) -> list[NativeFile]:
     """Return the files of a run below `home`. `document` is the state it was adopted from, or empty."""
-    steps = _steps(view, document)
-    state = _composed(view, document, steps)
-    _add_notes(view, steps, state, home)
+    parts = _stage_phases(view, document)
+    state = _composed(view, document, parts)
+    _add_extra_fields(view, parts, state, home)
     link = layout.link_to(home)
-    finished = [step for step in steps if step.standing is ClaimedStatus.DONE]
-    outputs = [output_of(view, f"{home}/{step.output}", step.name, step.claims) for step in finished]
+    finished = [part for part in parts if part.standing is ClaimedStatus.DONE]
+    outputs = [output_of(view, f"{home}/{part.output}", part.name, part.claims) for part in finished]
     return [
-        NativeFile(path=f"{home}/{layout.STATE}", content=lenient_json.to_json(state)),
+        NativeFile(path=f"{home}/{layout.STATE}", content=to_json(state)),
         NativeFile(path=f"{layout.LINKS}/{_link_name(state, home)}.json", link=link),
         NativeFile(path=layout.CURRENT, link=link),
         *(output for output in outputs if output.path not in originals),
@@ -66,26 +111,27 @@ def write_state(
 
 def _link_name(state: Node, home: str) -> str:
     if home == layout.INIT_HOME:
-        return f"init-{slug(lenient_json.text(state.get('project_name')))}"
-    return task_ids([lenient_json.text(state["task_id"])])[0]
+        return f"init-{slug(text(state.get('project_name')))}"
+    return task_ids([text(state["task_id"])])[0]
 
 
-def _steps(view: ExportedRun, document: Node) -> list[StagePhase]:
+def _stage_phases(view: ExportedRun, document: Node) -> list[StagePhase]:
     """Return the stages as phases: those of the adopted state, those that are named like phases, or by position."""
     known = {phase.id: phase for phase in phases_of(document)}
-    named = [layout.phase_of_output(f"{stage.id}.md") for stage in view.plan.stages]
-    if len(set(named)) < len(named):
-        named = [None] * len(named)
-    steps = []
-    for place, (stage, parsed) in enumerate(zip(view.plan.stages, named, strict=True)):
+    stages = view.plan.stages
+    named = [layout.phase_of_output(f"{stage.id}.md") for stage in stages]
+    is_named = all(named) and len(set(named)) == len(named)
+    found = []
+    for place, (stage, parsed) in enumerate(zip(stages, named, strict=True)):
         phase = known.get(stage.id)
-        number, name = parsed if parsed and all(named) else (str(place), stage.id)
+        number, name = parsed if parsed and is_named else (str(place), stage.id)
         if phase is not None:
             number, name = phase.number, phase.name
         claims = tuple(claim_of(view, task.id) for task in stage.tasks)
         standing = group_status([claim.standing for claim in claims])
-        steps.append(StagePhase(stage, _as_written(number), name, standing, claims, phase))
-    return steps
+        times = view.stage_times.get(stage.id, Times())
+        found.append(StagePhase(stage, _as_written(number), name, standing, claims, times, phase))
+    return found
 
 
 def _as_written(number: str) -> int | str:
@@ -93,10 +139,10 @@ def _as_written(number: str) -> int | str:
     return int(number) if re.fullmatch(r"0|[1-9][0-9]{0,5}", number) else number
 
 
-def _composed(view: ExportedRun, document: Node, steps: list[StagePhase]) -> Node:
-    """Return the state in the words that APEX has, in the order of its document; keys nobody knows stay."""
-    open_steps = [step for step in steps if step.standing not in SETTLED]
-    current = open_steps[0] if open_steps and not is_complete(view) else None
+def _composed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> Node:
+    """Return the state in APEX's words, in the order of its document; unknown keys stay."""
+    unfinished = [part for part in parts if part.standing not in SETTLED]
+    current = unfinished[0] if unfinished and not is_complete(view) else None
     fresh: Node = {
         "version": "1.0",
         "workflow": "apex",
@@ -104,7 +150,7 @@ def _composed(view: ExportedRun, document: Node, steps: list[StagePhase]) -> Nod
         "project_name": view.project.rstrip("/").rpartition("/")[2],
         "created_at": iso_time(view.started),
         "updated_at": None,
-        "flags": phases.flags_of([step.name for step in steps]),
+        "flags": phases.flags_of([part.name for part in parts]),
         "task_description": view.plan.goal,
         "tech_stack": {},
     }
@@ -112,131 +158,107 @@ def _composed(view: ExportedRun, document: Node, steps: list[StagePhase]) -> Nod
     state |= {
         "updated_at": iso_time(view.updated),
         "current_phase": _current(view, current) if current else None,
-        "completed_phases": _completed(view, document, steps),
-        "pending_phases": [_pending(step) for step in open_steps],
-        "iteration_counts": _iterations(document, steps),
-        "blockers": _blockers(view, document, steps),
-        "files_changed_total": _all_files(document, steps),
-        "recovery_info": _recovery(view, document, steps, current),
+        "completed_phases": _completed(view, document, parts),
+        "pending_phases": [_pending(part) for part in unfinished],
+        "iteration_counts": _iterations(document, parts),
+        "blockers": _blockers(view, document, parts),
+        "files_changed_total": _all_files(document, parts),
+        "recovery_info": _recovery(view, document, parts, current),
     }
     if current is None:
-        state["summary"] = f"{len(steps) - len(open_steps)}/{len(steps)} phases completed."
+        state["summary"] = f"{len(parts) - len(unfinished)}/{len(parts)} phases completed."
     return state
 
 
-def _entry(step: StagePhase) -> Node:
-    """Return what an adopted state said of a phase, else its number and name."""
-    return named_fully(step.phase.entry if step.phase else {}, step.number, step.name)
-
-
-def _current(view: ExportedRun, step: StagePhase) -> Node:
-    """Return the phase under way. One that waits for its turn has not failed and is not in progress."""
-    times = view.stage_times.get(step.stage.id)
-    entry = _entry(step) | {
-        "status": _word(step, _WORDS.get(step.standing, "PENDING")),
-        "started_at": iso_time(times.started) if times else None,
-        "attempt": max((claim.attempts for claim in step.claims), default=0),
+def _current(view: ExportedRun, part: StagePhase) -> Node:
+    """Return the current phase. One that waits for its turn has not failed and is not in progress."""
+    entry = part.entry | {
+        "status": _WORDS.word(part.standing, part.phase.status if part.phase else ""),
+        "started_at": iso_time(part.times.started),
+        "attempt": part.attempts,
     }
     entry.pop("error", None)
-    errors = [error for claim in step.claims if (error := error_of(view, claim.task))]
+    errors = part.errors(view)
     return entry | ({"error": errors[-1]} if errors else {})
 
 
-def _word(step: StagePhase, word: str) -> str:
-    """Return the word that a state had for a phase as long as it means the same, else ours."""
-    said = lenient_json.text(step.phase.entry.get("status")) if step.phase else ""
-    return kept_word(said, word)
-
-
-def _completed(view: ExportedRun, document: Node, steps: list[StagePhase]) -> list[Node]:
+def _completed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> list[Node]:
     """Return the finished phases, after each the earlier iterations that the state already listed."""
-    listed = lenient_json.items(document.get("completed_phases"))
+    listed = items(document.get("completed_phases"))
     entries: list[Node] = []
-    for step in steps:
-        entries += [entry for entry in (step.phase.earlier if step.phase else ()) if entry in listed]
-        if step.standing in SETTLED:
-            entries.append(_finished(view, step))
+    for part in parts:
+        entries += [entry for entry in (part.phase.earlier if part.phase else ()) if entry in listed]
+        if part.standing in SETTLED:
+            entries.append(part.entry if _was_finished(part) else _finished(view, part))
     return entries
 
 
-def _finished(view: ExportedRun, step: StagePhase) -> Node:
-    """Return the entry of a finished phase; one that the state already called so is left as it was."""
-    if _was_finished(step):
-        return _entry(step)
-    times = view.stage_times.get(step.stage.id)
-    entry = _entry(step) | {
-        "status": _WORDS[step.standing],
-        "started_at": iso_time(times.started) if times else None,
-        "completed_at": iso_time(times.ended) if times else None,
-        "output_file": step.output,
-        "summary": " ".join(claim.summary for claim in step.claims if claim.summary),
+def _was_finished(part: StagePhase) -> bool:
+    """Tell whether the state already called a phase finished; its entry then stays as it was."""
+    if part.phase is None or part.phase.place != "completed":
+        return False
+    return not part.phase.status or claimed_status(part.phase.status) is part.standing
+
+
+def _finished(view: ExportedRun, part: StagePhase) -> Node:
+    entry = part.entry | {
+        "status": _WORDS.word(part.standing),
+        "started_at": iso_time(part.times.started),
+        "completed_at": iso_time(part.times.ended),
+        "output_file": part.output,
+        "summary": " ".join(claim.summary for claim in part.claims if claim.summary),
     }
     for gone in ("attempt", "error"):
         entry.pop(gone, None)
-    criteria = _criteria_after(view, step.stage.id) if step.name == "plan" else ()
-    files = sorted({path for claim in step.claims for path in claim.files})
-    return (
-        entry
-        | ({"acceptance_criteria": list(criteria)} if criteria else {})
-        | ({"files_changed": files} if files else {})
-    )
+    lists = {
+        "acceptance_criteria": list(_criteria_after(view, part.stage)) if part.name == "plan" else [],
+        "files_changed": sorted({path for claim in part.claims for path in claim.files}),
+    }
+    return entry | {key: values for key, values in lists.items() if values}
 
 
-def _was_finished(step: StagePhase) -> bool:
-    if step.phase is None or step.phase.place != "completed":
-        return False
-    said = lenient_json.text(step.phase.entry.get("status"))
-    return not said or claimed_status(said) is step.standing
-
-
-def _criteria_after(view: ExportedRun, stage: str) -> tuple[str, ...]:
+def _criteria_after(view: ExportedRun, stage: Stage) -> tuple[str, ...]:
     """Return the acceptance criteria that the phases after planning are told."""
-    order = [each.id for each in view.plan.stages]
-    later = view.plan.stages[order.index(stage) + 1 :]
+    later = view.plan.stages[view.plan.stages.index(stage) + 1 :]
     return next((task.acceptance for each in later for task in each.tasks if task.acceptance), ())
 
 
-def _pending(step: StagePhase) -> Node:
-    """Return a phase as it is listed among those to come."""
-    was_pending = step.phase is not None and step.phase.place == "pending"
-    listed = step.phase.listed if step.phase else None
-    return _entry(step) if was_pending else named_fully(listed or {}, step.number, step.name)
+def _pending(part: StagePhase) -> Node:
+    """Return a phase as it is listed among the pending ones."""
+    if part.phase and part.phase.place == "pending":
+        return part.entry
+    listed = part.phase.pending_entry if part.phase else None
+    return with_number_and_name(listed or {}, part.number, part.name)
 
 
-def _iterations(document: Node, steps: list[StagePhase]) -> Node:
+def _iterations(document: Node, parts: list[StagePhase]) -> Node:
     """Return how often each phase that began was begun again; a count never goes down."""
-    counts = dict(lenient_json.node(document.get("iteration_counts")))
-    for step in steps:
-        again = max((claim.attempts for claim in step.claims), default=0) - 1
-        if again >= 0:
-            counts[step.name] = max(again, lenient_json.count(counts.get(step.name)))
+    counts = dict(node(document.get("iteration_counts")))
+    for part in parts:
+        if part.attempts:
+            counts[part.name] = max(part.attempts - 1, count(counts.get(part.name)))
     return counts
 
 
-def _blockers(view: ExportedRun, document: Node, steps: list[StagePhase]) -> list[object]:
-    """Return what stands in the way: what the state named, until its phase is over, and what does now."""
-    at = next((step for step in steps if step.phase and step.phase.place == "current"), None)
-    old = [] if at is None or at.standing in SETTLED else lenient_json.items(document.get("blockers"))
-    troubles = [
-        f"{step.name}: {error}"
-        for step in steps
-        if step.standing is ClaimedStatus.FAILED
-        for claim in step.claims
-        if (error := error_of(view, claim.task))
-    ]
+def _blockers(view: ExportedRun, document: Node, parts: list[StagePhase]) -> list[object]:
+    """Return the blockers: those that the state named, until its phase is over, and the errors of failed phases."""
+    at = next((part for part in parts if part.phase and part.phase.place == "current"), None)
+    old = [] if at is None or at.standing in SETTLED else items(document.get("blockers"))
+    failed = [part for part in parts if part.standing is ClaimedStatus.FAILED]
+    errors = [f"{part.name}: {error}" for part in failed for error in part.errors(view)]
     known = blockers_of({"blockers": old})
-    return [*old, *(trouble for trouble in troubles if trouble not in known)]
+    return [*old, *(error for error in errors if error not in known)]
 
 
-def _all_files(document: Node, steps: list[StagePhase]) -> list[str]:
-    known = lenient_json.texts(document.get("files_changed_total"))
-    changed = (path for step in steps for claim in step.claims for path in claim.files)
+def _all_files(document: Node, parts: list[StagePhase]) -> list[str]:
+    known = texts(document.get("files_changed_total"))
+    changed = (path for part in parts for claim in part.claims for path in claim.files)
     return list(dict.fromkeys((*known, *changed)))
 
 
-def _recovery(view: ExportedRun, document: Node, steps: list[StagePhase], current: StagePhase | None) -> Node:
-    old = lenient_json.node(document.get("recovery_info"))
-    done = [step.name for step in steps if step.standing is ClaimedStatus.DONE]
+def _recovery(view: ExportedRun, document: Node, parts: list[StagePhase], current: StagePhase | None) -> Node:
+    old = node(document.get("recovery_info"))
+    done = [part.name for part in parts if part.standing is ClaimedStatus.DONE]
     return old | {
         "last_clean_state": f"after-{done[-1]}" if done else old.get("last_clean_state"),
         "git_branch": branch_of(view),
@@ -245,37 +267,35 @@ def _recovery(view: ExportedRun, document: Node, steps: list[StagePhase], curren
     }
 
 
-def _add_notes(view: ExportedRun, steps: list[StagePhase], state: Node, home: str) -> None:
-    """Add to the state what it has no words for: it is read as anybody would, and the difference is noted."""
-    of_step = {(str(step.number), step.name.casefold()): step for step in steps}
+def _add_extra_fields(view: ExportedRun, parts: list[StagePhase], state: Node, home: str) -> None:
+    """Add what a reader of the state would conclude differently: ids first, then the rest by a test reading."""
+    of_phase = {(str(part.number), part.name.casefold()): part for part in parts}
     for phase in phases_of(state):
         phase.entry.pop(extra_fields.KEY, None)
-        if step := of_step.get((phase.number, phase.name.casefold())):
-            phase.entry[extra_fields.KEY] = _identity(step, phase.label)
-    parts = phase_tasks(phases_of(state))
-    read = assembled(f"{home}/{layout.STATE}", state, parts)
-    about = extra_fields.differences(view, read.plan, read.claims)
-    for part in parts:
-        part.note.update(about.tasks.get(part.id, {}))
-    for phase in {part.phase.id: part.phase for part in parts}.values():
-        step = of_step.get((phase.number, phase.name.casefold()))
-        if step:
-            stage = about.stages[step.stage.id]
-            _keep(phase.entry, extra_fields.of(phase.entry) | ({"stage": stage} if stage else {}))
-    _keep(state, about.plan)
+        if part := of_phase.get((phase.number, phase.name.casefold())):
+            phase.entry[extra_fields.KEY] = _ids(part, phase.label)
+    tasks = phase_tasks(phases_of(state))
+    read = assembled(f"{home}/{layout.STATE}", state, tasks)
+    extra = extra_fields.differences(view, read.plan, read.claims)
+    for task in tasks:
+        task.extra.update(extra.tasks.get(task.id, {}))
+    for phase in {task.phase.id: task.phase for task in tasks}.values():
+        if part := of_phase.get((phase.number, phase.name.casefold())):
+            stage = extra.stages[part.stage.id]
+            _set_extra(phase.entry, extra_fields.of(phase.entry) | ({"stage": stage} if stage else {}))
+    _set_extra(state, extra.plan)
 
 
-def _identity(step: StagePhase, label: str) -> Node:
+def _ids(part: StagePhase, label: str) -> Node:
     """Return the ids of a stage and its tasks, as far as its number and name do not give them."""
-    ids = [task.id for task in step.stage.tasks]
-    tasks: list[Node] = [{}] if ids == [step.stage.id] else [{"id": name} for name in ids]
-    return ({} if step.stage.id == label else {"id": step.stage.id}) | {"tasks": tasks}
+    ids = [task.id for task in part.stage.tasks]
+    tasks: list[Node] = [{}] if ids == [part.stage.id] else [{"id": name} for name in ids]
+    return ({} if part.stage.id == label else {"id": part.stage.id}) | {"tasks": tasks}
 
 
-def _keep(entry: Node, note: Node) -> None:
-    """Put a note into an entry, or none where it says nothing."""
-    if note.get("tasks") == [{}]:
-        note = {key: said for key, said in note.items() if key != "tasks"}
+def _set_extra(entry: Node, extra: Node) -> None:
+    """Set the extra fields of an entry, or none where they say nothing."""
     entry.pop(extra_fields.KEY, None)
-    if note:
-        entry[extra_fields.KEY] = note
+    entry |= extra_fields.carried(
+        {key: said for key, said in extra.items() if (key, said) != ("tasks", [{}])}
+    )

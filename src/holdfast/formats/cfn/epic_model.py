@@ -1,79 +1,106 @@
-"""An epic on one sheet: what every kind of CFN Loop's documents is turned into before it becomes a plan."""
+"""An epic in one model: what every kind of CFN Loop's documents is turned into before it becomes a plan."""
 
 from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.plan import Limits
+from holdfast.core.plan import Limits, Task
+from holdfast.formats import extra_fields
+from holdfast.formats.cfn.sprint import TEST_SLOT, sprint_claim
 from holdfast.formats.lenient_json import Node
-from holdfast.formats.model import Finding
-from holdfast.formats.plan_assembly import StageDraft, TaskDraft, acyclic, in_order, plain_name
+from holdfast.formats.model import Claim, Finding
+from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble, levels, plain_name
 
 _OTHERS = "other-sprints"
 
 
-class EpicModel(msgspec.Struct, kw_only=True):
-    """The epic's names and status, its phases and sprints. `nodes` are the objects of the sprints, in order, and
-    `own` the same as they lie in an epic file, so that they can be written to.
+class Sprint(msgspec.Struct, kw_only=True):
+    """A sprint: its draft, its object as it was read, and the same object as it lies in the file, to be changed."""
 
-    `leveled` says that it names no phases, so that stages are dependency levels, which hold nobody back.
+    draft: TaskDraft
+    record: Node
+    original: Node
+
+
+class EpicModel(msgspec.Struct, kw_only=True):
+    """The epic's names and status, its phases and sprints.
+
+    With `by_levels` it names no phases: stages are dependency levels, and no stage waits for another.
     """
 
     name: str
     title: str = ""
     status: str = ""
     stages: list[StageDraft] = []
-    drafts: list[TaskDraft] = []
-    nodes: list[Node] = []
-    own: list[Node] = []
+    sprints: list[Sprint] = []
     findings: list[Finding] = []
     limits: Limits = Limits()
-    leveled: bool = False
-    note: Node = {}
-    stage_notes: dict[str, Node] = {}
+    by_levels: bool = True
+    extra: Node = {}
+    stage_extra: dict[str, Node] = {}
+    by_name: dict[str, Sprint] = {}
+    by_other_name: dict[str, Sprint] = {}
 
-    def home(self, phase: str) -> str:
-        """Return the stage of a sprint: its phase, or one for those that no phase of an epic with phases lists."""
-        if phase or self.leveled:
+    def add(
+        self,
+        native: str,
+        task: Task,
+        record: Node,
+        *,
+        claim: Claim | None = None,
+        phase: str = "",
+        original: Node | None = None,
+    ) -> None:
+        """Add a sprint with what its record claims. Needs may also call it by its title."""
+        draft = TaskDraft(
+            native=native,
+            stage=self._stage_of(phase),
+            task=task,
+            claim=claim or sprint_claim(native, record),
+            names=(task.title,) if task.title else (),
+        )
+        sprint = Sprint(draft=draft, record=record, original=record if original is None else original)
+        self.sprints.append(sprint)
+        self.by_name[native] = sprint
+        for name in (plain_name(native), task.title, plain_name(task.title)):
+            self.by_other_name.setdefault(name, sprint)
+
+    def _stage_of(self, phase: str) -> str:
+        """Return the stage of a sprint: its phase, or a stage for those that no phase lists."""
+        if phase or self.by_levels:
             return phase
         if all(stage.native != _OTHERS for stage in self.stages):
             self.stages.append(StageDraft(native=_OTHERS, title="Sprints that no phase lists", needs=()))
         return _OTHERS
 
+    def find(self, name: str) -> Sprint | None:
+        """Return the sprint of a name, in any way of writing it."""
+        ways = (name, plain_name(name) or name)
+        found = (self.by_name.get(way) or self.by_other_name.get(way) for way in ways if way)
+        return next(filter(None, found), None)
 
-class SprintIndex:
-    """The sprints of a sheet by every way of writing their names, made once."""
-
-    def __init__(self, sheet: EpicModel) -> None:
-        self._by_name: dict[str, TaskDraft] = {draft.native: draft for draft in sheet.drafts}
-        for draft in sheet.drafts:
-            for way in (plain_name(draft.native), draft.task.title, plain_name(draft.task.title)):
-                if way:
-                    self._by_name.setdefault(way, draft)
-
-    def find(self, name: str) -> TaskDraft | None:
-        """Return the sprint of a name, however it is written."""
-        return self._by_name.get(name) or self._by_name.get(plain_name(name) or name)
+    def report(self, kind: str, sentence: str) -> None:
+        """Add a finding about the epic."""
+        self.findings.append(Finding(kind, sentence))
 
 
-def fill_in_levels(sheet: EpicModel) -> EpicModel:
-    """Fill in the stages of a sheet without phases: the sprints that wait for nobody, those that wait for them, …
+def assemble_epic(model: EpicModel) -> Assembly:
+    """Return the plan and the claims. The writer asks for the same, to find its sprints again."""
+    drafts = [sprint.draft for sprint in model.sprints]
+    if model.by_levels:
+        _set_levels(model, drafts)
+    is_tested = any(draft.task.slot == TEST_SLOT for draft in drafts)
+    slots = {TEST_SLOT: 1} if is_tested else {}
+    made = assemble(model.title or model.name, model.stages, drafts, limits=model.limits, slots=slots)
+    return extra_fields.plan(made, model.extra, model.stage_extra)
 
-    A level waits for no other as a whole: each sprint starts as soon as its own needs allow.
-    """
-    if not sheet.leveled:
-        return sheet
-    known = {draft.native for draft in sheet.drafts}
-    wanted = {
-        draft.native: tuple(need for need in draft.task.needs + draft.task.needs_interface if need in known)
-        for draft in sheet.drafts
-    }
-    edges, _ = acyclic(wanted)
-    level: dict[str, int] = {}
-    for name in in_order(edges):
-        level[name] = max((level[need] + 1 for need in edges[name]), default=1)
-    for draft in sheet.drafts:
+
+def _set_levels(model: EpicModel, drafts: list[TaskDraft]) -> None:
+    """Set the stages of an epic without phases: the sprints that wait for nobody, those that wait for them, …"""
+    level = levels({draft.native: draft.task.needs + draft.task.needs_interface for draft in drafts})
+    for draft in drafts:
         draft.stage = f"level-{level[draft.native]}"
-    numbers = range(1, max(level.values(), default=0) + 1)
-    sheet.stages = [StageDraft(native=f"level-{n}", title=f"Dependency level {n}", needs=()) for n in numbers]
-    return sheet
+    model.stages = [
+        StageDraft(native=f"level-{number}", title=f"Dependency level {number}", needs=())
+        for number in range(1, max(level.values(), default=0) + 1)
+    ]

@@ -4,63 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from holdfast.formats import extra_fields
 from holdfast.formats.cfn.epic_file import epic_name, read_epic
-from holdfast.formats.cfn.epic_model import EpicModel, fill_in_levels
+from holdfast.formats.cfn.epic_model import EpicModel, assemble_epic
 from holdfast.formats.cfn.layout import FOLDER, CfnDocument, kind_of
 from holdfast.formats.cfn.record_reader import (
     apply_records,
-    read_dump,
     read_export,
     read_record,
+    read_records,
     read_swarm,
     read_wave,
     sort_records,
 )
 from holdfast.formats.cfn.reports import apply_report, read_epic_report, read_sprint_report
-from holdfast.formats.cfn.sprint import TEST_SLOT
-from holdfast.formats.contradictions import unknown_words
-from holdfast.formats.lenient_json import BrokenFileError, Node, count, node, object_in, parse_object
+from holdfast.formats.contradictions import counters_differ, done_with_unfinished_parts, unknown_words
+from holdfast.formats.lenient_json import BrokenFileError, Node, node, object_in, parse_object
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun
-from holdfast.formats.plan_assembly import Assembly, assemble
 from holdfast.formats.registry import System
 from holdfast.formats.status_words import claimed_status
 
-
-def contradictions(sheet: EpicModel, root: Node, claims: Sequence[Claim]) -> Iterator[Finding]:
-    """Yield what does not fit between the epic's status, its counters and its sprints."""
-    yield from unknown_words(claims)
-    if claimed_status(sheet.status) is ClaimedStatus.DONE:
-        unfinished = [claim.native for claim in claims if claim.standing not in SETTLED]
-        if unfinished:
-            sentence = f"The epic is marked {sheet.status}, but {', '.join(unfinished)} is not."
-            yield Finding(kind="done-with-unfinished-parts", sentence=sentence)
-    yield from _counters(root, claims)
-
-
-def _counters(root: Node, claims: Sequence[Claim]) -> Iterator[Finding]:
-    places = [
-        root,
-        *(node(value) for key, value in node(root.get("records")).items() if key.startswith("epic:")),
-    ]
-    places += [node(value) for key, value in root.items() if key.startswith("epic:")]
-    done = sum(claim.standing is ClaimedStatus.DONE for claim in claims)
-    for place in places:
-        for key, known in (("totalSprints", len(claims)), ("completedSprints", done)):
-            if key in place and count(place[key]) != known:
-                sentence = f"The epic says {key} {place[key]}, but the sprints add up to {known}."
-                yield Finding(kind="counters-differ", sentence=sentence)
-
-
 _READERS: dict[CfnDocument, Callable[[Node], EpicModel]] = {
     CfnDocument.EXPORT: read_export,
-    CfnDocument.DUMP: lambda root: read_dump(root, {}),
+    CfnDocument.DUMP: read_records,
     CfnDocument.RECORD: read_record,
     CfnDocument.EPIC: read_epic,
     CfnDocument.EPIC_REPORT: read_epic_report,
     CfnDocument.SPRINT_REPORT: read_sprint_report,
     CfnDocument.SWARM: read_swarm,
     CfnDocument.WAVE: read_wave,
+}
+_NOT_A_STATE = {
+    CfnDocument.SCHEMA: "this is a JSON Schema; it describes CFN Loop's state, and holds none",
+    None: "this is no document of CFN Loop",
 }
 
 
@@ -76,23 +51,16 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     """Return the epic that the documents tell of. Raises BrokenFileError if they name no work."""
     findings: list[Finding] = []
     main, root = _root(main, documents, findings)
-    sheet = read_document(root)
+    model = read_document(root)
     for path, data in documents.items():
         if path != main:
-            _apply_document(sheet, path, data, findings)
-    if not sheet.drafts:
+            _apply_document(model, object_in(path, data), findings)
+    if not model.sprints:
         raise BrokenFileError(f"{main}: no sprint is named here", "Point adopt at the epic's file or export.")
-    made = assemble_epic(sheet)
-    return ForeignRun(
-        system=System.CFN,
-        name=sheet.name,
-        plan=made.plan,
-        claims=made.claims,
-        finished=claimed_status(sheet.status) is ClaimedStatus.DONE,
-        findings=(*findings, *sheet.findings, *made.findings, *contradictions(sheet, root, made.claims)),
-        main=main,
-        documents=dict(documents),
-    )
+    made = assemble_epic(model)
+    findings += [*model.findings, *_contradictions(model, root, made.claims)]
+    finished = claimed_status(model.status) is ClaimedStatus.DONE
+    return made.as_run(System.CFN, model.name, main, documents, findings, finished=finished)
 
 
 def _root(main: str, documents: Mapping[str, bytes], findings: list[Finding]) -> tuple[str, Node]:
@@ -103,50 +71,39 @@ def _root(main: str, documents: Mapping[str, bytes], findings: list[Finding]) ->
         for path, data in documents.items():
             other = object_in(path, data)
             if kind_of(other) in (CfnDocument.EPIC, CfnDocument.EXPORT):
-                findings.append(
-                    Finding(kind="unreadable", sentence=f"{error.message}. {path} is used instead.")
-                )
+                findings.append(Finding("unreadable", f"{error.message}. {path} is used instead."))
                 return path, other
         raise
-    _refuse_what_is_no_state(main, kind_of(root))
+    if (kind := kind_of(root)) in _NOT_A_STATE:
+        hint = "Point adopt at an epic's file, at its reports, or at an export of its records."
+        raise BrokenFileError(f"{main}: {_NOT_A_STATE[kind]}", hint)
     return main, root
 
 
-def _refuse_what_is_no_state(main: str, kind: CfnDocument | None) -> None:
-    way_out = "Point adopt at an epic's file, at its reports, or at an export of its records."
-    if kind is CfnDocument.SCHEMA:
-        what = "this is a JSON Schema; it says what CFN Loop's state looks like, and holds none"
-        raise BrokenFileError(f"{main}: {what}", way_out)
-    if kind is None:
-        raise BrokenFileError(f"{main}: this is no document of CFN Loop", way_out)
-
-
 def read_document(root: Node) -> EpicModel:
-    """Return the sheet of one document."""
+    """Return the model of one document; an empty one if it is none of CFN Loop's."""
     kind = kind_of(root)
     return _READERS[kind](root) if kind in _READERS else EpicModel(name=epic_name(root))
 
 
-def _apply_document(sheet: EpicModel, path: str, data: bytes, findings: list[Finding]) -> None:
-    """Use what another document knows of the same epic: records, or reports."""
-    other = object_in(path, data)
+def _apply_document(model: EpicModel, other: Node, findings: list[Finding]) -> None:
+    """Apply what another document knows of the same epic: records, or reports."""
     kind = kind_of(other)
     if kind is CfnDocument.SPRINT_REPORT:
-        apply_report(sheet, other)
-    elif kind in (CfnDocument.EXPORT, CfnDocument.DUMP) and read_document(other).name == sheet.name:
+        apply_report(model, other)
+    elif kind in (CfnDocument.EXPORT, CfnDocument.DUMP) and read_document(other).name == model.name:
         records = node(other.get("records")) or other
-        apply_records(sheet, sort_records(records, findings), own=True)
+        apply_records(model, sort_records(records, findings), has_all_needs=True)
 
 
-def assemble_epic(sheet: EpicModel) -> Assembly:
-    """Return the plan and the claims. The writer asks for the same, to find its sprints again."""
-    fill_in_levels(sheet)
-    tested = any(draft.task.slot == TEST_SLOT for draft in sheet.drafts)
-    made = assemble(
-        sheet.title or sheet.name,
-        sheet.stages,
-        sheet.drafts,
-        limits=sheet.limits,
-        slots={TEST_SLOT: 1} if tested else {},
-    )
-    return extra_fields.plan(made, sheet.note, sheet.stage_notes)
+def _contradictions(model: EpicModel, root: Node, claims: Sequence[Claim]) -> Iterator[Finding]:
+    """Yield where the epic's status and counters contradict its sprints. The sprints' own words count."""
+    yield from unknown_words(claims)
+    unfinished = [claim.native for claim in claims if claim.standing not in SETTLED]
+    yield from done_with_unfinished_parts("The epic", model.status, unfinished)
+    done = sum(claim.standing is ClaimedStatus.DONE for claim in claims)
+    records = {**node(root.get("records")), **root}
+    epics = (node(record) for key, record in records.items() if key.startswith("epic:"))
+    for counters in (root, *epics):
+        yield from counters_differ("The epic", counters, ("totalSprints",), len(claims))
+        yield from counters_differ("The epic", counters, ("completedSprints",), done)

@@ -1,4 +1,7 @@
-"""Older releases: a swarm's state with tasks and phases, and the checkpoints of waves of containers."""
+"""Records as CFN Loop keeps them in Redis, given as an object of keys: epics, sprints, agents, interfaces.
+
+Also those of older releases: a swarm's state with tasks and phases, and the checkpoints of waves of containers.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from msgspec.structs import replace
 
 from holdfast.core.plan import Task
 from holdfast.formats.cfn.epic_file import epic_name, read_epic
-from holdfast.formats.cfn.epic_model import EpicModel, SprintIndex
+from holdfast.formats.cfn.epic_model import EpicModel
 from holdfast.formats.cfn.layout import RecordKind, parse_key
 from holdfast.formats.cfn.sprint import sprint_claim, task_of
 from holdfast.formats.lenient_json import (
     BrokenFileError,
+    Field,
     Node,
     count,
-    first,
     node,
     nodes,
     parse_object,
@@ -22,232 +25,217 @@ from holdfast.formats.lenient_json import (
     texts,
 )
 from holdfast.formats.model import ClaimedStatus, Finding
-from holdfast.formats.plan_assembly import StageDraft, TaskDraft
-
-
-def read_swarm(root: Node) -> EpicModel:
-    """Return the sheet of a swarm: its tasks, in its phases where they list tasks."""
-    goal = node(root.get("objective"))
-    phases = nodes(root.get("phases"))
-    home = {task: text(phase.get("id")) for phase in phases for task in texts(phase.get("tasks"))}
-    tasks = nodes(root.get("tasks"))
-    names = [
-        text(first(task, "id", "taskId", "title")) or f"task-{place}" for place, task in enumerate(tasks, 1)
-    ]
-    leveled = not all(name in home for name in names)
-    sheet = EpicModel(
-        name=text(first(root, "swarmId", "id")) or "swarm",
-        title=text(first(goal, "description", "title")) or text(root.get("objective")),
-        status=text(node(root.get("metadata")).get("status")) or text(root.get("status")),
-        stages=[StageDraft(native=text(phase.get("id")), title=text(phase.get("name"))) for phase in phases],
-        leveled=leveled,
-    )
-    for name, entry in zip(names, tasks, strict=True):
-        needs = texts(first(entry, "dependencies", "depends_on"))
-        task = replace(task_of(entry, node(root.get("consensus"))), needs=needs)
-        stage = "" if leveled else home[name]
-        sheet.drafts.append(TaskDraft(native=name, stage=stage, task=task, claim=sprint_claim(name, entry)))
-        sheet.nodes.append(entry)
-    return sheet
-
-
-def read_waves(checkpoints: dict[str, Node]) -> EpicModel:
-    """Return the sheet of wave checkpoints: each wave of a task is a piece of work, after the wave before it."""
-    sheet = EpicModel(name=_task_of(*next(iter(checkpoints.items()))), leveled=True)
-    waves = sorted(checkpoints.items(), key=lambda item: (_task_of(*item), count(item[1].get("wave_number"))))
-    before: dict[str, str] = {}
-    for key, wave in waves:
-        task = _task_of(key, wave)
-        number = count(wave.get("wave_number")) or key.rsplit(":", 1)[-1]
-        name = f"{task}-wave-{number}"
-        containers = ", ".join(texts(wave.get("container_ids")))
-        prompt = f"Do wave {number} of task {task}." + (
-            f" Its containers were: {containers}." if containers else ""
-        )
-        needs = (before[task],) if task in before else ()
-        spec = Task(id="", title=f"Wave {number} of {task}", prompt=prompt, needs=needs)
-        sheet.drafts.append(TaskDraft(native=name, stage="", task=spec, claim=sprint_claim(name, wave)))
-        sheet.nodes.append(wave)
-        before[task] = name
-    return sheet
-
-
-def read_wave(root: Node) -> EpicModel:
-    """Return the sheet of one wave checkpoint in a file of its own."""
-    return read_waves({f"{text(root.get('task_id')) or 'task'}:{count(root.get('wave_number'))}": root})
-
-
-def _task_of(key: str, wave: Node) -> str:
-    return text(wave.get("task_id")) or key.rsplit(":", 1)[0]
-
+from holdfast.formats.plan_assembly import StageDraft
 
 RecordsByKind = dict[RecordKind, dict[str, Node]]
 
+_EPIC_ID = Field("epicId", "epic_id")
+_SPRINT_ID = Field("sprintId", "sprint_id")
+_SWARM_ID = Field("swarmId", "id")
+_SWARM_GOAL = Field("description", "title")
+_SWARM_TASK_ID = Field("id", "taskId", "title")
+_SWARM_NEEDS = Field("dependencies", "depends_on")
+_OVER = ("completed", "complete", "done", "abandoned")
 
-def read_dump(records: Node, config: Node) -> EpicModel:
-    """Return the sheet that records tell of. `config` is the epic's own file, where an export carries it."""
+
+def read_export(root: Node) -> EpicModel:
+    """Return the model of a recovery export: with its records where it has them, else by its list of sprints."""
+    records = node(root.get("records"))
+    if records:
+        return read_records(records, node(root.get("config")))
+    epic = node(root.get("epic"))
+    model = read_epic({"epicId": epic_name(root), **epic, "sprints": root.get("sprints")})
+    model.by_levels = True
+    _guess_branches(model)
+    return model
+
+
+def read_record(root: Node) -> EpicModel:
+    """Return the model of a single record in a file of its own."""
+    sprint = text(root.get("sprintId")) or "sprint"
+    if "agentId" not in root:
+        return read_records({f"sprint:{sprint}:state": root})
+    agent = text(root["agentId"]) or "agent"
+    row = {"id": sprint, "status": "in_progress", "currentTask": root.get("currentTask")}
+    return read_records({f"agent:{agent}:state": root, f"sprint:{sprint}:state": row})
+
+
+def read_records(records: Node, config: Node | None = None) -> EpicModel:
+    """Return the model that records tell of. `config` is the epic's own file, where an export carries it."""
     findings: list[Finding] = []
     found = sort_records(records, findings)
+    model = _base(found, config)
+    model.findings += findings
     epics = found[RecordKind.EPIC]
-    sheet = _base(found, config)
-    sheet.findings += findings
     if len(epics) > 1:
-        others = ", ".join(name for name in epics if name != sheet.name)
-        sheet.findings.append(
-            Finding(kind="other-epics", sentence=f"Records of other epics are left out: {others}.")
-        )
-    apply_records(sheet, found, own=bool(config))
-    return sheet
+        others = ", ".join(name for name in epics if name != model.name)
+        model.report("other-epics", f"Records of other epics are left out: {others}.")
+    apply_records(model, found, has_all_needs=bool(config))
+    return model
 
 
 def sort_records(records: Node, findings: list[Finding]) -> RecordsByKind:
     """Return the records by kind and owner. A record may be an object, or JSON text as Redis gives it out."""
-    found: RecordsByKind = {record: {} for record in RecordKind}
+    found: RecordsByKind = {kind: {} for kind in RecordKind}
     for key, value in records.items():
-        parsed = parse_key(key)
-        if parsed is None:
-            continue
-        try:
-            found[parsed[0]][parsed[1]] = parse_record(key, value)
-        except BrokenFileError as error:
-            findings.append(Finding(kind="unreadable", sentence=f"{error.message}; this record is left out."))
+        if parsed := parse_key(key):
+            kind, owner = parsed
+            try:
+                found[kind][owner] = _parse_record(key, value)
+            except BrokenFileError as error:
+                findings.append(Finding("unreadable", f"{error.message}; this record is left out."))
     return found
 
 
-def parse_record(key: str, value: object) -> Node:
+def _parse_record(key: str, value: object) -> Node:
     """Return one record; a list of files is an object of one key. Raises BrokenFileError."""
     if isinstance(value, str):
         value = parse_object(key, value.encode())
-    if isinstance(value, list):
-        return {"filesWritten": [each for each in value if node(each).get("completed") is not False],
-                "filesInProgress": [each for each in value if node(each).get("completed") is False]}  # fmt: skip
-    return node(value)
+    if not isinstance(value, list):
+        return node(value)
+    is_open = [node(each).get("completed") is False for each in value]
+    files = list(zip(value, is_open, strict=True))
+    return {
+        "filesWritten": [each for each, still_open in files if not still_open],
+        "filesInProgress": [each for each, still_open in files if still_open],
+    }
 
 
-def _base(found: RecordsByKind, config: Node) -> EpicModel:
-    """Return the sheet that the other records are laid over: the epic's own, or whatever names the work."""
+def _base(found: RecordsByKind, config: Node | None) -> EpicModel:
+    """Return the model that the other records are applied to: the epic's own, or from any record that names work."""
     if config:
         return read_epic(config)
-    if found[RecordKind.EPIC]:
-        name, epic = _chosen(found[RecordKind.EPIC])
-        sheet = read_epic({**epic, "epicId": name})
-        sheet.leveled = sheet.leveled or not sheet.drafts
-        return sheet
+    if epics := found[RecordKind.EPIC]:
+        unfinished = (name for name, epic in epics.items() if text(epic.get("status")) not in _OVER)
+        name = next(unfinished, next(iter(epics)))
+        model = read_epic({**epics[name], "epicId": name})
+        model.by_levels = model.by_levels or not model.sprints
+        return model
     if found[RecordKind.SWARM]:
         return read_swarm(next(iter(found[RecordKind.SWARM].values())))
     if found[RecordKind.WAVE]:
-        return read_waves(found[RecordKind.WAVE])
-    owners = [
-        text(sprint.get("epicId"))
-        for sprint in (*found[RecordKind.SPRINT].values(), *found[RecordKind.AGENT].values())
-    ]
-    return EpicModel(name=next(filter(None, owners), "epic"), leveled=True)
+        return _read_waves(found[RecordKind.WAVE])
+    owned = (*found[RecordKind.SPRINT].values(), *found[RecordKind.AGENT].values())
+    return EpicModel(name=next(filter(None, (text(each.get("epicId")) for each in owned)), "epic"))
 
 
-def _chosen(epics: dict[str, Node]) -> tuple[str, Node]:
-    """Return the epic to carry on: the first that is not over."""
-    over = ("completed", "complete", "done", "abandoned")
-    return next(
-        ((name, epic) for name, epic in epics.items() if text(epic.get("status")) not in over),
-        next(iter(epics.items())),
-    )
-
-
-def apply_records(sheet: EpicModel, found: RecordsByKind, *, own: bool) -> None:
-    """Lay what is known of sprints, files, agents and interfaces over a sheet. `own` says that its needs are complete."""
-    directory = SprintIndex(sheet)
-    for name, record in found[RecordKind.SPRINT].items():
-        if _is_of(sheet, record) and directory.find(name) is None:
-            _add(sheet, name, record)
-    directory = SprintIndex(sheet)
-    agents = _agents(found, directory)
+def apply_records(model: EpicModel, found: RecordsByKind, *, has_all_needs: bool) -> None:
+    """Apply what records know of sprints, files, agents and interfaces to a model."""
+    unlisted = [name for name in found[RecordKind.SPRINT] if model.find(name) is None]
+    for name in unlisted:
+        _add_unlisted(model, name, found[RecordKind.SPRINT][name])
+    agents = _agents(found, model)
     said: dict[str, Node] = {}
     for kind in (RecordKind.SPRINT, RecordKind.FILES):
         for name, record in found[kind].items():
-            if draft := directory.find(name):
-                said[draft.native] = {**said.get(draft.native, {}), **record}
-    for draft, before in zip(sheet.drafts, sheet.nodes, strict=True):
-        if draft.native in said or draft.native in agents:
-            record = {**before, **said.get(draft.native, {})}
-            draft.claim = sprint_claim(draft.native, record, agents.get(draft.native, []))
-    if not own:
-        _guess_branches(sheet)
-        _lay_interfaces(sheet, found[RecordKind.INTERFACE], directory)
+            if sprint := model.find(name):
+                native = sprint.draft.native
+                said[native] = {**said.get(native, {}), **record}
+    for sprint in model.sprints:
+        native = sprint.draft.native
+        if native in said or native in agents:
+            record = {**sprint.record, **said.get(native, {})}
+            sprint.draft.claim = sprint_claim(native, record, agents.get(native, []))
+    if not has_all_needs:
+        _guess_branches(model)
+        _apply_interfaces(model, found[RecordKind.INTERFACE])
 
 
-def _is_of(sheet: EpicModel, record: Node) -> bool:
-    owner = text(first(record, "epicId", "epic_id"))
-    return not owner or owner.removeprefix("epic-") == sheet.name.removeprefix("epic-")
+def _add_unlisted(model: EpicModel, name: str, record: Node) -> None:
+    """Add a sprint that only a record knows, if it is of this epic."""
+    owner = _EPIC_ID.text(record)
+    if owner and owner.removeprefix("epic-") != model.name.removeprefix("epic-"):
+        return
+    model.add(name, task_of({"id": name, **record}), record)
+    if len(model.sprints) > 1:
+        said = f"Sprint {name} has a record of its own, but the epic does not list it; it is added."
+        model.report("unlisted-sprint", said)
 
 
-def _add(sheet: EpicModel, name: str, record: Node) -> None:
-    """Add a sprint that only a record knows."""
-    task = task_of({"id": name, **record})
-    stage = sheet.home("")
-    sheet.drafts.append(TaskDraft(native=name, stage=stage, task=task, claim=sprint_claim(name, record)))
-    sheet.nodes.append(record)
-    if len(sheet.nodes) > 1:
-        sentence = f"Sprint {name} has a record of its own, but the epic does not list it; it is added."
-        sheet.findings.append(Finding(kind="unlisted-sprint", sentence=sentence))
-
-
-def _agents(found: RecordsByKind, directory: SprintIndex) -> dict[str, list[Node]]:
+def _agents(found: RecordsByKind, model: EpicModel) -> dict[str, list[Node]]:
     """Return the records of each sprint's agents: a checkpoint says more of the file than a state."""
     agents: dict[str, list[Node]] = {}
     for kind in (RecordKind.CHECKPOINT, RecordKind.AGENT):
         for name, record in found[kind].items():
-            owner = text(first(record, "sprintId", "sprint_id")) or text(
-                first(found[RecordKind.AGENT].get(name, {}), "sprintId")
-            )
-            if draft := directory.find(owner):
-                agents.setdefault(draft.native, []).append(record)
+            state = found[RecordKind.AGENT].get(name, {})
+            owner = _SPRINT_ID.text(record) or text(state.get("sprintId"))
+            if sprint := model.find(owner):
+                agents.setdefault(sprint.draft.native, []).append(record)
     return agents
 
 
-def _guess_branches(sheet: EpicModel) -> None:
+def _guess_branches(model: EpicModel) -> None:
     """Name the branch that CFN Loop saves unfinished work on every five minutes, where a record does not."""
-    epic = sheet.name if sheet.name.startswith("epic-") else f"epic-{sheet.name}"
-    for draft in sheet.drafts:
+    epic = model.name if model.name.startswith("epic-") else f"epic-{model.name}"
+    for sprint in model.sprints:
+        draft = sprint.draft
         if draft.claim.standing is ClaimedStatus.RUNNING and not draft.claim.branch:
             draft.claim = replace(draft.claim, branch=f"{epic}/{draft.native}-wip")
 
 
-def _lay_interfaces(sheet: EpicModel, ready: dict[str, Node], directory: SprintIndex) -> None:
-    """Let those who wait for a sprint whose interface is ready wait for that interface, and tell them what it is."""
-    published = {draft.native: record for name, record in ready.items() if (draft := directory.find(name))}
-    for draft in sheet.drafts:
-        met = tuple(need for need in draft.task.needs if need in published)
-        contracts = [
-            f"The interface of {need}:\n{_worded(published[need])}" for need in met if published[need]
-        ]
-        draft.task = replace(
-            draft.task,
-            prompt="\n\n".join([draft.task.prompt, *contracts]),
-            needs=tuple(need for need in draft.task.needs if need not in met),
-            needs_interface=(*draft.task.needs_interface, *met),
+def _apply_interfaces(model: EpicModel, ready: dict[str, Node]) -> None:
+    """Let sprints wait for an interface that is ready instead of the landing, and tell them what it is."""
+    published = {
+        sprint.draft.native: record for name, record in ready.items() if (sprint := model.find(name))
+    }
+    for sprint in model.sprints:
+        task = sprint.draft.task
+        met = tuple(need for need in task.needs if need in published)
+        contracts = (
+            f"The interface of {need}:\n{_pretty(published[need])}" for need in met if published[need]
+        )
+        sprint.draft.task = replace(
+            task,
+            prompt="\n\n".join((task.prompt, *contracts)),
+            needs=tuple(need for need in task.needs if need not in met),
+            needs_interface=(*task.needs_interface, *met),
         )
 
 
-def _worded(contract: Node) -> str:
+def _pretty(contract: Node) -> str:
     return msgspec.json.format(msgspec.json.encode(contract), indent=2).decode()
 
 
-def read_export(root: Node) -> EpicModel:
-    """Return the sheet of a recovery export: with its records where it has them, else by its list of sprints."""
-    records = node(root.get("records"))
-    if records:
-        return read_dump(records, node(root.get("config")))
-    epic = node(root.get("epic"))
-    sheet = read_epic({"epicId": epic_name(root), **epic, "sprints": root.get("sprints")})
-    sheet.leveled = True
-    _guess_branches(sheet)
-    return sheet
+def read_swarm(root: Node) -> EpicModel:
+    """Return the model of a swarm: its tasks, in its phases where they list tasks."""
+    phases = nodes(root.get("phases"))
+    phase_of = {task: text(phase.get("id")) for phase in phases for task in texts(phase.get("tasks"))}
+    tasks = nodes(root.get("tasks"))
+    names = [_SWARM_TASK_ID.text(task) or f"task-{place}" for place, task in enumerate(tasks, 1)]
+    model = EpicModel(
+        name=_SWARM_ID.text(root) or "swarm",
+        title=_SWARM_GOAL.text(node(root.get("objective"))) or text(root.get("objective")),
+        status=text(node(root.get("metadata")).get("status")) or text(root.get("status")),
+        stages=[StageDraft(native=text(phase.get("id")), title=text(phase.get("name"))) for phase in phases],
+        by_levels=not all(name in phase_of for name in names),
+    )
+    for name, entry in zip(names, tasks, strict=True):
+        task = replace(task_of(entry, node(root.get("consensus"))), needs=_SWARM_NEEDS.texts(entry))
+        model.add(name, task, entry, phase="" if model.by_levels else phase_of[name])
+    return model
 
 
-def read_record(root: Node) -> EpicModel:
-    """Return the sheet of a single record in a file of its own."""
-    if "agentId" in root:
-        agent, sprint = text(root["agentId"]) or "agent", text(root.get("sprintId")) or "sprint"
-        row = {"id": sprint, "status": "in_progress", "currentTask": root.get("currentTask")}
-        return read_dump({f"agent:{agent}:state": root, f"sprint:{sprint}:state": row}, {})
-    return read_dump({f"sprint:{text(root.get('sprintId')) or 'sprint'}:state": root}, {})
+def read_wave(root: Node) -> EpicModel:
+    """Return the model of one wave checkpoint in a file of its own."""
+    return _read_waves({f"{text(root.get('task_id')) or 'task'}:{count(root.get('wave_number'))}": root})
+
+
+def _read_waves(checkpoints: dict[str, Node]) -> EpicModel:
+    """Return the model of wave checkpoints: each wave of a task is a piece of work, after the wave before it."""
+    waves = [
+        (text(wave.get("task_id")) or key.rsplit(":", 1)[0], key, wave) for key, wave in checkpoints.items()
+    ]
+    model = EpicModel(name=waves[0][0])
+    waves.sort(key=lambda item: (item[0], count(item[2].get("wave_number"))))
+    before: dict[str, str] = {}
+    for task, key, wave in waves:
+        number = count(wave.get("wave_number")) or key.rsplit(":", 1)[-1]
+        containers = ", ".join(texts(wave.get("container_ids")))
+        prompt = f"Do wave {number} of task {task}."
+        prompt += f" Its containers were: {containers}." if containers else ""
+        needs = (before[task],) if task in before else ()
+        before[task] = f"{task}-wave-{number}"
+        model.add(
+            before[task], Task(id="", title=f"Wave {number} of {task}", prompt=prompt, needs=needs), wave
+        )
+    return model

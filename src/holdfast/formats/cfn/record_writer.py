@@ -1,11 +1,12 @@
 """A run of ours as the records that CFN Loop keeps, under its own keys: one place for files, Redis and exports alike.
 
-Records of a run have no time to live: what is unfinished must be there whenever somebody comes back to it.
+Records of a run have no time to live: unfinished work must be there when somebody comes back to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -14,7 +15,7 @@ from holdfast.core.ids import snapshot_ref
 from holdfast.core.plan import Task
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
-from holdfast.formats import extra_fields, run_to_claims
+from holdfast.formats import extra_fields
 from holdfast.formats.cfn.layout import (
     agent_key,
     checkpoint_key,
@@ -26,7 +27,7 @@ from holdfast.formats.cfn.layout import (
 from holdfast.formats.cfn.sprint import sprint_claim
 from holdfast.formats.lenient_json import Node, iso_time
 from holdfast.formats.model import ExportedRun, Times
-from holdfast.formats.run_to_claims import row_of
+from holdfast.formats.run_to_claims import claim_of, row_of
 from holdfast.reporting.displayed_status import progress_of
 
 _S = TaskStatus
@@ -62,93 +63,133 @@ _LOOPS = {
     _S.MERGING: "Loop 4 - Merge",
     _S.COMPLETED: "Complete",
 }
-_AT_WORK = (_S.RUNNING, _S.WAITING_LIMIT, _S.VERIFYING)
+_AGENT_AT_WORK = (_S.RUNNING, _S.WAITING_LIMIT, _S.VERIFYING)
+_IN_PROGRESS = (*_AGENT_AT_WORK, _S.VERIFIED, _S.MERGING)
+_AGENT_MARK = "-coder-"
 
 NativeNames = Mapping[str, str]
 """The sprints' native names, by our ids."""
 
 
-def records(view: ExportedRun, epic: str, names: NativeNames) -> dict[str, Node]:
+@dataclass(frozen=True, slots=True)
+class ExportedSprint:
+    """A task of ours as a sprint: its native name, its row, and what its records have in common."""
+
+    view: ExportedRun
+    epic: str
+    native: str
+    task: Task
+    row: TaskRow
+
+    @property
+    def word(self) -> str:
+        """The word for where it stands: also that it waits for another, or was cut short and has work left."""
+        row, needs = self.row, (*self.task.needs, *self.task.needs_interface)
+        if row.status is _S.PENDING and row.attempt and (row.carry or row.last_report):
+            return "interrupted"
+        if row.status is _S.PENDING and any(
+            row_of(self.view, need).status not in TASK_IS_SETTLED for need in needs
+        ):
+            return "waiting"
+        return "validating" if self.is_validating else SPRINT_WORDS[row.status]
+
+    @property
+    def is_validating(self) -> bool:
+        """Whether its tests passed, and validators have it now."""
+        return self.row.status is _S.VERIFYING and self.row.tested
+
+    @property
+    def progress(self) -> int:
+        """How far it is, in percent; if it was cut short, how far it had come."""
+        last = self.row.last_report if self.row.status is _S.PENDING else None
+        return progress_of(self.row) if last is None or last.progress is None else round(last.progress)
+
+    @property
+    def report(self) -> Report:
+        """What its agent last reported."""
+        return self.row.report or self.row.last_report or Report()
+
+    @property
+    def landed_files(self) -> tuple[str, ...]:
+        """The files that it landed."""
+        return self.view.files.get(self.task.id, ()) if self.row.status is _S.COMPLETED else ()
+
+    @property
+    def started(self) -> str | None:
+        """When it began."""
+        return iso_time(self.view.task_times.get(self.task.id, Times()).started)
+
+    @property
+    def agent(self) -> str:
+        """What the agent of its present attempt is called."""
+        return f"{self.native}{_AGENT_MARK}{self.row.attempt}"
+
+    @property
+    def title(self) -> str:
+        """Its title, or its name."""
+        return self.task.title or self.native
+
+
+def exported_sprints(view: ExportedRun, epic: str, names: NativeNames) -> list[ExportedSprint]:
+    """Return the sprints of a run, in the order of the plan."""
+    tasks = (task for _, task in view.plan.tasks())
+    return [ExportedSprint(view, epic, names[task.id], task, row_of(view, task.id)) for task in tasks]
+
+
+def records_of(view: ExportedRun, epic: str, names: NativeNames) -> dict[str, Node]:
     """Return every record of a run by its key: the epic's first, then each sprint's with its files and agents."""
-    found = {epic_key(epic): _epic(view, epic, names)}
-    for _, task in view.plan.tasks():
-        row, native = row_of(view, task.id), names[task.id]
-        found[sprint_key(native)] = _sprint(view, epic, native, task, row)
-        found[files_key(native)] = _files(view, row)
-        if row.interfaces:
-            found[interface_key(native)] = _interface(view, epic, native, row)
-        if row.status in _AT_WORK:
-            agent = agent_name(native, row)
-            found[agent_key(agent)] = _agent(view, epic, native, task, row)
-            found[checkpoint_key(agent)] = _checkpoint(view, native, row)
+    sprints = exported_sprints(view, epic, names)
+    found = {epic_key(epic): _epic(view, epic, names, sprints)}
+    for sprint in sprints:
+        found[sprint_key(sprint.native)] = _sprint(sprint)
+        found[files_key(sprint.native)] = _files(sprint)
+        if sprint.row.interfaces:
+            found[interface_key(sprint.native)] = _interface(sprint)
+        if sprint.row.status in _AGENT_AT_WORK:
+            found[agent_key(sprint.agent)] = _agent(sprint)
+            found[checkpoint_key(sprint.agent)] = _checkpoint(sprint)
     return found
 
 
-def agent_name(native: str, row: TaskRow) -> str:
-    """Return what the agent of a sprint's present attempt is called."""
-    return f"{native}-coder-{row.attempt}"
+def is_agent_of_ours(agent: str) -> bool:
+    """Tell whether an agent is one that we named."""
+    return _AGENT_MARK in agent
 
 
-def word_of(view: ExportedRun, task: Task) -> str:
-    """Return the word for where a sprint stands: also that it waits for another, or was cut short and has work left."""
-    row = row_of(view, task.id)
-    if row.status is _S.PENDING and row.attempt and (row.carry or row.last_report):
-        return "interrupted"
-    needs = (*task.needs, *task.needs_interface)
-    waits = any(row_of(view, need).status not in TASK_IS_SETTLED for need in needs)
-    if row.status is _S.PENDING and waits:
-        return "waiting"
-    return "validating" if row.status is _S.VERIFYING and row.tested else SPRINT_WORDS[row.status]
-
-
-def progress(row: TaskRow) -> int:
-    """Return how far a sprint is, in percent; of one that was cut short, how far it had got."""
-    left = row.last_report.progress if row.last_report and row.status is _S.PENDING else None
-    return progress_of(row) if left is None else round(left)
-
-
-def _epic(view: ExportedRun, epic: str, names: NativeNames) -> Node:
-    tasks = [task for _, task in view.plan.tasks()]
-    words = [word_of(view, task) for task in tasks]
-    statuses = [row_of(view, task.id).status for task in tasks]
-    waiting = [word for word in words if word in ("waiting", "pending")]
+def _epic(view: ExportedRun, epic: str, names: NativeNames, sprints: list[ExportedSprint]) -> Node:
+    statuses = [sprint.row.status for sprint in sprints]
+    rows = [{"id": each.native, "status": each.word, "progress": each.progress} for each in sprints]
+    needs = {each.native: (*each.task.needs, *each.task.needs_interface) for each in sprints}
     return {
         "epicId": epic,
         "name": view.plan.goal,
         "status": EPIC_WORDS[view.row.status],
         "startTime": iso_time(view.started),
         "lastCheckpoint": iso_time(view.updated),
-        "totalSprints": len(tasks),
+        "totalSprints": len(sprints),
         "completedSprints": statuses.count(_S.COMPLETED),
-        "inProgressSprints": sum(status in (*_AT_WORK, _S.VERIFIED, _S.MERGING) for status in statuses),
-        "waitingSprints": len(waiting),
-        "sprints": [
-            {"id": names[task.id], "status": word, "progress": progress(row_of(view, task.id))}
-            for task, word in zip(tasks, words, strict=True)
-        ],
-        "dependencies": {
-            names[task.id]: [names[need] for need in (*task.needs, *task.needs_interface)]
-            for task in tasks
-            if task.needs or task.needs_interface
-        },
+        "inProgressSprints": sum(status in _IN_PROGRESS for status in statuses),
+        "waitingSprints": sum(row["status"] in ("waiting", "pending") for row in rows),
+        "sprints": rows,
+        "dependencies": {who: [names[need] for need in wanted] for who, wanted in needs.items() if wanted},
     }
 
 
-def _sprint(view: ExportedRun, epic: str, native: str, task: Task, row: TaskRow) -> Node:
-    times = view.task_times.get(task.id, Times())
-    validating = row.status is _S.VERIFYING and row.tested
+def _sprint(sprint: ExportedSprint) -> Node:
+    row, view = sprint.row, sprint.view
+    has_wip = row.wip and row.status is not _S.COMPLETED
     record: Node = {
-        "sprintId": native,
-        "epicId": epic,
-        "name": task.title or native,
-        "status": word_of(view, task),
-        "phase": "Loop 2 - Validation" if validating else _LOOPS.get(row.status, "Waiting"),
-        "progress": progress(row),
-        "startTime": iso_time(times.started),
+        "sprintId": sprint.native,
+        "epicId": sprint.epic,
+        "name": sprint.title,
+        "status": sprint.word,
+        "phase": "Loop 2 - Validation" if sprint.is_validating else _LOOPS.get(row.status, "Waiting"),
+        "progress": sprint.progress,
+        "startTime": sprint.started,
         "lastCheckpoint": iso_time(view.updated),
-        "agents": _crew(native, task, row),
-        **_files(view, row),
-        "confidence": {"loop3": _said(row).confidence, "loop2": _consensus(row)},
+        "agents": list(_agents(sprint)),
+        **_files(sprint),
+        "confidence": {"loop3": sprint.report.confidence, "loop2": _consensus(row)},
         "validators": [{"id": name, "score": score.score} for name, score in row.scores.items()],
         "attempts": row.attempt,
         "errors": [
@@ -156,25 +197,17 @@ def _sprint(view: ExportedRun, epic: str, native: str, task: Task, row: TaskRow)
             for failure in row.failures
         ],
         "commits": _commits(row),
-        "wipBranch": snapshot_ref(view.row.run, task.id)
-        if row.wip and row.status is not _S.COMPLETED
-        else None,
+        "wipBranch": snapshot_ref(view.row.run, row.id) if has_wip else None,
     }
-    return record | _noted(view, task.id, record)
+    return record | _extra_fields(sprint, record)
 
 
-def _noted(view: ExportedRun, task: str, record: Node) -> Node:
-    """Return a note on what a reader would conclude otherwise: which attempts count, and what was done."""
-    read, ours = sprint_claim(task, record), run_to_claims.claim_of(view, task)
-    wanted = replace(
-        read,
-        standing=ours.standing,
-        attempts=ours.attempts,
-        spent=ours.spent,
-        failures=ours.failures,
-        summary=ours.summary,
-    )
-    return extra_fields.carried(extra_fields.claim_difference(read, wanted))
+def _extra_fields(sprint: ExportedSprint, record: Node) -> Node:
+    """Return what a reader of the record would conclude differently: which attempts count, and what was done."""
+    read, ours = sprint_claim(sprint.task.id, record), claim_of(sprint.view, sprint.task.id)
+    # What the record tells by itself stays as it is read: commits, files, branch, report.
+    told = {name: getattr(ours, name) for name in ("standing", "attempts", "spent", "failures", "summary")}
+    return extra_fields.carried(extra_fields.claim_difference(read, replace(read, **told)))
 
 
 def _commits(row: TaskRow) -> list[str]:
@@ -182,38 +215,30 @@ def _commits(row: TaskRow) -> list[str]:
     return list(dict.fromkeys([*(commit.commit for commit in row.commits), *landed]))
 
 
-def _said(row: TaskRow) -> Report:
-    return row.report or row.last_report or Report()
-
-
 def _consensus(row: TaskRow) -> float | None:
     scores = [score.score for score in row.scores.values()]
     return round(sum(scores) / len(scores), 4) if scores else None
 
 
-def _crew(native: str, task: Task, row: TaskRow) -> list[Node]:
-    if row.status not in _AT_WORK:
-        return []
-    at_work = {"id": agent_name(native, row), "status": "active", "task": task.title or native}
-    judges = [
-        {"id": judge.id, "status": "completed" if judge.id in row.scores else "idle", "task": None}
-        for judge in task.validators
-    ]
-    return [at_work, *judges]
+def _agents(sprint: ExportedSprint) -> Iterator[Node]:
+    """Yield the agent at work, and the validators."""
+    if sprint.row.status in _AGENT_AT_WORK:
+        yield {"id": sprint.agent, "status": "active", "task": sprint.title}
+        for validator in sprint.task.validators:
+            status = "completed" if validator.id in sprint.row.scores else "idle"
+            yield {"id": validator.id, "status": status, "task": None}
 
 
-def _files(view: ExportedRun, row: TaskRow) -> Node:
+def _files(sprint: ExportedSprint) -> Node:
     """Return the files that a sprint landed, and the one that its agent was in when it last reported."""
-    report = _said(row)
-    landed = view.files.get(row.id, ()) if row.status is _S.COMPLETED else ()
-    in_progress = bool(report.file) and row.status is not _S.COMPLETED
+    report = sprint.report
+    in_progress = report.file and sprint.row.status is not _S.COMPLETED
+    current = {"path": report.file, "completed": False, **_position(report)}
     return {
         "filesWritten": [
-            {"path": path, "completed": True, "confidence": report.confidence} for path in landed
+            {"path": path, "completed": True, "confidence": report.confidence} for path in sprint.landed_files
         ],
-        "filesInProgress": [{"path": report.file, "completed": False, **_position(report)}]
-        if in_progress
-        else [],
+        "filesInProgress": [current] if in_progress else [],
     }
 
 
@@ -226,44 +251,44 @@ def _position(report: Report) -> Node:
     }
 
 
-def _interface(view: ExportedRun, epic: str, native: str, row: TaskRow) -> Node:
+def _interface(sprint: ExportedSprint) -> Node:
+    interfaces = sprint.row.interfaces.items()
     return {
-        "sprintId": native,
-        "epicId": epic,
+        "sprintId": sprint.native,
+        "epicId": sprint.epic,
         "ready": True,
-        "interfaces": [{"name": name, "contract": contract} for name, contract in row.interfaces.items()],
-        "publishedAt": iso_time(view.updated),
+        "interfaces": [{"name": name, "contract": contract} for name, contract in interfaces],
+        "publishedAt": iso_time(sprint.view.updated),
     }
 
 
-def _agent(view: ExportedRun, epic: str, native: str, task: Task, row: TaskRow) -> Node:
-    report = _said(row)
+def _agent(sprint: ExportedSprint) -> Node:
+    report = sprint.report
     return {
-        "agentId": agent_name(native, row),
-        "sprintId": native,
-        "epicId": epic,
-        "currentTask": task.title or native,
+        "agentId": sprint.agent,
+        "sprintId": sprint.native,
+        "epicId": sprint.epic,
+        "currentTask": sprint.title,
         "fileBeingEdited": report.file or None,
         "lineNumber": report.line,
         "taskProgress": {
-            "started": iso_time(view.task_times.get(task.id, Times()).started),
+            "started": sprint.started,
             "estimatedCompletion": None,
             "subtasksCompleted": [report.section_done] if report.section_done else [],
             "subtasksRemaining": [report.section_next] if report.section_next else [],
         },
-        "context": {"dependencies": [], "relatedFiles": list(task.files), "testFile": None},
+        "context": {"dependencies": [], "relatedFiles": list(sprint.task.files), "testFile": None},
         "confidenceScore": report.confidence,
-        "lastHeartbeat": iso_time(view.updated) if view.live else None,
+        "lastHeartbeat": iso_time(sprint.view.updated) if sprint.view.live else None,
     }
 
 
-def _checkpoint(view: ExportedRun, native: str, row: TaskRow) -> Node:
-    report = _said(row)
+def _checkpoint(sprint: ExportedSprint) -> Node:
     return {
-        "agentId": agent_name(native, row),
-        "sprintId": native,
-        "file": report.file or None,
-        **_position(report),
-        "progress": report.progress,
-        "timestamp": iso_time(view.updated),
+        "agentId": sprint.agent,
+        "sprintId": sprint.native,
+        "file": sprint.report.file or None,
+        **_position(sprint.report),
+        "progress": sprint.report.progress,
+        "timestamp": iso_time(sprint.view.updated),
     }

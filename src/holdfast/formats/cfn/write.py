@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -10,18 +11,19 @@ from holdfast.core.plan import Task, Validator
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.formats import extra_fields
 from holdfast.formats.cfn.epic_file import phase_name, phases_of, read_epic
-from holdfast.formats.cfn.epic_model import EpicModel
-from holdfast.formats.cfn.layout import CfnDocument, export_path, kind_of, parse_key
-from holdfast.formats.cfn.read import assemble_epic, read_document
+from holdfast.formats.cfn.epic_model import EpicModel, assemble_epic
+from holdfast.formats.cfn.layout import CfnDocument, RecordKind, export_path, kind_of, parse_key
+from holdfast.formats.cfn.read import read_document
 from holdfast.formats.cfn.record_writer import (
     EPIC_WORDS,
     SPRINT_WORDS,
+    ExportedSprint,
     NativeNames,
-    progress,
-    records,
-    word_of,
+    exported_sprints,
+    is_agent_of_ours,
+    records_of,
 )
-from holdfast.formats.cfn.sprint import native_of
+from holdfast.formats.cfn.sprint import SPRINT_ID
 from holdfast.formats.lenient_json import Node, iso_time, node, nodes, object_in, text, to_json
 from holdfast.formats.model import ClaimedStatus, ExportedRun, NativeFile
 from holdfast.formats.plan_assembly import task_ids
@@ -29,94 +31,49 @@ from holdfast.formats.run_to_claims import claim_of, group_status, row_of
 from holdfast.formats.status_words import claimed_status
 from holdfast.reporting.displayed_status import displayed_run_status
 
-
-def config_of(view: ExportedRun, epic: str) -> Node:
-    """Return the epic file, with notes where its words are not enough to read the same plan back."""
-    plan = view.plan
-    document: Node = {
-        "epicId": epic,
-        "name": plan.goal,
-        "phases": [
-            {
-                "phaseId": stage.id,
-                "name": stage.title or stage.id,
-                "dependencies": list(stage.needs),
-                "sprints": [_sprint(task) for task in stage.tasks],
-            }
-            for stage in plan.stages
-        ],
-        "resource_limits": {"max_parallel_sprints": plan.limits.jobs},
-    }
-    read = assemble_epic(read_epic(document)).plan
-    extra_fields.add_to_plan(document, "phases", "sprints", extra_fields.differences(view, read))
-    return document
-
-
-def _sprint(task: Task) -> Node:
-    said = {
-        "name": task.title,
-        "description": task.prompt,
-        "run": list(task.run),
-        "dependencies": [
-            *task.needs,
-            *({"sprint": need, "type": "interface"} for need in task.needs_interface),
-        ],
-        "acceptanceCriteria": list(task.acceptance),
-        "deliverables": list(task.files),
-        "testCommands": list(task.verify),
-        "validators": [_validator(judge) for judge in task.validators],
-    }
-    kept = {key: value for key, value in said.items() if value}
-    return {"sprintId": task.id, **kept, "confidenceThreshold": task.gate}
-
-
-def _validator(judge: Validator) -> Node:
-    return {"id": judge.id, **({"run": list(judge.run)} if judge.run else {"prompt": judge.prompt})}
-
-
 _VERSION = 1
 _PHASE_WORDS = {
     ClaimedStatus.PENDING: "not_started",
     ClaimedStatus.RUNNING: "in_progress",
     ClaimedStatus.FAILED: "failed",
-    ClaimedStatus.BLOCKED: "blocked",
     ClaimedStatus.DONE: "completed",
     ClaimedStatus.SKIPPED: "skipped",
-    ClaimedStatus.ABANDONED: "abandoned",
 }
 
 
-class _Original(msgspec.Struct, frozen=True, kw_only=True):
-    """The document that a run was adopted from: where it was, what it is, and how it was read."""
+@dataclass(frozen=True, slots=True)
+class _Original:
+    """The document that a run was adopted from: its place below the project, its kind, and how it was read.
+
+    `ids` are our ids of its sprints, in order. `path` is empty if it was not inside the project.
+    """
 
     path: str
     kind: CfnDocument
     root: Node
-    sheet: EpicModel
+    model: EpicModel
+    ids: tuple[str, ...]
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the export first: it is the state. An adopted epic file follows, with its statuses as they are now."""
     original = _original(view, originals)
-    names, epic = _names(view, original), original.sheet.name if original else view.name
-    found = records(view, epic, names)
-    if original and original.kind is CfnDocument.DUMP:
-        return [NativeFile(path=_place(original, view), content=to_json(_merged(original.root, found)))]
-    export = original.root if original and original.kind is CfnDocument.EXPORT else {}
-    at = _place(original, view) if export else export_path(_file_name(view))
-    files = [NativeFile(path=at, content=to_json(_export(view, epic, names, found, export)))]
-    if original and original.kind is CfnDocument.EPIC and "/" in original.path:
+    names, epic = {task.id: task.id for _, task in view.plan.tasks()}, view.name
+    path = export_path(task_ids([view.name], "epic")[0])
+    if original is None:
+        return [_export(view, path, epic, names, {})]
+    epic = original.model.name
+    natives = (sprint.draft.native for sprint in original.model.sprints)
+    names |= {name: native for name, native in zip(original.ids, natives, strict=True) if name in names}
+    if original.kind is CfnDocument.EXPORT:
+        return [_export(view, original.path or path, epic, names, original.root)]
+    if original.kind is CfnDocument.DUMP:
+        merged = _merged(original.root, records_of(view, epic, names))
+        return [NativeFile(path=original.path or path, content=to_json(merged))]
+    files = [_export(view, path, epic, names, {})]
+    if original.path:
         files.append(NativeFile(path=original.path, content=to_json(_epic_file(view, original))))
     return files
-
-
-def _file_name(view: ExportedRun) -> str:
-    return task_ids([view.name], "epic")[0]
-
-
-def _place(original: _Original | None, view: ExportedRun) -> str:
-    inside = original is not None and "/" in original.path
-    return original.path if original and inside else export_path(_file_name(view))
 
 
 def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> _Original | None:
@@ -126,27 +83,19 @@ def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> _Original | 
         root = object_in(path, data)
         kind = kind_of(root)
         if kind in (CfnDocument.EXPORT, CfnDocument.DUMP, CfnDocument.EPIC):
-            sheet = read_document(root)
-            if wanted <= set(assemble_epic(sheet).ids):
-                return _Original(path=path, kind=kind, root=root, sheet=sheet)
+            model = read_document(root)
+            ids = assemble_epic(model).ids
+            if wanted <= set(ids):
+                return _Original(path if "/" in path else "", kind, root, model, ids)
     return None
 
 
-def _names(view: ExportedRun, original: _Original | None) -> NativeNames:
-    """Give back to each sprint the name that `read` found it under, by the same assignment of ids."""
-    names = {task.id: task.id for _, task in view.plan.tasks()}
-    if original:
-        ids = assemble_epic(original.sheet).ids
-        found = zip(ids, (draft.native for draft in original.sheet.drafts), strict=True)
-        names |= {name: native for name, native in found if name in names}
-    return names
-
-
-def _export(view: ExportedRun, epic: str, names: NativeNames, found: dict[str, Node], before: Node) -> Node:
+def _export(view: ExportedRun, path: str, epic: str, names: NativeNames, before: Node) -> NativeFile:
     """Return the export: what `recovery export` documents for people, then every record under its key."""
     status = displayed_run_status(view.row, held=view.live)
-    plan = before.get("config") or config_of(view, epic)
-    return {
+    rows = [_sprint_row(sprint) for sprint in exported_sprints(view, epic, names)]
+    records = records_of(view, epic, names)
+    export = {
         **before,
         "version": before.get("version", _VERSION),
         "exported_at": iso_time(view.written_at),
@@ -157,93 +106,140 @@ def _export(view: ExportedRun, epic: str, names: NativeNames, found: dict[str, N
             "status": EPIC_WORDS[status],
             "lastCheckpoint": iso_time(view.updated),
         },
-        "sprints": _rows(
-            before.get("sprints"), [_summary(view, task, names) for _, task in view.plan.tasks()]
-        ),
-        "config": plan,
-        "records": _merged(node(before.get("records")), found),
+        "sprints": _merged_rows(before.get("sprints"), rows),
+        "config": before.get("config") or _config(view, epic),
+        "records": _merged(node(before.get("records")), records),
     }
+    return NativeFile(path=path, content=to_json(export))
 
 
-def _summary(view: ExportedRun, task: Task, names: NativeNames) -> Node:
+def _sprint_row(sprint: ExportedSprint) -> Node:
     """Return a sprint as the documented export shows it: files done and open, and where in them its agent was."""
-    row = row_of(view, task.id)
-    report = row.report or row.last_report
-    landed = view.files.get(task.id, ()) if row.status is TaskStatus.COMPLETED else ()
-    summary: Node = {
-        "id": names[task.id],
-        "status": word_of(view, task),
-        "progress": progress(row),
+    report, landed = sprint.report, sprint.landed_files
+    is_open = bool(report.file) and not landed
+    row: Node = {
+        "id": sprint.native,
+        "status": sprint.word,
+        "progress": sprint.progress,
         "filesCompleted": list(landed),
-        "filesInProgress": [report.file] if report and report.file and not landed else [],
+        "filesInProgress": [report.file] if is_open else [],
     }
-    if report and report.file and not landed:
-        summary["lastCheckpoint"] = {
-            "file": report.file,
-            "function": report.section_done or None,
-            "line": report.line,
-            "confidence": report.confidence,
-        }
-    return summary
+    checkpoint = {
+        "file": report.file,
+        "function": report.section_done or None,
+        "line": report.line,
+        "confidence": report.confidence,
+    }
+    return row | ({"lastCheckpoint": checkpoint} if is_open else {})
+
+
+def _config(view: ExportedRun, epic: str) -> Node:
+    """Return the plan as an epic file, so that an export can be continued without anything else.
+
+    It has extra fields where its own words are not enough to read the same plan back.
+    """
+    plan = view.plan
+    document: Node = {
+        "epicId": epic,
+        "name": plan.goal,
+        "phases": [
+            {
+                "phaseId": stage.id,
+                "name": stage.title or stage.id,
+                "dependencies": list(stage.needs),
+                "sprints": [_config_sprint(task) for task in stage.tasks],
+            }
+            for stage in plan.stages
+        ],
+        "resource_limits": {"max_parallel_sprints": plan.limits.jobs},
+    }
+    read = assemble_epic(read_epic(document)).plan
+    extra_fields.add_to_plan(document, "phases", "sprints", extra_fields.differences(view, read))
+    return document
+
+
+def _config_sprint(task: Task) -> Node:
+    interfaces = ({"sprint": need, "type": "interface"} for need in task.needs_interface)
+    said = {
+        "name": task.title,
+        "description": task.prompt,
+        "run": list(task.run),
+        "dependencies": [*task.needs, *interfaces],
+        "acceptanceCriteria": list(task.acceptance),
+        "deliverables": list(task.files),
+        "testCommands": list(task.verify),
+        "validators": [_config_validator(validator) for validator in task.validators],
+    }
+    filled = {key: value for key, value in said.items() if value}
+    return {"sprintId": task.id, **filled, "confidenceThreshold": task.gate}
+
+
+def _config_validator(validator: Validator) -> Node:
+    if validator.run:
+        return {"id": validator.id, "run": list(validator.run)}
+    return {"id": validator.id, "prompt": validator.prompt}
 
 
 def _merged(before: Node, found: Mapping[str, Node]) -> Node:
-    """Return the records with ours laid over them; keys and fields that we do not know stay. Text stays text."""
-    merged: Node = {
-        key: value for key, value in before.items() if key in found or not _is_stale_agent(key, found)
-    }
+    """Return the records with ours over them; unknown keys and fields stay. Text stays text."""
+    merged: Node = {key: value for key, value in before.items() if key in found or not _is_stale_agent(key)}
     for key, record in found.items():
         old = before.get(key)
-        known = object_in(key, old.encode()) if isinstance(old, str) else node(old)
-        whole = _over(known, record)
-        merged[key] = msgspec.json.encode(whole).decode() if isinstance(old, str) else whole
+        if isinstance(old, str):
+            whole = _merged_record(object_in(key, old.encode()), record)
+            merged[key] = msgspec.json.encode(whole).decode()
+        else:
+            merged[key] = _merged_record(node(old), record)
     return merged
 
 
-def _over(before: Node, record: Node) -> Node:
-    """Lay a record over what it was. What was in progress and has not begun here still is."""
-    said, now = text(before.get("status")), claimed_status(text(record.get("status")))
-    goes_on = claimed_status(said) is ClaimedStatus.RUNNING and now is ClaimedStatus.PENDING
-    status = {"status": said} if said and goes_on else {}
-    rows = {"sprints": _rows(before.get("sprints"), record["sprints"])} if "sprints" in record else {}
-    return {**before, **record, **status, **rows}
+def _merged_record(before: Node, record: Node) -> Node:
+    """Return a record over what it was. What was in progress and has not begun here still is."""
+    merged = {**before, **record}
+    said, now = text(before.get("status")), text(record.get("status"))
+    was_running = claimed_status(said) is ClaimedStatus.RUNNING
+    if was_running and claimed_status(now) is ClaimedStatus.PENDING:
+        merged["status"] = said
+    if "sprints" in record:
+        merged["sprints"] = _merged_rows(before.get("sprints"), record["sprints"])
+    return merged
 
 
-def _rows(before: object, rows: list[Node]) -> list[Node]:
+def _merged_rows(before: object, rows: list[Node]) -> list[Node]:
     """Return rows of sprints with what their old ones said besides."""
-    old = {native_of(row): row for row in nodes(before)}
-    return [{**old.get(native_of(row), {}), **row} for row in rows]
+    old = {SPRINT_ID.text(row): row for row in nodes(before)}
+    return [{**old.get(SPRINT_ID.text(row), {}), **row} for row in rows]
 
 
-def _is_stale_agent(key: str, found: Mapping[str, Node]) -> bool:
-    """Tell whether a record is of an agent of ours that is gone; those of other systems are not ours to drop."""
-    parsed = parse_key(key)
-    return parsed is not None and "-coder-" in parsed[1] and key.startswith("agent:") and key not in found
+def _is_stale_agent(key: str) -> bool:
+    """Tell whether a record is of an agent of ours; those of other systems are not ours to drop."""
+    kind, owner = parse_key(key) or (None, "")
+    return kind in (RecordKind.AGENT, RecordKind.CHECKPOINT) and is_agent_of_ours(owner)
 
 
 def _epic_file(view: ExportedRun, original: _Original) -> Node:
     """Return the epic's own file with the statuses of its sprints, its phases and the whole as they are now."""
-    sheet = original.sheet
     phases: dict[str, list[ClaimedStatus]] = {}
-    for task, draft, sprint in zip(assemble_epic(sheet).ids, sheet.drafts, sheet.own, strict=True):
-        row = row_of(view, task)
-        untouched = row.status is TaskStatus.PENDING and row.attempt <= draft.claim.attempts
-        phases.setdefault(draft.stage, []).append(claim_of(view, task).standing)
-        if not untouched or draft.claim.standing is ClaimedStatus.DONE:
-            _restate(sprint, claim_of(view, task).standing, SPRINT_WORDS[row.status])
+    for task, sprint in zip(original.ids, original.model.sprints, strict=True):
+        row, claim = row_of(view, task), sprint.draft.claim
+        standing = claim_of(view, task).standing
+        phases.setdefault(sprint.draft.stage, []).append(standing)
+        is_untouched = row.status is TaskStatus.PENDING and row.attempt <= claim.attempts
+        if not is_untouched or claim.standing is ClaimedStatus.DONE:
+            _set_status(sprint.original, standing, SPRINT_WORDS[row.status])
     for phase, own in phases_of(original.root):
         if "status" in own and (standings := phases.get(phase_name(phase))):
             standing = group_status(standings)
-            _restate(own, standing, _PHASE_WORDS[standing])
+            _set_status(own, standing, _PHASE_WORDS[standing])
     holder = node(original.root.get("epic")) or original.root
     if "status" in holder and view.row.status is not RunStatus.PENDING:
-        whole = ClaimedStatus.DONE if view.row.status is RunStatus.COMPLETED else ClaimedStatus.RUNNING
-        _restate(holder, whole, EPIC_WORDS[view.row.status])
+        is_over = view.row.status is RunStatus.COMPLETED
+        whole = ClaimedStatus.DONE if is_over else ClaimedStatus.RUNNING
+        _set_status(holder, whole, EPIC_WORDS[view.row.status])
     return original.root
 
 
-def _restate(place: Node, standing: ClaimedStatus, word: str) -> None:
+def _set_status(place: Node, standing: ClaimedStatus, word: str) -> None:
     """Change a status that says something else; a word that says this already stays as it is."""
-    said = text(place.get("status"))
-    if claimed_status(said) is not standing:
+    if claimed_status(text(place.get("status"))) is not standing:
         place["status"] = word

@@ -1,15 +1,16 @@
-"""Where SpecFlow keeps its files, spelled once. A prefix is what stands before `.specflow` in a path."""
+"""Where SpecFlow keeps its files, and what a path says. Each path is spelled once, here."""
 
 from __future__ import annotations
 
+import glob
 import re
 
 HOME = ".specflow"
 CONTINUE = f"{HOME}/.continue-here"
 LOCK = f"{HOME}/.state.lock"
 STATE_MD = f"{HOME}/STATE.md"
-SESSIONS = f"{HOME}/sessions"
-PLACES = (f"{HOME}/execution/*.json", f"{HOME}/execution/*/*.json", CONTINUE, f"{SESSIONS}/PAUSE-*.md")
+_PAUSE_NOTES = f"{HOME}/sessions/PAUSE-*.md"
+PLACES = (f"{HOME}/execution/*.json", f"{HOME}/execution/*/*.json", CONTINUE, _PAUSE_NOTES)
 TRACES = (f"/{HOME}/",)
 _STATE_NAME = re.compile(r"([^/]+)-state\.json$")
 _SPEC_NAME = re.compile(r"(?:^|/)\.specflow/(?:specs|archive)/([^/]+)\.md$")
@@ -17,18 +18,36 @@ _PAUSE_NAME = re.compile(r"(?:^|/)PAUSE-[^/]*\.md$")
 
 
 def state_path(spec: str) -> str:
-    """Return where the state of a run lives while it goes on."""
+    """Return where the state of a run is while the run is open."""
     return f"{HOME}/execution/{spec}-state.json"
 
 
 def archive_path(spec: str) -> str:
-    """Return where the state of a run is kept once it is done."""
+    """Return where the state of a run is kept after its end."""
     return f"{HOME}/execution/archive/{spec}-state.json"
 
 
 def spec_path(spec: str) -> str:
     """Return where a specification is."""
     return f"{HOME}/specs/{spec}.md"
+
+
+def companions(main: str) -> tuple[str, ...]:
+    """Return the patterns of what belongs to a state: its specification, pauses, the lock, STATE.md."""
+    here = glob.escape(prefix_of(main))
+    spec = glob.escape(spec_in(main))
+    # Without a name the archive would bring every specification that was ever finished.
+    archived = (f"{HOME}/archive/{spec}.md",) if spec else ()
+    names = (
+        state_path(spec or "*"),
+        spec_path(spec or "*"),
+        *archived,
+        CONTINUE,
+        LOCK,
+        STATE_MD,
+        _PAUSE_NOTES,
+    )
+    return tuple(here + name for name in names)
 
 
 def spec_in(path: str) -> str:
@@ -48,9 +67,15 @@ def is_execution(path: str) -> bool:
     return f"{HOME}/execution/" in path and path.endswith(".json")
 
 
-def is_spec(path: str) -> bool:
-    """Tell whether a path is that of a specification."""
-    return _SPEC_NAME.search(path) is not None
+def is_spec(path: str, name: str = "") -> bool:
+    """Tell whether a path is that of a specification: of any, or of the one with this name."""
+    found = _SPEC_NAME.search(path)
+    return found is not None and name in ("", found[1])
+
+
+def is_pause(path: str) -> bool:
+    """Tell whether a path is `.continue-here`, which marks a paused run."""
+    return path.rpartition("/")[2] == CONTINUE.rpartition("/")[2]
 
 
 def is_pause_note(path: str) -> bool:

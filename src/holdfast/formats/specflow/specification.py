@@ -1,4 +1,4 @@
-"""The specification: what a run is for, and its task groups. Written by SpecFlow as Markdown."""
+"""The specification of a SpecFlow run, in Markdown: what the run is for, and its task groups. Read and written here."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from holdfast.formats import markdown
 from holdfast.formats.lenient_json import minute
 from holdfast.formats.model import ExportedRun
-from holdfast.formats.plan_assembly import acyclic, in_order
+from holdfast.formats.plan_assembly import levels
 from holdfast.formats.run_to_claims import is_complete
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
-_NOTHING = ("none", "n/a", "nothing", "no")
+_NO_NAMES = ("none", "n/a", "nothing", "no", "and", "all", "wave")
+_GROUP = ("group", "id")
+_TASKS = ("tasks", "task", "description")
+_NEEDS = ("dependencies", "depends on", "depends_on", "deps")
 _WHOLE_CHARS = 12_000
 _WAVE_MAX = 10_000
 
@@ -67,75 +70,57 @@ def _groups(text: str) -> list[SpecGroup]:
     table = _group_table(text)
     if table is None:
         return []
-    columns = [table.column("group", "id"), table.column("tasks", "task", "description")]
-    columns += [table.column("dependencies", "depends on", "depends_on", "deps"), table.column("wave")]
-    rows = [
-        [row.cells[column] if 0 <= column < len(row.cells) else "" for column in columns]
-        for row in table.rows
-    ]
-    found = {row[0].strip("`* "): row for row in rows if _NAME.fullmatch(row[0].strip("`* "))}
+    rows = {row[0].strip("`* "): row for row in table.select(_GROUP, _TASKS, _NEEDS, ("wave",))}
+    found = {name: row for name, row in rows.items() if _NAME.fullmatch(name)}
     needs = {name: _names(row[2]) for name, row in found.items()}
-    waves = _wave_numbers(needs)
+    waves = levels(needs)
     return [
-        SpecGroup(name, row[1], needs[name], _number(row[3]) or waves[name]) for name, row in found.items()
+        SpecGroup(name, row[1], needs[name], _wave_number(row[3]) or waves[name])
+        for name, row in found.items()
     ]
 
 
 def _group_table(text: str) -> markdown.Table | None:
     """Return the table of groups: the one that names dependencies, since audits repeat the rest."""
     candidates = [table for table in markdown.tables(text) if table.column("group") >= 0]
-    with_needs = [t for t in candidates if t.column("dependencies", "depends on", "depends_on", "deps") >= 0]
+    with_needs = [table for table in candidates if table.column(*_NEEDS) >= 0]
     return next(iter(with_needs or candidates), None)
 
 
 def _names(cell: str) -> tuple[str, ...]:
     """Return the groups that a cell names; a dash or `none` names nobody."""
     words = (word.strip("`*()") for word in re.split(r"[,;&+\s]+", cell))
-    return tuple(
-        word
-        for word in words
-        if _NAME.fullmatch(word) and word.casefold() not in (*_NOTHING, "and", "all", "wave")
-    )
+    return tuple(word for word in words if _NAME.fullmatch(word) and word.casefold() not in _NO_NAMES)
 
 
-def _wave_numbers(needs: dict[str, tuple[str, ...]]) -> dict[str, int]:
-    kept, _ = acyclic({name: tuple(n for n in wanted if n in needs) for name, wanted in needs.items()})
-    waves: dict[str, int] = {}
-    for name in in_order(kept):
-        waves[name] = max((waves[need] for need in kept[name]), default=0) + 1
-    return waves
-
-
-def _number(cell: str) -> int:
+def _wave_number(cell: str) -> int:
     found = re.search(r"\d{1,4}", cell)
     return min(int(found[0]), _WAVE_MAX) if found else 0
 
 
 def spec_text(view: ExportedRun, name: str) -> str:
-    """Return the specification: what the run is for, its groups, their waves, and what each group is asked."""
-    return "\n".join(_lines(view, name)) + "\n"
+    """Return a plan of ours as a specification, so that SpecFlow itself can continue the run."""
+    return "\n".join((*_head(view, name), *_group_rows(view), *_group_sections(view))) + "\n"
 
 
-def _lines(view: ExportedRun, name: str) -> Iterator[str]:
-    yield from (
-        "---",
-        f"id: {name}",
-        "type: feature",
-        f"status: {'done' if is_complete(view) else 'running'}",
-    )
-    yield from (
-        f"created: {minute(view.started)[:10]}",
-        "---",
-        "",
-        f"# {' '.join(view.plan.goal.split())}",
-        "",
-    )
-    yield from ("## Task", "", view.plan.goal, "", "## Implementation Tasks", "", "### Task Groups", "")
-    yield from ("| Group | Wave | Tasks | Dependencies |", "|-------|------|-------|--------------|")
+def _head(view: ExportedRun, name: str) -> tuple[str, ...]:
+    goal = view.plan.goal
+    status = "done" if is_complete(view) else "running"
+    front = (f"id: {name}", "type: feature", f"status: {status}", f"created: {minute(view.started)[:10]}")
+    title = f"# {' '.join(goal.split())}"
+    return ("---", *front, "---", "", title, "", "## Task", "", goal, "", "## Implementation Tasks", "")
+
+
+def _group_rows(view: ExportedRun) -> Iterator[str]:
+    yield from ("### Task Groups", "", "| Group | Wave | Tasks | Dependencies |")
+    yield "|-------|------|-------|--------------|"
     for number, stage in enumerate(view.plan.stages, 1):
         for task in stage.tasks:
             asked = task.title or task.prompt.split("\n")[0]
             yield markdown.as_row((task.id, str(number), asked, ", ".join(task.needs) or "—"))
+
+
+def _group_sections(view: ExportedRun) -> Iterator[str]:
     for _, task in view.plan.tasks():
         yield from ("", f"### Group {task.id}", "", task.prompt or " ".join(task.run))
         yield from ("", *(f"- [ ] {criterion}" for criterion in task.acceptance)) if task.acceptance else ()

@@ -1,4 +1,4 @@
-"""The execution status in STATE.md: one row per run, as people read it."""
+"""The execution status in STATE.md: one row per run, for people."""
 
 from __future__ import annotations
 
@@ -24,23 +24,27 @@ class StatusRow(msgspec.Struct, frozen=True, kw_only=True):
     progress: str
     updated: str
 
+    def line(self) -> str:
+        """Return the row as a line of Markdown."""
+        return markdown.as_row((self.spec_id, self.mode, self.progress, self.updated))
+
 
 def status_row(view: ExportedRun, spec: str, mode: str = "orchestrated") -> StatusRow:
     """Return the row of a run."""
-    return StatusRow(spec_id=spec, mode=mode, progress=progress_of(view), updated=minute(view.updated))
+    return StatusRow(spec_id=spec, mode=mode, progress=_progress(view), updated=minute(view.updated))
 
 
-def progress_of(view: ExportedRun) -> str:
+def _progress(view: ExportedRun) -> str:
     """Return `Wave 2/3 (67%)` for the wave that the run is at, or how it rests: complete, paused, failed."""
     if is_complete(view):
         return "Complete"
+    if is_held(view):
+        return "Paused"
     total = len(view.plan.stages)
     standings = [
         group_status([claim_of(view, task.id).standing for task in stage.tasks]) for stage in view.plan.stages
     ]
     at = next((place for place, standing in enumerate(standings, 1) if standing not in SETTLED), total)
-    if is_held(view):
-        return "Paused"
     if view.row.status in (RunStatus.BLOCKED, RunStatus.ABANDONED) and ClaimedStatus.FAILED in standings:
         return f"Failed (Wave {at})"
     return f"Wave {at}/{total} ({round(100 * at / max(total, 1))}%)"
@@ -48,34 +52,20 @@ def progress_of(view: ExportedRun) -> str:
 
 def execution_status(rows: Iterable[StatusRow]) -> str:
     """Return the section with its table."""
-    lines = [markdown.as_row(_HEADER), "|---------|------|----------|--------------|"]
-    lines += [markdown.as_row((row.spec_id, row.mode, row.progress, row.updated)) for row in rows]
-    return "\n".join([HEADING, "", *lines, ""])
+    head = (markdown.as_row(_HEADER), "|---------|------|----------|--------------|")
+    return "\n".join([HEADING, "", *head, *(row.line() for row in rows), ""])
 
 
 def with_status(text: str, row: StatusRow) -> str:
     """Return STATE.md with the row of one run; every other line stays as it is. Without the section it is added."""
-    table = next(
-        (table for table in markdown.tables(text) if table.header == tuple(h.casefold() for h in _HEADER)),
-        None,
-    )
+    header = tuple(name.casefold() for name in _HEADER)
+    table = next((table for table in markdown.tables(text) if table.header == header), None)
     if table is None:
         return text.rstrip("\n") + "\n\n" + execution_status([row])
-    lines = text.split("\n")
-    ours = markdown.as_row((row.spec_id, row.mode, row.progress, row.updated))
     stale = [each.line for each in table.rows if each.cells[0] in (row.spec_id, "—", "-", "")]
-    after = stale[0] if stale else (table.rows[-1].line + 1 if table.rows else _end_of_header(lines, table))
-    kept = [(number, line) for number, line in enumerate(lines) if number not in stale]
-    before = [line for number, line in kept if number < after]
-    return "\n".join([*before, ours, *(line for number, line in kept if number >= after)])
-
-
-def _end_of_header(lines: list[str], table: markdown.Table) -> int:
-    """Return the line after the rule below the header of an empty table."""
-    plain = markdown.plain_lines("\n".join(lines))
-    header = next(
-        number
-        for number, line in enumerate(plain)
-        if tuple(cell.casefold() for cell in markdown.cells(line)) == table.header
-    )
-    return header + 2
+    last = table.rows[-1].line if table.rows else table.line + 1
+    lines: list[str | None] = [*text.split("\n")]
+    for number in stale:
+        lines[number] = None
+    lines.insert(stale[0] if stale else last + 1, row.line())
+    return "\n".join(line for line in lines if line is not None)

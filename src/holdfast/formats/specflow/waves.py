@@ -1,4 +1,4 @@
-"""A state file as waves and groups, whatever drifted in it. Reading and writing back find a group by the same order."""
+"""A SpecFlow state as waves and groups, also where it drifted. Reading and writing find a group by the same order."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.formats import extra_fields, lenient_json
-from holdfast.formats.lenient_json import Node
+from holdfast.formats import extra_fields
+from holdfast.formats.lenient_json import Field, Node, items, node, nodes, text
 from holdfast.formats.plan_assembly import task_ids
 from holdfast.formats.specflow.specification import Spec, SpecGroup
+
+_WAVE_ID = Field("id", "wave", "number")
+_GROUP_ID = Field("id", "group", "name")
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """One wave: its name as a stage, its entry, and its word for where it stands."""
+    """One wave: its name as a stage, and its entry in the state, which is empty if only the specification knows it."""
 
     name: str
     entry: Node
@@ -22,13 +25,13 @@ class Wave:
     @property
     def said(self) -> str:
         """The word for where it stands."""
-        return lenient_json.text(self.entry.get("status"))
+        return text(self.entry.get("status"))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One group: its name, its wave, what the state has for a result (a word, an object, nothing), what the
-    specification says of it, and whether only one of the two knows it."""
+    """One group: its name, its wave, its result in the state (a word, an object, nothing), and its row in the
+    specification. `listed` is false if the state has waves, and none of them names the group."""
 
     name: str
     wave: Wave
@@ -38,23 +41,16 @@ class Group:
 
     @property
     def entry(self) -> Node:
-        """Its result as an object, a bare word being its status."""
+        """Its result as an object; a bare word is its status."""
         if isinstance(self.result, dict):
             return self.result
-        word = lenient_json.text(self.result)
+        word = text(self.result)
         return {"status": word} if word else {}
-
-    @property
-    def note(self) -> Node:
-        """What we noted of it."""
-        return extra_fields.of(self.entry)
 
 
 def is_state(document: Node) -> bool:
     """Tell whether an object is the state of a SpecFlow run."""
-    return bool(document.get("spec_id")) and any(
-        key in document for key in ("waves", "mode", "commits", "started")
-    )
+    return bool(document.get("spec_id")) and not {"waves", "mode", "commits", "started"}.isdisjoint(document)
 
 
 def groups_of(document: Node, spec: Spec | None) -> list[Group]:
@@ -72,48 +68,40 @@ def groups_of(document: Node, spec: Spec | None) -> list[Group]:
         name = f"wave-{group.wave}"
         wave = named.setdefault(name, Wave(name, {}))
         found.append(Group(group.name, wave, None, group, listed=not waves))
-    return found or [
-        Group(lenient_json.text(document.get("spec_id")) or "spec", Wave("wave-1", {}), None, None)
-    ]
+    return found or [Group(text(document.get("spec_id")) or "spec", Wave("wave-1", {}), None, None)]
 
 
 def _waves(document: Node) -> list[Wave]:
     """Return the waves; results that stand at the top belong to a single one."""
-    entries = lenient_json.nodes(document.get("waves"))
+    entries = nodes(document.get("waves"))
     if not entries and (document.get("results") or document.get("groups")):
         entries = [document]
     natives = [
-        lenient_json.text(extra_fields.of(entry).get("id")) or f"wave-{lenient_json.text(lenient_json.first(entry, 'id', 'wave', 'number')) or place}"
+        text(extra_fields.of(entry).get("id")) or f"wave-{_WAVE_ID.text(entry) or place}"
         for place, entry in enumerate(entries, 1)
-    ]  # fmt: skip
+    ]
     return [Wave(name, entry) for name, entry in zip(task_ids(natives), entries, strict=True)]
 
 
 def _in_wave(wave: Wave, planned: dict[str, SpecGroup]) -> Iterator[Group]:
     """Yield the groups that a wave lists, then those that it only has results for."""
+    listed = (
+        (_GROUP_ID.text_or_self(each), each if isinstance(each, dict) else None)
+        for each in items(wave.entry.get("groups"))
+    )
     results = results_of(wave.entry)
-    names: list[str] = []
-    for item in lenient_json.items(wave.entry.get("groups")):
-        held = item if isinstance(item, dict) else None
-        name = lenient_json.text(
-            lenient_json.first(held, "id", "group", "name") if held is not None else item
-        )
+    names: set[str] = set()
+    for name, held in (*listed, *results.items()):
         if name and name not in names:
-            names.append(name)
+            names.add(name)
             yield Group(name, wave, results.get(name, held), planned.get(name))
-    for name, result in results.items():
-        if name and name not in names:
-            yield Group(name, wave, result, planned.get(name))
 
 
 def results_of(wave: Node) -> Node:
-    """Return the results of a wave by group, however they are listed."""
+    """Return the results of a wave by group, in all the ways that states list them."""
     found = wave.get("results")
     if isinstance(found, list):
-        return {
-            lenient_json.text(lenient_json.first(each, "id", "group", "name")): each
-            for each in lenient_json.nodes(found)
-        }
+        return {_GROUP_ID.text(each): each for each in nodes(found)}
     if not found and isinstance(wave.get("groups"), dict):
         return dict(wave["groups"])
-    return {str(name): result for name, result in lenient_json.node(found).items()}
+    return {str(name): result for name, result in node(found).items()}

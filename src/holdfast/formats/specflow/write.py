@@ -1,6 +1,6 @@
-"""Writing a run as SpecFlow does: its state, its specification if it has none, and the mark of a pause.
+"""A run of ours as SpecFlow keeps it: its state, its specification if it has none, and the mark of a pause.
 
-The state of a finished run is in the archive before the live one goes.
+The state of a finished run is in the archive before the live one is removed.
 """
 
 from __future__ import annotations
@@ -11,62 +11,40 @@ from typing import Any
 
 from holdfast.core.plan import Stage, Task
 from holdfast.core.status import RunStatus
-from holdfast.formats import extra_fields, lenient_json, markdown
-from holdfast.formats.lenient_json import Node, iso_time
+from holdfast.formats import extra_fields, markdown
+from holdfast.formats.lenient_json import Node, commits, iso_time, node, object_in, text, texts, to_json
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, NativeFile
 from holdfast.formats.plan_assembly import task_ids
 from holdfast.formats.run_to_claims import claim_of, error_of, group_status, is_complete, is_held
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import spec_text
-from holdfast.formats.specflow.state import assembled, spec_id, spec_of
+from holdfast.formats.specflow.state import parse_state, spec_id
 from holdfast.formats.specflow.status_table import status_row, with_status
-from holdfast.formats.specflow.waves import Group, Wave, groups_of, is_state, results_of
-from holdfast.formats.status_words import kept_word
+from holdfast.formats.specflow.waves import Group, Wave, is_state, results_of
+from holdfast.formats.status_words import StatusWords, kept_word
 
+_GROUP_WORDS = StatusWords(
+    {
+        ClaimedStatus.PENDING: "pending",
+        ClaimedStatus.RUNNING: "running",
+        ClaimedStatus.DONE: "complete",
+        ClaimedStatus.SKIPPED: "complete",
+        ClaimedStatus.FAILED: "failed",
+        ClaimedStatus.ABANDONED: "failed",
+        ClaimedStatus.BLOCKED: "blocked",
+    }
+)
+_WAVE_WORDS = StatusWords(
+    {
+        ClaimedStatus.PENDING: "pending",
+        ClaimedStatus.RUNNING: "in_progress",
+        ClaimedStatus.DONE: "complete",
+        ClaimedStatus.SKIPPED: "complete",
+        ClaimedStatus.FAILED: "failed",
+    }
+)
 _NOT_BEGUN = {"status": "pending"}
-
-
-def add_notes(view: ExportedRun, name: str, state: Node, documents: Mapping[str, bytes]) -> None:
-    """Note what would be read differently. The state's waves are the run's stages, in order."""
-    for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
-        if f"wave-{lenient_json.text(entry.get('id'))}" != stage.id:
-            entry[extra_fields.KEY] = {"id": stage.id}
-    spec = spec_of(name, layout.state_path(name), documents)
-    groups = groups_of(state, spec)
-    read = assembled(name, state, spec, groups)
-    about = extra_fields.differences(view, read.plan, read.claims)
-    for group, task in zip(groups, read.ids, strict=True):
-        if group.wave.entry and (note := about.tasks.get(task)):
-            group.wave.entry["results"][group.name] = group.entry | extra_fields.carried(note)
-    for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
-        _note_wave(entry, about.stages[stage.id])
-    state |= extra_fields.carried(about.plan)
-
-
-def _note_wave(entry: Node, about: Node) -> None:
-    """Note what a wave is as a stage, and leave out the results of groups of which there is nothing to say."""
-    if about:
-        entry[extra_fields.KEY] = extra_fields.of(entry) | {"stage": about}
-    entry["results"] = {name: result for name, result in entry["results"].items() if result != _NOT_BEGUN}
-
-
-_GROUP_WORDS = {
-    ClaimedStatus.PENDING: "pending",
-    ClaimedStatus.RUNNING: "running",
-    ClaimedStatus.DONE: "complete",
-    ClaimedStatus.SKIPPED: "complete",
-    ClaimedStatus.FAILED: "failed",
-    ClaimedStatus.ABANDONED: "failed",
-    ClaimedStatus.BLOCKED: "blocked",
-}
-_LISTS = ("commits", "files_created", "files_modified", "criteria_met", "deviations")
-_WAVE_WORDS = {
-    ClaimedStatus.PENDING: "pending",
-    ClaimedStatus.RUNNING: "in_progress",
-    ClaimedStatus.DONE: "complete",
-    ClaimedStatus.SKIPPED: "complete",
-    ClaimedStatus.FAILED: "failed",
-}
+_RESULT_LISTS = ("commits", "files_created", "files_modified", "criteria_met", "deviations")
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
@@ -77,31 +55,25 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
     main, document = _original(view, originals)
     name = _spec_name(view, main, document)
     # A run that was adopted has its specification already, also where it was not handed to us.
-    has_spec = bool(document) or any(
-        layout.is_spec(path) and layout.spec_in(path) == name for path in originals
-    )
-    written = {} if has_spec else {layout.spec_path(name): spec_text(view, name).encode()}
-    around = {**originals, **written}
-    state = _composed(view, name, document, around)
-    files = _state_files(view, name, lenient_json.to_json(state))
-    files += [NativeFile(path=path, content=content) for path, content in written.items()]
+    has_spec = bool(document) or any(layout.is_spec(path, name) for path in originals)
+    spec = {} if has_spec else {layout.spec_path(name): spec_text(view, name).encode()}
+    state = _composed(view, name, document, {**originals, **spec})
+    files = _state_files(view, name, to_json(state))
+    files += [NativeFile(path=path, content=content) for path, content in spec.items()]
     files += _pause_files(view, name, state)
     if layout.STATE_MD in originals:
-        text = with_status(markdown.decoded(originals[layout.STATE_MD]), status_row(view, name))
-        files.append(NativeFile(path=layout.STATE_MD, content=text.encode()))
+        content = with_status(markdown.decoded(originals[layout.STATE_MD]), status_row(view, name))
+        files.append(NativeFile(path=layout.STATE_MD, content=content.encode()))
     return files
 
 
 def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> tuple[str, Node]:
     """Return the state that a run was adopted from, and its path; nothing if there is none of its name."""
-    found = {path: state for path, data in originals.items() if (state := _state_in(path, data))}
-    main = next((path for path, state in found.items() if spec_id(state, path) == view.name), "")
-    return main, found.get(main, {})
-
-
-def _state_in(path: str, data: bytes) -> Node:
-    found = lenient_json.object_in(path, data) if path.endswith(".json") else {}
-    return found if is_state(found) else {}
+    for path, data in originals.items():
+        state = object_in(path, data) if path.endswith(".json") else {}
+        if is_state(state) and spec_id(state, path) == view.name:
+            return path, state
+    return "", {}
 
 
 def _spec_name(view: ExportedRun, main: str, document: Node) -> str:
@@ -111,7 +83,7 @@ def _spec_name(view: ExportedRun, main: str, document: Node) -> str:
 
 
 def _state_files(view: ExportedRun, name: str, content: bytes) -> list[NativeFile]:
-    """Return the live state, or of a finished run the archived one, after which the live one goes."""
+    """Return the live state. Of a finished run return the archived one, then the removal of the live one."""
     live = layout.state_path(name)
     if not is_complete(view):
         return [NativeFile(path=live, content=content)]
@@ -119,7 +91,7 @@ def _state_files(view: ExportedRun, name: str, content: bytes) -> list[NativeFil
 
 
 def _pause_files(view: ExportedRun, name: str, state: Node) -> list[NativeFile]:
-    """Return `.continue-here` for a run that was paused or stopped. It goes once the run goes on."""
+    """Return `.continue-here` for a run that was paused or stopped. It is removed when the run continues."""
     if view.row.status is RunStatus.PENDING:
         return []
     if not is_held(view):
@@ -129,37 +101,36 @@ def _pause_files(view: ExportedRun, name: str, state: Node) -> list[NativeFile]:
         "type": "orchestrated",
         "spec_id": name,
         "state_file": layout.state_path(name),
-        "paused_at": {"wave": wave, "group": task, "status": _GROUP_WORDS[standing]},
+        "paused_at": {"wave": wave, "group": task, "status": _GROUP_WORDS.word(standing)},
         "commits_completed": state["commits"],
         "timestamp": iso_time(view.written_at),
     }
-    return [NativeFile(path=layout.CONTINUE, content=lenient_json.to_json(pause))]
+    return [NativeFile(path=layout.CONTINUE, content=to_json(pause))]
 
 
 def _resting_place(view: ExportedRun) -> tuple[int, str | None, ClaimedStatus]:
-    """Return where a run goes on: the first group that is not complete."""
+    """Return where a run continues: the first group that is not complete."""
     for number, stage in enumerate(view.plan.stages, 1):
         for task in stage.tasks:
             standing = claim_of(view, task.id).standing
-            if _GROUP_WORDS[standing] != "complete":
+            if standing not in SETTLED:
                 return number, task.id, standing
     return len(view.plan.stages), None, ClaimedStatus.DONE
 
 
 def _composed(view: ExportedRun, name: str, document: Node, documents: Mapping[str, bytes]) -> Node:
-    """Return the state as SpecFlow would have it, with what it has no words for noted; unknown keys stay."""
+    """Return the state as SpecFlow would have it, with extra fields for the rest; unknown keys stay."""
     adopted = _Adopted.of(name, document, documents)
     fresh: Node = {"spec_id": name, "mode": "orchestrated", "started": iso_time(view.started)}
     state = fresh | extra_fields.without(document)
     state["waves"] = [_wave(view, *stage, adopted) for stage in enumerate(view.plan.stages, 1)]
     landed = (commit for _, task in view.plan.tasks() for commit in claim_of(view, task.id).commits)
-    state["commits"] = _joined(lenient_json.commits(document.get("commits")), tuple(landed))
+    state["commits"] = _joined(commits(document.get("commits")), tuple(landed))
     state["last_checkpoint"] = iso_time(view.updated)
     if "status" in document:
-        state["status"] = kept_word(
-            lenient_json.text(document["status"]), "complete" if is_complete(view) else "in_progress"
-        )
-    add_notes(view, name, state, documents)
+        word = "complete" if is_complete(view) else "in_progress"
+        state["status"] = kept_word(text(document["status"]), word)
+    _add_extra_fields(view, name, state, documents)
     return state
 
 
@@ -175,13 +146,10 @@ class _Adopted:
         """Find waves and groups again by the ids that reading gave them. Of a state without waves none are kept."""
         if not document.get("waves"):
             return cls({}, {})
-        spec = spec_of(name, layout.state_path(name), documents)
-        groups = groups_of(document, spec)
-        made = assembled(name, document, spec, groups)
-        waves = {
-            made.stages[group.wave.name]: group.wave for group in groups if group.wave.name in made.stages
-        }
-        return cls(waves, dict(zip(made.ids, groups, strict=True)))
+        parsed = parse_state(name, layout.state_path(name), document, documents)
+        ids = parsed.made.stages
+        waves = {ids[group.wave.name]: group.wave for group in parsed.groups if group.wave.name in ids}
+        return cls(waves, dict(zip(parsed.made.ids, parsed.groups, strict=True)))
 
 
 def _wave(view: ExportedRun, number: int, stage: Stage, adopted: _Adopted) -> Node:
@@ -195,8 +163,8 @@ def _wave(view: ExportedRun, number: int, stage: Stage, adopted: _Adopted) -> No
     }
     if set(names.values()) != {group.name for group in adopted.groups.values() if group.wave.entry is old}:
         entry["groups"] = list(names.values())
-    together_now = group_status([claim.standing for claim in claims.values()])
-    entry["status"] = kept_word(lenient_json.text(entry["status"]), _WAVE_WORDS[together_now])
+    standing = group_status([claim.standing for claim in claims.values()])
+    entry["status"] = _WAVE_WORDS.word(standing, text(entry["status"]))
     results = results_of(old) | {
         names[task.id]: _result(view, task, claims[task.id], adopted.groups.get(task.id))
         for task in stage.tasks
@@ -205,28 +173,49 @@ def _wave(view: ExportedRun, number: int, stage: Stage, adopted: _Adopted) -> No
 
 
 def _joined(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
-    """Return both, once each; a hash that was cut short gives way to the whole one."""
+    """Return both, once each; the whole hash replaces one that was cut short."""
     kept = (each for each in old if not any(other.startswith(each) for other in new))
     return list(dict.fromkeys((*kept, *new)))
 
 
 def _result(view: ExportedRun, task: Task, claim: Claim, group: Group | None) -> Any:
     """Return the result of a group. One of which only its status is known stays a word, as long as that holds."""
-    word = _GROUP_WORDS[claim.standing]
     old = group.result if group else None
-    if isinstance(old, str) and kept_word(old, word) == old and not claim.commits:
+    if isinstance(old, str) and _GROUP_WORDS.word(claim.standing, old) == old and not claim.commits:
         return old
     if old is None and claim.standing is ClaimedStatus.PENDING:
-        return {"status": word}
-    entry: Node = dict.fromkeys(("status", *_LISTS, "error")) | {name: [] for name in _LISTS}
-    entry |= extra_fields.without(lenient_json.node(old))
-    created = [path for path in claim.files if path in task.files]
-    modified = [path for path in claim.files if path not in task.files]
-    skipped = ["skipped by the user"] if claim.standing is ClaimedStatus.SKIPPED else []
-    added = {"files_created": created, "files_modified": modified, "deviations": skipped}
+        return dict(_NOT_BEGUN)
+    entry: Node = dict.fromkeys(("status", *_RESULT_LISTS, "error")) | {name: [] for name in _RESULT_LISTS}
+    entry |= extra_fields.without(node(old))
+    added = {
+        "files_created": [path for path in claim.files if path in task.files],
+        "files_modified": [path for path in claim.files if path not in task.files],
+        "deviations": ["skipped by the user"] if claim.standing is ClaimedStatus.SKIPPED else [],
+    }
     for key, more in added.items():
-        entry[key] = list(dict.fromkeys((*lenient_json.texts(entry[key]), *more)))
-    entry["commits"] = _joined(lenient_json.texts(entry["commits"]), claim.commits)
-    entry["status"] = kept_word(lenient_json.text(entry["status"]), word)
+        entry[key] = list(dict.fromkeys((*texts(entry[key]), *more)))
+    entry["commits"] = _joined(texts(entry["commits"]), claim.commits)
+    entry["status"] = _GROUP_WORDS.word(claim.standing, text(entry["status"]))
     entry["error"] = (error_of(view, task.id) or None) if claim.standing not in SETTLED else None
     return entry
+
+
+def _add_extra_fields(view: ExportedRun, name: str, state: Node, documents: Mapping[str, bytes]) -> None:
+    """Add what a reader of the state would conclude differently. Its waves are the run's stages, in order.
+
+    Results of groups of which there is nothing to say are left out.
+    """
+    for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
+        if f"wave-{text(entry.get('id'))}" != stage.id:
+            entry[extra_fields.KEY] = {"id": stage.id}
+    parsed = parse_state(name, layout.state_path(name), state, documents)
+    extra_of = extra_fields.differences(view, parsed.made.plan, parsed.made.claims)
+    for group, task in zip(parsed.groups, parsed.made.ids, strict=True):
+        if group.wave.entry and (extra := extra_of.tasks.get(task)):
+            group.wave.entry["results"][group.name] = group.entry | extra_fields.carried(extra)
+    for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
+        if extra := extra_of.stages[stage.id]:
+            entry[extra_fields.KEY] = extra_fields.of(entry) | {"stage": extra}
+        results = entry["results"].items()
+        entry["results"] = {group: result for group, result in results if result != _NOT_BEGUN}
+    state |= extra_fields.carried(extra_of.plan)

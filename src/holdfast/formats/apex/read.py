@@ -1,0 +1,72 @@
+"""Which run an APEX file tells of: a state, a context file, a backlog, or the outputs of its phases."""
+
+from __future__ import annotations
+
+import glob
+import posixpath
+from collections.abc import Mapping
+
+from holdfast.formats.apex import layout
+from holdfast.formats.apex.backlog import has_stories, read_backlog
+from holdfast.formats.apex.context_file import is_context, read_context
+from holdfast.formats.apex.phase_outputs import read_from_outputs
+from holdfast.formats.apex.phases import is_state, phases_of
+from holdfast.formats.apex.state import read_state
+from holdfast.formats.lenient_json import BrokenFileError, parse_object
+from holdfast.formats.model import ForeignRun
+
+
+def recognises(path: str, data: bytes) -> bool:
+    """Tell whether a file is a state of APEX: by its lists, its progress table, or its place."""
+    name = posixpath.basename(path)
+    if name.startswith("._"):
+        return False
+    if layout.is_backlog(path):
+        return has_stories(data)
+    if name.endswith(".md"):
+        return layout.is_output(path) or is_context(path, data)
+    if not name.endswith(".json"):
+        return False
+    try:
+        return is_state(parse_object(path, data))
+    except BrokenFileError:
+        return layout.is_state(path)
+
+
+def companions(main: str) -> tuple[str, ...]:
+    """Return the patterns of what belongs to a state: the outputs of its phases beside it."""
+    if layout.is_backlog(main):
+        return ()
+    if layout.is_link(main):
+        task = layout.task_in(main)
+        home = glob.escape(layout.home_of(task)) + "*" if task else layout.home_of("*")
+        return (f"{home}/{layout.STATE}", f"{home}/*.md") if task else (f"{home}/*.md",)
+    home = glob.escape(layout.home_in(main))
+    return tuple(posixpath.join(home, name) for name in (layout.STATE, "*.md"))
+
+
+def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
+    """Return the run that the documents tell of. The state beside a Markdown file is better than that file."""
+    if layout.is_backlog(main):
+        return read_backlog(main, documents)
+    if main.endswith(".md"):
+        state = posixpath.join(layout.home_in(main), layout.STATE)
+        if state in documents:
+            return read(state, documents)
+        if is_context(main, documents[main]):
+            return read_context(main, documents)
+        return _read_without_state(main, documents, f"{state} is missing")
+    try:
+        document = parse_object(main, documents[main])
+    except BrokenFileError as error:
+        return _read_without_state(main, documents, error.message)
+    if not phases_of(document):
+        return _read_without_state(main, documents, f"{main}: there is no phase in it")
+    return read_state(main, document, documents)
+
+
+def _read_without_state(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun:
+    context = posixpath.join(layout.home_in(main), layout.CONTEXT)
+    if context in documents and is_context(context, documents[context]):
+        return read_context(context, documents)
+    return read_from_outputs(main, documents, why)
