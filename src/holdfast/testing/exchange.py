@@ -1,14 +1,15 @@
-"""One exchange with a model in no provider's words: what was asked, what is answered, how it is refused.
+"""One exchange with a model in no provider's words: the turn, the reply to it, and how a script chooses that reply.
 
-The dialects translate from and to this; the server sees nothing else.
+The provider APIs translate from and to this; the server sees nothing else. To make a reply, the tool that does what a
+script asks is found among the tools that the agent offers. Agents are known by their tools alone, so a new agent with
+the usual names works without a line here.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +17,15 @@ from holdfast.errors import HoldfastError
 from holdfast.testing.script import Action, Fault, Script, Shell, Write
 
 _TASK = re.compile(r"^\W*Task ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
+_WRITERS = ("write_file", "write", "Write", "create_file")
+_SHELLS = ("exec_command", "shell_command", "shell", "run_shell_command", "bash", "Bash", "run_command")
+_PATCH = "apply_patch"
+_PATH_PARAMETERS = ("file_path", "filePath", "path")
+_COMMAND_PARAMETERS = ("cmd", "command")
+_FILLERS: Mapping[str, Any] = {"boolean": False, "integer": 0, "number": 0, "array": [], "object": {}}
+_FOLDER = re.compile(
+    r"(?:<cwd>|currently working in the directory: |Working directory: |Workspace Directories:\*\*\n\s*- )([^\n<]+)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +47,7 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """A request as every dialect understands it. `made` counts the tool calls that the conversation holds so far."""
+    """A request as every provider's API means it. `made` counts the tool calls in the conversation so far."""
 
     prompt: str
     system: str
@@ -66,7 +76,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What the model answers: one tool call, or a text."""
+    """What the model replies: one tool call, or a text."""
 
     text: str
     call: ToolCall | None
@@ -76,73 +86,42 @@ class ModelReply:
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply:
-    """A streamed answer in two parts. Without `closing` the client cannot know that the answer is whole."""
+    """A streamed reply in two parts. Without `closing` the client cannot know that the reply is complete."""
 
     opening: tuple[bytes, ...]
     closing: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorReply:
-    """An answer that is an error. Most come with an HTTP status; some providers say it inside a stream."""
+class HttpReply:
+    """What goes back to the agent. `cut` resets the connection after the body instead of closing it."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     media: str = "application/json"
+    cut: bool = False
 
 
 class ProviderApi(Protocol):
-    """The language of one provider's API."""
+    """One provider's API: reads requests and words replies."""
 
     def read(self, path: str, body: Mapping[str, Any]) -> ModelTurn:
-        """Understand a request."""
+        """Read a request."""
 
     def stream(self, turn: ModelTurn, reply: ModelReply) -> StreamedReply:
-        """Say a reply in server-sent events."""
+        """Word a reply as server-sent events."""
 
     def whole(self, turn: ModelTurn, reply: ModelReply) -> bytes:
-        """Say a reply in one document."""
+        """Word a reply as one document."""
 
-    def refuse(self, fault: Fault, resets_at: int, resets_in_s: int) -> ErrorReply:
-        """Say that the request failed. `resets_at` is in seconds since the epoch."""
-
-
-def encode(value: Any) -> bytes:
-    """Return a JSON document."""
-    return json.dumps(value).encode()
-
-
-def event(value: Any, name: str = "") -> bytes:
-    """Return one server-sent event."""
-    head = f"event: {name}\n".encode() if name else b""
-    return head + b"data: " + encode(value) + b"\n\n"
-
-
-def text_of(content: Any) -> str:
-    """Return the text of a message's content, which is a string or a list of parts, in every dialect."""
-    if isinstance(content, str):
-        return content
-    parts: Iterable[Any] = content or ()
-    return "\n".join(
-        part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
-    )
+    def refuse(self, fault: Fault, resets_at: int, resets_in_s: int) -> HttpReply:
+        """Word a failure. `resets_at` is in seconds since the epoch."""
 
 
 def _type(schema: Mapping[str, Any]) -> str:
     kind = schema.get("type", "string")
     return str(kind[0] if isinstance(kind, list) else kind).lower()
-
-
-_WRITERS = ("write_file", "write", "Write", "create_file")
-_SHELLS = ("exec_command", "shell_command", "shell", "run_shell_command", "bash", "Bash", "run_command")
-_PATCH = "apply_patch"
-_PATH_PARAMETERS = ("file_path", "filePath", "path")
-_COMMAND_PARAMETERS = ("cmd", "command")
-_FILLERS: Mapping[str, Any] = {"boolean": False, "integer": 0, "number": 0, "array": [], "object": {}}
-_FOLDER = re.compile(
-    r"(?:<cwd>|currently working in the directory: |Working directory: |Workspace Directories:\*\*\n\s*- )([^\n<]+)"
-)
 
 
 class MissingToolError(HoldfastError):
@@ -194,7 +173,7 @@ def _first(turn: ModelTurn, names: tuple[str, ...]) -> OfferedTool | None:
 
 
 def _filled(tool: OfferedTool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Add what the tool insists on and no script says, such as a description."""
+    """Add required parameters that no script gives, such as a description."""
     missing = {
         key: _FILLERS.get(kind, "by the script") for key, kind in tool.required.items() if key not in given
     }
@@ -202,7 +181,7 @@ def _filled(tool: OfferedTool, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inside(turn: ModelTurn, path: str) -> str:
-    """Return the absolute path, if the agent told the model where it works: some tools take no other."""
+    """Return the absolute path if the agent told the model where it works: some tools take no other."""
     found = _FOLDER.search(turn.prompt) or _FOLDER.search(turn.system)
     return f"{found[1].strip().rstrip('/')}/{path}" if found else path
 

@@ -1,6 +1,6 @@
-"""HTTP on loopback for the scripted model: reads a request, writes the answer, or breaks off in the middle of it.
+"""A model that follows a script, served on loopback through the APIs of three providers, for real agents to talk to.
 
-Nothing here knows what is said. Streams end with the connection, so that a clean end and a cut can be told apart.
+A stream ends with its connection, so that an agent can tell a clean end from a cut.
 """
 
 from __future__ import annotations
@@ -14,38 +14,26 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from holdfast.testing.anthropic_api import MessagesApi
 from holdfast.testing.exchange import (
+    HttpReply,
     MissingToolError,
     ModelReply,
     ModelTurn,
     ProviderApi,
-    StreamedReply,
-    encode,
     reply_to,
 )
-from holdfast.testing.gemini_api import GeminiApi
-from holdfast.testing.openai_api import ChatApi, ResponsesApi
+from holdfast.testing.provider_apis import APIS, encode
 from holdfast.testing.script import Fault, Script
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+_CUT_SHORT = ModelReply("I will begin by", None, 0, 0)
 
-
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """What goes back. `cut` resets the connection after the body instead of closing it."""
-
-    status: int
-    body: bytes
-    media: str = "application/json"
-    headers: Mapping[str, str] = field(default_factory=dict)
-    cut: bool = False
-
-
-AnswerRequest = Callable[[str, Mapping[str, str], bytes], HttpAnswer]
+Scripts = Mapping[str, Script] | Callable[[str], Script]
+"""The script of each task by its id, or a function from the prompt to the script."""
+RequestHandler = Callable[[str, Mapping[str, str], bytes], HttpReply]
 """Answers the request for a path with these headers (names in lower case) and this body."""
 
 
@@ -54,12 +42,12 @@ class LoopbackServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, answering: AnswerRequest) -> None:
+    def __init__(self, answer_request: RequestHandler) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.answering = answering
+        self.answer_request = answer_request
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Stay silent when a client hangs up: killed agents do. Anything else is told on standard error."""
+        """Stay silent when a client hangs up: killed agents do. Anything else goes to standard error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -68,17 +56,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: LoopbackServer
 
     def do_POST(self) -> None:
-        """Answer a request for a reply."""
-        self._answer()
-
-    def do_GET(self) -> None:
-        """Answer whatever else an agent asks."""
-        self._answer()
-
-    def _answer(self) -> None:
+        """Reply to a request."""
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = self.server.answering(self.path, headers, body)
+        answer = self.server.answer_request(self.path, headers, body)
         self.send_response(answer.status)
         for name, value in {"content-type": answer.media, "connection": "close", **answer.headers}.items():
             self.send_header(name, value)
@@ -86,27 +67,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer.body)
         self.close_connection = True
         if answer.cut:
-            self._reset()
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            os.close(self.connection.detach())
 
-    def _reset(self) -> None:
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        os.close(self.connection.detach())
+    do_GET = do_POST  # noqa: N815 - the name that the base class looks for
 
     def log_message(self, *words: object) -> None:
-        """Print nothing: the requests are kept for whoever wants to see them."""
-
-
-Scripts = Mapping[str, Script] | Callable[[str], Script]
-"""The script of each task by its id, or a function from the prompt to the script."""
-
-_APIS: Mapping[str, ProviderApi] = {
-    "/chat/completions": ChatApi(),
-    "/responses": ResponsesApi(),
-    "/messages": MessagesApi(),
-    ":generateContent": GeminiApi(),
-    ":streamGenerateContent": GeminiApi(),
-}
-_CUT_SHORT = ModelReply("I will begin by", None, 0, 0)
+        """Print nothing: the requests are kept in the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +92,7 @@ class ScriptedModel:
 
     The script is chosen by the task that the brief in the prompt names (`# Task <id>`), or by a function of the
     prompt. A task without a script gets the empty one, which just says that it is done. Which step of the script
-    comes next is told by the conversation alone, so a fresh agent begins again and a resumed one goes on.
+    comes next follows from the conversation alone: a fresh agent starts over, a resumed one continues.
 
     The first part of the path can make every script fail or wait: `url("usage-limit")` and the other values of
     `Fault`, `url("rate-limit-once")`, and `url("slow")`, where each answer waits for the event `gate`.
@@ -135,7 +102,7 @@ class ScriptedModel:
         self._scripts = scripts
         self._requests: list[ServedRequest] = []
         self._faults: Counter[tuple[str, str]] = Counter()
-        self._news = threading.Condition()
+        self._change = threading.Condition()
         self._closing = False
         self._held: set[threading.Event] = set()
         self.gate = threading.Event()
@@ -150,12 +117,12 @@ class ScriptedModel:
         self.close()
 
     def close(self) -> None:
-        """Stop serving and let go of whatever waits. Closed twice, nothing happens."""
-        with self._news:
+        """Stop serving and release everything that waits. Repeating changes nothing."""
+        with self._change:
             closed, self._closing = self._closing, True
             for event in self._held:
                 event.set()
-            self._news.notify_all()
+            self._change.notify_all()
         if not closed:
             self._server.shutdown()
             self._server.server_close()
@@ -168,7 +135,7 @@ class ScriptedModel:
     @property
     def requests(self) -> tuple[ServedRequest, ...]:
         """Every request for a reply so far, in order of arrival."""
-        with self._news:
+        with self._change:
             return tuple(self._requests)
 
     def count(self, task: str) -> int:
@@ -177,38 +144,38 @@ class ScriptedModel:
 
     def wait_for(self, task: str, made: int = 0, timeout_s: float = 120.0) -> None:
         """Return once an agent asked what to do in a task after `made` tool calls, or raise TimeoutError."""
-        with self._news:
-            if not self._news.wait_for(lambda: self._asked(task, made), timeout_s):
+        with self._change:
+            if not self._change.wait_for(lambda: self._asked(task, made), timeout_s):
                 raise TimeoutError(f"no request for {task} after {made} tool calls in {timeout_s:g} s")
 
     def _asked(self, task: str, made: int) -> bool:
         return any(request.task == task and request.made >= made for request in self._requests)
 
-    def _answer(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+    def _answer(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         plain = path.partition("?")[0]
-        dialect = next((dialect for end, dialect in _APIS.items() if plain.endswith(end)), None)
-        if dialect is None:
-            return HttpAnswer(
+        api = next((api for end, api in APIS.items() if plain.endswith(end)), None)
+        if api is None:
+            return HttpReply(
                 404, encode({"error": {"message": f"nothing is served at {plain}", "code": 404}})
             )
-        turn = dialect.read(plain, json.loads(body))
+        turn = api.read(plain, json.loads(body))
         self._record(ServedRequest(path, headers, body, turn.task, turn.made))
         mode = plain.split("/")[1]
         script = self._in_mode(mode, self._script(turn))
         self._wait(script.hold)
         self._think(script.think_s)
         if script.fault and self._fails(script, (mode, turn.task), turn.made):
-            return _failure(dialect, turn, script.fault, script.resets_in_s)
+            return _failure(api, turn, script.fault, script.resets_in_s)
         try:
-            return _success(dialect, turn, reply_to(turn, script))
+            return _success(api, turn, reply_to(turn, script))
         except MissingToolError as error:
             # Not a status that agents retry, so that the reason is the last thing in their output.
-            return HttpAnswer(400, encode({"error": {"message": error.message, "code": 400}}))
+            return HttpReply(400, encode({"error": {"message": error.message, "code": 400}}))
 
     def _record(self, request: ServedRequest) -> None:
-        with self._news:
+        with self._change:
             self._requests.append(request)
-            self._news.notify_all()
+            self._change.notify_all()
 
     def _script(self, turn: ModelTurn) -> Script:
         if isinstance(self._scripts, Mapping):
@@ -225,46 +192,44 @@ class ScriptedModel:
     def _wait(self, hold: threading.Event | None) -> None:
         if hold is None:
             return
-        with self._news:
+        with self._change:
             self._held.add(hold)
             if self._closing:
                 hold.set()
         hold.wait()
 
     def _think(self, seconds: float) -> None:
-        with self._news:
-            self._news.wait_for(lambda: self._closing, seconds)
+        with self._change:
+            self._change.wait_for(lambda: self._closing, seconds)
 
     def _fails(self, script: Script, where: tuple[str, str], made: int) -> bool:
-        with self._news:
+        with self._change:
             if made < script.after or (script.times is not None and self._faults[where] >= script.times):
                 return False
             self._faults[where] += 1
             return True
 
 
-def _success(dialect: ProviderApi, turn: ModelTurn, reply: ModelReply) -> HttpAnswer:
+def _success(api: ProviderApi, turn: ModelTurn, reply: ModelReply) -> HttpReply:
     if not turn.stream:
-        return HttpAnswer(200, dialect.whole(turn, reply))
-    frames = dialect.stream(turn, reply)
+        return HttpReply(200, api.whole(turn, reply))
+    frames = api.stream(turn, reply)
     return _streamed(*frames.opening, *frames.closing)
 
 
-def _failure(dialect: ProviderApi, turn: ModelTurn, fault: Fault, resets_in_s: int) -> HttpAnswer:
+def _failure(api: ProviderApi, turn: ModelTurn, fault: Fault, resets_in_s: int) -> HttpReply:
     if fault in (Fault.CUT, Fault.EOF):
-        return replace(_cut_short(dialect, turn), cut=fault is Fault.CUT)
-    refusal = dialect.refuse(fault, int(time.time()) + resets_in_s, resets_in_s)
-    return HttpAnswer(refusal.status, refusal.body, refusal.media, refusal.headers)
+        return replace(_cut_short(api, turn), cut=fault is Fault.CUT)
+    return api.refuse(fault, int(time.time()) + resets_in_s, resets_in_s)
 
 
-def _cut_short(dialect: ProviderApi, turn: ModelTurn) -> HttpAnswer:
-    """Return half of an answer: the opening of a stream, or a document that breaks off."""
+def _cut_short(api: ProviderApi, turn: ModelTurn) -> HttpReply:
+    """Return half of a reply: the opening of a stream, or a document that breaks off."""
     if turn.stream:
-        frames: StreamedReply = dialect.stream(turn, _CUT_SHORT)
-        return _streamed(*frames.opening)
-    whole = dialect.whole(turn, _CUT_SHORT)
-    return HttpAnswer(200, whole[: len(whole) // 2])
+        return _streamed(*api.stream(turn, _CUT_SHORT).opening)
+    whole = api.whole(turn, _CUT_SHORT)
+    return HttpReply(200, whole[: len(whole) // 2])
 
 
-def _streamed(*frames: bytes) -> HttpAnswer:
-    return HttpAnswer(200, b"".join(frames), "text/event-stream")
+def _streamed(*events: bytes) -> HttpReply:
+    return HttpReply(200, b"".join(events), media="text/event-stream")
