@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.commands import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "holdfast"
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -159,6 +161,7 @@ def test_every_module_of_the_product_is_imported_by_another_or_started() -> None
         "holdfast.cli.main",
         "holdfast.demo.agent",
         "holdfast.plans.schema",
+        *(f"holdfast.cli.{command.replace(' ', '_')}" for command in COMMANDS),
     }
     names = {".".join(("holdfast", *path.relative_to(SOURCE).with_suffix("").parts)) for path in MODULES}
     lazily = set(re.findall(r"holdfast\.[a-z_.]+", "\n".join(path.read_text() for path in MODULES)))

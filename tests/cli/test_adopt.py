@@ -277,7 +277,7 @@ def test_a_lost_journal_is_told_of_before_the_same_files_are_adopted_again(tmp_p
     _spec(cli, _subtask("subtask-1-1"))
     cli("adopt", SPEC, "--agent", "claude")
     (cli.here / ".holdfast" / "journal.db").unlink()
-    assert "`holdfast rebuild` brings it back" in cli("adopt", SPEC, "--agent", "claude").err
+    assert "`holdfast rebuild` restores it" in cli("adopt", SPEC, "--agent", "claude").err
 
 
 def test_many_tasks_cost_no_more_git_processes_than_few(tmp_path: Path) -> None:
@@ -330,7 +330,7 @@ def test_the_user_is_asked_where_to_go_on(tmp_path: Path) -> None:
     """On a terminal one key chooses; what is before the choice is done with."""
     cli = _half_lost(tmp_path)
     code, screen = on_terminal(cli, "adopt", ".", "--agent", "claude", answers="3y\n")
-    assert (code, "Where does it go on?" in screen) == (0, True)
+    assert (code, "Where does it continue?" in screen) == (0, True)
     assert "11-finish" in _open_tasks(cli)
     assert "3-execute" not in _open_tasks(cli)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast import __version__
-from holdfast.cli.commands import COMMANDS, GROUPS
+from holdfast.cli.commands import COMMANDS, module_of
 from holdfast.cli.main import main
 
 
@@ -15,7 +15,16 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit) as ended:
         main([command, "--help"])
     assert ended.value.code == 0
-    assert COMMANDS[command][1][:30] in capsys.readouterr().out
+    assert COMMANDS[command].summary[:30] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_module_of_its_name(command: str) -> None:
+    """To add a command takes one file and one row: the module declares the arguments and does the work."""
+    module = module_of(command)
+    assert module.__name__ == f"holdfast.cli.{command.replace(' ', '_')}"
+    assert callable(module.add_arguments)
+    assert callable(module.execute)
 
 
 def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,5 +63,5 @@ def test_the_help_groups_commands_by_what_they_are_for(capsys: pytest.CaptureFix
         main(["--help"])
     sections = capsys.readouterr().out.split("\n\n")
     steering = next(section for section in sections if section.startswith("steer:\n"))
-    assert all(f"\n  {command} " in steering for command in GROUPS["steer"])
+    assert all(f"\n  {name} " in steering for name, row in COMMANDS.items() if row.group == "steer")
     assert "\n  doctor " not in steering

@@ -69,7 +69,7 @@ def test_abandon_asks_and_keeps_everything(blocked: Cli) -> None:
     assert blocked("abandon", "--yes").code == 0
     assert blocked.run_status() == "abandoned"
     assert blocked.project.git("branch", "--list", "holdfast/*") != ""
-    assert "nothing to give up" in blocked("abandon", "--yes").out
+    assert "nothing to abandon" in blocked("abandon", "--yes").out
 
 
 def test_abandon_stops_a_live_runner_first(tmp_path: Path) -> None:

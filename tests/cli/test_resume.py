@@ -53,7 +53,7 @@ def test_a_dry_run_of_failed_only_shows_the_failed_tasks_redone(blocked: Cli) ->
     before = blocked.json("inspect")["seq"]
     view = blocked.json("resume", "--failed-only", "--dry-run")
     assert {task["id"]: task["move"] for task in view["report"]["tasks"]} == {"a": "skip", "b": "redo"}
-    assert view["does"] == ["nothing new is begun but b; what is under way goes on"]
+    assert view["does"] == ["nothing new starts but b; tasks under way continue"]
     assert view["choices"][0]["command"] == "holdfast resume 01-try-it --failed-only"
     assert (view["report"]["undecided"], blocked.json("inspect")["seq"]) == (0, before)
 
@@ -83,7 +83,7 @@ def test_a_dry_run_of_accepting_says_which_check_is_passed_over(tmp_path: Path) 
     cli = Cli.of(tmp_path / "p", stages=[stage])
     assert cli("run", "--yes").code == 3
     assert (
-        "stage s goes on, although its entry check failed" in cli("resume", "--accept", "s", "--dry-run").out
+        "stage s continues although its entry check failed" in cli("resume", "--accept", "s", "--dry-run").out
     )
     assert cli("resume", "--accept", "t", "--dry-run").code == 2
     assert cli.run_status() == "blocked"
@@ -173,7 +173,7 @@ def test_a_plain_run_starts_fresh_and_archives_the_old_one(blocked: Cli) -> None
 def test_a_plain_run_reviews_and_lands_what_there_is(blocked: Cli) -> None:
     """U3: review comes back to the question; landing brings the finished part into the branch."""
     code, screen = on_terminal(blocked, "run", answers="vly\nq")
-    assert "all of it," in screen
+    assert "in all," in screen
     assert "is in main" in screen
     assert (code, (blocked.here / "a.txt").read_text()) == (3, "a\n")
 

@@ -19,7 +19,7 @@ def test_a_run_begins_again_at_a_task_that_landed(tmp_path: Path) -> None:
     asked = cli("resume", "--from", "a")
     assert (asked.code, "never goes back" in asked.out) == (3, True)
     done = cli("resume", "--from", "a", "--yes")
-    assert (done.code, f"Run 02-try-it begins in the place of {RUN}" in done.out) == (1, True), done.err
+    assert (done.code, f"Run 02-try-it replaces {RUN}" in done.out) == (1, True), done.err
     assert [run["status"] for run in cli.json("list")] == ["abandoned", "blocked"]
 
 

@@ -29,7 +29,7 @@ def test_stop_after_a_crash_stops_what_is_left(tmp_path: Path) -> None:
     runner.wait()
     assert is_alive(agent)
     done = cli("stop")
-    assert (done.code, "No runner carries" in done.out) == (0, True), done.err
+    assert (done.code, "has no runner; stopping" in done.out) == (0, True), done.err
     assert not is_alive(agent)
     assert cli.run_status() == "stopped"
     assert cli.project.git("show", "refs/holdfast/01-try-it/wip/a:half.txt") == "half"
@@ -93,8 +93,8 @@ def test_what_cannot_be_done_now_is_said_in_words(tmp_path: Path) -> None:
         ("pause", "blocked", "nothing of it is running"),
         ("retry b", "blocked", "b has all its attempts again"),
         ("skip b", "blocked", "b is skipped"),
-        ("reset 1 b --yes", "blocked", "b begins again"),
-        ("abandon --yes", "abandoned", "Gave 01-try-it up"),
+        ("reset 1 b --yes", "blocked", "b starts again"),
+        ("abandon --yes", "abandoned", "Abandoned 01-try-it"),
         ("land --yes", "blocked", "01-try-it is in main"),
         ("discard --yes", "abandoned", "its branch is archived"),
     ],

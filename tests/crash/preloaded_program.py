@@ -57,9 +57,13 @@ class PreloadedProgram:
 
 
 def _serve(bug: str) -> None:
+    from holdfast.cli.commands import module_of
     from holdfast.cli.main import main
     from tests.crash.planted_bugs import plant
 
+    for command in ("run", "resume", "status"):
+        # Loaded before the forks, which then need not.
+        module_of(command)
     plant(bug)
     for line in sys.stdin:
         request = json.loads(line)

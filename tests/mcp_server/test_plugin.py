@@ -69,7 +69,7 @@ def test_the_server_of_the_plugin_is_a_command_of_the_program() -> None:
     """What Claude Code starts is parsed like what a user types."""
     server = manifest(".mcp.json")["mcpServers"]["holdfast"]
     assert server["command"] == "holdfast"
-    assert parse(server["args"]).handler == "holdfast.cli.mcp:mcp"
+    assert parse(server["args"])[0] == "mcp"
 
 
 def test_work_is_saved_on_stop_before_compaction_and_at_the_end() -> None:

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
 
 
-def acp(args: Namespace) -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `acp`."""
+    parser.add_argument("--brief", metavar="FILE", default="", help="the brief (standard input)")
+    parser.add_argument("--session", metavar="ID", default="", help="resume this session of the agent")
+    parser.add_argument(
+        "--permissions",
+        choices=("allow", "workspace", "refuse"),
+        default="allow",
+        help="the answer to an agent that asks (allow); workspace: yes, except for files outside it",
+    )
+    parser.add_argument(
+        "agent_command", metavar="-- COMMAND", nargs="*", help="the command that starts the agent"
+    )
+
+
+def execute(args: Namespace) -> int:
     """Give the brief to an ACP agent and print its progress as lines of JSON. Exit 0 if it says that it is done."""
     if not args.agent_command:
         raise HoldfastError(

@@ -1,19 +1,20 @@
-"""Asking where to go on, when what another system left allows several answers."""
+"""`adopt`: continue what another system began. Its files, branches and working trees are only read."""
 
 from __future__ import annotations
 
-import argparse
 import shlex
-import sys
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
+from holdfast.cli.installed_agents import require_known_agent
 from holdfast.cli.open_repo import OpenRepo, open_repo
-from holdfast.cli.prompts import choose_key, confirm, is_interactive
-from holdfast.cli.status import as_json
+from holdfast.cli.output import missing_runs_sentence, note, show
+from holdfast.cli.prompts import choose_key, choose_number, confirm, is_interactive
+from holdfast.cli.shared_arguments import add_json, add_yes
 from holdfast.core.adoption import TrustPolicy
 from holdfast.core.claims import SETTLED
 from holdfast.core.plan import plan_hash
@@ -23,7 +24,7 @@ from holdfast.formats.lenient_json import BrokenFileError
 from holdfast.formats.model import ForeignFormat, ForeignRun, all_formats, resume_from, resume_points
 from holdfast.formats.registry import System
 from holdfast.repo.repository import Repository
-from holdfast.runner.adoption.adopt import adopt as make_run, adopted_before, adopted_earlier, plan_of
+from holdfast.runner.adoption.adopt import adopt, adopted_before, adopted_earlier, plan_of
 from holdfast.runner.adoption.assessment import AdoptionOptions, Assessment, assess
 from holdfast.runner.mirror.mirror_writer import mirror_owner
 from holdfast.runner.recovery.invariant_evidence import runs_missing_in_journal
@@ -31,38 +32,79 @@ from holdfast.views.adoption import (
     SourceLine,
     adoption_text,
     adoption_view,
-    is_doubtful,
+    has_unproven,
     left_to_do,
     sources_text,
 )
 from holdfast.views.text import count, timestamp
 
-
-def choose_resume_point(foreign: ForeignRun, args: argparse.Namespace) -> ForeignRun:
-    """Return the run with one place to go on: the named one, the one chosen on a terminal, else the earliest."""
-    if args.resume_at:
-        return resume_from(foreign, _known(foreign, args.resume_at))
-    points = list(resume_points(foreign).items())[:9]
-    if not points or not is_interactive() or args.json or args.yes or args.dry_run:
-        return foreign
-    print("\n".join(f"  {number}  {task}  {why}" for number, (task, why) in enumerate(points, 1)))
-    keys = "".join(str(number) for number in range(1, len(points) + 1))
-    key = choose_key(f"Where does it go on? [1-{len(points)}]", keys + keys[0], default=keys[0])
-    return resume_from(foreign, points[int(key) - 1][0])
+_CHOICES_MAX = 9
 
 
-def _known(foreign: ForeignRun, named: str) -> str:
-    tasks = [claim.task for claim in foreign.claims]
-    if named not in tasks:
-        raise HoldfastError(
-            f"there is no task {quoted(named)}{did_you_mean(named, tasks)}",
-            "`holdfast adopt PATH --dry-run` names the tasks",
-        )
-    return named
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `adopt`."""
+    parser.add_argument("path", metavar="PATH", help="a state file, a folder with one, or a repository")
+    parser.add_argument("--list", action="store_true", help="show every run of another system that is there")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be adopted and change nothing")
+    parser.add_argument(
+        "--agent", metavar="A", default="", help="the agent that works on it (the only one installed)"
+    )
+    parser.add_argument(
+        "--base", metavar="REV", default="", help="continue from there (the branch with the finished work)"
+    )
+    parser.add_argument(
+        "--accept-named",
+        action="store_true",
+        help="accept a task that the files call done if a commit of the base names it",
+    )
+    parser.add_argument(
+        "--trust-claims",
+        action="store_true",
+        help="accept every task that the files call done, even without proof in git",
+    )
+    parser.add_argument(
+        "--with-checkout",
+        action="store_true",
+        help="take the checkout's uncommitted files as the running task's work",
+    )
+    parser.add_argument(
+        "--from",
+        dest="resume_at",
+        metavar="TASK",
+        default="",
+        help="continue at this task; the tasks before it count as done",
+    )
+    parser.add_argument("--fresh", action="store_true", help="make a new run even if one has these files")
+    add_yes(parser)
+    add_json(parser)
 
 
-def repository_of(path: Path) -> Repository:
-    """Open the repository that the files lie in; for files that lie in none, the one around the user."""
+def execute(args: Namespace) -> int:
+    """Find what another system left, check it against git, and make a run of it. `--dry-run` only tells."""
+    path = Path(args.path)
+    repo, formats = _repository_of(path), all_formats()
+    sources = find_sources(path, repo.checkout, formats)
+    if args.list:
+        return _list_sources(sources, formats, args)
+    foreign = _choose_resume_point(read_source(_choose_source(sources, args), formats), args)
+    options = AdoptionOptions(
+        TrustPolicy(args.trust_claims, args.accept_named), args.base, args.with_checkout
+    )
+    assessment = assess(repo, foreign, options)
+    if args.dry_run:
+        return show(adoption_view(assessment), adoption_text, args)
+    with open_repo(create=True, start=repo.checkout) as opened:
+        if missing := runs_missing_in_journal(opened.repo, opened.journal):
+            # Only git knows whether one of them has these files: they would be adopted again.
+            note(missing_runs_sentence(missing))
+        if run := _adopted_as(opened, assessment, args):
+            already = f"Run {run} has it already.{_next_step(run)}"
+            return show(adoption_view(assessment, run), lambda _: already, args)
+        return _adopt(opened, assessment, options, args)
+
+
+def _repository_of(path: Path) -> Repository:
+    """Open the repository that the files are in, or else the one around the current directory."""
     folder = path if path.is_dir() else path.parent
     try:
         return Repository.open(folder)
@@ -70,35 +112,16 @@ def repository_of(path: Path) -> Repository:
         return Repository.open(Path.cwd())
 
 
-def list_sources(
-    sources: Sequence[ForeignSource], formats: Mapping[System, ForeignFormat], args: argparse.Namespace
+def _list_sources(
+    sources: Sequence[ForeignSource], formats: Mapping[System, ForeignFormat], args: Namespace
 ) -> int:
     """Show every run that was found. A system that has a list of its own shows that as well."""
-    lines = [_line(source, formats) for source in sources]
-    print(as_json(lines) if args.json else sources_text(lines))
+    show([_line(source, formats) for source in sources], sources_text, args)
     for system, own in formats.items():
         states = {source.main: source.documents[source.main] for source in sources if source.system is system}
         if own.list_runs and states and not args.json:
             print("", own.list_runs(states), sep="\n")
     return ExitCode.DONE
-
-
-def choose_source(sources: Sequence[ForeignSource], args: argparse.Namespace) -> ForeignSource:
-    """Return the run that is meant: the only one, or the one that the user picks on a terminal."""
-    if len(sources) == 1:
-        return sources[0]
-    lines = [f"{number}  {source.system}  {source.main}" for number, source in enumerate(sources, 1)]
-    if is_interactive() and not args.json and len(sources) < 10:
-        print("\n".join(f"  {line}" for line in lines))
-        keys = "".join(str(number) for number in range(1, len(sources) + 1)) + "q"
-        key = choose_key(f"Which one? [1-{len(sources)}, q]", keys, default="q")
-        if key != "q":
-            return sources[int(key) - 1]
-        raise NeedsDecisionError("nothing was adopted", "`holdfast adopt PATH --list` shows what there is")
-    commands = "\n".join(f"holdfast adopt {shlex.quote(str(source.path))}" for source in sources)
-    raise NeedsDecisionError(
-        f"{args.path} holds {count(len(sources), 'run')} of other systems; name one", commands
-    )
 
 
 def _line(source: ForeignSource, formats: Mapping[System, ForeignFormat]) -> SourceLine:
@@ -131,119 +154,117 @@ def _line(source: ForeignSource, formats: Mapping[System, ForeignFormat]) -> Sou
     )
 
 
-def adopt(args: argparse.Namespace) -> int:
-    """Find what another system left, check it against git, and make a run of it. `--dry-run` only tells."""
-    path = Path(args.path)
-    repo, formats = repository_of(path), all_formats()
-    sources = find_sources(path, repo.checkout, formats)
-    if args.list:
-        return list_sources(sources, formats, args)
-    foreign = choose_resume_point(read_source(choose_source(sources, args), formats), args)
-    wishes = AdoptionOptions(TrustPolicy(args.trust_claims, args.accept_named), args.base, args.with_checkout)
-    prospect = assess(repo, foreign, wishes)
-    if args.dry_run:
-        view = adoption_view(prospect)
-        print(as_json(view) if args.json else adoption_text(view))
-        return ExitCode.DONE
-    with open_repo(create=True, start=repo.checkout) as place:
-        _note_forgotten(place)
-        if told := _had_before(place, prospect, args):
-            print(
-                as_json(adoption_view(prospect, told))
-                if args.json
-                else f"Run {told} has it already.{_next(told)}"
+def _choose_source(sources: Sequence[ForeignSource], args: Namespace) -> ForeignSource:
+    """Return the only run, or the one that the user picks on a terminal."""
+    if len(sources) == 1:
+        return sources[0]
+    if is_interactive() and not args.json and len(sources) <= _CHOICES_MAX:
+        lines = [f"{source.system}  {source.main}" for source in sources]
+        picked = choose_number("Which one?", lines, quit_key="q")
+        if picked is not None:
+            return sources[picked]
+        raise NeedsDecisionError("nothing was adopted", "`holdfast adopt PATH --list` shows what there is")
+    commands = "\n".join(f"holdfast adopt {shlex.quote(str(source.path))}" for source in sources)
+    raise NeedsDecisionError(
+        f"{args.path} holds {count(len(sources), 'run')} of other systems; name one", commands
+    )
+
+
+def _choose_resume_point(foreign: ForeignRun, args: Namespace) -> ForeignRun:
+    """Return the run with one place to continue: the named one, the one picked on a terminal, else the earliest."""
+    if args.resume_at:
+        tasks = [claim.task for claim in foreign.claims]
+        if args.resume_at not in tasks:
+            raise HoldfastError(
+                f"there is no task {quoted(args.resume_at)}{did_you_mean(args.resume_at, tasks)}",
+                "`holdfast adopt PATH --dry-run` names the tasks",
             )
-            return ExitCode.DONE
-        return _adopt(place, prospect, wishes, args)
+        return resume_from(foreign, args.resume_at)
+    points = list(resume_points(foreign).items())[:_CHOICES_MAX]
+    if not points or not is_interactive() or args.json or args.yes or args.dry_run:
+        return foreign
+    picked = choose_number("Where does it continue?", [f"{task}  {why}" for task, why in points])
+    return resume_from(foreign, points[picked or 0][0])
 
 
-def _note_forgotten(place: OpenRepo) -> None:
-    """Say so if the journal was lost: what was adopted before is known to git alone, and would be adopted again."""
-    if forgotten := runs_missing_in_journal(place.repo, place.journal):
-        names = ", ".join(forgotten)
-        note = f"Note: git knows {names}, the journal does not: `holdfast rebuild` brings it back."
-        print(note, file=sys.stderr)
+def _adopted_as(opened: OpenRepo, assessment: Assessment, args: Namespace) -> str:
+    """Return the run that was made from these very files, or an empty string.
 
-
-def _had_before(place: OpenRepo, prospect: Assessment, args: argparse.Namespace) -> str:
-    """Return the run that has these very files, or an empty string. Raises if it was adopted when they were others."""
+    Raises NeedsDecisionError if a run was made from them before they changed, or if they are our own mirror.
+    """
     if args.fresh:
         return ""
-    row = adopted_before(place.journal, prospect.digest)
+    row = adopted_before(opened.journal, assessment.digest)
     if row is not None:
         return "" if row.adopting else row.run
-    foreign = prospect.foreign
-    ours = mirror_owner(place.repo, foreign.system, foreign.main, foreign.documents.get(foreign.main, b""))
+    foreign = assessment.foreign
+    ours = mirror_owner(opened.repo, foreign.system, foreign.main, foreign.documents.get(foreign.main, b""))
     if ours:
         raise NeedsDecisionError(
-            f"{foreign.main} is what Holdfast itself writes for run {ours}",
-            f"`holdfast resume {ours}` carries that on; --fresh makes a new run of it",
+            f"Holdfast itself writes {foreign.main} for run {ours}",
+            f"`holdfast resume {ours}` continues that run; --fresh makes a new one from the file",
         )
-    earlier = adopted_earlier(place.journal, prospect.foreign)
+    earlier = adopted_earlier(opened.journal, foreign)
     if earlier is not None:
         raise NeedsDecisionError(
-            f"run {earlier.run} was adopted from {prospect.foreign.main} before it changed, and is unfinished",
-            f"`holdfast resume {earlier.run}` carries that on; --fresh adopts what is there now as a new run",
+            f"run {earlier.run} was adopted from {foreign.main} before it changed, and is unfinished",
+            f"`holdfast resume {earlier.run}` continues that run; --fresh adopts the file as it is now",
         )
     return ""
 
 
-def _adopt(place: OpenRepo, prospect: Assessment, wishes: AdoptionOptions, args: argparse.Namespace) -> int:
-    agent = _agent(prospect.foreign, args.agent, presets_of(place.repo.checkout))
+def _adopt(opened: OpenRepo, assessment: Assessment, options: AdoptionOptions, args: Namespace) -> int:
+    presets = presets_of(opened.repo.checkout)
+    agent = _agent(assessment.foreign, args.agent, presets)
     if is_interactive() and not args.json and not args.yes:
-        wishes = _asked(prospect, wishes)
-        prospect = assess(place.repo, prospect.foreign, wishes)
-    known = agent_names(presets_of(place.repo.checkout))
-    plan = plan_of(prospect, agent, {}, known)
-    run = make_run(place.repo, place.journal, prospect, wishes, plan, prospect.foreign.main)
+        options = _ask_about_claims(assessment, options)
+        assessment = assess(opened.repo, assessment.foreign, options)
+    plan = plan_of(assessment, agent, {}, agent_names(presets))
+    run = adopt(opened.repo, opened.journal, assessment, options, plan, assessment.foreign.main)
     if args.yes:
-        place.journal.confirm_plan(plan_hash(place.journal.load(run).plan), time.time())
-    view = adoption_view(prospect, run)
-    print(as_json(view) if args.json else adoption_text(view))
+        opened.journal.confirm_plan(plan_hash(opened.journal.load(run).plan), time.time())
+    view = adoption_view(assessment, run)
+    show(view, adoption_text, args)
     if not args.json:
-        work = (
-            count(len(prospect.shelters), "task") + " with unfinished work kept" if prospect.shelters else ""
-        )
-        print(f"\nAdopted as {run}: {left_to_do(view)} left to do{', ' + work if work else ''}.{_next(run)}")
+        saved = len(assessment.shelters)
+        work = f", {count(saved, 'task')} with unfinished work" if saved else ""
+        print(f"\nAdopted as {run}: {left_to_do(view)} left to do{work}.{_next_step(run)}")
     return ExitCode.DONE
 
 
-def _asked(prospect: Assessment, wishes: AdoptionOptions) -> AdoptionOptions:
-    """Show what was found and let the user choose what counts. Raises NeedsDecisionError if nothing is to be done."""
-    view = adoption_view(prospect)
+def _ask_about_claims(assessment: Assessment, options: AdoptionOptions) -> AdoptionOptions:
+    """Show what was found and let the user choose what counts as done. Quitting raises NeedsDecisionError."""
+    view = adoption_view(assessment)
     print(adoption_text(view))
     key = "a"
-    if is_doubtful(view):
+    if has_unproven(view):
         question = "[a]dopt, an agent looks at them again; accept [n]amed commits; [t]rust the files; [q]uit?"
         key = choose_key(question, "antq", default="a")
     elif not confirm("Make a run of it?", yes=False):
         key = "q"
     if key == "q":
-        raise NeedsDecisionError("nothing was adopted", "say --yes to adopt without being asked")
-    policy = TrustPolicy(wishes.policy.trust_claims or key == "t", wishes.policy.accept_named or key in "nt")
-    return replace(wishes, policy=policy)
+        raise NeedsDecisionError("nothing was adopted", "use --yes to adopt without being asked")
+    policy = options.policy
+    trust = TrustPolicy(policy.trust_claims or key == "t", policy.accept_named or key in "nt")
+    return replace(options, policy=trust)
 
 
 def _agent(foreign: ForeignRun, named: str, presets: Presets) -> str:
-    """Return who works on the run: the named agent, or the only one that is installed."""
-    known = agent_names(presets)
-    if named and named not in known:
-        raise HoldfastError(
-            f"there is no agent {quoted(named)}{did_you_mean(named, known)}",
-            "name a preset with --agent, or describe yours in .holdfast/agents.toml",
-        )
-    needs_one = any(task.prompt and not task.agent for _, task in foreign.plan.tasks())
-    if named or not needs_one:
+    """Return the agent that works on the run: the named one, or the only one that is installed."""
+    if named:
+        require_known_agent(named, presets)
         return named
+    if not any(task.prompt and not task.agent for _, task in foreign.plan.tasks()):
+        return ""
     installed = installed_presets(presets)
     if len(installed) == 1:
         return installed[0]
     found = f"{', '.join(installed)} are installed" if installed else "no known agent is on the PATH"
     raise NeedsDecisionError(
-        f"{found}, and {foreign.main} does not say who works",
+        f"{found}, and {foreign.main} names no agent",
         "name the agent: `holdfast adopt PATH --agent NAME`",
     )
 
 
-def _next(run: str) -> str:
-    return f" `holdfast resume {run}` carries it on."
+def _next_step(run: str) -> str:
+    return f" `holdfast resume {run}` continues it."

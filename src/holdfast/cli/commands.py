@@ -1,58 +1,118 @@
-"""Reads the command line and prints the overview of all commands. Their arguments are declared in `declarations/`."""
+"""The table of commands, and reading the command line.
+
+A command is one row here and one module of its name (`plan import` is `plan_import.py`) with two functions:
+`add_arguments(parser)` and `execute(args)`. The module is imported only when its command is given, so start-up stays short.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import NamedTuple
 
 from holdfast import __version__
-from holdfast.cli.declarations import keeping, looking, results, speaking, starting, steering, systems
-from holdfast.cli.shared_arguments import Commands
-from holdfast.errors import ExitCode
+from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
 
-GROUPS: dict[str, Commands] = {
-    "start": starting.COMMANDS,
-    "look": looking.COMMANDS,
-    "steer": steering.COMMANDS,
-    "result": results.COMMANDS,
-    "other systems": systems.COMMANDS,
-    "agents": speaking.COMMANDS,
-    "upkeep": keeping.COMMANDS,
-}
-COMMANDS: Commands = {name: command for group in GROUPS.values() for name, command in group.items()}
 _EPILOG = "exit codes: 0 done, 1 tasks failed, 2 bad input, 3 waits for a decision, 4 held by another runner, 130 interrupted"
 
 
-class _Holdfast(argparse.ArgumentParser):
-    """The parser of the whole command, whose help is the overview: argparse cannot group subcommands itself."""
+class Command(NamedTuple):
+    """One row: the group of the overview that lists the command, and what it does in one line."""
+
+    group: str
+    summary: str
+
+
+COMMANDS: dict[str, Command] = {
+    "init": Command("start", "write a starter plan"),
+    "plan": Command("start", "let an agent write the plan for a goal, never twice"),
+    "plan import": Command("start", "make a plan from an existing task list"),
+    "plan workflows": Command("start", "list the workflows, print one, or check one of yours"),
+    "run": Command("start", "start a plan, or offer to resume an unfinished run of it"),
+    "resume": Command("start", "continue an unfinished run"),
+    "demo": Command("start", "see a run in thirty seconds, without key or network"),
+    "status": Command("look", "show where a run stands"),
+    "list": Command("look", "show every run"),
+    "logs": Command("look", "print what an agent printed"),
+    "inspect": Command("look", "show all about a run or a task, now or at an earlier event"),
+    "recap": Command("look", "tell what happened in a run and what was redone"),
+    "stop": Command("steer", "end a run's agents now; their work is kept and the run can resume"),
+    "pause": Command("steer", "start nothing new; tasks under way finish"),
+    "save": Command("steer", "save all unfinished work now"),
+    "retry": Command("steer", "give a task all its attempts again"),
+    "skip": Command("steer", "declare a task unnecessary"),
+    "abandon": Command("steer", "abandon a run; its branch and all its work stay"),
+    "reset": Command("steer", "reset a task or a run to its beginning, after a backup"),
+    "review": Command("result", "show what a run produced"),
+    "land": Command("result", "merge a run's result into a branch"),
+    "discard": Command("result", "archive a run's branch and remove it"),
+    "adopt": Command("other systems", "continue what another system began"),
+    "export": Command("other systems", "write a run in another system's own files"),
+    "mirror": Command("other systems", "keep another system's files up to date"),
+    "report": Command("agents", "for agents: tell how far you are"),
+    "acp": Command("agents", "for plans: run an agent that speaks the Agent Client Protocol"),
+    "mcp": Command("agents", "for agents: report, or lead a run, over MCP"),
+    "doctor": Command("upkeep", "check the machine, the repository and the runs"),
+    "rebuild": Command("upkeep", "restore a lost or damaged journal from git"),
+    "clean": Command("upkeep", "remove what finished runs occupy; their branches stay"),
+}
+
+
+def execute(words: Sequence[str]) -> int:
+    """Run the command that the words name and return its exit code. A usage error ends the program with 2."""
+    name, args = parse(words)
+    return int(module_of(name).execute(args))
+
+
+def parse(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
+    """Return the command that the words name, and its arguments. A usage error ends the program with 2."""
+    name, arguments = _split_command(words)
+    parser = argparse.ArgumentParser(prog=f"holdfast {name}", description=COMMANDS[name].summary)
+    module_of(name).add_arguments(parser)
+    return name, parser.parse_args(arguments)
+
+
+def module_of(name: str) -> ModuleType:
+    """Import the module of a command."""
+    return import_module(f"holdfast.cli.{name.replace(' ', '_')}")
+
+
+def _split_command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return the command that the words begin with and its arguments.
+
+    Help and version need no command: they are printed here, and end the program.
+    """
+    for length in (2, 1):
+        if (name := " ".join(words[:length])) in COMMANDS:
+            return name, words[length:]
+    if not words:
+        overview = _overview()
+        overview.print_help(sys.stderr)
+        overview.exit(ExitCode.BAD_INPUT)
+    if not words[0].startswith("-"):
+        raise HoldfastError(
+            f"there is no command {quoted(words[0])}{did_you_mean(words[0], COMMANDS)}",
+            "`holdfast --help` lists the commands",
+        )
+    _options().parse_args(words)
+    raise HoldfastError("the command is missing", "`holdfast --help` lists the commands")
+
+
+class _Options(argparse.ArgumentParser):
+    """The parser of the options that need no command."""
 
     def format_help(self) -> str:
-        """Return every command by its purpose."""
+        """Return the overview of all commands."""
         return _overview().format_help()
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
-    """Return the parsed arguments; `handler` names the function to call. Usage errors end the program with 2."""
-    parser = _Holdfast(prog="holdfast")
+def _options() -> argparse.ArgumentParser:
+    parser = _Options(prog="holdfast", usage="holdfast [-h] [--version] COMMAND ...")
     parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser)
-    if " ".join(words[:2]) in COMMANDS:
-        words = [" ".join(words[:2]), *words[2:]]
-    # A known command needs its own parser alone: to build all of them takes longer than many a command.
-    wanted = {words[0]: COMMANDS[words[0]]} if words and words[0] in COMMANDS else COMMANDS
-    for name, (handler, summary, add_arguments) in wanted.items():
-        command = commands.add_parser(name, description=summary)
-        command.set_defaults(handler=handler)
-        add_arguments(command)
-    if not words:
-        parser.print_help(sys.stderr)
-        parser.exit(ExitCode.BAD_INPUT)
-    args, unknown = parser.parse_known_args(words)
-    if unknown:
-        # The command's own usage names the arguments that it has.
-        commands.choices.get(words[0], parser).error(f"unrecognized arguments: {' '.join(unknown)}")
-    return args
+    return parser
 
 
 def _overview() -> argparse.ArgumentParser:
@@ -64,10 +124,12 @@ def _overview() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         add_help=False,
     )
-    for title, commands in GROUPS.items():
-        group = overview.add_argument_group(title)
-        for name, (_, summary, _) in commands.items():
-            group.add_argument(name, help=summary)
+    groups = {
+        title: overview.add_argument_group(title)
+        for title in dict.fromkeys(row.group for row in COMMANDS.values())
+    }
+    for name, row in COMMANDS.items():
+        groups[row.group].add_argument(name, help=row.summary)
     options = overview.add_argument_group("options")
     options.add_argument("-h", "--help", action="help", help="show this, or with a command its arguments")
     options.add_argument("--version", action="version", help="print the version")

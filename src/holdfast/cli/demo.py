@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import tempfile
 import time
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from holdfast.cli.main import main
@@ -25,7 +25,13 @@ _LANDED_BEFORE_THE_KILL = 3
 _LONG_TASK = "tags"
 
 
-def demo(args: argparse.Namespace) -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `demo`."""
+    parser.add_argument("--crash", action="store_true", help="kill the runner half-way, then resume")
+    parser.add_argument("--keep", metavar="DIR", help="leave the repository there afterwards")
+
+
+def execute(args: Namespace) -> int:
     """Show a run in a new repository, and remove it afterwards unless it is to be kept."""
     folder = _folder(args.keep)
     home = Path.cwd()

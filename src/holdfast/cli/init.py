@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from holdfast.agents.presets import presets_of
 from holdfast.cli.installed_agents import find_installed_agents
-from holdfast.errors import HoldfastError
+from holdfast.errors import ExitCode, HoldfastError
 from holdfast.repo.repository import Repository
 
 _HEAD = """\
@@ -52,7 +52,14 @@ _COMMAND_TASKS = """\
 """
 
 
-def init(args: argparse.Namespace) -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `init`."""
+    parser.add_argument(
+        "plan", metavar="PLAN", nargs="?", default="plan.yaml", help="file to write (plan.yaml)"
+    )
+
+
+def execute(args: Namespace) -> int:
     """Write a starter plan and hide `.holdfast/` from git. A file that exists is never overwritten."""
     repo = Repository.open(Path.cwd())
     repo.require_own_state_dir()
@@ -61,16 +68,16 @@ def init(args: argparse.Namespace) -> int:
         with path.open("x") as file:
             file.write(starter([agent.name for agent in found]))
     except FileExistsError:
-        raise HoldfastError(f"{path} exists already", "it is left as it is; name another file") from None
+        raise HoldfastError(f"{path} exists already", "it was not changed; name another file") from None
     except OSError as error:
         raise HoldfastError(
-            f"{path} cannot be written: {error.strerror}", "name a file in a folder of yours"
+            f"{path} cannot be written: {error.strerror}", "name a file in a folder that you can write to"
         ) from error
     repo.hide_state_dir()
-    agents = ", ".join(agent.words() for agent in found) or "none, so its tasks are commands"
+    agents = ", ".join(agent.describe() for agent in found) or "none, so its tasks are commands"
     print(f"Wrote {path} (agents found: {agents}).")
     print(f"Edit it, look at it with `holdfast run {path} --dry-run`, start it with `holdfast run {path}`.")
-    return 0
+    return ExitCode.DONE
 
 
 def starter(agents: list[str]) -> str:

@@ -1,21 +1,34 @@
-"""`inspect RUN TASK --brief | --wip | --restore DIR`: what an agent was told, and its unfinished work back."""
+"""`inspect`: all about a run or a task, now or at an earlier event; a task's brief; its unfinished work.
+
+To inspect a run needs no git: what needs it is imported by the functions that use it.
+"""
 
 from __future__ import annotations
 
-import argparse
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only
-from holdfast.cli.status import as_json, require_task
+from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only, require_task
+from holdfast.cli.output import as_json, show
+from holdfast.cli.shared_arguments import add_json, add_run, positive
+from holdfast.cli.status import landed_in
 from holdfast.core import ids
-from holdfast.core.state import RunState
-from holdfast.errors import HoldfastError
-from holdfast.repo.repository import Repository
-from holdfast.repo.snapshots import Snapshot, list_snapshots, restore_snapshot
-from holdfast.runner.attempts.start import next_brief
+from holdfast.core.state import RunState, replay
+from holdfast.errors import ExitCode, HoldfastError
+from holdfast.journal.lease import boot_id
+from holdfast.journal.protocol import JournalReader, StoredRun
+from holdfast.views.inspection import Inspection, inspection, inspection_text
+from holdfast.views.status import status_view
 from holdfast.views.text import count, one_line, table, timestamp
+
+if TYPE_CHECKING:
+    from holdfast.repo.repository import Repository
+    from holdfast.repo.snapshots import Snapshot
 
 
 class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,35 +41,95 @@ class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-def inspect_task_work(args: argparse.Namespace) -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `inspect`."""
+    add_run(parser)
+    parser.add_argument("task", metavar="TASK", nargs="?")
+    parser.add_argument("--at", metavar="SEQ", type=positive, help="as it was after event number SEQ")
+    parser.add_argument(
+        "--brief", action="store_true", help="the brief that the task's agent got or would get"
+    )
+    parser.add_argument("--attempt", metavar="N", type=positive, help="with --brief: an earlier attempt")
+    parser.add_argument("--wip", action="store_true", help="the snapshots of the task's unfinished work")
+    parser.add_argument("--restore", metavar="DIR", help="write a snapshot's files into a new directory")
+    parser.add_argument(
+        "--snapshot",
+        metavar="N",
+        type=positive,
+        help="with --restore: the number of the snapshot (the newest)",
+    )
+    add_json(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Show a run or a task; or a task's brief, its snapshots, or write the files of one into a new directory."""
+    opened = open_read_only()
+    run = choose_run(opened, args.run).run
+    if args.brief or args.wip or args.restore:
+        return _inspect_work(opened, run, args)
+    return show(inspect_run(opened, run, args.task, args.at), inspection_text, args)
+
+
+def inspect_run(
+    opened: ReadOnlyRepo, run: str, task: str | None = None, seq: int | None = None
+) -> Inspection:
+    """Return all about a run, or about one task of it, now or after event number `seq`."""
+    journal, held = opened.require_journal(), opened.holder(run)
+    stored = _as_it_was(journal, run, seq) if seq else journal.load(run)
+    # The runner of that time counts as alive, so that the run shows as it was.
+    runner = f"its runner at event {seq}" if seq else str(held) if held else None
+    state = stored.state()
+    if task is not None:
+        require_task(state, task)
+    there = () if seq else landed_in(opened.checkout, stored.row)
+    status = status_view(stored, runner, time.time(), boot_id=boot_id(), landed_in=there)
+    return inspection(status, state, journal.events(run, upto=stored.last_seq), task)
+
+
+def _as_it_was(journal: JournalReader, run: str, seq: int) -> StoredRun:
+    """Return a run as the events up to `seq` make it."""
+    now = journal.load(run)
+    if seq > now.last_seq:
+        raise HoldfastError(
+            f"run {run} has {now.last_seq} events, not {seq}", "`--at` takes the number of an event"
+        )
+    recorded = list(journal.events(run, upto=seq))
+    state = replay(now.plan, (record.event for record in recorded))
+    return StoredRun(now.plan, state.row, list(state.tasks.values()), now.started_at, recorded[-1].at, seq)
+
+
+def _inspect_work(opened: ReadOnlyRepo, run: str, args: Namespace) -> int:
     """Print a task's brief or snapshots, or write the files of one into a new directory."""
+    from holdfast.repo.repository import Repository
+    from holdfast.repo.snapshots import list_snapshots
+
     if args.task is None:
         what = "--brief" if args.brief else f"--restore {args.restore}" if args.restore else "--wip"
         raise HoldfastError("which task?", f"name the run and the task: `holdfast inspect RUN TASK {what}`")
-    place = open_read_only()
-    journal = place.require_journal()
-    stored = journal.load(choose_run(journal.runs(), args.run).row.run)
-    state = stored.state()
+    state = opened.require_journal().load(run).state()
     require_task(state, args.task)
     if args.brief:
-        brief = _brief(place, state, args.task, args.attempt)
+        brief = _brief(opened, state, args.task, args.attempt)
         print(as_json(brief) + "\n" if args.json else brief, end="")
-        return 0
-    repo = Repository.open(place.checkout)
-    found = list_snapshots(repo, ids.snapshot_ref(state.row.run, args.task))
+        return ExitCode.DONE
+    repo = Repository.open(opened.checkout)
+    found = list_snapshots(repo, ids.snapshot_ref(run, args.task))
     if args.restore:
         return _restore(repo, _chosen(found, args), args.restore)
-    _print_snapshots(found, args)
-    return 0
+    views = [_snapshot_view(snapshot) for snapshot in found]
+    return show(views, lambda views: _snapshots_text(views, args.task), args)
 
 
-def _brief(place: ReadOnlyRepo, state: RunState, task: str, attempt: int | None) -> str:
-    """Return what an attempt was told, or what the next one would be told if none has begun."""
-    row, directory = state.tasks[task], place.state.run(state.row.run)
+def _brief(opened: ReadOnlyRepo, state: RunState, task: str, attempt: int | None) -> str:
+    """Return the brief of an attempt, or the brief of the next one if none is under way."""
+    row, directory = state.tasks[task], opened.state.run(state.row.run)
     path = directory.brief(task, attempt or row.attempt)
     under_way = task in state.active or task in state.landing or row.merge_commit
     if attempt is None and not under_way:
-        return next_brief(Repository.open(place.checkout), state, row)
+        from holdfast.repo.repository import Repository
+        from holdfast.runner.attempts.start import next_brief
+
+        return next_brief(Repository.open(opened.checkout), state, row)
     if not path.exists():
         raise HoldfastError(
             f"there is no brief of attempt {attempt or row.attempt} of task {task}",
@@ -65,7 +138,7 @@ def _brief(place: ReadOnlyRepo, state: RunState, task: str, attempt: int | None)
     return path.read_text(encoding="utf-8")
 
 
-def _chosen(found: list[Snapshot], args: argparse.Namespace) -> Snapshot:
+def _chosen(found: list[Snapshot], args: Namespace) -> Snapshot:
     wanted = [item for item in found if args.snapshot in (None, item.number)]
     if not wanted:
         raise HoldfastError(
@@ -75,26 +148,29 @@ def _chosen(found: list[Snapshot], args: argparse.Namespace) -> Snapshot:
     return wanted[0]
 
 
-def _restore(repo: Repository, chosen: Snapshot, directory: str) -> int:
-    written = restore_snapshot(repo, chosen.commit, Path(directory))
-    print(f"Wrote {count(written, 'file')} of snapshot {chosen.number} ({chosen.commit[:12]}) to {directory}")
-    return 0
+def _restore(repo: Repository, snapshot: Snapshot, directory: str) -> int:
+    from holdfast.repo.snapshots import restore_snapshot
+
+    written = restore_snapshot(repo, snapshot.commit, Path(directory))
+    print(
+        f"Wrote {count(written, 'file')} of snapshot {snapshot.number} ({snapshot.commit[:12]}) to {directory}"
+    )
+    return ExitCode.DONE
 
 
-def _print_snapshots(found: list[Snapshot], args: argparse.Namespace) -> None:
-    views = [
-        SnapshotView(
-            number=item.number,
-            commit=item.commit,
-            at=timestamp(item.at),
-            files=item.files,
-            message=item.message,
-        )
-        for item in found
-    ]
-    if args.json:
-        print(as_json(views))
-        return
+def _snapshot_view(snapshot: Snapshot) -> SnapshotView:
+    return SnapshotView(
+        number=snapshot.number,
+        commit=snapshot.commit,
+        at=timestamp(snapshot.at),
+        files=snapshot.files,
+        message=snapshot.message,
+    )
+
+
+def _snapshots_text(views: Sequence[SnapshotView], task: str) -> str:
+    if not views:
+        return f"{task} has no snapshot of unfinished work."
     rows = [("#", "COMMIT", "SAVED", "FILES", "MESSAGE")]
     rows += [
         (
@@ -106,13 +182,4 @@ def _print_snapshots(found: list[Snapshot], args: argparse.Namespace) -> None:
         )
         for view in views
     ]
-    print("\n".join(table(rows, indent="")) if views else f"{args.task} has no snapshot of unfinished work.")
-
-
-def inspect(args: argparse.Namespace) -> int:
-    """Show a run or a task whole; or a task's brief, its snapshots, or the files of one in a new directory."""
-    if args.brief or args.wip or args.restore:
-        return inspect_task_work(args)
-    from holdfast.cli.status import inspect as show_whole
-
-    return show_whole(args)
+    return "\n".join(table(rows, indent=""))

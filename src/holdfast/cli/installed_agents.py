@@ -1,4 +1,4 @@
-"""Which agents are installed here, in which version, and whether they look ready. Only `--version` is ever run."""
+"""Which agents are known and installed, in which version, and whether they look ready. Only `--version` is run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from holdfast.agents.presets import Preset, Presets, installed_presets, missing_credentials
+from holdfast.agents.presets import Preset, Presets, agent_names, installed_presets, missing_credentials
+from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.process.programs import ask_program
 
 _VERSION_S = 10.0
@@ -17,7 +18,7 @@ _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 
 
 class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent that is on the PATH. `missing` says what it still needs, in words; empty if it looks ready."""
+    """One agent that is on the PATH. `missing` says what it still needs; empty if it looks ready."""
 
     name: str
     version: str
@@ -28,14 +29,14 @@ class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it looks as if it could work now."""
         return not self.missing
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the agent in one line."""
         known = f"{self.name} {self.version}".rstrip()
         return known if self.ready else f"{known} (not ready: {self.missing})"
 
 
 def find_installed_agents(presets: Presets) -> list[InstalledAgent]:
-    """Look at every installed agent, those that look ready first; their versions are asked side by side."""
+    """Return every installed agent, those that look ready first. All are asked for their versions at once."""
     names = installed_presets(presets)
     if not names:
         return []
@@ -46,6 +47,16 @@ def find_installed_agents(presets: Presets) -> list[InstalledAgent]:
         for name, version in zip(names, versions, strict=True)
     ]
     return sorted(found, key=lambda agent: not agent.ready)
+
+
+def require_known_agent(name: str, presets: Presets) -> None:
+    """Raise HoldfastError, with the nearest name, unless there is an agent of this name."""
+    known = agent_names(presets)
+    if name not in known:
+        raise HoldfastError(
+            f"there is no agent {quoted(name)}{did_you_mean(name, known)}",
+            "name a preset with --agent, or describe yours in .holdfast/agents.toml",
+        )
 
 
 def _version(preset: Preset) -> str:

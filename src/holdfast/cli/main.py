@@ -1,15 +1,14 @@
-"""The `holdfast` command: reads the arguments, calls one handler, turns errors into words and an exit code.
+"""The `holdfast` program: runs one command and turns errors into a message and an exit code.
 
-Start-up is kept short: a handler's module, and whatever it needs, is imported only when its command is given. Agents
-call `holdfast report` all the time: it goes without the parser of the others.
+Start-up is kept short: `commands.py` imports a command's module only when the command is given. Agents call
+`holdfast report` all the time: it does without the parser of the others.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from io import TextIOWrapper
 
 from holdfast.errors import ExitCode, HoldfastError
@@ -28,20 +27,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; nothing is wrong.
+        # The reader of our output has seen enough; nothing is wrong.
         _silence()
         return ExitCode.DONE
     except OSError as error:
-        # A disk can fail under any call. What was recorded stays; what was not is done again.
+        # A disk can fail under any call. What was recorded stays; the rest is done again.
         where = f"{error.filename}: " if error.filename else ""
-        _complain(
-            HoldfastError(f"{where}{error.strerror or error}", "Put that right, then give the command again.")
-        )
+        _complain(HoldfastError(f"{where}{error.strerror or error}", "Fix that and run the command again."))
         return ExitCode.NEEDS_DECISION
 
 
 def _fill_closed_streams() -> None:
-    """Put nothing where a standard stream is closed: a print must not fail, nor a file of ours become the output."""
+    """Open /dev/null where a standard stream is closed: a print must not fail, nor a file of ours become the output."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
@@ -49,7 +46,7 @@ def _fill_closed_streams() -> None:
 
 
 def _tolerate_any_text() -> None:
-    """Write what the terminal's encoding lacks as an escape: a goal in any script must not end a command."""
+    """Escape characters that the terminal's encoding lacks: a goal in any script must not end a command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -60,19 +57,15 @@ def _dispatch(words: list[str]) -> int:
         from holdfast.cli.report import report
 
         return report(words[1:])
-    from holdfast.cli.commands import parse
+    from holdfast.cli.commands import execute
 
-    _refuse_unknown_command(words)
-    args = parse(words)
-    module, _, name = str(args.handler).partition(":")
-    handler: Callable[[object], int] = getattr(import_module(module), name)
-    code = handler(args)
+    code = execute(words)
     _flush()
     return code
 
 
 def _flush() -> None:
-    """Let out what is still buffered; a reader that left early changes no exit code."""
+    """Write what is still buffered; a reader that left early changes no exit code."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -83,20 +76,6 @@ def _silence() -> None:
     from holdfast.views.terminal import silence
 
     silence(sys.stdout)
-
-
-def _refuse_unknown_command(words: list[str]) -> None:
-    """Name the command that was probably meant. Options before a command are argparse's to judge."""
-    from holdfast.cli.commands import COMMANDS
-
-    if not words or words[0].startswith("-") or words[0] in COMMANDS:
-        return
-    from holdfast.errors import did_you_mean, quoted
-
-    raise HoldfastError(
-        f"there is no command {quoted(words[0])}{did_you_mean(words[0], COMMANDS)}",
-        "`holdfast --help` lists the commands",
-    )
 
 
 def _complain(error: HoldfastError) -> None:

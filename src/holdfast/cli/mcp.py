@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from holdfast.cli.shared_arguments import add_yes
 from holdfast.errors import ExitCode, HoldfastError
 
 
-def mcp(args: argparse.Namespace) -> int:
-    """Serve one client on standard input and output until it leaves, or note that the user agrees to a plan."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `mcp`."""
+    parser.add_argument(
+        "--agree", metavar="PLAN", help="show what a plan runs, record that you agree, and end"
+    )
+    add_yes(parser, "agree to every plan that an agent opens")
+
+
+def execute(args: Namespace) -> int:
+    """Serve one client on standard input and output until it leaves, or record that the user agrees to a plan."""
     if args.agree is not None:
         return _agree(args)
     try:
@@ -25,13 +34,13 @@ def mcp(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _agree(args: argparse.Namespace) -> int:
-    """Show what a plan runs and note the user's agreement, so that an agent may lead a run of it."""
+def _agree(args: Namespace) -> int:
+    """Show what a plan runs and record the user's agreement, so that an agent may lead a run of it."""
     from holdfast.cli.open_repo import open_repo
     from holdfast.cli.plan_file import load_plan, require_consent
 
-    with open_repo(create=True) as place:
-        plan = load_plan(Path(args.agree), "", place.repo.checkout)
-        require_consent(place.journal, plan, place.repo.checkout, yes=args.yes)
+    with open_repo(create=True) as opened:
+        plan = load_plan(Path(args.agree), "", opened.repo.checkout)
+        require_consent(opened.journal, plan, opened.repo.checkout, yes=args.yes)
     print(f"Agreed: an agent may lead a run of {args.agree}.")
     return ExitCode.DONE

@@ -1,6 +1,7 @@
-"""Finding the repository, its journal, and the run that is meant. Looking changes nothing on disk.
+"""Opening the repository and its journal, and choosing the run that a command is about.
 
-Looking starts no git where it can be helped, and what only git needs is imported when it is: `status` must be quick.
+Reading changes nothing on disk. `status` must be quick: reading starts no git where that can be avoided, and imports only
+then what needs git.
 """
 
 from __future__ import annotations
@@ -11,52 +12,74 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER
-from holdfast.errors import HoldfastError, JournalError, did_you_mean, quoted
+from holdfast.errors import HoldfastError, JournalError, LeaseHeldError, did_you_mean, quoted
 from holdfast.journal.lease import Holder, holder
 from holdfast.journal.protocol import JournalReader, RunListing
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.paths import RunDir, StateDir
 
 if TYPE_CHECKING:
+    from holdfast.core.projection import RunRow
     from holdfast.repo.repository import Repository
 
-_SHOWN = 6
+_LISTED_MAX = 6
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyRepo:
-    """A repository's runs, for looking at. `journal` is None where no run was ever started."""
+    """A repository and its journal, to read. `journal` is None where no run was ever started."""
 
     checkout: Path
     state: StateDir
     journal: JournalReader | None
 
     def require_journal(self) -> JournalReader:
-        """Return the journal, or say that there is nothing to look at."""
+        """Return the journal, or raise JournalError because there is nothing to read."""
         if self.journal is None:
             raise no_run_yet()
         return self.journal
 
+    def runs(self) -> Sequence[RunListing]:
+        """Return every run, oldest first."""
+        return self.journal.runs() if self.journal else []
+
     def holder(self, run: str) -> Holder | None:
-        """Return who carries a run on at this moment."""
+        """Return the live runner of a run."""
         return holder(self.state.run(run).lease)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRepo:
-    """A repository and its journal, for working with."""
+    """A repository and its journal, to change."""
 
     repo: Repository
     journal: SqliteJournal
+
+    def read_only(self) -> ReadOnlyRepo:
+        """Return the same for code that only reads."""
+        return ReadOnlyRepo(self.repo.checkout, self.repo.state, self.journal)
+
+    def runs(self) -> Sequence[RunListing]:
+        """Return every run, oldest first."""
+        return self.journal.runs()
 
     def directory(self, run: str) -> RunDir:
         """Return where a run's files are."""
         return self.repo.state.run(run)
 
     def holder(self, run: str) -> Holder | None:
-        """Return who carries a run on at this moment."""
+        """Return the live runner of a run."""
         return holder(self.directory(run).lease)
+
+    def require_free(self, run: str) -> None:
+        """Raise LeaseHeldError if a live runner holds the run."""
+        if (held := self.holder(run)) is not None:
+            raise LeaseHeldError(
+                f"run {run} is held by another runner: {held}",
+                f"`holdfast status {run}` shows what it does; `holdfast stop {run}` ends it",
+            )
 
 
 def open_read_only() -> ReadOnlyRepo:
@@ -106,39 +129,51 @@ def no_run_yet() -> HoldfastError:
     )
 
 
-def choose_run(runs: Sequence[RunListing], wanted: str | None) -> RunListing:
-    """Return the run that is meant: by id, number or beginning of its name; else the latest unfinished, or the latest."""
+def choose_run(opened: ReadOnlyRepo | OpenRepo, named: str | None) -> RunRow:
+    """Return the named run, by id, number or beginning of its name; else the latest unfinished one, or the latest."""
+    runs = opened.runs()
     if not runs:
         raise no_run_yet()
-    if wanted is None:
-        unfinished = [listing for listing in runs if listing.row.status not in RUN_IS_OVER]
-        return (unfinished or runs)[-1]
-    return _named(runs, wanted)
+    if named is not None:
+        return _named(runs, named)
+    unfinished = [listing for listing in runs if listing.row.status not in RUN_IS_OVER]
+    return (unfinished or runs)[-1].row
 
 
-def choose_latest_run(runs: Sequence[RunListing], wanted: str | None) -> RunListing:
-    """Return the run that is meant, or without a word the newest, finished or not."""
-    return choose_run(runs, wanted) if wanted is not None or not runs else runs[-1]
+def choose_latest_run(opened: ReadOnlyRepo | OpenRepo, named: str | None) -> RunRow:
+    """Return the named run, else the latest one, finished or not."""
+    runs = opened.runs()
+    return choose_run(opened, named) if named is not None or not runs else runs[-1].row
 
 
-def _named(runs: Sequence[RunListing], wanted: str) -> RunListing:
-    by_id = {listing.row.run: listing for listing in runs}
-    if wanted in by_id:
-        return by_id[wanted]
-    found = [listing for name, listing in by_id.items() if _matches(name, wanted)]
+def require_task(state: RunState, task: str) -> None:
+    """Raise HoldfastError, with the nearest name, unless the run has this task."""
+    if task not in state.tasks:
+        run = state.row.run
+        raise HoldfastError(
+            f"run {run} has no task {quoted(task)}{did_you_mean(task, state.names)}",
+            f"`holdfast status {run}` lists its tasks",
+        )
+
+
+def _named(runs: Sequence[RunListing], named: str) -> RunRow:
+    by_id = {listing.row.run: listing.row for listing in runs}
+    if named in by_id:
+        return by_id[named]
+    found = [row for row in by_id.values() if _matches(row.run, named)]
     if len(found) == 1:
         return found[0]
     if found:
-        names = ", ".join(listing.row.run for listing in found[:_SHOWN])
-        raise HoldfastError(f"{quoted(wanted)} could be {names}", "name one of them, or give its number")
+        names = ", ".join(row.run for row in found[:_LISTED_MAX])
+        raise HoldfastError(f"{quoted(named)} could be {names}", "name one of them, or give its number")
     raise HoldfastError(
-        f"there is no run {quoted(wanted)}{did_you_mean(wanted, list(by_id))}",
-        "`holdfast list` shows the runs there are",
+        f"there is no run {quoted(named)}{did_you_mean(named, list(by_id))}",
+        "`holdfast list` shows every run",
     )
 
 
-def _matches(run: str, wanted: str) -> bool:
+def _matches(run: str, named: str) -> bool:
     number, _, slug = run.partition("-")
-    if wanted.isdecimal():
-        return int(number) == int(wanted)
-    return run.startswith(wanted) or slug.startswith(wanted)
+    if named.isdecimal():
+        return int(number) == int(named)
+    return run.startswith(named) or slug.startswith(named)

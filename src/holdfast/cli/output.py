@@ -1,24 +1,28 @@
-"""What a command that changed something says afterwards: a sentence for people, one object for programs."""
+"""What commands print: a view as text or JSON, sentences, notes, and the result of a command that steers a run."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Mapping
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import msgspec
 
 from holdfast.cli.open_repo import OpenRepo
-from holdfast.cli.status import as_json
 from holdfast.core.status import RunStatus
 from holdfast.errors import ExitCode
 from holdfast.reporting.displayed_status import displayed_run_status
+from holdfast.views.terminal import write_line
+
+_View = TypeVar("_View")
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """What every command that steers a run prints with `--json`; errors go to standard error, as without it.
 
-    `status` is where the run stands now, `task` the one that was meant. While `pending`, a live runner has been asked
-    and has not done it yet. `kept` names what was put aside: a backup, an archived branch, the note of a resting run.
+    `status` is the run's status now, `task` the task that was named. While `pending`, a live runner has been asked
+    and has not done it yet. `kept` names what was saved: a backup, an archived branch, the note of a stopped run.
     """
 
     run: str
@@ -29,23 +33,49 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     kept: dict[str, str] = {}
 
 
+def as_json(view: object) -> str:
+    """Return a view as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(view), indent=2).decode()
+
+
+def show(view: _View, as_text: Callable[[_View], str], args: Namespace) -> ExitCode:
+    """Print a view, as JSON if that was asked for, and return success."""
+    print(as_json(view) if args.json else as_text(view))
+    return ExitCode.DONE
+
+
+def say(text: str, args: Namespace) -> None:
+    """Tell the user something; with `--json` on standard error, out of the way."""
+    write_line(text, sys.stderr if args.json else sys.stdout)
+
+
+def note(text: str) -> None:
+    """Tell the user something that a pipe must not get."""
+    print(f"Note: {text}", file=sys.stderr)
+
+
+def missing_runs_sentence(runs: list[str]) -> str:
+    """Say that the journal was lost and begun again: git knows runs that it does not."""
+    return f"git knows {', '.join(runs)}, the journal does not: `holdfast rebuild` restores it."
+
+
 def print_result(
-    place: OpenRepo,
+    opened: OpenRepo,
     run: str,
     detail: str,
-    args: argparse.Namespace,
+    args: Namespace,
     *,
     task: str | None = None,
     pending: bool = False,
     kept: Mapping[str, str] | None = None,
 ) -> ExitCode:
-    """Say what was done, and return the exit code of a command that did it."""
+    """Say what was done, and return success."""
     kept = {name: where for name, where in (kept or {}).items() if where}
     if not args.json:
         print("\n".join([detail, *(f"  {name}: {where}" for name, where in kept.items())]))
         return ExitCode.DONE
-    row = place.journal.load(run).row
-    status = displayed_run_status(row, held=place.holder(run) is not None)
+    row = opened.journal.load(run).row
+    status = displayed_run_status(row, held=opened.holder(run) is not None)
     print(
         as_json(CommandResult(run=run, status=status, detail=detail, task=task, pending=pending, kept=kept))
     )

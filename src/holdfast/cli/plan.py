@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import msgspec
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
+from holdfast.cli.installed_agents import require_known_agent
+from holdfast.cli.output import say
 from holdfast.cli.plan_file import PLAN_NAMES
 from holdfast.cli.prompts import confirm
-from holdfast.cli.run_session import say
+from holdfast.cli.shared_arguments import add_json, add_plan_output, add_yes
 from holdfast.core.plan import Plan, plan_hash
-from holdfast.errors import HoldfastError, NeedsDecisionError, did_you_mean, quoted
+from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.paths import StateDir
 from holdfast.plans import parse_plan
 from holdfast.plans.schema import schema_text
@@ -36,7 +38,18 @@ class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
 
 
-def plan(args: argparse.Namespace) -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `plan`."""
+    parser.add_argument("goal", metavar="GOAL", help="the goal in words")
+    parser.add_argument(
+        "--agent", metavar="A", default="", help="the agent that plans (the first one installed)"
+    )
+    add_plan_output(parser)
+    add_yes(parser)
+    add_json(parser)
+
+
+def execute(args: Namespace) -> int:
     """Write a plan for a goal to a file, unless there is one already."""
     checkout = find_repository(Path.cwd()).checkout
     goal, target = _cleaned(args.goal), Path(args.output)
@@ -48,10 +61,10 @@ def plan(args: argparse.Namespace) -> int:
     if not planned.tries:
         say(f"There is a plan for this goal already ({planned.path}); nobody plans it again.", args)
     _show(target, planned, args)
-    return 0
+    return ExitCode.DONE
 
 
-def goal_of(args: argparse.Namespace) -> str | None:
+def goal_of(args: Namespace) -> str | None:
     """Return the goal that `run` was given instead of a plan file, or None. A goal has spaces and no file's name."""
     if args.goal is not None:
         return _cleaned(args.goal)
@@ -68,7 +81,7 @@ def _is_there(named: str) -> bool:
         return False
 
 
-def plan_for_goal(goal: str, checkout: Path, args: argparse.Namespace) -> Path:
+def plan_for_goal(goal: str, checkout: Path, args: Namespace) -> Path:
     """Return a file with a plan for a goal: one of the usual names, the kept one, or a planner's new one."""
     usual = (folder / name for folder in (Path.cwd(), checkout) for name in PLAN_NAMES)
     known = next((found for path in usual if (found := known_plan(path, goal, _read))), None)
@@ -80,7 +93,7 @@ def plan_for_goal(goal: str, checkout: Path, args: argparse.Namespace) -> Path:
     return planned.path
 
 
-def plan_for_specification(name: str, text: str, checkout: Path, args: argparse.Namespace) -> Plan:
+def plan_for_specification(name: str, text: str, checkout: Path, args: Namespace) -> Plan:
     """Return the plan for a specification: the kept one, as long as not a word of it has changed, or a new one."""
     planned = _plan_once(checkout, f"Implement the specification {name}", args, text)
     if not planned.tries:
@@ -88,7 +101,7 @@ def plan_for_specification(name: str, text: str, checkout: Path, args: argparse.
     return planned.plan
 
 
-def _plan_once(checkout: Path, goal: str, args: argparse.Namespace, specification: str = "") -> Planned:
+def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = "") -> Planned:
     """Return the kept plan for a goal, or have one written; a dry run starts no planner."""
     known = known_plan(plan_record(StateDir.of_checkout(checkout), goal, specification), goal, _read)
     if known is not None:
@@ -123,12 +136,8 @@ def _read(data: bytes) -> Plan:
 
 def _planner(named: str, presets: Presets) -> str:
     """Return the preset that plans: the named one, else the first that is installed."""
-    known = agent_names(presets)
-    if named and named not in known:
-        raise HoldfastError(
-            f"there is no agent {quoted(named)} to plan with{did_you_mean(named, known)}",
-            "name one with --agent",
-        )
+    if named:
+        require_known_agent(named, presets)
     installed = installed_presets(presets)
     if named and shutil.which(presets[named].needed_program):
         return named
@@ -136,12 +145,12 @@ def _planner(named: str, presets: Presets) -> str:
         missing = f"{named} is not on the PATH" if named else "no known agent is on the PATH"
         raise HoldfastError(
             f"{missing}, so nobody can plan",
-            f"install one of {', '.join(known)}; `holdfast init` needs none",
+            f"install one of {', '.join(agent_names(presets))}; `holdfast init` needs none",
         )
     return installed[0]
 
 
-def _require_leave_to_replace(target: Path, args: argparse.Namespace) -> None:
+def _require_leave_to_replace(target: Path, args: Namespace) -> None:
     """Ask before the planner is paid for, not after."""
     if target.exists() and not confirm(
         f"{target} is there and is not a plan for this goal. Replace it?", yes=args.yes
@@ -162,7 +171,7 @@ def _write(target: Path, content: bytes) -> None:
         ) from error
 
 
-def _show(target: Path, planned: Planned, args: argparse.Namespace) -> None:
+def _show(target: Path, planned: Planned, args: Namespace) -> None:
     if args.json:
         shown_plan = without_secrets(planned.plan)
         result = PlanResult(

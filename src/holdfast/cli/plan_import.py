@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from holdfast.agents.presets import installed_presets, presets_of
-from holdfast.errors import HoldfastError
+from holdfast.cli.shared_arguments import add_json, add_plan_output
+from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.discovery import FILE_BYTES_MAX
 from holdfast.formats.lists import ImportedPlan, ImportOptions, ListKind, kind_of, read_list
 from holdfast.plans.writer import plan_text
@@ -36,12 +37,33 @@ class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def import_list(args: argparse.Namespace) -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `plan import`."""
+    parser.add_argument(
+        "file", metavar="FILE", help="tasks.md of spec-kit, tasks.json, a backlog folder, any checklist"
+    )
+    add_plan_output(parser)
+    parser.add_argument(
+        "--from", dest="kind", choices=list(ListKind), help="the kind of list (recognized by its content)"
+    )
+    parser.add_argument("--tag", metavar="TAG", default="", help="the list of a tasks.json to take (master)")
+    parser.add_argument("--all", action="store_true", help="import finished tasks too")
+    parser.add_argument(
+        "--parallel", action="store_true", help="let the points of a checklist run at the same time"
+    )
+    parser.add_argument(
+        "--agent", metavar="A", default="", help="the agent that works (the first one installed)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
+    add_json(parser)
+
+
+def execute(args: Namespace) -> int:
     """Write a plan file made of a task list. A file that is there is only replaced with `--force`."""
     target = Path(args.output)
     if target.exists() and not args.force:
         raise HoldfastError(
-            f"{target} is there already", "name another file with -o, or say --force to replace it"
+            f"{target} exists already", "name another file with -o, or use --force to replace it"
         )
     checkout = find_repository(Path.cwd()).checkout
     kind, name, documents = _found(Path(args.file), checkout, args.kind)
@@ -55,7 +77,7 @@ def import_list(args: argparse.Namespace) -> int:
     _tell(_result(target, name, kind, made), args)
     if not args.agent and not installed and not args.json:
         print(f"No known agent is on the PATH; the plan names {agent}: change `agent:` as you like.")
-    return 0
+    return ExitCode.DONE
 
 
 def list_kind_at(path: Path) -> ListKind | None:
@@ -126,7 +148,7 @@ def _result(target: Path, name: str, kind: ListKind, made: ImportedPlan) -> Impo
     )
 
 
-def _tell(result: ImportResult, args: argparse.Namespace) -> None:
+def _tell(result: ImportResult, args: Namespace) -> None:
     if args.json:
         print(msgspec.json.encode(result).decode())
         return

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from holdfast.agents.presets import agent_names, installed_presets, presets_of
 from holdfast.cli.plan_import import read_list_at
 from holdfast.core.brief import clip
 from holdfast.core.plan import Plan
-from holdfast.errors import HoldfastError, did_you_mean, quoted
+from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
 from holdfast.formats.discovery import FILE_BYTES_MAX, find_sources
 from holdfast.formats.lists import ListKind
 from holdfast.formats.model import ClaimedStatus, ForeignRun, format_of
@@ -40,7 +40,14 @@ _EXPECTED = ("state-missing",)
 _SPECIFICATIONS = ("spec.md", "requirements.md", "requirements.json")
 
 
-def workflows(args: argparse.Namespace) -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `plan workflows`."""
+    parser.add_argument(
+        "workflow", metavar="NAME|FILE", nargs="?", help="print one to start from, or check a file of yours"
+    )
+
+
+def execute(args: Namespace) -> int:
     """List the workflows there are, print one that comes with Holdfast, or check a file of the user's."""
     if args.workflow is None:
         for name in builtin_names():
@@ -52,10 +59,10 @@ def workflows(args: argparse.Namespace) -> int:
         sys.stdout.write(builtin_workflow(args.workflow).decode())
     else:
         _describe(_workflow(args.workflow))
-    return 0
+    return ExitCode.DONE
 
 
-def plan_of_workflow(args: argparse.Namespace, checkout: Path) -> tuple[Plan, str]:
+def plan_of_workflow(args: Namespace, checkout: Path) -> tuple[Plan, str]:
     """Return the plan that a workflow makes of the user's input, and how a run remembers where it came from."""
     workflow = _workflow(args.workflow)
     given = _given(workflow, args)
@@ -81,7 +88,7 @@ def _workflow(named: str) -> Workflow:
         return parse_workflow(file.read(FILE_BYTES_MAX), named, READERS)
 
 
-def _given(workflow: Workflow, args: argparse.Namespace) -> str:
+def _given(workflow: Workflow, args: Namespace) -> str:
     given = (
         " ".join((args.goal or args.plan or "").split()) if workflow.input.kind != "document" else args.plan
     )
@@ -106,7 +113,7 @@ def _values(pairs: list[str]) -> dict[str, str]:
     return {name: text for name, _, text in (pair.partition("=") for pair in pairs)}
 
 
-def _agent(workflow: Workflow, checkout: Path, args: argparse.Namespace) -> str:
+def _agent(workflow: Workflow, checkout: Path, args: Namespace) -> str:
     """Return who works: the user's choice, else the workflow's own, else the first agent that is installed."""
     tasks = [task for stage in workflow.body["stages"] for task in stage["tasks"]]
     if args.agent or "agent" in workflow.body or all("run" in task or "agent" in task for task in tasks):
@@ -120,7 +127,7 @@ def _agent(workflow: Workflow, checkout: Path, args: argparse.Namespace) -> str:
     return installed[0]
 
 
-def _document(workflow: Workflow, path: Path, checkout: Path, args: argparse.Namespace) -> InputDocument:
+def _document(workflow: Workflow, path: Path, checkout: Path, args: Namespace) -> InputDocument:
     """Read the document with the first of the workflow's readers that can; a spec without a plan is planned first."""
     trouble: HoldfastError | None = None
     for reader in workflow.input.readers or READERS:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
+
+from holdfast.errors import NeedsDecisionError
 
 _YES = frozenset({"y", "yes"})
 
@@ -18,7 +21,7 @@ def confirm(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not is_interactive():
-        print(f"{question} No terminal to ask on: taken as no.", file=sys.stderr)
+        print(f"{question} There is no terminal to ask on: taken as no.", file=sys.stderr)
         return False
     try:
         answer = input(f"{question} [y/N] ")
@@ -32,6 +35,12 @@ def confirm(question: str, *, yes: bool) -> bool:
     return answer.strip().lower() in _YES
 
 
+def require_yes(question: str, args: Namespace, refusal: str = "nothing was done") -> None:
+    """Ask, unless `--yes` was given. Raises NeedsDecisionError with `refusal` if the answer is no."""
+    if not confirm(question, yes=args.yes):
+        raise NeedsDecisionError(refusal, "use --yes to do it without being asked")
+
+
 def choose_key(question: str, keys: str, *, default: str) -> str:
     """Ask for one key on the terminal and return it; Enter is the default, the end of input the last of `keys`."""
     print(question, end=" ", flush=True)
@@ -43,8 +52,21 @@ def choose_key(question: str, keys: str, *, default: str) -> str:
             return key
 
 
+def choose_number(question: str, lines: list[str], *, quit_key: str = "") -> int | None:
+    """Show numbered lines and return the index of the one that the user picks; None for `quit_key`.
+
+    Enter quits where that is possible, else it takes the first. One key is read, so there are at most nine lines.
+    """
+    print("\n".join(f"  {number}  {line}" for number, line in enumerate(lines, 1)))
+    keys = "".join(str(number) for number in range(1, len(lines) + 1))
+    way_out = quit_key or keys[0]
+    hint = f", {quit_key}" if quit_key else ""
+    key = choose_key(f"{question} [1-{len(lines)}{hint}]", keys + way_out, default=way_out)
+    return None if key == quit_key else int(key) - 1
+
+
 def _read_key() -> str:
-    """Read one key without waiting for Enter. What was typed ahead counts; the terminal is left as it was."""
+    """Read one key without waiting for Enter. Keys typed ahead count; the terminal is left as it was."""
     import termios
     import tty
 

@@ -23,6 +23,10 @@ from holdfast.report_channel import (
     send_report,
 )
 
+TYPE_CHECKING = False  # `typing` is heavy too
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
 _USAGE = """\
 usage: holdfast report WHAT [OPTION VALUE ...]
 
@@ -43,6 +47,16 @@ _KEYS = {"cost": "cost_usd", "done": "section_done", "next": "section_next"}
 _VALUED = ("progress", "file", "confidence", "blocked", "summary", "cost")
 _OPTIONS = (*_VALUED, "line", "done", "next")
 _Said = dict[str, str | float]
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Take every word: `report` reads its arguments itself, see `main.py`."""
+    parser.add_argument("words", nargs="...")
+
+
+def execute(args: Namespace) -> int:
+    """Report what the words say."""
+    return report(args.words)
 
 
 def report(words: Sequence[str]) -> int:

@@ -1,33 +1,42 @@
-"""`resume --from` and `--restart-stage`: what beginning again means, said before it is done."""
+"""`resume`: continue an unfinished run, all of it or some tasks, or begin again at a stage or a task.
+
+`--dry-run` shows what the same command without it would do, and changes nothing.
+"""
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo
-from holdfast.cli.prompts import confirm
-from holdfast.cli.recovery_prompt import require_failed
-from holdfast.cli.run_session import say
-from holdfast.cli.status import as_json, current_status, require_task
+from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, open_read_only, open_repo, require_task
+from holdfast.cli.output import say, show
+from holdfast.cli.plan_file import require_consent
+from holdfast.cli.prompts import confirm, is_interactive, require_yes
+from holdfast.cli.run_session import abandon_run, add_session_arguments, start_session
+from holdfast.cli.shared_arguments import add_run
+from holdfast.cli.status import current_status
 from holdfast.core import events as ev
+from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.core.user_decisions import gate_waivers
-from holdfast.errors import HoldfastError, NeedsDecisionError
+from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.repository import Repository
+from holdfast.reporting.recovery_report import failed_tasks
 from holdfast.runner.decisions.rewind import Rewind, plan_rewind, rewind_run
+from holdfast.runner.decisions.user_decisions import record_decision, waive_gates
 from holdfast.runner.recovery.resume_preview import preview_resume
-from holdfast.runner.session import RunOptions
+from holdfast.runner.session import RunOptions, refuse_half_adopted, remove_leftovers
 from holdfast.views.event_text import plain_lines
-from holdfast.views.recovery_text import RecoveryView, recovery_view
+from holdfast.views.recovery_text import RecoveryView, recovery_text, recovery_view
 from holdfast.views.status import RunView
+from holdfast.views.terminal import terminal_width
 from holdfast.views.text import count, one_line
 
 
@@ -40,94 +49,185 @@ class RewindView(msgspec.Struct, frozen=True, kw_only=True):
     base: str | None
 
 
-def rewind_and_resume(place: OpenRepo, run: str, at: str, args: argparse.Namespace) -> str:
-    """Ask, begin again at a stage or a task, and return the run to carry on."""
-    rewind = _considered(place.repo, place.journal, run, at, args)
-    for line in _lines(rewind):
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `resume`."""
+    add_run(parser)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", metavar="T,…", help="work on these tasks only")
+    which.add_argument(
+        "--failed-only",
+        action="store_true",
+        help="give failed tasks all attempts again and work on them only",
+    )
+    which.add_argument(
+        "--from",
+        metavar="STAGE|TASK",
+        dest="begin_at",
+        help="begin again there, with all that builds on it",
+    )
+    which.add_argument("--restart-stage", metavar="STAGE", help="begin a whole stage again")
+    parser.add_argument(
+        "--accept", metavar="STAGE,…", help="continue these stages although a check of theirs failed"
+    )
+    add_session_arguments(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Continue an unfinished run. A completed one needs nothing, which is no error."""
+    if args.dry_run:
+        return _preview(args)
+    with open_repo() as opened:
+        row = choose_run(opened, args.run)
+        _refuse_abandoned(row)
+        if at := args.begin_at or args.restart_stage:
+            _require_ready(opened, row.run, args)
+            return start_session(opened, _rewind(opened, row.run, at, args), args)
+        if row.status is RunStatus.COMPLETED and not args.land:
+            remove_leftovers(opened.repo, row.run)
+            say(f"Run {row.run} is completed; there is nothing to resume.", args)
+            return ExitCode.DONE
+        if args.accept and waive_gates(opened.repo, opened.journal, row.run, args.accept.split(",")):
+            say(f"Asked the runner of {row.run}. `holdfast status {row.run}` shows what it does.", args)
+            return ExitCode.DONE
+        _require_ready(opened, row.run, args)
+        return _resume(opened, row.run, args)
+
+
+def _refuse_abandoned(row: RunRow) -> None:
+    if row.status is RunStatus.ABANDONED:
+        raise HoldfastError(f"run {row.run} was abandoned", "`holdfast run` starts its plan again")
+
+
+def _require_ready(opened: OpenRepo, run: str, args: Namespace) -> None:
+    """Make sure that no runner holds the run and that the user agreed to its plan."""
+    opened.require_free(run)
+    require_consent(opened.journal, opened.journal.load(run).plan, opened.repo.checkout, yes=args.yes)
+
+
+def _resume(opened: OpenRepo, run: str, args: Namespace) -> int:
+    """Continue a run as the flags say; on a terminal, without any, the user chooses with one key."""
+    key = "r"
+    if is_interactive() and not (args.yes or args.json or args.only or args.failed_only or args.accept):
+        from holdfast.cli.recovery_prompt import ask_how_to_resume
+
+        key = ask_how_to_resume(opened, run)
+    if key == "a":
+        if not confirm(f"Abandon {run}? Its branch and snapshots stay.", yes=False):
+            raise NeedsDecisionError("nothing was done", f"`holdfast resume {run}` continues the run")
+        abandon_run(opened, run, args)
+        return ExitCode.DONE
+    only = frozenset(args.only.split(",")) if args.only else None
+    if key == "f" or args.failed_only:
+        only = _restart_failed(opened, run)
+    return start_session(opened, run, args, only)
+
+
+def _restart_failed(opened: OpenRepo, run: str) -> frozenset[str]:
+    """Give every failed and abandoned task of a run all its attempts again and return which they are."""
+    failed = _require_failed(opened.journal.load(run).state())
+    for task in failed:
+        record_decision(opened.repo, opened.journal, run, ev.TaskReset(task=task))
+    return frozenset(failed)
+
+
+def _require_failed(state: RunState) -> tuple[str, ...]:
+    """Return the failed and abandoned tasks of a run. Raises HoldfastError if there are none."""
+    run = state.row.run
+    if failed := failed_tasks(state):
+        return failed
+    raise HoldfastError(f"no task of run {run} has failed", f"`holdfast resume {run}` continues it")
+
+
+def _rewind(opened: OpenRepo, run: str, at: str, args: Namespace) -> str:
+    """Ask, begin again at a stage or a task, and return the run to continue."""
+    rewind = _planned_rewind(opened.repo, opened.journal, run, at, args)
+    for line in _rewind_lines(rewind):
         say(line, args)
-    if not confirm("Begin again there?", yes=args.yes):
-        raise NeedsDecisionError("nothing was done", "say --yes to begin again without being asked")
-    name = rewind_run(place.repo, place.journal, rewind, plain_lines(sys.stderr))
+    require_yes("Begin again there?", args)
+    name = rewind_run(opened.repo, opened.journal, rewind, plain_lines(sys.stderr))
     if name != run:
-        say(f"Run {name} begins in the place of {run}, which keeps its branch and refs.", args)
+        say(f"Run {name} replaces {run}, which keeps its branch and refs.", args)
     return name
 
 
-def preview_rewind(
-    repo: Repository, journal: JournalReader, run: str, at: str, args: argparse.Namespace
-) -> int:
-    """Say what beginning again would mean, and do nothing."""
-    rewind = _considered(repo, journal, run, at, args)
-    base = rewind.plan.base if rewind.plan else None
-    view = RewindView(run=run, redone=rewind.redone, landed=rewind.landed, base=base)
-    print(as_json(view) if args.json else "\n".join(_lines(rewind)))
-    return 0
-
-
-def _considered(
-    repo: Repository, journal: JournalReader, run: str, at: str, args: argparse.Namespace
-) -> Rewind:
+def _planned_rewind(repo: Repository, journal: JournalReader, run: str, at: str, args: Namespace) -> Rewind:
     stages = [stage.id for stage in journal.load(run).plan.stages]
     if args.restart_stage and at not in stages:
         raise HoldfastError(f"run {run} has no stage {at}", f"its stages are {', '.join(stages)}")
     return plan_rewind(repo, journal, run, at)
 
 
-def _lines(rewind: Rewind) -> Iterator[str]:
+def _rewind_lines(rewind: Rewind) -> Iterator[str]:
     if rewind.plan is None:
         yield f"{', '.join(rewind.redone)} would begin again from a clean start; nothing of it has landed."
         return
-    yield f"Landed before and to be done anew: {', '.join(rewind.landed) or 'nothing'}."
+    yield f"Landed before and to be done again: {', '.join(rewind.landed) or 'nothing'}."
     yield (
         f"The run branch never goes back, so a new run begins at {rewind.plan.base[:12]} with "
-        f"{count(len(rewind.redone), 'task')} ({', '.join(rewind.redone)}), and {rewind.run} is given up."
+        f"{count(len(rewind.redone), 'task')} ({', '.join(rewind.redone)}), and {rewind.run} is abandoned."
     )
 
 
-def show_preview(
-    repo: Repository, journal: JournalReader, run: str, args: argparse.Namespace
-) -> RecoveryView:
-    """Return the report of a run as resuming it with these arguments would find and change it."""
-    stored = journal.load(run)
-    state = stored.state()
+def _preview(args: Namespace) -> int:
+    """Show what resuming would do, and do nothing."""
+    opened = open_read_only()
+    row = choose_run(opened, args.run)
+    _refuse_abandoned(row)
+    refuse_half_adopted(row)
+    if at := args.begin_at or args.restart_stage:
+        repo, journal = Repository.open(opened.checkout), opened.require_journal()
+        rewind = _planned_rewind(repo, journal, row.run, at, args)
+        base = rewind.plan.base if rewind.plan else None
+        rewind_view = RewindView(run=row.run, redone=rewind.redone, landed=rewind.landed, base=base)
+        return show(rewind_view, lambda _: "\n".join(_rewind_lines(rewind)), args)
+    view = _recovery_view(opened, row.run, args)
+    return show(view, lambda view: recovery_text(view, terminal_width()), args)
+
+
+def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryView:
+    """Return the recovery report of a run for these arguments."""
+    repo, journal = Repository.open(opened.checkout), opened.require_journal()
+    state = journal.load(run).state()
     accepted = gate_waivers(state, args.accept.split(",")) if args.accept else []
-    again = require_failed(state) if args.failed_only else ()
-    only = again or _named(state, args.only)
-    choices = RunOptions(jobs=args.jobs, only=frozenset(only) if only else None)
+    again = _require_failed(state) if args.failed_only else ()
+    only = again or _known_tasks(state, args.only)
+    options = RunOptions(jobs=args.jobs, only=frozenset(only) if only else None)
     decisions: list[ev.AnyEvent] = [*accepted, *(ev.TaskReset(task=task) for task in again)]
-    view = current_status(ReadOnlyRepo(repo.checkout, repo.state, journal), run).run
+    view = current_status(opened, run).run
     assert view is not None
-    report = preview_resume(repo, open_fleet(repo.state.fleet), journal, run, choices, decisions)
-    does = [*_waived(state, accepted, view.held_by), *_about_the_run(view, only, args)]
-    return recovery_view(view, report, does, _options(args))
+    report = preview_resume(repo, open_fleet(repo.state.fleet), journal, run, options, decisions)
+    effects = [*_waiver_effects(state, accepted, view.held_by), *_run_effects(view, only, args)]
+    return recovery_view(view, report, effects, _options_as_typed(args))
 
 
-def _named(state: RunState, only: str | None) -> tuple[str, ...]:
+def _known_tasks(state: RunState, only: str | None) -> tuple[str, ...]:
     names = tuple(only.split(",")) if only else ()
     for name in names:
         require_task(state, name)
     return names
 
 
-def _waived(state: RunState, accepted: Sequence[ev.StageGateWaived], held_by: str | None) -> Iterator[str]:
-    asked = f", as its runner ({held_by}) is asked to" if held_by else ""
+def _waiver_effects(
+    state: RunState, accepted: Sequence[ev.StageGateWaived], held_by: str | None
+) -> Iterator[str]:
+    asked = f" (its runner, {held_by}, is asked)" if held_by else ""
     for waiver in accepted:
         error = one_line(state.stage(waiver.stage).error, 160)
-        yield f"stage {waiver.stage} goes on{asked}, although its {waiver.gate} check failed: {error}"
+        yield f"stage {waiver.stage} continues{asked} although its {waiver.gate} check failed: {error}"
 
 
-def _about_the_run(view: RunView, only: Sequence[str], args: argparse.Namespace) -> Iterator[str]:
+def _run_effects(view: RunView, only: Sequence[str], args: Namespace) -> Iterator[str]:
     if view.held_by and not args.accept:
-        yield f"resuming is refused now: {view.held_by} carries it on"
+        yield f"resume is refused now: {view.held_by} runs it"
     elif view.status is RunStatus.COMPLETED and not args.land:
         yield "it is completed; there is nothing to resume"
     if only:
-        yield f"nothing new is begun but {one_line(', '.join(only))}; what is under way goes on"
+        yield f"nothing new starts but {one_line(', '.join(only))}; tasks under way continue"
     if args.land:
-        yield f"once it is completed, its result is brought into {view.target or 'its branch'}"
+        yield f"once it is completed, its result is merged into {view.target or 'its branch'}"
 
 
-def _options(args: argparse.Namespace) -> str:
+def _options_as_typed(args: Namespace) -> str:
     """Return the options that the report was made for, as they are typed, each after a space."""
     words = ["--failed-only"] if args.failed_only else []
     for name in ("only", "accept", "jobs"):

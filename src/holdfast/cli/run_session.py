@@ -1,28 +1,32 @@
-"""Carrying a run on from the command line: who watches, what the exit code says, and doing it in the background."""
+"""One session of a run from the command line: here or in the background, what the user sees, and the exit code."""
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
+from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 
+from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
+from holdfast.cli.output import say
+from holdfast.cli.shared_arguments import add_json, add_yes, amount, positive
 from holdfast.cli.status import landed_in
 from holdfast.core.events import RunnerAttached
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import StoredRun
 from holdfast.process.programs import has_ended, start_in_background
+from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.runner.loop import Observer
 from holdfast.runner.session import RunOptions, execute_run
 from holdfast.views.event_text import json_lines, plain_lines
 from holdfast.views.status import status_view
 from holdfast.views.status_text import next_steps
-from holdfast.views.terminal import supports_live_display, write_line
+from holdfast.views.terminal import supports_live_display
 from holdfast.views.text import block
 
 _ATTACH_S = 30.0
@@ -30,39 +34,7 @@ _POLL_S = 0.05
 _TAIL_CHARS = 2000
 
 
-def run_in_foreground(place: OpenRepo, run: str, choices: RunOptions, args: argparse.Namespace) -> int:
-    """Carry a run on before the user's eyes until it rests; return the exit code that says how it rests."""
-    from holdfast.cli.land import land_result
-
-    with _audience(json=args.json) as observer:
-        execute_run(place.repo, place.journal, run, choices, observer)
-    stored = place.journal.load(run)
-    code = exit_code(stored)
-    if args.land and stored.row.status is RunStatus.COMPLETED:
-        say(land_result(place.repo, stored.row, None), args)
-    if args.json:
-        print(msgspec.json.encode(Result(run=run, status=stored.row.status, exit_code=code)).decode())
-    else:
-        _summarise(place, stored)
-        print_note_path(place, run)
-    return code
-
-
-def run_in_background(place: OpenRepo, run: str, arguments: list[str], args: argparse.Namespace) -> int:
-    """Start a runner that outlives this command; return once it has attached to the run."""
-    output = place.directory(run).root / "runner.log"
-    before = place.journal.load(run).last_seq
-    pid = start_in_background(["resume", run, "--yes", *arguments], output)
-    _await_attachment(place, run, before, pid, output)
-    if args.json:
-        print(msgspec.json.encode(Detached(run=run, pid=pid, output=str(output))).decode())
-    else:
-        print(f"{run} runs in the background (pid {pid}); its output is in {output}")
-        print(f"`holdfast status {run}` shows it; `holdfast stop {run}` ends it, resumably.")
-    return ExitCode.DONE
-
-
-class Result(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="kind"):
+class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="Result", tag_field="kind"):
     """The last line of `run --json`: how the run rests."""
 
     run: str
@@ -78,10 +50,101 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="k
     output: str
 
 
+def add_session_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments that `run` and `resume` share."""
+    parser.add_argument("--jobs", metavar="N", type=positive, help="how many tasks run at the same time")
+    parser.add_argument(
+        "--tokens",
+        metavar="N",
+        type=positive,
+        help="let the run use this many tokens in all, instead of the plan's budget",
+    )
+    parser.add_argument(
+        "--cost-usd",
+        metavar="USD",
+        type=amount,
+        help="let the run cost this much in all, instead of the plan's budget",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would happen and do nothing")
+    parser.add_argument("--detach", action="store_true", help="run in the background")
+    parser.add_argument(
+        "--native-resume",
+        action="store_true",
+        help="let agents resume their own session where that is possible, instead of starting fresh",
+    )
+    parser.add_argument(
+        "--land", action="store_true", help="when completed, merge the result into the branch it began on"
+    )
+    add_yes(parser)
+    add_json(parser)
+
+
+def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[str] | None = None) -> int:
+    """Execute a run, or `only` some of its tasks, until it rests or, with `--detach`, until it has started."""
+    options = RunOptions(
+        jobs=args.jobs,
+        only=only,
+        native_resume=args.native_resume,
+        tokens=args.tokens,
+        cost_usd=args.cost_usd,
+    )
+    if args.detach:
+        return _run_in_background(opened, run, _as_typed(options, land=args.land), args)
+    return _run_in_foreground(opened, run, options, args)
+
+
+def _as_typed(options: RunOptions, *, land: bool) -> list[str]:
+    """Return the options of a session as arguments of `resume`."""
+    words = ["--jobs", str(options.jobs)] if options.jobs else []
+    words += ["--only", ",".join(sorted(options.only))] if options.only else []
+    words += ["--land"] if land else []
+    words += ["--native-resume"] if options.native_resume else []
+    words += ["--tokens", str(options.tokens)] if options.tokens else []
+    words += ["--cost-usd", str(options.cost_usd)] if options.cost_usd else []
+    return words
+
+
+def abandon_run(opened: OpenRepo, run: str, args: Namespace) -> None:
+    """Abandon a run that nobody holds, and say so."""
+    abandon(opened.repo, opened.journal, run, plain_lines(sys.stderr))
+    say(f"Abandoned {run}; its branch and refs stay.", args)
+
+
+def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Namespace) -> int:
+    """Execute a run before the user's eyes until it rests; return the exit code that says how it rests."""
+    with _observer(json=args.json) as observer:
+        execute_run(opened.repo, opened.journal, run, options, observer)
+    stored = opened.journal.load(run)
+    code = exit_code(stored)
+    if args.land and stored.row.status is RunStatus.COMPLETED:
+        say(land_result(opened.repo, stored.row, None), args)
+    if args.json:
+        print(msgspec.json.encode(RunResult(run=run, status=stored.row.status, exit_code=code)).decode())
+    else:
+        _summarise(opened, stored)
+        if (note := opened.directory(run).note).exists():
+            print(f"  {note} says how far it is")
+    return code
+
+
+def _run_in_background(opened: OpenRepo, run: str, arguments: list[str], args: Namespace) -> int:
+    """Start a runner that outlives this command; return once it has attached to the run."""
+    output = opened.directory(run).root / "runner.log"
+    before = opened.journal.load(run).last_seq
+    pid = start_in_background(["resume", run, "--yes", *arguments], output)
+    _await_attachment(opened, run, before, pid, output)
+    if args.json:
+        print(msgspec.json.encode(Detached(run=run, pid=pid, output=str(output))).decode())
+    else:
+        print(f"{run} runs in the background (pid {pid}); its output is in {output}")
+        print(f"`holdfast status {run}` shows it; `holdfast stop {run}` stops it; it can resume.")
+    return ExitCode.DONE
+
+
 def exit_code(stored: StoredRun) -> ExitCode:
     """Return what a resting run's state means to scripts.
 
-    Stopped is 130: the work is incomplete because somebody interrupted it, and `resume` carries on. Paused is 0: the
+    Stopped is 130: the work is incomplete because somebody interrupted it, and `resume` continues. Paused is 0: the
     runner did all it was asked to (finish what is under way, or only the tasks chosen) and nothing is wrong. Blocked
     is 1 if a task failed for good, else 3: a gate failed or the machine is in the way, and a person must decide.
     """
@@ -89,24 +152,12 @@ def exit_code(stored: StoredRun) -> ExitCode:
     if status is RunStatus.STOPPED:
         return ExitCode.INTERRUPTED
     if status is RunStatus.BLOCKED:
-        gave_up = (TaskStatus.ABANDONED, TaskStatus.FAILED)
-        failed = any(task.status in gave_up for task in stored.tasks)
+        failed = any(task.status in (TaskStatus.ABANDONED, TaskStatus.FAILED) for task in stored.tasks)
         return ExitCode.TASKS_FAILED if failed else ExitCode.NEEDS_DECISION
     return ExitCode.TASKS_FAILED if status is RunStatus.ABANDONED else ExitCode.DONE
 
 
-def say(text: str, args: argparse.Namespace) -> None:
-    """Tell the user something, out of the way of JSON."""
-    write_line(text, sys.stderr if args.json else sys.stdout)
-
-
-def print_note_path(place: OpenRepo, run: str) -> None:
-    """Say where the resume note of a run is, if it has one."""
-    if (note := place.directory(run).note).exists():
-        print(f"  {note} tells where it stands")
-
-
-def _audience(*, json: bool) -> AbstractContextManager[Observer]:
+def _observer(*, json: bool) -> AbstractContextManager[Observer]:
     if json:
         return json_lines(sys.stdout)
     if supports_live_display(sys.stdout):
@@ -116,25 +167,25 @@ def _audience(*, json: bool) -> AbstractContextManager[Observer]:
     return plain_lines(sys.stdout)
 
 
-def _await_attachment(place: OpenRepo, run: str, before: int, pid: int, output: Path) -> None:
+def _await_attachment(opened: OpenRepo, run: str, before: int, pid: int, output: Path) -> None:
     """Return once the runner `pid` has recorded that it attached, even if it has ended since."""
     deadline = time.monotonic() + _ATTACH_S
     while True:
         over = has_ended(pid) or time.monotonic() > deadline
-        events = (record.event for record in place.journal.events(run, after=before))
+        events = (record.event for record in opened.journal.events(run, after=before))
         if any(isinstance(event, RunnerAttached) and event.pid == pid for event in events):
             return
         if over:
             said = (
                 output.read_text(encoding="utf-8", errors="replace")[-_TAIL_CHARS:].strip()
-                or "it ended without a word"
+                or "it ended without a message"
             )
             raise HoldfastError(f"the runner did not start: {said}", f"its output is in {output}")
         time.sleep(_POLL_S)
 
 
-def _summarise(place: OpenRepo, stored: StoredRun) -> None:
-    there = landed_in(place.repo.checkout, stored.row)
+def _summarise(opened: OpenRepo, stored: StoredRun) -> None:
+    there = landed_in(opened.repo.checkout, stored.row)
     view = status_view(stored, None, time.time(), landed_in=there)
     assert view.run is not None
     metrics = view.metrics

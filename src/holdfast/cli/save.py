@@ -1,13 +1,14 @@
-"""`save`: have the unfinished work of live runs saved now. Made for hooks, which must never be in the way."""
+"""`save`: save the unfinished work of live runs now. Made for hooks, which must never be in the way."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only
+from holdfast.cli.shared_arguments import add_run
 from holdfast.core.status import RUN_IS_OVER, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.paths import RunDir
@@ -17,7 +18,16 @@ from holdfast.runner.requests import Request, send_request
 _POLL_S = 0.02
 
 
-def save(args: argparse.Namespace) -> int:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `save`."""
+    add_run(parser, "every run with a live runner")
+    parser.add_argument(
+        "--wait", metavar="S", type=float, default=10.0, help="seconds to wait until all is saved (10)"
+    )
+    parser.add_argument("--quiet", "-q", action="store_true", help="for hooks: print nothing, never fail")
+
+
+def execute(args: Namespace) -> int:
     """Ask every live runner of this repository to save all work, and wait until it has. Done twice, nothing is new."""
     try:
         _save(args)
@@ -27,28 +37,27 @@ def save(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _save(args: argparse.Namespace) -> None:
+def _save(args: Namespace) -> None:
     deadline = time.monotonic() + args.wait
     if bell := os.environ.get(WAKE_VARIABLE):
         # A task's own agent asks: its runner is known, and the sandbox may hide everything else.
         directory = Path(bell).parent.parent
         _ask(RunDir(directory, directory), deadline)
         return
-    place = open_read_only()
-    journal = place.require_journal()
-    wanted = [choose_run(journal.runs(), args.run)] if args.run else journal.runs()
-    live = [listing.row.run for listing in wanted if listing.row.status not in RUN_IS_OVER]
-    live = [run for run in live if place.holder(run) is not None]
+    opened = open_read_only()
+    opened.require_journal()
+    rows = [choose_run(opened, args.run)] if args.run else [listing.row for listing in opened.runs()]
+    live = [row.run for row in rows if row.status not in RUN_IS_OVER and opened.holder(row.run) is not None]
     if not live and not args.quiet:
-        print("No runner is at work here. What is in workspaces stays there; `holdfast resume` saves it.")
+        print("No runner is at work here. Work in workspaces stays there; `holdfast resume` saves it.")
     for run in live:
-        saved = _ask(place.state.run(run), deadline)
+        saved = _ask(opened.state.run(run), deadline)
         if not args.quiet:
-            _tell(place, run, saved=saved)
+            _print_saved(opened, run, saved=saved)
 
 
 def _ask(directory: RunDir, deadline: float) -> bool:
-    """Leave the request and wait until it is answered; False when the time is over first, or nobody lives to read it."""
+    """Send the request and wait until it is answered; False if that takes too long, or no runner lives to read it."""
     request = send_request(directory, Request(action="save"))
     while request.exists():
         if time.monotonic() > deadline:
@@ -57,10 +66,10 @@ def _ask(directory: RunDir, deadline: float) -> bool:
     return True
 
 
-def _tell(place: ReadOnlyRepo, run: str, *, saved: bool) -> None:
+def _print_saved(opened: ReadOnlyRepo, run: str, *, saved: bool) -> None:
     if not saved:
         print(f"{run}: the runner has been asked; it has not answered yet.")
         return
-    tasks = [task for task in place.require_journal().load(run).tasks if task.status is TaskStatus.RUNNING]
+    tasks = [task for task in opened.require_journal().load(run).tasks if task.status is TaskStatus.RUNNING]
     kept = ", ".join(f"{task.id} at {task.wip[:12]}" for task in tasks if task.wip)
     print(f"{run}: {f'saved {kept}' if kept else 'there is no unfinished work'}.")

@@ -148,7 +148,7 @@ def _choices(view: AdoptionView) -> Iterator[str]:
         yield "  --accept-named takes commits that name a task, or --trust-claims takes the files' word."
 
 
-def is_doubtful(view: AdoptionView) -> bool:
+def has_unproven(view: AdoptionView) -> bool:
     """Tell whether the user has a choice to make about tasks that are called done without proof."""
     return any(task.verdict in UNPROVEN for task in view.tasks)
 

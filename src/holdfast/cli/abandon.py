@@ -1,0 +1,36 @@
+"""`abandon`: end a run for good. Its branch, refs and unfinished work stay."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from holdfast.cli import stop
+from holdfast.cli.open_repo import choose_run, open_repo
+from holdfast.cli.output import print_result
+from holdfast.cli.prompts import require_yes
+from holdfast.cli.shared_arguments import add_yes
+from holdfast.core.status import RUN_IS_OVER
+from holdfast.runner.decisions.user_decisions import abandon
+from holdfast.views.event_text import plain_lines
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `abandon`."""
+    stop.add_arguments(parser)
+    add_yes(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Stop a run and abandon it. A run that is over is left as it is."""
+    with open_repo() as opened:
+        row = choose_run(opened, args.run)
+        if row.status in RUN_IS_OVER:
+            return print_result(
+                opened, row.run, f"{row.run} is {row.status}; there is nothing to abandon.", args
+            )
+        require_yes(f"Abandon {row.run}? Its branch, its refs and its unfinished work stay.", args)
+        stop.stop_run(opened, row.run, args.wait)
+        abandon(opened.repo, opened.journal, row.run, plain_lines(sys.stderr))
+        detail = f"Abandoned {row.run}. `git for-each-ref refs/holdfast/{row.run}` shows what is kept."
+        return print_result(opened, row.run, detail, args)

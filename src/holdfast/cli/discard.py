@@ -1,0 +1,39 @@
+"""`discard`: archive a run's branch and remove it; an unfinished run is abandoned."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from holdfast.cli.land import remove_staging
+from holdfast.cli.open_repo import choose_latest_run, open_repo
+from holdfast.cli.output import print_result
+from holdfast.cli.prompts import require_yes
+from holdfast.cli.shared_arguments import add_any_run, add_json, add_yes
+from holdfast.runner.decisions.user_decisions import discard
+from holdfast.views.event_text import plain_lines
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `discard`."""
+    add_any_run(parser)
+    add_yes(parser)
+    add_json(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Archive a run's branch under a ref of its own, and abandon the run if it is unfinished."""
+    with open_repo() as opened:
+        row = choose_latest_run(opened, args.run)
+        opened.require_free(row.run)
+        require_yes(
+            f"Discard run {row.run}? Its branch is archived, not deleted.", args, "nothing was discarded"
+        )
+        archived = discard(opened.repo, opened.journal, row.run, plain_lines(sys.stderr))
+        detail = (
+            f"Discarded {row.run}; its branch is archived, `git log` shows it."
+            if archived
+            else f"{row.run} has no branch any more."
+        )
+        detail += remove_staging(opened.repo, row)
+        return print_result(opened, row.run, detail, args, kept={"branch": archived})

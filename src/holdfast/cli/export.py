@@ -1,0 +1,72 @@
+"""`export`: a run in another system's own files, written once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from holdfast.cli.open_repo import choose_latest_run, open_read_only
+from holdfast.cli.shared_arguments import add_any_run
+from holdfast.errors import ExitCode, HoldfastError
+from holdfast.formats.model import NativeFile
+from holdfast.formats.registry import System
+from holdfast.repo.files import holds, write_atomically
+from holdfast.repo.repository import Repository
+from holdfast.runner.mirror.renderer import RunRenderer
+from holdfast.views.text import count
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `export`."""
+    add_any_run(parser)
+    parser.add_argument(
+        "--as", dest="format", choices=list(System), required=True, help="whose files: " + ", ".join(System)
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="F", help="a file for the state, or a folder/ for all (standard output)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace existing files")
+
+
+def execute(args: Namespace) -> int:
+    """Write a run's state file to standard output or a file, or all of a system's files into a folder."""
+    opened = open_read_only()
+    run = choose_latest_run(opened, args.run).run
+    live = opened.holder(run) is not None
+    renderer = RunRenderer(Repository.open(opened.checkout), opened.require_journal(), run)
+    files = [file for file in renderer.native_files(System(args.format), live=live) if not file.gone]
+    if args.output is None:
+        sys.stdout.buffer.write(_state_file(files).content)
+        sys.stdout.buffer.flush()
+    elif args.output.endswith("/") or Path(args.output).is_dir():
+        _write_all(Path(args.output), files, force=args.force)
+    else:
+        _write(Path(args.output), _state_file(files).content, force=args.force)
+        print(f"Wrote {args.output}.", file=sys.stderr)
+    return ExitCode.DONE
+
+
+def _state_file(files: list[NativeFile]) -> NativeFile:
+    """Return the state file: writers put it first."""
+    return next(file for file in files if not file.link)
+
+
+def _write_all(folder: Path, files: list[NativeFile], *, force: bool) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if file.link:
+            path.unlink(missing_ok=True)
+            path.symlink_to(file.link)
+        else:
+            _write(path, file.content, force=force)
+    print(f"Wrote {count(len(files), 'file')} to {folder}.", file=sys.stderr)
+
+
+def _write(path: Path, content: bytes, *, force: bool) -> None:
+    if os.path.lexists(path) and not force and not holds(path, content):
+        raise HoldfastError(f"{path} exists and differs", "name another place, or use --force")
+    write_atomically(path, content)

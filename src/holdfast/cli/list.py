@@ -1,0 +1,27 @@
+"""`list`: every run of the repository, oldest first."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from holdfast.cli.open_repo import open_read_only
+from holdfast.cli.output import show
+from holdfast.cli.shared_arguments import add_json
+from holdfast.journal.lease import boot_id
+from holdfast.views.status import run_line
+from holdfast.views.status_text import list_text
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `list`."""
+    add_json(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Show every run. A repository without runs is no error."""
+    opened, boot = open_read_only(), boot_id()
+    lines = [
+        run_line(listing, held=opened.holder(listing.row.run) is not None, boot_id=boot)
+        for listing in opened.runs()
+    ]
+    return show(lines, list_text, args)

@@ -1,0 +1,77 @@
+"""`logs`: what the agent of an attempt printed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+
+from holdfast.cli.open_repo import choose_run, open_read_only, require_task
+from holdfast.cli.shared_arguments import add_required_run, positive
+from holdfast.core.facts import Presence
+from holdfast.errors import ExitCode, HoldfastError
+from holdfast.fleet import open_fleet
+from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
+from holdfast.journal.protocol import StoredRun
+from holdfast.views.text import count, terminal_safe
+
+_FOLLOW_POLL_S = 0.1
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `logs`."""
+    add_required_run(parser)
+    parser.add_argument("task", metavar="TASK")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow until the attempt ends")
+    parser.add_argument("--attempt", metavar="N", type=positive, help="an earlier attempt (the newest)")
+
+
+def execute(args: Namespace) -> int:
+    """Print what the agent of an attempt printed; `-f` follows until it ends.
+
+    Byte for byte, except on a terminal, which does not get the characters that would control it.
+    """
+    opened = open_read_only()
+    run = choose_run(opened, args.run).run
+    attempt = _attempt_number(opened.require_journal().load(run), args.task, args.attempt)
+    key = LaunchKey(run, args.task, attempt, AGENT_STEP)
+    decode = getincrementaldecoder("utf-8")(errors="replace").decode
+    printed = 0
+    for chunk in _chunks(open_fleet(opened.state.fleet), key, follow=args.follow):
+        printed += len(chunk)
+        sys.stdout.buffer.write(terminal_safe(decode(chunk)).encode() if sys.stdout.isatty() else chunk)
+        sys.stdout.buffer.flush()
+    if not printed:
+        print(f"{args.task} printed nothing in attempt {attempt}.", file=sys.stderr)
+    return ExitCode.DONE
+
+
+def _chunks(fleet: Fleet, key: LaunchKey, *, follow: bool) -> Iterator[bytes]:
+    """Yield the log as it grows. Whether the launch is over is asked before reading, so its last words are included."""
+    seen = 0
+    while True:
+        over = not follow or fleet.inspect(key).presence is not Presence.ALIVE
+        chunk = fleet.logs(key, seen)
+        seen += len(chunk)
+        yield chunk
+        if over:
+            return
+        time.sleep(_FOLLOW_POLL_S)
+
+
+def _attempt_number(stored: StoredRun, task: str, wanted: int | None) -> int:
+    state = stored.state()
+    require_task(state, task)
+    newest = state.tasks[task].attempt
+    if wanted is not None and wanted > newest:
+        raise HoldfastError(
+            f"task {task} has had {count(newest, 'attempt')}, not {wanted}",
+            "leave out --attempt for the newest",
+        )
+    if newest == 0:
+        raise HoldfastError(
+            f"task {task} has not been started", f"`holdfast status {stored.row.run}` shows what it waits for"
+        )
+    return wanted or newest

@@ -1,0 +1,39 @@
+"""`rebuild`: a journal made from git in the place of a lost or damaged one."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.cli.output import show
+from holdfast.cli.prompts import confirm
+from holdfast.cli.shared_arguments import add_json, add_yes
+from holdfast.core.status import RUN_IS_OVER
+from holdfast.repo.repository import Repository
+from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `rebuild`."""
+    add_yes(parser, "replace the journal even if it is sound")
+    add_json(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Replace the journal by one made from git. The old file is kept."""
+    result = rebuild(
+        Repository.open(Path.cwd()), lambda question: confirm(question, yes=False), replace=args.yes
+    )
+    return show(result, lambda result: "\n".join(_lines(result)), args)
+
+
+def _lines(result: RebuildResult) -> Iterator[str]:
+    yield f"Rebuilt from git: {result.why}."
+    if result.kept:
+        yield f"The old file is kept as {result.kept}."
+    for one in result.runs:
+        yield f"  {one.run}  {one.status}  {one.landed} of {one.tasks} done"
+    yield from (f"  not restored: {sentence}" for sentence in result.lost)
+    if any(one.status not in RUN_IS_OVER for one in result.runs):
+        yield "`holdfast resume` continues. Failures, costs and skips are not in git and were not restored."

@@ -1,0 +1,34 @@
+"""`recap`: what happened in a run, with git as the witness of what landed."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from holdfast.cli.open_repo import ReadOnlyRepo, choose_latest_run, open_read_only
+from holdfast.cli.output import show
+from holdfast.cli.shared_arguments import add_any_run, add_json
+from holdfast.cli.status import current_status
+from holdfast.repo.landing import branch_facts
+from holdfast.repo.repository import Repository
+from holdfast.views.recap import Recap, recap_text, recap_view
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `recap`."""
+    add_any_run(parser)
+    add_json(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Tell what happened in a run."""
+    opened = open_read_only()
+    run = choose_latest_run(opened, args.run).run
+    return show(recap_of(Repository.open(opened.checkout), opened, run), recap_text, args)
+
+
+def recap_of(repo: Repository, opened: ReadOnlyRepo, run: str) -> Recap:
+    """Return the recap of a run from its journal and its branch."""
+    journal = opened.require_journal()
+    stored = journal.load(run)
+    branch = branch_facts(repo, stored.row.branch, stored.row.base, run)
+    return recap_view(current_status(opened, run), stored.state(), journal.events(run), branch)

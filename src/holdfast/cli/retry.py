@@ -1,0 +1,44 @@
+"""`retry`: give a task all its attempts again."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Literal
+
+from holdfast.cli.open_repo import choose_run, open_repo, require_task
+from holdfast.cli.output import print_result
+from holdfast.cli.shared_arguments import add_json, add_run
+from holdfast.core import events as ev
+from holdfast.runner.decisions.user_decisions import record_decision, state_after
+from holdfast.runner.requests import Request, send_request
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `retry`."""
+    parser.add_argument("task", metavar="TASK")
+    add_run(parser)
+    add_json(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Give a task all its attempts again."""
+    return decide_about_task(args, "retry", ev.TaskReset(task=args.task), "has all its attempts again")
+
+
+def decide_about_task(
+    args: Namespace, action: Literal["retry", "skip"], event: ev.AnyEvent, done: str
+) -> int:
+    """Record a user's decision about a task, or ask the live runner to; `done` says what became of the task."""
+    with open_repo() as opened:
+        run = choose_run(opened, args.run).run
+        stored = opened.journal.load(run)
+        require_task(stored.state(), args.task)
+        if (held := opened.holder(run)) is None:
+            record_decision(opened.repo, opened.journal, run, event)
+            detail = f"{args.task} {done}. `holdfast resume {run}` continues the run."
+        else:
+            # A decision that the state does not allow is refused here, not by the runner.
+            state_after(stored, event)
+            send_request(opened.directory(run), Request(action=action, task=args.task))
+            detail = f"{args.task}: asked the runner of {run} ({held}). `holdfast status {run}` shows what it does."
+        return print_result(opened, run, detail, args, task=args.task, pending=held is not None)

@@ -1,0 +1,56 @@
+"""`review`: what a run produced, task by task and as a whole."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from holdfast.cli.land import no_branch, short_name
+from holdfast.cli.open_repo import choose_latest_run, open_read_only
+from holdfast.cli.shared_arguments import add_any_run
+from holdfast.core.facts import Landing
+from holdfast.core.projection import RunRow
+from holdfast.errors import ExitCode
+from holdfast.repo.commit_contents import diffstat, subject_of
+from holdfast.repo.landing import branch_facts
+from holdfast.repo.repository import Repository
+from holdfast.views.text import block, count, one_line
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments of `review`."""
+    add_any_run(parser)
+
+
+def execute(args: Namespace) -> int:
+    """Show what a run produced."""
+    opened = open_read_only()
+    row = choose_latest_run(opened, args.run)
+    print_review(Repository.open(opened.checkout), row)
+    return ExitCode.DONE
+
+
+def print_review(repo: Repository, row: RunRow) -> None:
+    """Print each landed task with its commits and files, then the whole difference from the base."""
+    facts = branch_facts(repo, row.branch, row.base, row.run)
+    if not facts.tip:
+        raise no_branch(row)
+    print(f"{row.run}  {row.status}  {one_line(row.goal)}")
+    if adopted := [landing.task for landing in facts.landings if landing.adopted]:
+        print(f"\ndone before it was adopted: {', '.join(adopted)}")
+    for landing in facts.landings:
+        if not landing.adopted:
+            _print_landing(repo, landing)
+    print(f"\nin all, {row.base[:12]}..{facts.tip[:12]} on {short_name(row.branch)}")
+    _print_diffstat(repo, row.base, facts.tip)
+
+
+def _print_landing(repo: Repository, landing: Landing) -> None:
+    before = f"{landing.commit}^1"
+    commits = count(repo.commit_count(before, landing.head), "commit")
+    subject = one_line(subject_of(repo, landing.commit))
+    print(f"\n{landing.commit[:12]}  {subject}  ({commits}, attempt {landing.attempt})")
+    _print_diffstat(repo, before, landing.commit)
+
+
+def _print_diffstat(repo: Repository, before: str, after: str) -> None:
+    print("\n".join(block(diffstat(repo, before, after) or "no change", "  ")))

@@ -1,0 +1,15 @@
+"""`skip`: declare a task unnecessary. Tasks that need it may start."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from holdfast.cli.retry import add_arguments, decide_about_task
+from holdfast.core import events as ev
+
+__all__ = ["add_arguments", "execute"]
+
+
+def execute(args: Namespace) -> int:
+    """Declare a task unnecessary."""
+    return decide_about_task(args, "skip", ev.TaskSkipped(task=args.task), "is skipped")
