@@ -60,7 +60,7 @@ def _exit(code: int | None) -> Exit:
 def test_every_recorded_ending_gives_the_right_outcome(name: str) -> None:
     """Whatever the exit code says (aider's is 0 in every case): limits wait, refusals block, errors fail."""
     exit_ = _exit(recorded()[name])
-    by_code = builtin_presets()[agent_of(name)].signals().of_exit(exit_.code)
+    by_code = builtin_presets()[agent_of(name)].error_patterns().of_exit(exit_.code)
     outcome = judge_outcome(exit_, heard_in(name), WorkSign.CHANGED, by_code=by_code)
     assert (outcome.end, outcome.failure) == PARTICULAR.get(name, EXPECTED[case_of(name)])
 
@@ -81,7 +81,7 @@ def test_done_without_a_change_is_no_success(name: str) -> None:
 
 def test_geminis_exit_codes_tell_what_its_stream_does_not() -> None:
     """It ends with an HTTP status, cut to eight bits: 429, 413 and 401 are told apart by it."""
-    codes = builtin_presets()["gemini"].signals()
+    codes = builtin_presets()["gemini"].error_patterns()
     ends = [
         judge_outcome(_exit(n), heard_in("gemini-eof.jsonl"), WorkSign.CHANGED, by_code=codes.of_exit(n))
         for n in (173, 157, 145)

@@ -48,7 +48,7 @@ def test_a_preset_says_all_that_running_it_takes(name: str) -> None:
     assert preset.needed_program == preset.version[0]
     assert preset.provider
     assert preset.keys
-    assert preset.signals().errors or preset.signals().lines
+    assert preset.error_patterns().errors or preset.error_patterns().lines
 
 
 @pytest.mark.parametrize("name", KNOWN)

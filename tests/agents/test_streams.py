@@ -216,7 +216,7 @@ def test_no_event_makes_a_dialect_raise(stream: str, kind: str, event: Any) -> N
 def test_no_bytes_stop_a_reader(agent: str, data: bytes, cut: int) -> None:
     """Whatever comes, cut wherever: the reader goes on, and the next good line is read."""
     preset = builtin_presets()[agent]
-    reader = StreamReader(preset.stream, preset.signals())
+    reader = StreamReader(preset.stream, preset.error_patterns())
     reader.feed(data[:cut])
     reader.feed(data[cut:])
     reader.feed(b"\n{" * 3 + b"[" * 5000 + b"\n")

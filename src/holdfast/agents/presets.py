@@ -56,11 +56,11 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """What must be installed: what the command starts, unless that only starts it in turn."""
         return self.program or self.command[0]
 
-    def signals(self) -> ErrorPatterns:
+    def error_patterns(self) -> ErrorPatterns:
         """Return how this agent says what went wrong."""
         return ErrorPatterns.of(self.errors, self.lines, self.exit_codes)
 
-    def seat(self, name: str) -> AgentProvider:
+    def as_provider(self, name: str) -> AgentProvider:
         """Return what decisions need to know of this agent under its name."""
         return AgentProvider(
             provider=self.provider or name,
@@ -79,7 +79,7 @@ def with_changes(name: str, base: Preset, changes: Mapping[str, Any], where: str
         merged[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
     try:
         made = msgspec.convert(merged, Preset)
-        made.signals()
+        made.error_patterns()
     except (msgspec.ValidationError, re.error, ValueError) as error:
         raise HoldfastError(
             f"{where}: agent {quoted(name)}: {error}", "docs/agents.md names every key of an agent"
@@ -170,7 +170,7 @@ def agent_providers(plan: Plan, presets: Presets) -> dict[str, AgentProvider]:
     """Return every agent that a plan may put to work, as decisions see it."""
     names = [*agent_names(presets), *plan.agents]
     found = {name: find_agent(name, plan.agents, presets) for name in names}
-    return {name: agent.seat(name) for name, agent in found.items() if agent is not None}
+    return {name: agent.as_provider(name) for name, agent in found.items() if agent is not None}
 
 
 def installed_presets(presets: Presets) -> list[str]:

@@ -256,7 +256,7 @@ def _require_able(desk: _PlanningSession, attempt: int, ended: Exit) -> None:
     """
     spec = desk.work.spec
     heard = observe_output(spec, desk.fleet.logs(desk.key(attempt)))
-    by_code = spec.signals().of_exit(ended.code) if ended.code > 0 else None
+    by_code = spec.error_patterns().of_exit(ended.code) if ended.code > 0 else None
     outcome = judge_outcome(ended, heard, WorkSign.NOT_NEEDED, by_code=by_code)
     if outcome.end in (OutcomeKind.LIMITED, OutcomeKind.BLOCKED):
         shutil.rmtree(desk.folder(attempt))

@@ -15,12 +15,12 @@ import msgspec
 from acp import schema
 
 from holdfast.agents.acp.permissions import PermissionChoice, PermissionPolicy, choose_option, is_allowed
-from holdfast.agents.streams import acp as lines
+from holdfast.agents.streams.acp import AcpLine
 
 _TEXT_CHARS = 4_000
 
 
-def print_line(kind: str, **fields: object) -> None:
+def print_line(kind: AcpLine, **fields: object) -> None:
     """Print one line. Whoever reads it may be gone: the work goes on all the same."""
     record = {"type": kind, **{name: value for name, value in fields.items() if value not in (None, "")}}
     try:
@@ -34,17 +34,17 @@ def print_update(update: Any) -> None:
     """Print what one update of a session tells. Kinds that say nothing about work are passed over."""
     match getattr(update, "session_update", ""):
         case "agent_message_chunk":
-            print_line(lines.TEXT, text=_text_of(update.content))
+            print_line(AcpLine.TEXT, text=_text_of(update.content))
         case "agent_thought_chunk" | "plan":
-            print_line(lines.TEXT)
+            print_line(AcpLine.TEXT)
         case "tool_call":
-            print_line(lines.TOOL, tool=update.title[:_TEXT_CHARS])
+            print_line(AcpLine.TOOL, tool=update.title[:_TEXT_CHARS])
         case "tool_call_update":
             done = update.status in ("completed", "failed")
-            print_line(lines.TOOL_DONE if done else lines.TOOL, tool=(update.title or "")[:_TEXT_CHARS])
+            print_line(AcpLine.TOOL_DONE if done else AcpLine.TOOL, tool=(update.title or "")[:_TEXT_CHARS])
         case "usage_update":
             cost = update.cost.amount if update.cost is not None and update.cost.currency == "USD" else None
-            print_line(lines.USAGE, tokens=update.used, cost_usd=cost)
+            print_line(AcpLine.USAGE, tokens=update.used, cost_usd=cost)
 
 
 def print_error(code: int, message: str, data: object) -> None:
@@ -53,7 +53,7 @@ def print_error(code: int, message: str, data: object) -> None:
         detail = msgspec.json.encode(data).decode()[:_TEXT_CHARS] if data else ""
     except (TypeError, ValueError):
         detail = str(data)[:_TEXT_CHARS]
-    print_line(lines.ERROR, code=code, message=message[:_TEXT_CHARS], detail=detail)
+    print_line(AcpLine.ERROR, code=code, message=message[:_TEXT_CHARS], detail=detail)
 
 
 def _text_of(content: Any) -> str:
@@ -95,7 +95,7 @@ class _Client:
         paths = [location.path for location in tool_call.locations or ()]
         allowed = is_allowed(self._assignment.policy, paths, self._assignment.workspace)
         if not allowed:
-            print_line(lines.REFUSED, what=tool_call.title or tool_call.tool_call_id)
+            print_line(AcpLine.REFUSED, what=tool_call.title or tool_call.tool_call_id)
         option = choose_option(
             [PermissionChoice(one.option_id, one.kind) for one in options], allowed=allowed
         )
@@ -171,12 +171,12 @@ class _Conversation:
             client_info=schema.Implementation(name="holdfast", version="1"),
         )
         await self._open_session(agent, hello)
-        print_line(lines.SESSION, session=self._session)
+        print_line(AcpLine.SESSION, session=self._session)
         brief = [acp.text_block(self._assignment.brief)]
         ended = await agent.prompt(session_id=self._session, prompt=brief)
         if ended.usage is not None:
-            print_line(lines.USAGE, tokens=ended.usage.total_tokens)
-        print_line(lines.DONE, stop_reason=ended.stop_reason)
+            print_line(AcpLine.USAGE, tokens=ended.usage.total_tokens)
+        print_line(AcpLine.DONE, stop_reason=ended.stop_reason)
         if ended.stop_reason == "cancelled":
             return _CANCELLED
         return 0 if ended.stop_reason == "end_turn" else _FAILED

@@ -1,4 +1,4 @@
-"""Readers of agents' event streams: bytes in, typed observations out. One small module per dialect.
+"""Readers of agents' output: bytes in, observations out. One small module for each dialect.
 
-Nothing here can raise or stop a run: what makes no sense is passed over. The bytes were logged before they came here.
+Nothing here can raise or stop a run: what makes no sense is skipped. The bytes were logged before they came here.
 """

@@ -1,11 +1,11 @@
-"""Claude Code's `--output-format stream-json`, which Qwen Code speaks as well."""
+"""The stream of Claude Code, `--output-format stream-json`. Qwen Code has the same."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.dialect import count, mapping, number, rows, text
+from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, rows, text
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import (
     Activity,
@@ -22,11 +22,11 @@ _TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cach
 _CONTEXT_REASONS = ("prompt_too_long", "model_context_window_exceeded", "context_window_exceeded")
 
 
-class ClaudeStream:
-    """One stream. A message comes once per part of it, always with the same usage: it counts once."""
+class ClaudeStream(StreamDialect):
+    """A message comes once for each of its parts, always with the same usage, which counts once."""
 
-    def __init__(self, signals: ErrorPatterns) -> None:
-        self._signals = signals
+    def __init__(self, patterns: ErrorPatterns) -> None:
+        super().__init__(patterns)
         self._used: dict[str, int] = {}
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
@@ -50,7 +50,7 @@ class ClaudeStream:
         message = mapping(event, "message")
         said = "\n".join(text(part, "text") for part in rows(message, "content") if text(part, "text"))
         if error := text(event, "error"):
-            yield TroubleSeen(self._signals.of_error(f"{error} {said}"), said or error)
+            yield TroubleSeen(self._patterns.of_error(f"{error} {said}"), said or error)
             return
         for part in rows(message, "content"):
             if text(part, "type") == "tool_use":
@@ -65,9 +65,9 @@ class ClaudeStream:
     def _system(self, event: dict[str, Any]) -> Iterator[Observation]:
         if text(event, "subtype") == "api_retry":
             status = number(event, "error_status") or number(event, "status")
-            message = text(event, "error") or "the model's server is asked again"
-            trouble = self._signals.of_error(message, status)
-            yield TroubleSeen(trouble, message) if trouble is AgentTrouble.LIMIT else Activity()
+            message = text(event, "error") or "the request to the model is repeated"
+            seen = self._trouble(message, status)
+            yield seen if seen.trouble is AgentTrouble.LIMIT else Activity()
 
     def _result(self, event: dict[str, Any]) -> Iterator[Observation]:
         yield Usage(count(mapping(event, "usage"), *_TOKENS), number(event, "total_cost_usd"), whole=True)
@@ -80,7 +80,7 @@ class ClaudeStream:
             yield TroubleSeen(AgentTrouble.CONTEXT, said or reason)
         elif event.get("is_error") is True or status or text(event, "subtype").startswith("error"):
             message = said or text(event, "subtype")
-            yield TroubleSeen(self._signals.of_error(message, status), message)
+            yield self._trouble(message, status)
         else:
             yield AgentFinished(said)
 

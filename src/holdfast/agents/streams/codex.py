@@ -1,22 +1,18 @@
-"""Codex's `exec --json`."""
+"""The stream of Codex, `exec --json`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.dialect import count, mapping, text
-from holdfast.agents.streams.error_patterns import ErrorPatterns
-from holdfast.core.observations import Activity, AgentFinished, Observation, SessionNamed, TroubleSeen, Usage
+from holdfast.agents.streams.dialect import StreamDialect, count, mapping, text
+from holdfast.core.observations import Activity, AgentFinished, Observation, SessionNamed, Usage
 
 _TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
 
 
-class CodexStream:
-    """One stream. Usage comes once, when the turn is over."""
-
-    def __init__(self, signals: ErrorPatterns) -> None:
-        self._signals = signals
+class CodexStream(StreamDialect):
+    """Usage comes once, when the turn is over."""
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one event tells."""
@@ -32,7 +28,7 @@ class CodexStream:
                 yield AgentFinished()
             case "turn.failed" | "error":
                 message = text(event, "error", "message") or text(event, "message")
-                yield TroubleSeen(self._signals.of_error(message), message)
+                yield self._trouble(message)
 
     def _item(self, item: dict[str, Any], *, done: bool) -> Iterator[Observation]:
         kind = text(item, "type")

@@ -1,12 +1,11 @@
-"""Copilot CLI's `--output-format json`."""
+"""The stream of Copilot CLI, `--output-format json`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.dialect import count, mapping, number, text
-from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, text
 from holdfast.core.observations import (
     Activity,
     AgentFinished,
@@ -26,12 +25,11 @@ _KINDS = {
 }
 
 
-class CopilotStream:
-    """One stream. Everything of an event is in its `data`, except where an older version has it at the top."""
+class CopilotStream(StreamDialect):
+    """An event has its fields in `data`; older versions have them at the top."""
 
-    def __init__(self, signals: ErrorPatterns) -> None:
-        self._signals = signals
-        self._written = self._used = 0
+    _written = 0
+    _used = 0
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one event tells."""
@@ -65,7 +63,7 @@ class CopilotStream:
     def _error(self, data: dict[str, Any]) -> Observation:
         message = text(data, "message")
         known = _KINDS.get(text(data, "errorType"))
-        return TroubleSeen(known or self._signals.of_error(message, number(data, "statusCode")), message)
+        return TroubleSeen(known or self._patterns.of_error(message, number(data, "statusCode")), message)
 
     def _end(self, data: dict[str, Any]) -> Iterator[Observation]:
         if number(data, "exitCode"):

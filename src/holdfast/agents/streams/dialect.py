@@ -1,10 +1,32 @@
-"""Tolerant access to the parts of an event that somebody else's program wrote: the wrong kind of value is no value."""
+"""What every dialect is built on: its base class, and tolerant access to the fields of an event.
+
+Somebody else's program wrote the event: a value of the wrong kind is no value.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.core.observations import Observation, TroubleSeen
+
+
+class StreamDialect(ABC):
+    """The meaning of one agent's events. One object reads one stream, from its beginning."""
+
+    def __init__(self, patterns: ErrorPatterns) -> None:
+        self._patterns = patterns
+
+    @abstractmethod
+    def read(self, event: dict[str, Any]) -> Iterable[Observation]:
+        """Return what one event tells; nothing for an unknown event."""
+
+    def _trouble(self, message: str, status: float = 0) -> TroubleSeen:
+        """Return an error of the agent, classified by its message, else by its HTTP status."""
+        return TroubleSeen(self._patterns.of_error(message, status), message)
 
 
 def mapping(value: Any, *path: str) -> dict[str, Any]:

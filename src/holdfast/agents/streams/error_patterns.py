@@ -1,7 +1,7 @@
-"""Which of an agent's own errors means what. The patterns are the preset's data; they meet errors, never prose.
+"""What an agent's errors mean: a usage limit, a full context, a missing login. The patterns are data of the preset.
 
-`errors` are looked for in the message of a structured error event. `lines` must match a line of plain output from
-its first character on, which is how an agent prints an error of its own.
+`errors` are searched in the message of an error event. `lines` must match a line of plain output from its first
+character, which is how an agent prints an error of its own. What the model says is never searched.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _STATUSES = {
     529: AgentTrouble.LIMIT,
 }
 _SEARCHED_CHARS = 4_000
-"""An error says what it means soon; what follows may be a whole file, in which a pattern would search for minutes."""
+"""An error gives its meaning early. What follows may be a whole file, in which a pattern would search for minutes."""
 _Patterns = tuple[tuple[AgentTrouble, "re.Pattern[str]"], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorPatterns:
-    """How one agent says what went wrong."""
+    """How one agent words what went wrong."""
 
     errors: _Patterns = ()
     lines: _Patterns = ()
@@ -40,12 +40,12 @@ class ErrorPatterns:
         lines: Mapping[AgentTrouble, Sequence[str]],
         exit_codes: Mapping[str, AgentTrouble],
     ) -> ErrorPatterns:
-        """Compile a preset's patterns. Raises re.error for one that is none."""
+        """Compile a preset's patterns. Raises re.error for an invalid one."""
         codes = tuple((int(code), trouble) for code, trouble in exit_codes.items())
         return cls(_compiled(errors), _compiled(lines), codes)
 
     def of_error(self, message: str, status: float = 0) -> AgentTrouble:
-        """Return what an error of the agent's own means: by its words, else by the HTTP status, else just an error."""
+        """Return what an error of the agent means: by its message, else by its HTTP status, else it is just an error."""
         start = message[:_SEARCHED_CHARS]
         found = next((trouble for trouble, pattern in self.errors if pattern.search(start)), None)
         return found or _STATUSES.get(int(status), AgentTrouble.ERROR)

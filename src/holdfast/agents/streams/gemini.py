@@ -1,21 +1,18 @@
-"""Gemini CLI's `-o stream-json`."""
+"""The stream of Gemini CLI, `-o stream-json`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.dialect import count, mapping, number, text
-from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, text
 from holdfast.core.observations import Activity, AgentFinished, Observation, SessionNamed, TroubleSeen, Usage
 
 
-class GeminiStream:
-    """One stream. What the model says comes in pieces, which are put together."""
+class GeminiStream(StreamDialect):
+    """What the model says comes in pieces, which are joined."""
 
-    def __init__(self, signals: ErrorPatterns) -> None:
-        self._signals = signals
-        self._said = ""
+    _said = ""
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one event tells."""
@@ -33,7 +30,7 @@ class GeminiStream:
                 yield Activity(tool_done=True)
             case "error" if text(event, "severity") != "warning":
                 message = text(event, "message")
-                yield TroubleSeen(self._signals.of_error(message), message)
+                yield self._trouble(message)
             case "result":
                 yield from self._result(event)
 
@@ -46,4 +43,4 @@ class GeminiStream:
             return
         message = text(event, "error", "message") or text(event, "error")
         said = f"{text(event, 'error', 'type')} {message}".strip()
-        yield TroubleSeen(self._signals.of_error(said, number(event, "error", "code")), message)
+        yield TroubleSeen(self._patterns.of_error(said, number(event, "error", "code")), message)

@@ -1,23 +1,20 @@
-"""goose's `run --output-format stream-json`."""
+"""The stream of goose, `run --output-format stream-json`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.dialect import count, rows, text
-from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.agents.streams.dialect import StreamDialect, count, rows, text
 from holdfast.core.observations import Activity, AgentFinished, AgentTrouble, Observation, TroubleSeen, Usage
 
 _ASKS = ("toolConfirmationRequest", "actionRequired")
 
 
-class GooseStream:
-    """One stream of messages. `complete` closes it in any case, also after an `error`."""
+class GooseStream(StreamDialect):
+    """`complete` always closes the stream, also after an `error`."""
 
-    def __init__(self, signals: ErrorPatterns) -> None:
-        self._signals = signals
-        self._failed = False
+    _failed = False
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one event tells."""
@@ -29,7 +26,7 @@ class GooseStream:
             case "error":
                 self._failed = True
                 message = text(event, "error") or text(event, "message")
-                yield TroubleSeen(self._signals.of_error(message), message)
+                yield self._trouble(message)
             case "complete":
                 yield Usage(count(event, "total_tokens"), whole=True)
                 if not self._failed:

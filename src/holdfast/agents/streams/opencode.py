@@ -1,12 +1,11 @@
-"""opencode's `run --format json`."""
+"""The stream of opencode, `run --format json`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.dialect import count, mapping, number, text
-from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, text
 from holdfast.core.observations import (
     Activity,
     AgentFinished,
@@ -20,11 +19,8 @@ from holdfast.core.observations import (
 _NAMED = {"ContextOverflowError": AgentTrouble.CONTEXT, "ProviderAuthError": AgentTrouble.AUTH}
 
 
-class OpencodeStream:
-    """One stream. Each step tells what it cost; the one that stops is the last."""
-
-    def __init__(self, signals: ErrorPatterns) -> None:
-        self._signals = signals
+class OpencodeStream(StreamDialect):
+    """Each step has its cost; the one that stops is the last."""
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one event tells."""
@@ -49,7 +45,7 @@ class OpencodeStream:
         message = text(error, "data", "message") or text(error, "message") or name
         known = _NAMED.get(name)
         return TroubleSeen(
-            known or self._signals.of_error(message, number(error, "data", "statusCode")), message
+            known or self._patterns.of_error(message, number(error, "data", "statusCode")), message
         )
 
 

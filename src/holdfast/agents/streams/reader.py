@@ -1,10 +1,13 @@
-"""From raw bytes to observations: lines, however the chunks are cut, then the dialect of the agent."""
+"""Reads an agent's output: bytes, cut anywhere, become lines, and lines become observations by the agent's dialect.
+
+A line that is no event is plain output: it may be an error of the agent or the usage that aider prints. No output can
+raise an error or stop a run.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -13,6 +16,7 @@ from holdfast.agents.streams.acp import AcpStream
 from holdfast.agents.streams.claude import ClaudeStream
 from holdfast.agents.streams.codex import CodexStream
 from holdfast.agents.streams.copilot import CopilotStream
+from holdfast.agents.streams.dialect import StreamDialect
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.gemini import GeminiStream
 from holdfast.agents.streams.goose import GooseStream
@@ -25,36 +29,11 @@ _AIDER_USAGE = re.compile(
     r"(?: Cost: \$(?P<cost>[\d.]+) message)?"
 )
 _SCALE = {"k": 1_000, "K": 1_000, "M": 1_000_000}
-
-
-def plain_line(line: str, signals: ErrorPatterns) -> Iterator[Observation]:
-    """Yield what a line of plain output tells: an error of the agent's own, or what a turn cost."""
-    trouble = signals.of_line(line)
-    usage = _AIDER_USAGE.match(line)
-    if trouble is not None:
-        yield TroubleSeen(trouble, line)
-    elif usage is not None:
-        # A turn that was paid for is a turn that went well, whatever went wrong before it.
-        yield AgentFinished()
-        yield Usage(_amount(usage["sent"]) + _amount(usage["got"]), float(usage["cost"] or 0))
-
-
-def _amount(text: str) -> int:
-    scale = _SCALE.get(text[-1], 1)
-    return int(float(text.rstrip("kKM").replace(",", "")) * scale)
-
-
-LINE_BYTES_MAX = 4 * 1024 * 1024
-"""A longer line is passed over: a picture or a whole file that a tool printed, not an event worth its memory."""
+_BESIDE_CHARS = 64_000
 _decode = msgspec.json.Decoder().decode
 
-
-class StreamDialect(Protocol):
-    """What one agent's events mean. One object reads one stream, from its beginning."""
-
-    def read(self, event: dict[str, Any]) -> Iterable[Observation]:
-        """Return what one event tells; nothing for an event that is not known."""
-
+LINE_BYTES_MAX = 4 * 1024 * 1024
+"""A longer line is skipped: it is a picture or a whole file that a tool printed."""
 
 DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "claude": ClaudeStream,
@@ -66,21 +45,21 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "vibe": VibeStream,
     "acp": AcpStream,
 }
-"""A reader for each of the plan's STREAMS but `raw`, which has no events."""
+"""The dialect of each of the plan's STREAMS except `raw`, which has no events."""
 
 
 class StreamReader:
     """Reads one attempt's output as it comes. It keeps at most one unfinished line."""
 
-    def __init__(self, stream: str, signals: ErrorPatterns) -> None:
+    def __init__(self, stream: str, patterns: ErrorPatterns) -> None:
         dialect = DIALECTS.get(stream)
-        self._dialect = None if dialect is None else dialect(signals)
-        self._signals = signals
+        self._dialect = None if dialect is None else dialect(patterns)
+        self._patterns = patterns
         self._rest = b""
         self._skipping = False
 
     def feed(self, data: bytes) -> list[Observation]:
-        """Return what the lines tell that `data` completes. Cut anywhere, the same bytes tell the same."""
+        """Return what the lines tell that `data` completes. Where the bytes are cut makes no difference."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         found: list[Observation] = []
         for line in lines:
@@ -92,7 +71,7 @@ class StreamReader:
         return found
 
     def skip(self) -> None:
-        """Take note that bytes are missing here: what follows up to the next line end is no whole line."""
+        """Note that bytes are missing here: the rest of the present line is skipped."""
         self._rest, self._skipping = b"", True
 
     def close(self) -> list[Observation]:
@@ -105,11 +84,11 @@ class StreamReader:
         if not line or len(line) > LINE_BYTES_MAX:
             return []
         try:
-            return list(self._told(line))
-        except Exception:  # noqa: BLE001 - whatever an agent prints, and however a dialect errs, the run goes on
+            return list(self._read_line(line))
+        except Exception:  # noqa: BLE001 - no output and no mistake in a dialect may stop the run
             return []
 
-    def _told(self, line: bytes) -> Iterator[Observation]:
+    def _read_line(self, line: bytes) -> Iterator[Observation]:
         if self._dialect is not None and line.startswith(b"{"):
             try:
                 event = _decode(line)
@@ -118,26 +97,40 @@ class StreamReader:
             if isinstance(event, dict):
                 yield from self._dialect.read(event)
                 return
-        yield from plain_line(line.decode(errors="replace"), self._signals)
+        yield from plain_line(line.decode(errors="replace"), self._patterns)
 
 
-_BESIDE_CHARS = 64_000
+def plain_line(line: str, patterns: ErrorPatterns) -> Iterator[Observation]:
+    """Yield what a line of plain output tells: an error of the agent, or the usage of a turn."""
+    trouble = patterns.of_line(line)
+    usage = _AIDER_USAGE.match(line)
+    if trouble is not None:
+        yield TroubleSeen(trouble, line)
+    elif usage is not None:
+        # A turn that was paid for went well, also after an error.
+        yield AgentFinished()
+        yield Usage(_amount(usage["sent"]) + _amount(usage["got"]), float(usage["cost"] or 0))
+
+
+def _amount(text: str) -> int:
+    scale = _SCALE.get(text[-1], 1)
+    return int(float(text.rstrip("kKM").replace(",", "")) * scale)
 
 
 def observe_output(agent: Preset | None, output: bytes) -> StreamSummary:
     """Return what a whole output tells."""
-    heard = StreamSummary()
+    summary = StreamSummary()
     if agent is not None:
-        reader = StreamReader(agent.stream, agent.signals())
+        reader = StreamReader(agent.stream, agent.error_patterns())
         for seen in (*reader.feed(output), *reader.close()):
-            heard.take(seen)
-    return heard
+            summary.take(seen)
+    return summary
 
 
-def readable_output(agent: Preset | None, output: bytes, heard: StreamSummary) -> str:
-    """Return what can be read of an output: all of it if it is plain, else what is no event, and the last word."""
+def readable_output(agent: Preset | None, output: bytes, summary: StreamSummary) -> str:
+    """Return the readable part of an output: all of it if it is plain, else the lines beside the events and the last text."""
     text = output.decode(errors="replace")
     if agent is None or agent.stream == "raw":
         return text
     beside = [line for line in text[-_BESIDE_CHARS:].splitlines() if not line.lstrip().startswith("{")]
-    return "\n".join(part for part in (*beside, heard.message, heard.text) if part)
+    return "\n".join(part for part in (*beside, summary.message, summary.text) if part)

@@ -1,20 +1,16 @@
-"""Vibe's `--output streaming`: the messages of its conversation, one per line. It tells no usage and no session."""
+"""The stream of Vibe, `--output streaming`: the messages of its conversation, one per line, without usage and session."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.dialect import rows, text
-from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.agents.streams.dialect import StreamDialect, rows, text
 from holdfast.core.observations import Activity, Observation
 
 
-class VibeStream:
-    """One conversation. Its errors are plain lines beside it."""
-
-    def __init__(self, _signals: ErrorPatterns) -> None:
-        """Take what every dialect takes; this one has no errors among its events."""
+class VibeStream(StreamDialect):
+    """Errors are plain lines beside the messages."""
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one message tells."""

@@ -40,7 +40,7 @@ def listener_for(context: RunContext, task: TaskRow) -> StreamListener:
     key = (task.id, task.attempt)
     if key not in context.ears:
         agent = agent_of_attempt(context, task)
-        signals = agent.signals() if agent is not None else ErrorPatterns()
+        signals = agent.error_patterns() if agent is not None else ErrorPatterns()
         stream = agent.stream if agent is not None else "raw"
         deaf = stream == "raw" and not signals.lines
         known = StreamSummary(tokens=task.spent.tokens, cost_usd=task.spent.cost_usd, session=task.session)
