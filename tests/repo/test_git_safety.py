@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.ids import archive_ref, run_branch, snapshot_ref, task_ref
-from holdfast.repo.checkout import CheckoutWatch
+from holdfast.repo.checkout import checkout_notices, read_checkout
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import (
     Conflicted,
     branch_facts,
-    commit_conflict,
     commit_merge,
     merge,
     move_branch,
     trailers,
 )
-from holdfast.repo.workspace_commit import commit_work, take_snapshot
+from holdfast.repo.snapshots import take_snapshot
+from holdfast.repo.workspace_commit import commit_work
 from tests.support.repositories import RUN, PreparedWorkspace, Project, fingerprint, git, write
 
 HOOKS = (
@@ -57,14 +57,14 @@ def use_everything(prepared: PreparedWorkspace) -> None:
     other = prepared.project.git("rev-parse", "rival")
     conflict = merge(prepared.repo, other, done.commit)
     assert isinstance(conflict, Conflicted)
-    commit_conflict(prepared.repo, conflict, other, done.commit, "conflict")
+    commit_merge(prepared.repo, conflict.tree, other, done.commit, "conflict")
     message = f"T1\n\n{trailers(RUN, 'T1', 1)}"
     landed = commit_merge(prepared.repo, done.tree, prepared.base, done.commit, message)
     assert move_branch(prepared.repo, run_branch(RUN), landed, "")
     branch_facts(prepared.repo, run_branch(RUN), prepared.base, RUN)
     prepared.repo.diff(prepared.base, landed, 1000)
-    prepared.repo.notices()
-    CheckoutWatch(prepared.repo).look()
+    list(checkout_notices(prepared.repo))
+    read_checkout(prepared.repo)
     prepared.pool.prepare("0", landed)
     clear_debris(prepared.repo, prepared.pool)
 
@@ -187,7 +187,7 @@ def test_a_filter_the_repository_had_from_the_start_is_applied_and_a_later_one_i
     early = repo.private_git.text("config", "filter.early.clean")
     assert early == 'sed "s/x/\\"y\\"/"'
     assert again.private_git.try_run("config", "filter.late.clean").rc == 1
-    assert any("filter.late.clean" in notice for notice in again.notices())
+    assert any("filter.late.clean" in notice for notice in checkout_notices(again))
 
 
 def test_the_users_checkout_is_the_same_to_the_byte(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.ids import run_branch
 from holdfast.errors import RepositoryError
-from holdfast.repo.checkout import CheckoutWatch
+from holdfast.repo.checkout import read_checkout
 from holdfast.repo.land_run import discard_run, land_on_branch
 from tests.support.repositories import RUN, Project, git
 
@@ -125,15 +125,15 @@ def test_a_change_in_the_users_checkout_is_noticed(tmp_path: Path) -> None:
     """New, changed again, reverted and committed: each shows; a look itself does not."""
     project = Project.create(tmp_path / "p")
     project.write("a.txt", "already dirty\n")
-    watch = CheckoutWatch(project.open())
-    first = watch.look()
-    assert watch.look().differences(first) == ()
+    repo = project.open()
+    first = read_checkout(repo)
+    assert read_checkout(repo).differences(first) == ()
     project.write("a.txt", "dirtier than before\n")
     project.write("new.txt", "x")
     project.write("ignored.log", "x")
-    assert watch.look().differences(first) == ("a.txt", "new.txt")
+    assert read_checkout(repo).differences(first) == ("a.txt", "new.txt")
     project.commit("moved")
-    assert "HEAD" in watch.look().differences(first)
+    assert "HEAD" in read_checkout(repo).differences(first)
 
 
 def test_a_checkout_with_a_split_index_is_read(tmp_path: Path) -> None:
@@ -141,4 +141,4 @@ def test_a_checkout_with_a_split_index_is_read(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "p")
     project.git("update-index", "--split-index")
     project.write("a.txt", "dirty\n")
-    assert list(CheckoutWatch(project.open()).look().files) == ["a.txt"]
+    assert list(read_checkout(project.open()).files) == ["a.txt"]

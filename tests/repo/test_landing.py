@@ -8,16 +8,7 @@ import pytest
 
 from holdfast.core.ids import run_branch
 from holdfast.repo.git import GitError
-from holdfast.repo.landing import (
-    Conflicted,
-    Merged,
-    branch_facts,
-    commit_conflict,
-    commit_merge,
-    merge,
-    move_branch,
-    trailers,
-)
+from holdfast.repo.landing import Conflicted, Merged, branch_facts, commit_merge, merge, move_branch, trailers
 from holdfast.repo.repository import Repository
 from tests.support.repositories import RUN, Project
 
@@ -64,7 +55,7 @@ def test_a_conflict_names_the_files_and_keeps_the_markers(tmp_path: Path) -> Non
     assert isinstance(conflict, Conflicted)
     assert conflict.files == ("a.txt",)
     assert "CONFLICT (content)" in conflict.detail
-    commit = commit_conflict(repo, conflict, ours, theirs, "conflict")
+    commit = commit_merge(repo, conflict.tree, ours, theirs, "conflict")
     assert b"<<<<<<<" in (repo.file_at(commit, "a.txt") or b"")
 
 

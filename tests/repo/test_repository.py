@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import RepositoryError
+from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.git import Git, GitError, git_version
 from holdfast.repo.repository import Repository
 from tests.support.repositories import Project, git, write
@@ -84,7 +85,7 @@ def test_notices_name_a_detached_head_and_uncommitted_changes(tmp_path: Path) ->
     project.write("new.txt", "new\n")
     project.write("src/b.txt", "staged\n")
     project.git("add", "src/b.txt")
-    notices = " ".join(project.open().notices())
+    notices = " ".join(checkout_notices(project.open()))
     assert "detached" in notices
     assert "3 uncommitted changes" in notices
 
@@ -95,14 +96,14 @@ def test_notices_name_a_shallow_clone_and_submodules(tmp_path: Path) -> None:
     project.write(".gitmodules", "")
     project.commit("second")
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{project.path}", "clone")
-    notices = " ".join(Repository.open(tmp_path / "clone").notices())
+    notices = " ".join(checkout_notices(Repository.open(tmp_path / "clone")))
     assert "shallow" in notices
     assert "Submodules" in notices
 
 
 def test_a_clean_checkout_has_no_notices(tmp_path: Path) -> None:
     """Silence means that all is as usual."""
-    assert Project.create(tmp_path / "p").open().notices() == []
+    assert list(checkout_notices(Project.create(tmp_path / "p").open())) == []
 
 
 def test_the_state_folder_is_hidden_once_and_without_a_gitignore(tmp_path: Path) -> None:

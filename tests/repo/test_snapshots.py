@@ -11,8 +11,7 @@ from holdfast.core import ids
 from holdfast.core.projection import Report, TaskRow
 from holdfast.core.status import RunStatus
 from holdfast.errors import RepositoryError
-from holdfast.repo.snapshots import list_snapshots, restore_snapshot, unsaved_files
-from holdfast.repo.workspace_commit import take_snapshot
+from holdfast.repo.snapshots import list_snapshots, restore_snapshot, take_snapshot, unsaved_files
 from holdfast.reporting.snapshot_message import snapshot_message
 from tests.support.command import eventually
 from tests.support.repositories import RUN, PreparedWorkspace, Project

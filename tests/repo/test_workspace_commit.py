@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.core.ids import archive_ref, snapshot_ref, task_ref
 from holdfast.repo import workspace_commit
-from holdfast.repo.workspace_commit import WorkCommit, commit_work, take_snapshot
+from holdfast.repo.snapshots import take_snapshot
+from holdfast.repo.workspace_commit import WorkCommit, commit_work
 from holdfast.repo.workspaces import WorkspaceGoneError
 from tests.support.repositories import RUN, PreparedWorkspace
 

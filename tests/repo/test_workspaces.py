@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.checkout import workspace_changes
-from holdfast.repo.workspaces import Workspaces
+from holdfast.repo.workspaces import Workspaces, workspace_changes
 from tests.support.repositories import PreparedWorkspace, Project, git
 
 

@@ -23,6 +23,7 @@ from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.formats.registry import System
 from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import RunListing
+from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
 from holdfast.runner.recovery.invariant_evidence import runs_missing_in_journal
 from holdfast.runner.session import create_run, unfinished_run
@@ -113,7 +114,7 @@ def _start(opened: OpenRepo, run: str, message: str, args: Namespace) -> int:
 
 
 def _print_notes(opened: OpenRepo) -> None:
-    for notice in opened.repo.notices():
+    for notice in checkout_notices(opened.repo):
         note(notice)
     if missing := runs_missing_in_journal(opened.repo, opened.journal):
         note(missing_runs_sentence(missing))

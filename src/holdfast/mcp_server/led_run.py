@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from holdfast.core import events as ev, ids
+from holdfast.core import events as ev
 from holdfast.core.facts import ExitReason
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, StageStatus, TaskStatus
@@ -31,7 +31,7 @@ from holdfast.mcp_server.tool_results import (
     task_result,
 )
 from holdfast.paths import RunDir, StateDir
-from holdfast.repo.snapshots import refs_by_commit
+from holdfast.repo.refs import refs_by_commit
 from holdfast.report_channel import LINE_BYTES_MAX, REPORT_VARIABLE, WAKE_VARIABLE, send_report
 from holdfast.reporting.displayed_status import displayed_task_statuses
 from holdfast.reporting.resume_note import resume_note
@@ -106,7 +106,7 @@ class LedRun:
 
     def resume_brief(self) -> TextResult:
         """Return what an agent must know after it lost its context: the goal, what landed, what it holds, what is ready."""
-        refs = refs_by_commit(self._session.repo, ids.run_refs_prefix(self.name))
+        refs = refs_by_commit(self._session.repo, self.name)
         claims = map(held_task, self._fleet.claims())
         held = [f"- {held.task}: token {held.token}, workspace {held.workspace}" for held in claims]
         ready = [f"- {offer.spec.key.owner}" for offer in self._fleet.offers()]

@@ -1,7 +1,7 @@
-"""Files that would keep git waiting for ever: a pipe in the place of a file that git opens by itself.
+"""Files that would block git for ever: a pipe in the place of a file that git opens by itself.
 
 Git opens its rule files wherever it finds them, and the files of nested repositories. It cannot store a pipe, a socket
-or a device, so removing one there loses nothing that could be kept. Pipes of other names are an agent's own business.
+or a device, so nothing is lost if we remove one there. Pipes of other names are an agent's own business.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.errors import RepositoryError
 from holdfast.repo.files import open_up
 
 _RULE_FILES = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
@@ -28,6 +29,14 @@ def remove_blocking_files(root: Path) -> tuple[str, ...]:
         f"{path.relative_to(root)} was no regular file; git would wait for it, so it was removed."
         for path in found
     )
+
+
+def refuse_blocking_files(root: Path) -> None:
+    """Raise RepositoryError if git would wait for a file below `root`, which is somebody else's: nothing is removed."""
+    if path := next(blocking_files(root), None):
+        raise RepositoryError(
+            f"{path} is no regular file; git would wait for it.", "Remove it, then try again."
+        )
 
 
 def blocking_files(root: Path) -> Iterator[Path]:

@@ -1,17 +1,17 @@
-"""Watching the user's checkout, or an idle workspace: was something changed in there?
+"""The user's checkout: what to say about it before a run, and whether something in it changed.
 
 The checkout is only read, and no index is ever written, not even to refresh its time stamps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.repo.blocking_files import remove_blocking_files
 from holdfast.repo.index import changed_paths
+from holdfast.repo.private_git_dir import private_dir, unaccepted_filters
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspaces import Workspace
 
 _HEAD = "HEAD"
 
@@ -24,37 +24,46 @@ class CheckoutState:
     files: dict[str, tuple[int, int]]
 
     def differences(self, previous: CheckoutState) -> tuple[str, ...]:
-        """Return the paths that changed since an earlier look; `HEAD` stands for another branch or commit."""
+        """Return the paths that changed since an earlier moment; `HEAD` stands for another branch or commit."""
         paths = previous.files.keys() | self.files.keys()
         changed = {path for path in paths if previous.files.get(path) != self.files.get(path)}
         return tuple(sorted(changed | ({_HEAD} if self.head != previous.head else set())))
 
 
-class CheckoutWatch:
-    """Compares the user's checkout with how it was at an earlier look."""
-
-    def __init__(self, repo: Repository) -> None:
-        self._repo = repo
-
-    def look(self) -> CheckoutState:
-        """Return how the checkout is now."""
-        root = self._repo.checkout
-        paths = changed_paths(self._repo.private_git, root, self._repo.common_dir / "index")
-        head = (self._repo.common_dir / _HEAD).read_text() + self._repo.read_ref(_HEAD)
-        return CheckoutState(head, {path: _mark(root / path) for path in paths})
+def read_checkout(repo: Repository) -> CheckoutState:
+    """Return how the user's checkout is now."""
+    paths = changed_paths(repo.private_git, repo.checkout, repo.common_dir / "index")
+    head = (repo.common_dir / _HEAD).read_text() + repo.read_ref(_HEAD)
+    return CheckoutState(head, {path: _stamp(repo.checkout / path) for path in paths})
 
 
-def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]:
-    """Return what differs in an idle workspace from the commit that was put into it, which its index knows.
+def checkout_notices(repo: Repository) -> Iterator[str]:
+    """Yield what the user should know before a run, one sentence each."""
+    if not repo.head_branch():
+        yield "HEAD is detached: the run starts from the commit it is on."
+    if (repo.common_dir / "shallow").exists():
+        yield "The clone is shallow: merges may lack the history they need; `git fetch --unshallow` completes it."
+    if (repo.checkout / ".gitmodules").exists():
+        yield "Submodules are not checked out in the agents' workspaces."
+    if repo.config.is_true("core.sparsecheckout"):
+        yield "The checkout is sparse; the agents' workspaces hold every file."
+    if count := len(_uncommitted(repo)):
+        noun = "change" if count == 1 else "changes"
+        yield f"The checkout has {count} uncommitted {noun}, not part of the run."
+    for key in unaccepted_filters(repo.common_dir, repo.config):
+        folder = private_dir(repo.common_dir)
+        yield f"{key} is newer than Holdfast's use of this repository and is not run; delete {folder} to accept it."
 
-    What would keep git waiting for ever is removed from it first.
-    """
-    remove_blocking_files(workspace.path)
-    return tuple(sorted(changed_paths(repo.private_git, workspace.path, workspace.index)))
+
+def _uncommitted(repo: Repository) -> set[str]:
+    index = repo.common_dir / "index"
+    head = repo.git.text("rev-parse", "--verify", _HEAD)
+    staged = repo.private_git.paths("diff-index", "--cached", "--name-only", "-z", head, index=index)
+    return {*changed_paths(repo.private_git, repo.checkout, index), *staged}
 
 
-def _mark(path: Path) -> tuple[int, int]:
-    """Return time stamp and size; a path that is gone has a mark of its own."""
+def _stamp(path: Path) -> tuple[int, int]:
+    """Return time stamp and size; a path that is gone has a stamp of its own."""
     try:
         found = path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,8 +1,11 @@
-"""Contents of many files at once, straight from git's objects: no checkout, a fixed number of processes."""
+"""What commits hold and what they changed, straight from git's objects: no checkout, a fixed number of processes.
+
+Some of it is text for people, in git's own words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import dedent
 
@@ -10,6 +13,14 @@ from holdfast.repo.repository import Repository
 
 _REGULAR = ("100644", "100755")
 _EXECUTABLE = "100755"
+_STAT_OPTIONS = (
+    "--stat=100",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--find-renames",
+    "--submodule=short",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +35,33 @@ class ChangedFile:
 
 def changed_contents(repo: Repository, old: str, new: str) -> list[ChangedFile]:
     """Return the regular files of `new` whose content differs from that in `old`."""
-    output = repo.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old, new)
-    facts, paths = (output.decode("utf-8", "surrogateescape").split("\0")[at::2] for at in (0, 1))
+    fields = repo.git.fields("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old, new)
     found = []
-    for fact, path in zip(facts, paths, strict=False):
+    for fact, path in zip(fields[::2], fields[1::2], strict=False):
         was, now, before, after, _status = fact.removeprefix(":").split()
         if now in _REGULAR and before != after:
             found.append(ChangedFile(path, before if was in _REGULAR else "", after, now == _EXECUTABLE))
     return found
 
 
-def paths_changed_by(repo: Repository, merges: Sequence[str]) -> frozenset[str]:
-    """Return the paths that these merges changed, each compared with its first parent."""
-    if not merges:
-        return frozenset()
-    options = ("-r", "-z", "--no-commit-id", "--name-only", "--no-renames", "--diff-merges=first-parent")
-    output = repo.git.run("diff-tree", "--stdin", *options, stdin="\n".join(merges).encode() + b"\n")
-    return frozenset(output.decode("utf-8", "surrogateescape").split("\0")) - {""}
+def files_changed_by(repo: Repository, commits: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the paths that each commit changed, compared with its first parent."""
+    return {commit: tuple(paths) for commit, paths in diffs_of(repo, commits, "--name-only").items()}
+
+
+def diffs_of(repo: Repository, commits: Iterable[str], *shape: str) -> dict[str, list[str]]:
+    """Return for each commit the fields that git prints of its changes against its first parent."""
+    found: dict[str, list[str]] = {commit: [] for commit in commits}
+    if not found:
+        return {}
+    options = ("--stdin", "-r", "-z", "--root", "--no-renames", "--diff-merges=first-parent", *shape)
+    current = ""
+    for field in repo.git.paths("diff-tree", *options, stdin="\n".join(found).encode() + b"\n"):
+        if field in found:
+            current = field
+        elif current:
+            found[current].append(field)
+    return found
 
 
 def read_contents(repo: Repository, blobs: Iterable[str], max_bytes: int) -> dict[str, bytes]:
@@ -49,14 +70,13 @@ def read_contents(repo: Repository, blobs: Iterable[str], max_bytes: int) -> dic
     if not asked:
         return {}
     question = "\n".join(asked).encode() + b"\n"
-    sizes = repo.git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=question).decode()
+    sizes = repo.git.text("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=question)
     wanted = [
         blob for blob, fact in zip(asked, sizes.splitlines(), strict=True) if _is_small(fact, max_bytes)
     ]
     if not wanted:
         return {}
-    output = repo.git.run("cat-file", "--batch", stdin="\n".join(wanted).encode() + b"\n")
-    return _split(output)
+    return _split(repo.git.run("cat-file", "--batch", stdin="\n".join(wanted).encode() + b"\n"))
 
 
 def _is_small(fact: str, max_bytes: int) -> bool:
@@ -76,16 +96,6 @@ def _split(output: bytes) -> dict[str, bytes]:
     return found
 
 
-_STAT_OPTIONS = (
-    "--stat=100",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--find-renames",
-    "--submodule=short",
-)
-
-
 def diffstat(repo: Repository, old: str, new: str) -> str:
     """Return which files differ between two commits and by how much; empty when none does."""
     said = repo.private_git.run("diff", *_STAT_OPTIONS, old, new).decode("utf-8", "replace")
@@ -97,17 +107,13 @@ def subject_of(repo: Repository, commit: str) -> str:
     return repo.git.text("log", "-1", "--no-show-signature", "--format=%s", commit)
 
 
+def commit_time(repo: Repository, commit: str) -> int:
+    """Return when a commit was made, in seconds."""
+    return int(repo.git.text("show", "-s", "--format=%ct", commit))
+
+
 def list_files(repo: Repository, commit: str, max_bytes: int) -> str:
     """Return the paths of a commit, one per line, cut after `max_bytes` with a note that says so."""
     output, clipped = repo.git.read_up_to(max_bytes, "ls-tree", "-r", "--name-only", commit)
     listed = output.decode("utf-8", "replace")
     return listed.rpartition("\n")[0] + "\n[… and more …]\n" if clipped else listed
-
-
-def fsck_errors(repo: Repository) -> tuple[str, ...]:
-    """Return what `git fsck --strict` finds wrong with the repository, a line each."""
-    result = repo.git.try_run("fsck", "--strict", "--no-dangling", "--no-progress")
-    if result.rc == 0:
-        return ()
-    said = result.stdout.decode("utf-8", "replace") + result.stderr
-    return tuple(line for line in said.splitlines() if line.strip()) or (f"exit status {result.rc}",)

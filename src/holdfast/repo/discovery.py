@@ -1,4 +1,7 @@
-"""Finding the repository around a directory, and saying clearly why one cannot be used."""
+"""Finds the repository around a directory, reads its configuration, and says clearly why one cannot be used.
+
+The demo also makes a new repository here. Nothing else does: a user's repository is never created.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.git import CommitIdentity, Git, rev_parse_from
+from holdfast.repo.git import CommitIdentity, Git, decode_text, rev_parse_from
 
 _OF_THE_REPOSITORY = ("local", "worktree")
 _OF_THIS_CALL = "command"
+_PATHS_ASKED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,7 @@ class GitConfig:
 
 def read_git_config(common_dir: Path) -> GitConfig:
     """Read the configuration of a repository, of its user and of the machine."""
-    listing = Git(common_dir).run("config", "--list", "--show-scope", "-z").decode("utf-8", "surrogateescape")
-    fields = listing.split("\0")
+    fields = Git(common_dir).fields("config", "--list", "--show-scope", "-z")
     scoped = [(scope, *_pair(entry)) for scope, entry in zip(fields[::2], fields[1::2], strict=False)]
     local = tuple((key, value) for scope, key, value in scoped if scope in _OF_THE_REPOSITORY)
     return GitConfig(local, {key: value for scope, key, value in scoped if scope != _OF_THIS_CALL})
@@ -44,17 +47,14 @@ def _pair(entry: str) -> tuple[str, str]:
     return key, value if newline else "true"
 
 
-_PATHS_ASKED = 2
-
-
 @dataclass(frozen=True, slots=True)
 class RepositoryLocation:
-    """Where a repository is: the directory all its worktrees share, the main checkout, where the user stands."""
+    """Where a repository is: the directory that all its worktrees share, the main checkout, where the user stands."""
 
     common_dir: Path
     checkout: Path
     git_dir: Path
-    settings: GitConfig
+    config: GitConfig
 
 
 def find_repository(start: Path) -> RepositoryLocation:
@@ -64,17 +64,17 @@ def find_repository(start: Path) -> RepositoryLocation:
     result = rev_parse_from(start, "--git-common-dir", "--absolute-git-dir")
     if result.rc != 0:
         raise _not_found(start, result.stderr)
-    lines = result.stdout.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
+    lines = decode_text(result.stdout).removesuffix("\n").split("\n")
     if len(lines) != _PATHS_ASKED:
         hint = "Move the repository: git itself cannot say where it is without breaking the line."
         raise RepositoryError(f"The path of the repository at {start} contains a line break.", hint)
     common, git_dir = (Path(line).resolve() for line in lines)
-    settings = read_git_config(common)
-    _refuse_unsupported(settings, start)
+    config = read_git_config(common)
+    _refuse_unsupported(config, start)
     if Git(common).try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", git_dir=git_dir).rc != 0:
         hint = 'Make a first commit: `git commit --allow-empty -m "Start"`.'
         raise RepositoryError(f"The repository at {start} has no commit on its current branch.", hint)
-    return RepositoryLocation(common, _main_checkout(common, start, git_dir), git_dir, settings)
+    return RepositoryLocation(common, _main_checkout(common, start, git_dir), git_dir, config)
 
 
 def require_commit(start: Path, rev: str) -> None:
@@ -109,10 +109,10 @@ def _bare(start: Path) -> RepositoryError:
     return RepositoryError(f"The repository at {start} is bare: it has no checkout.", hint)
 
 
-def _refuse_unsupported(settings: GitConfig, start: Path) -> None:
-    if settings.is_true("core.bare"):
+def _refuse_unsupported(config: GitConfig, start: Path) -> None:
+    if config.is_true("core.bare"):
         raise _bare(start)
-    if settings.in_force.get("extensions.refstorage", "files").lower() != "files":
+    if config.in_force.get("extensions.refstorage", "files").lower() != "files":
         hint = "`git refs migrate --ref-format=files` turns it into the usual format."
         raise RepositoryError(
             "The repository keeps its refs in a reftable, which Holdfast cannot use yet.", hint
@@ -123,7 +123,7 @@ def _main_checkout(common_dir: Path, start: Path, git_dir: Path) -> Path:
     if git_dir == common_dir:
         top = rev_parse_from(start, "--show-toplevel")
         if top.rc == 0:
-            return Path(top.stdout.decode("utf-8", "surrogateescape").rstrip("\n")).resolve()
+            return Path(decode_text(top.stdout).rstrip("\n")).resolve()
     if common_dir.name == ".git":
         return common_dir.parent
     hint = "Run Holdfast in the main checkout of the repository."

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from holdfast.errors import RepositoryError
 
@@ -115,6 +116,16 @@ class CommitIdentity:
     email: str = "holdfast@localhost"
 
 
+class CallOptions(TypedDict, total=False):
+    """What one git command is given besides its arguments. Without a `work_tree` it sees no files."""
+
+    stdin: bytes
+    work_tree: Path
+    git_dir: Path
+    index: Path
+    env: Mapping[str, str]
+
+
 class Git:
     """Runs git on one git directory.
 
@@ -130,37 +141,39 @@ class Git:
         self._patience_s = patience_s
         self._env = _environment(identity or CommitIdentity())
 
-    def run(
-        self,
-        *args: str,
-        stdin: bytes = b"",
-        work_tree: Path | None = None,
-        git_dir: Path | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> bytes:
+    def run(self, *args: str, **options: Unpack[CallOptions]) -> bytes:
         """Run git and return its standard output; raise GitError if it fails."""
-        result = self.try_run(*args, stdin=stdin, work_tree=work_tree, git_dir=git_dir, env=env)
+        result = self.try_run(*args, **options)
         if result.rc != 0:
             raise GitError(args, result.rc, result.stderr)
         return result.stdout
 
-    def text(self, *args: str) -> str:
+    def text(self, *args: str, **options: Unpack[CallOptions]) -> str:
         """Run git and return its standard output as text without surrounding white space."""
-        return self.run(*args).decode("utf-8", "surrogateescape").strip()
+        return decode_text(self.run(*args, **options)).strip()
 
-    def try_run(
-        self,
-        *args: str,
-        stdin: bytes = b"",
-        work_tree: Path | None = None,
-        git_dir: Path | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> GitResult:
+    def fields(self, *args: str, **options: Unpack[CallOptions]) -> list[str]:
+        """Run git with `-z` and return the fields of its output, empty ones too."""
+        return decode_text(self.run(*args, **options)).removesuffix("\0").split("\0")
+
+    def paths(self, *args: str, **options: Unpack[CallOptions]) -> tuple[str, ...]:
+        """Run git with `-z` and return the paths that it lists."""
+        return tuple(filter(None, self.fields(*args, **options)))
+
+    def commit_tree(
+        self, tree: str, *parents: str, message: str, env: Mapping[str, str] | None = None
+    ) -> str:
+        """Make a commit and return its id. No ref moves."""
+        links = [part for parent in parents for part in ("-p", parent)]
+        text = message.encode("utf-8", "replace")
+        return self.text("commit-tree", *links, tree, stdin=text, env=env or {})
+
+    def try_run(self, *args: str, **options: Unpack[CallOptions]) -> GitResult:
         """Run git and return how it ended, whatever its exit status; raise GitError if it never ends."""
-        patience = self._patience_s if work_tree else None
-        with self._start(args, work_tree, git_dir, env) as process:
+        patience = self._patience_s if "work_tree" in options else None
+        with self._start(args, options) as process:
             try:
-                stdout, stderr = process.communicate(stdin, timeout=patience)
+                stdout, stderr = process.communicate(options.get("stdin", b""), timeout=patience)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise GitError(args, -signal.SIGKILL, f"it did not end within {patience:g} s") from None
@@ -168,7 +181,7 @@ class Git:
 
     def read_up_to(self, max_bytes: int, *args: str) -> tuple[bytes, bool]:
         """Run git and return at most `max_bytes` of its output, and whether there was more."""
-        with self._start(args, None, None, None) as process:
+        with self._start(args, {}) as process:
             assert process.stdin
             assert process.stdout
             assert process.stderr
@@ -180,20 +193,21 @@ class Git:
             raise GitError(args, process.returncode, stderr)
         return output[:max_bytes], len(output) > max_bytes
 
-    def _start(
-        self,
-        args: tuple[str, ...],
-        work_tree: Path | None,
-        git_dir: Path | None,
-        env: Mapping[str, str] | None,
-    ) -> subprocess.Popen[bytes]:
-        directory = git_dir or self.git_dir
+    def _start(self, args: tuple[str, ...], options: CallOptions) -> subprocess.Popen[bytes]:
+        directory, work_tree = options.get("git_dir", self.git_dir), options.get("work_tree")
         tree = [f"--work-tree={work_tree}"] if work_tree else []
-        argv = ["git", f"--git-dir={directory}", *tree, *args]
         # With a work tree git goes there by itself. Starting outside keeps it from looking at one subdirectory only,
         # as it would do if the git directory lies inside the work tree.
         cwd = Path("/") if work_tree else directory
-        return _spawn(argv, cwd, self._env if env is None else {**self._env, **_encoded(env)})
+        env = dict(options.get("env", {}))
+        if index := options.get("index"):
+            env["GIT_INDEX_FILE"] = str(index)
+        return _spawn(["git", f"--git-dir={directory}", *tree, *args], cwd, {**self._env, **_encoded(env)})
+
+
+def decode_text(output: bytes) -> str:
+    """Return what git printed as text. Bytes that are no UTF-8, such as odd file names, survive the way back."""
+    return output.decode("utf-8", "surrogateescape")
 
 
 def git_version() -> tuple[int, ...]:

@@ -1,13 +1,18 @@
-"""Which paths of a directory differ from an index. Reads only; runs in the private git directory."""
+"""Indexes of our own: which paths of a directory differ from one, and one that lasts for a moment.
+
+An index says which file has which content. The user's and the agents' indexes are only read here, never written.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.paths import STATE_DIR
 from holdfast.repo.files import link_atomically
-from holdfast.repo.git import Git, GitError
+from holdfast.repo.git import Git, GitError, decode_text
 
 _PASSED_OVER = "could not open directory"  # git's words; it goes on without what is in there
 
@@ -26,17 +31,16 @@ def changed_paths(
     one of the ignore patterns in `left_out` names them.
     """
     _expose_shared_index(private_git.git_dir, index.parent)
-    env = {"GIT_INDEX_FILE": str(index)}
     patterns = [f"--exclude={pattern}" for pattern in left_out]
     question = ("ls-files", "-z", "-o", "-m", "--exclude-standard", *patterns)
-    result = private_git.try_run(*question, work_tree=work_tree, env=env)
+    result = private_git.try_run(*question, work_tree=work_tree, index=index)
     if unlock and _PASSED_OVER in result.stderr:
         unlock(work_tree)
-        result = private_git.try_run(*question, work_tree=work_tree, env=env)
+        result = private_git.try_run(*question, work_tree=work_tree, index=index)
     if result.rc != 0:
         raise GitError(question, result.rc, result.stderr)
     # A deleted file can be listed twice; a dictionary keeps the order.
-    paths = dict.fromkeys(result.stdout.decode("utf-8", "surrogateescape").split("\0"))
+    paths = dict.fromkeys(decode_text(result.stdout).split("\0"))
     return tuple(path for path in paths if path and not path.startswith(f"{STATE_DIR}/"))
 
 
@@ -46,9 +50,18 @@ def gitlinks(private_git: Git, index: Path) -> list[str]:
     # the bytes is far cheaper than listing every file.
     if not index.is_file() or b"\0\0\xe0\0" not in index.read_bytes():
         return []
-    output = private_git.run("ls-files", "-z", "--stage", env={"GIT_INDEX_FILE": str(index)})
-    entries = (line.partition("\t") for line in output.decode("utf-8", "surrogateescape").split("\0"))
+    entries = (entry.partition("\t") for entry in private_git.paths("ls-files", "-z", "--stage", index=index))
     return [path for facts, _, path in entries if facts.startswith("160000 ")]
+
+
+@contextmanager
+def temporary_index(private_git: Git, commit: str = "") -> Iterator[Path]:
+    """Lend an index outside the repository. It holds the files of `commit`; without one there is no file yet."""
+    with tempfile.TemporaryDirectory() as folder:
+        index = Path(folder, "index")
+        if commit:
+            private_git.run("read-tree", "--reset", commit, index=index)
+        yield index
 
 
 def _expose_shared_index(git_dir: Path, index_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a run branch: bringing it into the user's branch, or putting it away."""
+"""What becomes of a run branch at the end: it lands on the user's branch, or it is archived."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from holdfast.errors import RepositoryError
 from holdfast.repo.git import GitError
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch
 from holdfast.repo.repository import Repository
+from holdfast.repo.worktrees import checked_out_at, linked_git_dirs
 
 
 @dataclass(frozen=True, slots=True)
 class LandedRun:
-    """How a commit got into a branch, and the commit the branch is on now."""
+    """How a commit got into a branch, and the commit that the branch is on now."""
 
     kind: Literal["fast-forward", "merge", "already there"]
     commit: str
@@ -25,11 +26,9 @@ def land_on_branch(repo: Repository, commit: str, target_branch: str, message: s
     """Bring `commit` into a branch of the user, by fast-forward if possible, else by a merge commit.
 
     Where the branch is checked out, git itself updates the files, and refuses if that would overwrite local changes
-    or files of the user's, ignored ones too.
-    Done again, it says "already there".
+    or files of the user's, ignored ones too. Done again, it says "already there".
     """
-    ref = f"refs/heads/{target_branch}"
-    tip = repo.read_ref(ref)
+    tip = repo.read_ref(f"refs/heads/{target_branch}")
     if not tip:
         raise RepositoryError(
             f"There is no branch {target_branch!r}.", f"Create it: `git branch {target_branch} BASE`."
@@ -38,7 +37,7 @@ def land_on_branch(repo: Repository, commit: str, target_branch: str, message: s
         return LandedRun("already there", tip)
     forward = repo.is_ancestor(tip, commit)
     new = commit if forward else _merge_commit(repo, tip, commit, target_branch, message)
-    _move(repo, ref, new, tip)
+    _move(repo, target_branch, new, tip)
     return LandedRun("fast-forward" if forward else "merge", new)
 
 
@@ -51,25 +50,13 @@ def discard_run(repo: Repository, run: str) -> str:
     tip = repo.read_ref(ref)
     if not tip:
         return ""
-    if place := checked_out_at(repo, ref):
-        name = ref.removeprefix("refs/heads/")
+    name = ref.removeprefix("refs/heads/")
+    if place := checked_out_at(repo, name):
         raise RepositoryError(f"{name} is checked out in {place}.", "Switch to another branch there first.")
     kept = archive_ref(run, f"branch-{tip[:12]}")
     repo.keep(kept, tip)
     repo.git.run("update-ref", "-d", ref, tip)
     return kept
-
-
-def checked_out_at(repo: Repository, ref: str) -> Path | None:
-    """Return the worktree that a branch is checked out in, if any."""
-    listing = repo.git.run("worktree", "list", "--porcelain", "-z").decode("utf-8", "surrogateescape")
-    for block in listing.split("\0\0"):
-        fields = dict(line.partition(" ")[::2] for line in block.split("\0"))
-        if fields.get("branch") == ref:
-            # Git names the main worktree after its git directory, which may lie elsewhere.
-            main = listing.startswith(block)
-            return repo.checkout if main else Path(fields["worktree"])
-    return None
 
 
 def _merge_commit(repo: Repository, tip: str, commit: str, target_branch: str, message: str) -> str:
@@ -81,11 +68,11 @@ def _merge_commit(repo: Repository, tip: str, commit: str, target_branch: str, m
     return commit_merge(repo, merged.tree, tip, commit, message)
 
 
-def _move(repo: Repository, ref: str, new: str, tip: str) -> None:
-    place = checked_out_at(repo, ref)
+def _move(repo: Repository, branch: str, new: str, tip: str) -> None:
+    place = checked_out_at(repo, branch)
     if place is None:
-        if not move_branch(repo, ref, new, tip):
-            raise RepositoryError(f"{ref} moved in the meantime.", "Run the command again.")
+        if not move_branch(repo, f"refs/heads/{branch}", new, tip):
+            raise RepositoryError(f"refs/heads/{branch} moved in the meantime.", "Run the command again.")
         return
     git_dir = _git_dir_of(repo, place)
     # Git counts ignored files as expendable and would overwrite them, but a `.env` is there once.
@@ -98,11 +85,7 @@ def _move(repo: Repository, ref: str, new: str, tip: str) -> None:
 
 
 def _git_dir_of(repo: Repository, place: Path) -> Path:
-    """Return the git directory of a worktree, as git keeps it."""
-    if place == repo.checkout:
-        return repo.common_dir
-    for record in (repo.common_dir / "worktrees").glob("*/gitdir"):
-        # Newer versions of git may write the path relative to the record.
-        if (record.parent / record.read_text().strip()).resolve().parent == place:
-            return record.parent
+    git_dir = {**dict(linked_git_dirs(repo)), repo.checkout: repo.common_dir}.get(place)
+    if git_dir is not None:
+        return git_dir
     raise RepositoryError(f"The worktree {place} is not known to git.", "Run `git worktree repair` there.")

@@ -1,4 +1,7 @@
-"""Merging without a checkout, and moving a branch only from where we saw it."""
+"""Landing on a run branch: merges without a checkout, trailers that prove which task landed, and reading that proof back.
+
+A branch moves only from where we saw it. What a run branch proves stands above every row of the journal.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.core.facts import BranchFacts, Landing
-from holdfast.repo.git import GitError
+from holdfast.repo.git import GitError, decode_text
 from holdfast.repo.repository import Repository
 
 RUN_TRAILER = "Holdfast-Run"
 TASK_TRAILER = "Holdfast-Task"
 ATTEMPT_TRAILER = "Holdfast-Attempt"
 ADOPTED_TRAILER = "Holdfast-Adopted"
+
+_KEYS = (RUN_TRAILER, TASK_TRAILER, ATTEMPT_TRAILER, ADOPTED_TRAILER)
+_TRAILERS = [f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _KEYS]
+_FORMAT = "%x00".join(["%H", "%T", "%P", *_TRAILERS])
+_FIELDS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ def merge(repo: Repository, onto: str, head: str) -> Merged | Conflicted:
     """Merge two commits into a tree. Writes objects only; the same input gives the same tree."""
     args = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages", onto, head)
     result = repo.private_git.try_run(*args)
-    fields = result.stdout.decode("utf-8", "surrogateescape").split("\0")
+    fields = decode_text(result.stdout).split("\0")
     # Exit status 1 also means a bad argument; only with a tree it is a conflict.
     if result.rc not in (0, 1) or not fields[0]:
         raise GitError(args, result.rc, result.stderr)
@@ -51,14 +59,11 @@ def merge(repo: Repository, onto: str, head: str) -> Merged | Conflicted:
 
 
 def commit_merge(repo: Repository, tree: str, onto: str, head: str, message: str) -> str:
-    """Commit a merged tree with `onto` as first and `head` as second parent. No ref moves."""
-    args = ("commit-tree", "-p", onto, "-p", head, tree)
-    return repo.private_git.run(*args, stdin=message.encode("utf-8", "replace")).decode().strip()
+    """Commit a merged tree with `onto` as first and `head` as second parent. No ref moves.
 
-
-def commit_conflict(repo: Repository, conflict: Conflicted, onto: str, head: str, message: str) -> str:
-    """Commit a tree with conflict markers, as the start for an agent that resolves them."""
-    return commit_merge(repo, conflict.tree, onto, head, message)
+    The tree may hold conflict markers: such a commit is where an agent that resolves them starts.
+    """
+    return repo.private_git.commit_tree(tree, onto, head, message=message)
 
 
 def move_branch(repo: Repository, ref: str, new: str, old: str) -> bool:
@@ -79,28 +84,11 @@ def move_branch(repo: Repository, ref: str, new: str, old: str) -> bool:
     return now == new
 
 
-def _messages(fields: list[str]) -> str:
-    """Return git's own sentences out of its records: a count, that many paths, a kind, a sentence."""
-    sentences = []
-    position = 0
-    while position < len(fields) and fields[position].isdigit():
-        after_paths = position + 1 + int(fields[position])
-        sentences.append(fields[after_paths + 1].strip())
-        position = after_paths + 2
-    return "\n".join(sentences)
-
-
-_KEYS = (RUN_TRAILER, TASK_TRAILER, ATTEMPT_TRAILER, ADOPTED_TRAILER)
-_TRAILERS = [f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _KEYS]
-_FORMAT = "%x00".join(["%H", "%T", "%P", *_TRAILERS])
-_FIELDS = 7
-
-
 def branch_facts(repo: Repository, branch_ref: str, base: str, run: str) -> BranchFacts:
     """Return the branch's tip and the run's landings after `base`, oldest first.
 
     Only merges on the first-parent line count: everything else on the branch came from agents, who can write any
-    trailer into their own commits. What was adopted is told by the very first commit upon the base, which changes
+    trailer into their own commits. What was adopted stands in the very first commit upon the base, which changes
     no file.
     """
     tip = repo.read_ref(branch_ref)
@@ -138,5 +126,16 @@ def _adopted(repo: Repository, record: list[str], base: str, run: str) -> Iterat
 
 
 def _last(values: str) -> str:
-    """Return the last of a trailer's values: ours is written below whatever the message says above."""
+    """Return the last of a trailer's values: ours is written below everything that the message says above."""
     return values.split("\x1f")[-1].strip()
+
+
+def _messages(fields: list[str]) -> str:
+    """Return git's own sentences out of its records: a count, that many paths, a kind, a sentence."""
+    sentences = []
+    position = 0
+    while position < len(fields) and fields[position].isdigit():
+        after_paths = position + 1 + int(fields[position])
+        sentences.append(fields[after_paths + 1].strip())
+        position = after_paths + 2
+    return "\n".join(sentences)

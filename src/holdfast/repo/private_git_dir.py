@@ -1,11 +1,11 @@
 """A private git directory over the repository's objects, whose configuration no agent can have written.
 
 An agent shares the repository's `.git`: it can plant filters, drivers and monitors in its configuration. So every
-command of ours that reads or writes files, or merges, runs here instead: same objects, ignore rules and LFS store, the
-user's global and system configuration, but only harmless settings of the repository's own configuration.
+command of ours that reads or writes files, or merges, runs here instead. It has the same objects, ignore rules and LFS
+store, and the user's global and system configuration, but only harmless settings of the repository's own configuration.
 
-Content filters (git-lfs --local, git-crypt) are commands, yet leaving out the user's own would store wrong content.
-They are taken over once, when Holdfast first uses the repository, and not again: later ones may be an agent's.
+Content filters (git-lfs --local, git-crypt) are commands, but without the user's own we would store wrong content.
+They are copied once, when Holdfast first uses the repository. Later ones may be an agent's and are not used.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from holdfast.repo.discovery import GitConfig
 from holdfast.repo.files import link_atomically, write_atomically
 
 PRIVATE_DIR = "holdfast-private"
+_GIT_DIR = "sealed"
 _FILTER = re.compile(r"filter\..+\.(clean|smudge|process|required)")
 _HARMLESS = re.compile(
     r"core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode|excludesfile|attributesfile"
@@ -30,31 +31,31 @@ _SHARED = ("objects", "info", "shallow", "lfs", "git-crypt")
 
 
 def private_dir(common_dir: Path) -> Path:
-    """Return the folder inside the git directory where Holdfast keeps its indexes and the sealed directory."""
+    """Return the folder inside the git directory where Holdfast keeps its indexes and the private git directory."""
     return common_dir / PRIVATE_DIR
 
 
-def make_private_git_dir(common_dir: Path, settings: GitConfig) -> Path:
-    """Make the sealed git directory, or bring an existing one up to date; return its path."""
-    root = private_dir(common_dir) / "sealed"
+def make_private_git_dir(common_dir: Path, config: GitConfig) -> Path:
+    """Make the private git directory, or bring an existing one up to date; return its path."""
+    root = private_dir(common_dir) / _GIT_DIR
     (root / "refs").mkdir(parents=True, exist_ok=True)
     for name in _SHARED:
         link_atomically(root / name, common_dir / name)
     filters = root / "filters"
     if not filters.is_file():
-        write_atomically(filters, _render(_matching(_FILTER, settings)))
-    write_atomically(root / "config", _config(settings, filters))
+        write_atomically(filters, _render(_matching(_FILTER, config)))
+    write_atomically(root / "config", _config_file(config, filters))
     write_atomically(root / "HEAD", b"ref: refs/heads/none\n")
     return root
 
 
-def unaccepted_filters(common_dir: Path, settings: GitConfig) -> list[str]:
+def unaccepted_filters(common_dir: Path, config: GitConfig) -> list[str]:
     """Return the content filters that entered the repository's configuration after Holdfast first used it."""
-    accepted = (private_dir(common_dir) / "sealed" / "filters").read_bytes()
-    return sorted({pair[0] for pair in _matching(_FILTER, settings) if _render([pair]) not in accepted})
+    accepted = (private_dir(common_dir) / _GIT_DIR / "filters").read_bytes()
+    return sorted({pair[0] for pair in _matching(_FILTER, config) if _render([pair]) not in accepted})
 
 
-def _config(settings: GitConfig, filters: Path) -> bytes:
+def _config_file(config: GitConfig, filters: Path) -> bytes:
     own = [
         ("core.repositoryformatversion", "1"),
         ("core.bare", "false"),
@@ -62,11 +63,11 @@ def _config(settings: GitConfig, filters: Path) -> bytes:
         ("extensions.preciousobjects", "true"),
         ("include.path", str(filters)),
     ]
-    return _render(_matching(_HARMLESS, settings) + own)
+    return _render(_matching(_HARMLESS, config) + own)
 
 
-def _matching(keys: re.Pattern[str], settings: GitConfig) -> list[tuple[str, str]]:
-    return [pair for pair in settings.local if keys.fullmatch(pair[0])]
+def _matching(keys: re.Pattern[str], config: GitConfig) -> list[tuple[str, str]]:
+    return [pair for pair in config.local if keys.fullmatch(pair[0])]
 
 
 def _render(pairs: list[tuple[str, str]]) -> bytes:

@@ -1,28 +1,76 @@
-"""Which branches of the user hold a run's result. Asked by `status`, so one git process must do, and nothing is written."""
+"""Refs and branches: which there are, which runs they belong to, and which branches hold a run's result.
+
+`status` loads this module, so it loads little: no open repository is needed to ask where a result has landed.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from holdfast.core.ids import ALL_RUN_BRANCHES
+from holdfast.core import ids
 from holdfast.core.projection import RunRow
 from holdfast.errors import RepositoryError
-from holdfast.repo.git import Git, rev_parse_from
+from holdfast.repo.git import Git, decode_text, rev_parse_from
+
+if TYPE_CHECKING:
+    from holdfast.repo.repository import Repository
+
+_BRANCHES = "refs/heads/"
+
+
+def list_refs(repo: Repository, *patterns: str) -> dict[str, str]:
+    """Return the refs that match a pattern or lie below it, with the object that each holds."""
+    listing = repo.git.text("for-each-ref", "--format=%(objectname) %(refname)", *patterns)
+    pairs = (line.partition(" ") for line in listing.splitlines())
+    return {ref: commit for commit, _, ref in pairs}
+
+
+def run_refs(repo: Repository, run: str) -> dict[str, str]:
+    """Return the private refs of a run and what each holds."""
+    return list_refs(repo, ids.run_refs_prefix(run))
+
+
+def refs_by_commit(repo: Repository, run: str) -> dict[str, str]:
+    """Return which private ref of a run holds which commit."""
+    return {commit: ref for ref, commit in run_refs(repo, run).items()}
+
+
+def local_branches(repo: Repository) -> dict[str, str]:
+    """Return every local branch by its short name, with its commit."""
+    return {ref.removeprefix(_BRANCHES): commit for ref, commit in list_refs(repo, _BRANCHES).items()}
+
+
+def drop_refs(repo: Repository, refs: dict[str, str]) -> None:
+    """Delete refs, all of them or none. A ref that moved since it was listed is an error."""
+    lines = "".join(f"delete {ref} {commit}\n" for ref, commit in refs.items())
+    if lines:
+        repo.git.run("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
+
+
+def recorded_runs(repo: Repository) -> list[str]:
+    """Return every run that git has a plan of, in the order of their ids."""
+    return sorted(ids.run_of_plan_ref(ref) for ref in list_refs(repo, ids.ALL_PLAN_REFS))
+
+
+def known_runs(repo: Repository) -> set[str]:
+    """Return every run whose name is taken in git: by its plan, or by its branch alone."""
+    refs = list_refs(repo, ids.ALL_PLAN_REFS, ids.ALL_RUN_BRANCHES)
+    return {ids.run_of_plan_ref(ref) or ref.removeprefix(ids.ALL_RUN_BRANCHES) for ref in refs}
 
 
 def branches_with_result(checkout: Path, row: RunRow) -> tuple[str, ...]:
     """Return the branches that contain all of a run's branch, the one it was meant for first.
 
-    Runs' own branches do not count. Where git cannot tell, none is named: the run branch may be archived by now.
+    Runs' own branches do not count. If git cannot tell, none is named: the run branch may be archived by now.
+    Asks git once and writes nothing.
     """
-    question = ("for-each-ref", "--format=%(refname)", f"--contains={row.branch}", "refs/heads/")
+    question = ("for-each-ref", "--format=%(refname)", f"--contains={row.branch}", _BRANCHES)
     try:
-        said = Git(_git_dir(checkout)).try_run(*question).stdout.decode("utf-8", "surrogateescape")
+        refs = decode_text(Git(_git_dir(checkout)).try_run(*question).stdout).splitlines()
     except RepositoryError:
         return ()
-    found = [
-        ref.removeprefix("refs/heads/") for ref in said.splitlines() if not ref.startswith(ALL_RUN_BRANCHES)
-    ]
+    found = [ref.removeprefix(_BRANCHES) for ref in refs if not ref.startswith(ids.ALL_RUN_BRANCHES)]
     return tuple(sorted(found, key=lambda name: name != row.target))
 
 
@@ -31,5 +79,4 @@ def _git_dir(checkout: Path) -> Path:
     usual = checkout / ".git"
     if usual.is_dir():
         return usual
-    said = rev_parse_from(checkout, "--git-common-dir").stdout.decode("utf-8", "surrogateescape")
-    return Path(said.rstrip("\n"))
+    return Path(decode_text(rev_parse_from(checkout, "--git-common-dir").stdout).rstrip("\n"))

@@ -1,12 +1,12 @@
 """The repository a run works on: found from where the user stands, and what can be read from it.
 
-It changes nothing the user sees: `keep` writes refs of Holdfast's own, `hide` git's private exclude file.
+It changes nothing that the user sees: `keep` writes refs of Holdfast's own, `hide` git's private exclude file.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,9 +14,8 @@ from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir
 from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such_commit
 from holdfast.repo.files import write_atomically
-from holdfast.repo.git import Git, require_git
-from holdfast.repo.index import changed_paths
-from holdfast.repo.private_git_dir import PRIVATE_DIR, make_private_git_dir, unaccepted_filters
+from holdfast.repo.git import Git, GitResult, decode_text, require_git
+from holdfast.repo.private_git_dir import make_private_git_dir
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _TREES_KEPT = 256
@@ -25,18 +24,19 @@ _TREES_KEPT = 256
 class Repository:
     """One git repository.
 
-    `git` is for refs, history and configuration. `private_git` is for everything that touches files or merges: it has the
-    same objects, but its configuration cannot have been written by an agent.
+    `git` is for refs, history and configuration. `private_git` is for everything that touches files or merges: it has
+    the same objects, but no agent can have written its configuration. `current_git_dir` is that of the worktree in
+    which the user stands.
     """
 
     def __init__(self, found: RepositoryLocation) -> None:
-        identity = found.settings.identity()
-        self.settings = found.settings
+        identity = found.config.identity()
+        self.config = found.config
         self.common_dir = found.common_dir
         self.checkout = found.checkout
-        self.here = found.git_dir
+        self.current_git_dir = found.git_dir
         self.git = Git(found.common_dir, identity)
-        self.private_git = Git(make_private_git_dir(found.common_dir, found.settings), identity)
+        self.private_git = Git(make_private_git_dir(found.common_dir, found.config), identity)
         self.state = StateDir.of_checkout(found.checkout)
         # Tasks that start from the same commit ask for the same trees, and a commit never gets another one.
         self._tree_of_commit = lru_cache(maxsize=_TREES_KEPT)(self._ask_tree)
@@ -50,27 +50,23 @@ class Repository:
     def resolve(self, rev: str) -> str:
         """Return the full id of the commit that `rev` names, seen from where the user stands."""
         question = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}")
-        result = self.git.try_run(*question, git_dir=self.here)
-        if result.rc != 0:
+        if not (commit := _answer(self.git.try_run(*question, git_dir=self.current_git_dir))):
             raise no_such_commit(rev)
-        return result.stdout.decode().strip()
+        return commit
 
     def head_branch(self) -> str:
         """Return the short name of the branch the user is on, or an empty string."""
-        result = self.git.try_run("symbolic-ref", "--quiet", "--short", "HEAD", git_dir=self.here)
-        return result.stdout.decode("utf-8", "surrogateescape").strip() if result.rc == 0 else ""
+        question = ("symbolic-ref", "--quiet", "--short", "HEAD")
+        return _answer(self.git.try_run(*question, git_dir=self.current_git_dir))
 
     def read_ref(self, ref: str) -> str:
         """Return the commit id that a full ref holds, or an empty string if there is no such ref."""
-        result = self.git.try_run("rev-parse", "--verify", "--quiet", "--end-of-options", ref)
-        return result.stdout.decode().strip() if result.rc == 0 else ""
+        return _answer(self.git.try_run("rev-parse", "--verify", "--quiet", "--end-of-options", ref))
 
     def ids_of(self, *revs: str) -> list[str]:
         """Return the object id of each revision, in one process; an empty string for one that leads nowhere."""
         questions = "\n".join(revs).encode("utf-8", "surrogateescape") + b"\n"
-        answers = self.git.run("cat-file", "--batch-check=%(objectname)", stdin=questions).decode(
-            "utf-8", "replace"
-        )
+        answers = self.git.text("cat-file", "--batch-check=%(objectname)", stdin=questions)
         return [answer if _OBJECT_ID.fullmatch(answer) else "" for answer in answers.splitlines()]
 
     def tree_of(self, commit: str) -> str:
@@ -87,8 +83,7 @@ class Repository:
 
     def merge_base(self, one: str, other: str) -> str:
         """Return the best common ancestor of two commits, or an empty string if they share no history."""
-        result = self.git.try_run("merge-base", one, other)
-        return result.stdout.decode().strip() if result.rc == 0 else ""
+        return _answer(self.git.try_run("merge-base", one, other))
 
     def keep(self, ref: str, commit: str) -> None:
         """Make a private ref hold `commit`, so that nothing below it can be lost. Repeating it changes nothing."""
@@ -103,16 +98,13 @@ class Repository:
         asked = list(commits)
         if not asked:
             return frozenset()
-        answer = self.git.run(
-            "cat-file", "--batch-check=%(objecttype)", stdin="\n".join(asked).encode() + b"\n"
-        )
-        kinds = answer.decode().splitlines()
+        questions = "\n".join(asked).encode() + b"\n"
+        kinds = self.git.text("cat-file", "--batch-check=%(objecttype)", stdin=questions).splitlines()
         return frozenset(commit for commit, kind in zip(asked, kinds, strict=True) if kind != "commit")
 
     def changed_files(self, old: str, new: str) -> tuple[str, ...]:
         """Return the paths that differ between two commits or trees."""
-        output = self.git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
-        return tuple(path for path in output.decode("utf-8", "surrogateescape").split("\0") if path)
+        return self.git.paths("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new)
 
     def diff(self, old: str, new: str, max_bytes: int) -> str:
         """Return the difference of two commits as text, cut after `max_bytes` with a note that says so."""
@@ -130,27 +122,24 @@ class Repository:
         """Return how many commits `new` has beyond `old`."""
         return int(self.git.text("rev-list", "--count", f"{old}..{new}"))
 
-    def notices(self) -> list[str]:
-        """Return what the user should know before a run, one sentence each."""
-        return list(_notices(self))
-
     def require_own_state_dir(self) -> None:
-        """Raise RepositoryError if `.holdfast` leads elsewhere, where things would be deleted, or came with the repository.
+        """Raise RepositoryError if `.holdfast` is a link, behind which we would delete things, or came with the repository.
 
-        Whoever wrote the repository must not say how the user's agents are started, nor what the user agreed to.
+        The author of the repository must not decide how the user's agents are started, or what the user agreed to.
         """
         if self.state.root.is_symlink():
-            hint = f"Put the real folder in its place: `rm {STATE_DIR}`, then move what it pointed to here."
+            hint = (
+                f"Replace it by the real folder: `rm {STATE_DIR}`, then move the folder it pointed to here."
+            )
             raise RepositoryError(f"{self.state.root} is a symbolic link; Holdfast does not follow it.", hint)
-        tracked = self.git.run("ls-files", "-z", "--", STATE_DIR).split(b"\0")[0]
-        if tracked:
+        if tracked := self.git.run("ls-files", "-z", "--", STATE_DIR).split(b"\0")[0]:
             raise RepositoryError(
                 f"{tracked.decode('utf-8', 'replace')} is tracked by git: it came with the repository, not from you.",
                 f"Read what is in {STATE_DIR}, then delete it, or keep it for yourself alone: `git rm -r --cached {STATE_DIR}`.",
             )
 
     def hide_state_dir(self) -> None:
-        """Keep `.holdfast/` out of `git status`. Hidden before, nothing changes."""
+        """Keep `.holdfast/` out of `git status`. Repeating it changes nothing."""
         self.hide(STATE_DIR)
 
     def hide(self, folder: str) -> None:
@@ -164,27 +153,6 @@ class Repository:
             write_atomically(exclude, content + gap + line + b"\n")
 
 
-def _notices(repo: Repository) -> Iterator[str]:
-    if not repo.head_branch():
-        yield "HEAD is detached: the run starts from the commit it is on."
-    if (repo.common_dir / "shallow").exists():
-        yield "The clone is shallow: merges may lack the history they need; `git fetch --unshallow` completes it."
-    if (repo.checkout / ".gitmodules").exists():
-        yield "Submodules are not checked out in the agents' workspaces."
-    if repo.settings.is_true("core.sparsecheckout"):
-        yield "The checkout is sparse; the agents' workspaces hold every file."
-    if count := len(_uncommitted(repo)):
-        noun = "change" if count == 1 else "changes"
-        yield f"The checkout has {count} uncommitted {noun}, not part of the run."
-    for key in unaccepted_filters(repo.common_dir, repo.settings):
-        folder = repo.common_dir / PRIVATE_DIR
-        yield f"{key} is newer than Holdfast's use of this repository and is not run; delete {folder} to accept it."
-
-
-def _uncommitted(repo: Repository) -> set[str]:
-    index = repo.common_dir / "index"
-    unstaged = changed_paths(repo.private_git, repo.checkout, index)
-    head = repo.git.text("rev-parse", "--verify", "HEAD")
-    env = {"GIT_INDEX_FILE": str(index)}
-    staged = repo.private_git.run("diff-index", "--cached", "--name-only", "-z", head, env=env)
-    return {*unstaged, *staged.decode("utf-8", "surrogateescape").split("\0")} - {""}
+def _answer(result: GitResult) -> str:
+    """Return what git answered, or an empty string if it had no answer."""
+    return decode_text(result.stdout).strip() if result.rc == 0 else ""

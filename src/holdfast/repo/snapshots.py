@@ -1,22 +1,25 @@
-"""The snapshots of unfinished work: which there are, how they differ from a workspace, and how to get one back.
+"""Snapshots of unfinished work: takes them, lists them, compares one with its workspace, and restores one elsewhere.
 
-Nothing here changes a workspace, a ref or a file that exists.
+A snapshot is a commit on the task's snapshot ref, whose reflog keeps the earlier ones. Taking one disturbs no agent;
+restoring one writes a new directory, and no workspace, ref or file that exists changes.
 """
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
 from holdfast.repo.blocking_files import blocking_files
 from holdfast.repo.files import copy_atomically
-from holdfast.repo.index import changed_paths
+from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_workspace
 from holdfast.repo.workspaces import Workspace
 
 _SHOWN_MAX = 200
+_PROBLEMS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,32 @@ class Snapshot:
     at: float
     message: str
     files: int
+
+
+def take_snapshot(
+    repo: Repository, workspace: Workspace, ref: str, message: str | Callable[[Sequence[str]], str]
+) -> str:
+    """Save a workspace at `ref` while an agent may be working in it; return the commit that holds its work.
+
+    A `message` that is a function words the commit from the paths that differ from the start, if one is made.
+    Returns an empty string when there is nothing beyond the start. When nothing changed since the last snapshot,
+    that one is returned.
+    """
+    workspace.require_present()
+    head = agent_head(repo, workspace) or workspace.start()
+    if not head:
+        return ""
+    found = tree_of_workspace(repo, workspace, head)
+    if head == workspace.start() and found.tree == repo.tree_of(head):
+        return ""
+    start = workspace.start() or head
+
+    def words() -> str:
+        said = message if isinstance(message, str) else message(repo.changed_files(start, found.tree))
+        problems = "\n".join(found.problems[:_PROBLEMS_MAX])
+        return f"{said}\n\n{problems}" if problems else said
+
+    return commit_on_ref(repo, found.tree, head, ref, words, may_reuse_parent=True)
 
 
 def count_snapshots(repo: Repository, ref: str) -> int:
@@ -50,17 +79,10 @@ def list_snapshots(repo: Repository, ref: str) -> list[Snapshot]:
     ]
 
 
-def refs_by_commit(repo: Repository, prefix: str) -> dict[str, str]:
-    """Return which ref below `prefix` holds which commit."""
-    listed = repo.git.run("for-each-ref", "--format=%(objectname) %(refname)", prefix)
-    lines = listed.decode("utf-8", "surrogateescape").splitlines()
-    return {commit: ref for commit, _, ref in (line.partition(" ") for line in lines)}
-
-
 def restore_snapshot(repo: Repository, commit: str, directory: Path) -> int:
     """Write the files of a commit into a new directory and return how many there are.
 
-    Raises RepositoryError if anything is there already: what exists is never written over.
+    Raises RepositoryError if anything is there already: what exists is never overwritten.
     """
     try:
         directory.mkdir(parents=True)
@@ -68,11 +90,10 @@ def restore_snapshot(repo: Repository, commit: str, directory: Path) -> int:
         raise RepositoryError(
             f"{directory} exists already.", "Name a directory that does not exist yet."
         ) from error
-    with tempfile.TemporaryDirectory() as folder:
-        env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-        repo.private_git.run("read-tree", "--reset", "-u", commit, work_tree=directory.absolute(), env=env)
-        listed = repo.private_git.run("ls-files", "-z", env=env)
-    return listed.count(b"\0")
+    with temporary_index(repo.private_git) as index:
+        args = ("read-tree", "--reset", "-u", commit)
+        repo.private_git.run(*args, work_tree=directory.absolute(), index=index)
+        return len(repo.private_git.paths("ls-files", "-z", index=index))
 
 
 def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | None:
@@ -80,15 +101,11 @@ def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | N
 
     Reads only: the comparison uses an index of its own, outside the repository.
     """
-    if not workspace.path.is_dir() or not workspace.index.is_file():
+    if not workspace.path.is_dir() or not workspace.index.is_file() or any(blocking_files(workspace.path)):
         return None
-    if any(blocking_files(workspace.path)):
-        return None
-    with tempfile.TemporaryDirectory() as folder:
-        index = Path(folder, "index")
+    with temporary_index(repo.private_git) as index:
         copy_atomically(workspace.index, index)
-        env = {"GIT_INDEX_FILE": str(index)}
-        repo.private_git.run("read-tree", "--reset", saved, work_tree=workspace.path, env=env)
+        repo.private_git.run("read-tree", "--reset", saved, work_tree=workspace.path, index=index)
         return len(changed_paths(repo.private_git, workspace.path, index))
 
 

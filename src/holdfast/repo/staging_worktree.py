@@ -1,13 +1,13 @@
-"""What is in a working tree that we did not put there. Nothing is changed here, not even a time stamp in an index.
+"""The staging worktree, for people: it shows a run's branch, so that the build so far can be opened, run and tested.
 
-It is asked before files are replaced or deleted in a place where people work.
+It is made like a workspace, not by `git worktree add`, and moved in place, because somebody may stand in it. A commit
+says what we put there, and a note says that a move is under way. So a kill is repaired and nobody's edit is ever lost.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -23,104 +23,15 @@ from holdfast.repo.files import (
     remove,
     write_atomically,
 )
-from holdfast.repo.index import changed_paths
+from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspace, Workspaces
+from holdfast.repo.worktrees import linked_git_dirs
 
 _UNDER_WAY = (
     "index.lock", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG",
 )  # fmt: skip
-
-
-def work_of_others(repo: Repository, place: Workspace, *commits: str) -> Iterator[str]:
-    """Yield what others did with git in a worktree that shows one of `commits`: moved it, staged, began a merge."""
-    head = (place.git_dir / "HEAD").read_text().strip()
-    if head not in commits:
-        yield f"it is on {head.removeprefix('ref: refs/heads/')}"
-    yield from (f"{name} is there" for name in _UNDER_WAY if os.path.lexists(place.git_dir / name))
-    # No work tree is passed, so only what is staged counts; edited files are looked for by our own index.
-    env = {"GIT_INDEX_FILE": str(place.git_dir / "index")}
-    question = ("diff-index", "--cached", "--name-only", "-z")
-    staged = [repo.private_git.run(*question, commit, env=env) for commit in commits]
-    if all(staged):
-        yield f"{_first(staged[0])} is staged"
-
-
-def in_the_way(repo: Repository, root: Path, old: str, new: str) -> Iterator[str]:
-    """Yield what lies where a move from `old` to `new` would put a file, though `old` has nothing there.
-
-    Git counts ignored files as expendable and would overwrite them, but a `.env` is there once.
-    """
-    gone = set(_differing(repo, "D", old, new))
-    for path in _differing(repo, "A", old, new):
-        above = [str(parent) for parent in Path(path).parents][:-1]
-        blocked = [one for one in above if _is_no_folder(root / one) and one not in gone]
-        yield from blocked
-        yield from (found for found in _files_at(root, path) if found not in gone)
-
-
-def unlike_both(repo: Repository, place: Workspace, old: str, new: str) -> Iterator[str]:
-    """Yield the files of a half-done move from `old` to `new` that are neither's: somebody else wrote them.
-
-    A part of the new file is what a kill leaves; all of it is in git, so nothing would be lost.
-    """
-    unlike_new = _paths_unlike(repo, place.path, new)
-    if old:
-        unlike_old = set(changed_paths(repo.private_git, place.path, place.index))
-        unlike_new &= unlike_old | set(_differing(repo, "A", old, new))
-    for path in sorted(unlike_new):
-        if os.path.lexists(place.path / path) and not _is_begun(repo, place.path / path, new, path):
-            yield path
-
-
-def extra_files(repo: Repository, place: Workspace) -> tuple[str, ...]:
-    """Return the files that git does not track in a worktree, ignored ones too."""
-    env = {"GIT_INDEX_FILE": str(place.index)}
-    return _paths(repo.private_git.run("ls-files", "-z", "-o", work_tree=place.path, env=env))
-
-
-def _paths_unlike(repo: Repository, root: Path, commit: str) -> set[str]:
-    """Return every path that is not as `commit` has it, ignored or not. All files are read."""
-    with tempfile.TemporaryDirectory() as folder:
-        env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-        repo.private_git.run("read-tree", "--reset", commit, env=env)
-        return set(_paths(repo.private_git.run("ls-files", "-z", "-o", "-m", work_tree=root, env=env)))
-
-
-def _is_begun(repo: Repository, file: Path, commit: str, path: str) -> bool:
-    """Tell whether a file is the beginning of what `commit` has there."""
-    whole = repo.file_at(commit, path)
-    if whole is None or file.is_symlink() or not file.is_file():
-        return False
-    return file.stat().st_size <= len(whole) and whole.startswith(file.read_bytes())
-
-
-def _differing(repo: Repository, kind: str, old: str, new: str) -> tuple[str, ...]:
-    question = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", f"--diff-filter={kind}")
-    return _paths(repo.git.run(*question, old, new))
-
-
-def _files_at(root: Path, path: str) -> Iterator[str]:
-    """Yield the files at a path: itself, or all below it if it is a folder."""
-    if _is_no_folder(root / path):
-        yield path
-    for where, _, names in os.walk(root / path):
-        yield from (str(Path(where, name).relative_to(root)) for name in names)
-
-
-def _is_no_folder(path: Path) -> bool:
-    return os.path.lexists(path) and (path.is_symlink() or not path.is_dir())
-
-
-def _paths(listing: bytes) -> tuple[str, ...]:
-    return tuple(path for path in listing.decode("utf-8", "surrogateescape").split("\0") if path)
-
-
-def _first(listing: bytes) -> str:
-    return _paths(listing)[0]
-
-
 _NAME = re.compile(r"[a-z0-9][\w-]*(\.(?!lock$)[\w-]+)*", re.ASCII | re.IGNORECASE)
 """Git makes the name of a ref of it."""
 _SHOWN = 3
@@ -131,22 +42,22 @@ class StagingKeptError(RepositoryError):
 
 
 class StagingWorktree:
-    """The staging worktree at one path. Whoever calls holds the lease of the run that it shows."""
+    """The staging worktree at one path. The caller holds the lease of the run that it shows."""
 
     def __init__(self, repo: Repository, path: Path) -> None:
         self._repo = repo
         self.path = path
         self._pool = Workspaces(repo, path.parent)
-        self._place = self._pool.get(path.name)
-        self._note = self._place.index.with_suffix(".moving")
+        self._workspace = self._pool.get(path.name)
+        self._note = self._workspace.index.with_suffix(".moving")
 
     def show(self, commit: str) -> None:
-        """Make the worktree show `commit`, on no branch. Shown already, nothing happens.
+        """Make the worktree show `commit`, on no branch. If it does already, nothing happens.
 
-        Ignored files stay. After a kill at any point, doing it again repairs. Raises StagingKeptError, and changes
+        Ignored files stay. After a kill at any point, repeating it repairs. Raises StagingKeptError, and changes
         nothing, where files of others would be lost or the worktree is not ours.
         """
-        self._mend()
+        self._repair()
         shown = self._shown()
         if not shown:
             self._make(commit)
@@ -161,17 +72,17 @@ class StagingWorktree:
         if not os.path.lexists(self.path):
             self._forget()
         elif self._is_known():
-            self._mend()
+            self._repair()
             if shown := self._shown():
                 self._require_none("has changes", self._edits(shown))
-                self._require_none("has files", extra_files(self._repo, self._place))
+                self._require_none("has files", _untracked_files(self._repo, self._workspace))
             self._forget()
 
     def _shown(self) -> str:
         """Return the commit that we put there, or nothing if the place is free."""
         if not os.path.lexists(self.path):
             return ""
-        if self._pool.is_intact(self.path.name) and (shown := self._place.start()):
+        if self._pool.is_intact(self.path.name) and (shown := self._workspace.start()):
             return shown
         if is_plain_directory(self.path) and not any(self.path.iterdir()):
             return ""
@@ -185,7 +96,8 @@ class StagingWorktree:
             raise StagingKeptError(
                 f"{self.path.name!r} is no name for a worktree", "rename the spec's folder"
             )
-        if _is_registered(self._repo, self.path, but=self._place.git_dir):
+        registered = linked_git_dirs(self._repo)
+        if any(path == self.path and git_dir != self._workspace.git_dir for path, git_dir in registered):
             raise StagingKeptError(
                 f"git knows another worktree at {self.path}", "`git worktree prune` forgets one that is gone"
             )
@@ -195,19 +107,23 @@ class StagingWorktree:
 
     def _move(self, old: str, new: str) -> None:
         self._require_none("has changes", self._edits(old))
-        self._require_none("has files in the way", in_the_way(self._repo, self.path, old, new))
+        self._require_none("has files in the way", _in_the_way(self._repo, self.path, old, new))
         self._announce(old, new)
         self._git("update-index", "-q", "--refresh")
         self._git("read-tree", "-m", "-u", old, new)
         self._settle(new)
 
-    def _mend(self) -> None:
-        """Complete what a kill cut short. Raises StagingKeptError if somebody wrote into it since."""
+    def _repair(self) -> None:
+        """Complete what a kill interrupted. Raises StagingKeptError if somebody wrote into it since."""
         old, new = self._announced()
         if not new:
             return
-        remove(self._place.index.with_name(self._place.index.name + ".lock"))
-        for draft in (*abandoned_drafts(self.path), *abandoned_drafts(self._place.git_dir), *self._aside()):
+        remove(self._workspace.index.with_name(self._workspace.index.name + ".lock"))
+        for draft in (
+            *abandoned_drafts(self.path),
+            *abandoned_drafts(self._workspace.git_dir),
+            *self._aside(),
+        ):
             remove(draft)
         if old and os.path.lexists(self.path):
             self._require_none("was half moved and has changes", self._edits_since(old, new))
@@ -221,41 +137,40 @@ class StagingWorktree:
 
     def _edits(self, shown: str) -> Iterator[str]:
         """Yield what others changed in a worktree that shows a commit."""
-        yield from work_of_others(self._repo, self._place, shown)
-        yield from changed_paths(self._repo.private_git, self.path, self._place.index)
+        yield from _git_work_of_others(self._repo, self._workspace, shown)
+        yield from changed_paths(self._repo.private_git, self.path, self._workspace.index)
 
     def _edits_since(self, old: str, new: str) -> Iterator[str]:
-        """Yield what others changed since a move was cut short."""
+        """Yield what others changed since a kill interrupted a move."""
         if self._pool.is_intact(self.path.name):
-            yield from work_of_others(self._repo, self._place, old, new)
-            yield from unlike_both(self._repo, self._place, old, new)
+            yield from _git_work_of_others(self._repo, self._workspace, old, new)
+            yield from _unlike_both(self._repo, self._workspace, old, new)
         else:
             yield ".git"
 
     def _files_since(self, new: str) -> Iterator[str]:
-        """Yield what others put there since the making was cut short."""
+        """Yield what others put there since a kill interrupted the making."""
         pointer = self.path / ".git"
-        if os.path.lexists(pointer) and not holds(pointer, self._place.pointer()):
+        if os.path.lexists(pointer) and not holds(pointer, self._workspace.pointer()):
             yield ".git"
-        yield from unlike_both(self._repo, self._place, "", new)
+        yield from _unlike_both(self._repo, self._workspace, "", new)
 
     def _require_none(self, what: str, found: Iterable[str]) -> None:
-        """Raise StagingKeptError if others left something. What git would wait for is theirs too, and not asked of git."""
-        trap = next(blocking_files(self.path), None)
-        if named := [str(trap)] if trap else list(islice(found, _SHOWN)):
+        """Raise StagingKeptError if others left something. Git is not asked where a file would block it."""
+        blocking = next(blocking_files(self.path), None)
+        if named := [str(blocking)] if blocking else list(islice(found, _SHOWN)):
             raise StagingKeptError(
                 f"{self.path} {what} that are not Holdfast's ({', '.join(named)}) and is left as it is",
-                f"`git worktree remove {self.path}` removes it when you need it no more",
+                f"`git worktree remove {self.path}` removes it when you no longer need it",
             )
 
     def _git(self, *args: str) -> None:
-        env = {"GIT_INDEX_FILE": str(self._place.index)}
-        self._repo.private_git.run(*args, work_tree=self.path, env=env)
+        self._repo.private_git.run(*args, work_tree=self.path, index=self._workspace.index)
 
     def _settle(self, commit: str) -> None:
-        write_atomically(self._place.git_dir / "HEAD", f"{commit}\n".encode())
-        write_atomically(self._place.start_file, commit.encode())
-        copy_atomically(self._place.index, self._place.git_dir / "index")
+        write_atomically(self._workspace.git_dir / "HEAD", f"{commit}\n".encode())
+        write_atomically(self._workspace.start_file, commit.encode())
+        copy_atomically(self._workspace.index, self._workspace.git_dir / "index")
         remove(self._note)
 
     def _announce(self, old: str, new: str) -> None:
@@ -271,12 +186,14 @@ class StagingWorktree:
         return old, new
 
     def _is_known(self) -> bool:
-        marks = (self._place.start_file, self._place.index, self._note)
+        marks = (self._workspace.start_file, self._workspace.index, self._note)
         return any(map(os.path.lexists, marks))
 
     def _aside(self) -> list[Path]:
         """Return git's files about the worktree that a kill kept from their place."""
-        return list((private_dir(self._repo.common_dir) / "staging").glob(f"{self._place.git_dir.name}.*"))
+        return list(
+            (private_dir(self._repo.common_dir) / "staging").glob(f"{self._workspace.git_dir.name}.*")
+        )
 
     def _forget(self) -> None:
         if is_plain_directory(self.path.parent):
@@ -287,12 +204,81 @@ class StagingWorktree:
                 self.path.parent.parent.rmdir()
 
 
-def _is_registered(repo: Repository, path: Path, *, but: Path) -> bool:
-    """Tell whether git has another worktree on record for a path."""
-    records = (repo.common_dir / "worktrees").glob("*/gitdir")
-    # Newer versions of git may write the path relative to the record.
-    return any(
-        (record.parent / record.read_text().strip()).parent.resolve() == path
-        for record in records
-        if record.parent != but
-    )
+# -- what is in the worktree that we did not put there: asked before files are replaced or deleted; nothing changes --
+
+
+def _git_work_of_others(repo: Repository, workspace: Workspace, *commits: str) -> Iterator[str]:
+    """Yield what others did with git in a worktree that shows one of `commits`: moved it, staged, began a merge."""
+    head = (workspace.git_dir / "HEAD").read_text().strip()
+    if head not in commits:
+        yield f"it is on {head.removeprefix('ref: refs/heads/')}"
+    yield from (f"{name} is there" for name in _UNDER_WAY if os.path.lexists(workspace.git_dir / name))
+    # No work tree is passed, so only what is staged counts; edited files are looked for by our own index.
+    question = ("diff-index", "--cached", "--name-only", "-z")
+    index = workspace.git_dir / "index"
+    staged = [repo.private_git.paths(*question, commit, index=index) for commit in commits]
+    if all(staged):
+        yield f"{staged[0][0]} is staged"
+
+
+def _in_the_way(repo: Repository, root: Path, old: str, new: str) -> Iterator[str]:
+    """Yield what lies where a move from `old` to `new` would put a file, though `old` has nothing there.
+
+    Git counts ignored files as expendable and would overwrite them, but a `.env` is there once.
+    """
+    gone = set(_differing(repo, "D", old, new))
+    for path in _differing(repo, "A", old, new):
+        above = [str(parent) for parent in Path(path).parents][:-1]
+        blocked = [one for one in above if _is_no_folder(root / one) and one not in gone]
+        yield from blocked
+        yield from (found for found in _files_at(root, path) if found not in gone)
+
+
+def _unlike_both(repo: Repository, workspace: Workspace, old: str, new: str) -> Iterator[str]:
+    """Yield the files of a half-done move from `old` to `new` that are neither's: somebody else wrote them.
+
+    A part of the new file is what a kill leaves; all of it is in git, so nothing would be lost.
+    """
+    unlike_new = _paths_unlike(repo, workspace.path, new)
+    if old:
+        unlike_old = set(changed_paths(repo.private_git, workspace.path, workspace.index))
+        unlike_new &= unlike_old | set(_differing(repo, "A", old, new))
+    for path in sorted(unlike_new):
+        if os.path.lexists(workspace.path / path) and not _is_begun(repo, workspace.path / path, new, path):
+            yield path
+
+
+def _untracked_files(repo: Repository, workspace: Workspace) -> tuple[str, ...]:
+    """Return the files that git does not track in a worktree, ignored ones too."""
+    return repo.private_git.paths("ls-files", "-z", "-o", work_tree=workspace.path, index=workspace.index)
+
+
+def _paths_unlike(repo: Repository, root: Path, commit: str) -> set[str]:
+    """Return every path that is not as `commit` has it, ignored or not. All files are read."""
+    with temporary_index(repo.private_git, commit) as index:
+        return set(repo.private_git.paths("ls-files", "-z", "-o", "-m", work_tree=root, index=index))
+
+
+def _is_begun(repo: Repository, file: Path, commit: str, path: str) -> bool:
+    """Tell whether a file is the beginning of what `commit` has there."""
+    whole = repo.file_at(commit, path)
+    if whole is None or file.is_symlink() or not file.is_file():
+        return False
+    return file.stat().st_size <= len(whole) and whole.startswith(file.read_bytes())
+
+
+def _differing(repo: Repository, kind: str, old: str, new: str) -> tuple[str, ...]:
+    question = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", f"--diff-filter={kind}")
+    return repo.git.paths(*question, old, new)
+
+
+def _files_at(root: Path, path: str) -> Iterator[str]:
+    """Yield the files at a path: itself, or all below it if it is a folder."""
+    if _is_no_folder(root / path):
+        yield path
+    for where, _, names in os.walk(root / path):
+        yield from (str(Path(where, name).relative_to(root)) for name in names)
+
+
+def _is_no_folder(path: Path) -> bool:
+    return os.path.lexists(path) and (path.is_symlink() or not path.is_dir())

@@ -1,4 +1,11 @@
-"""Making objects that somebody else wrote survive a power cut: git by itself does not wait for the disk."""
+"""Commits what an agent did: the files of a workspace become a tree, and the tree a commit on a ref.
+
+Nothing here touches the agent's index, HEAD, branches or stash. The index used is Holdfast's own, so files which an
+agent told git to overlook are seen all the same. Nothing in the workspace changes but files that would block git.
+
+Only paths that changed are looked at. Nothing is run inside nested repositories: their files are stored as plain
+files, because a commit that points into a repository nobody else has would be useless.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +13,131 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR
-from holdfast.repo.blocking_files import blocking_files, remove_blocking_files
+from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files
 from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, remove
-from holdfast.repo.git import GitError
-from holdfast.repo.index import changed_paths
+from holdfast.repo.git import GitError, decode_text
+from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspace
 
+FILE_BYTES_MAX = 50 * 1024 * 1024
+_TRIES = 3
+_NESTING_MAX = 4
+_GITLINK = "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkCommit:
+    """What an attempt produced: `changed` and `empty` compare with the commit it started from.
+
+    `problems` name work that could not be taken; `remarks` are worth knowing, but nothing is missing.
+    """
+
+    commit: str
+    tree: str
+    changed: tuple[str, ...]
+    empty: bool
+    problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceTree:
+    """A tree of all the files, a sentence for each that could not be taken, and what else is worth knowing."""
+
+    tree: str
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedPaths:
+    """What to do with each changed path: drop it, add it, go into it, or say why not."""
+
+    gone: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)
+    nested: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+# -- commits --------------------------------------------------------------------------------------------------
+
+
+def commit_work(
+    repo: Repository, workspace: Workspace, start: str, ref: str, message: str, archive: str
+) -> WorkCommit:
+    """Commit all that a workspace holds and keep it at `ref`, after the agent is dead.
+
+    Commits the agent made itself are kept below ours. If it moved to a history without `start`, that history is kept
+    at the ref `archive` and our commit follows `start`. Repeated, it finds the commit that `ref` already holds.
+    """
+    workspace.require_present()
+    head = agent_head(repo, workspace)
+    remarks: list[str] = []
+    parent = head
+    if head != start and not (head and repo.is_ancestor(start, head)):
+        remarks.append(_archive_stray_head(repo, head, archive))
+        parent = start
+    if parent != start:
+        sync_objects(repo, start, parent)
+    found = tree_of_workspace(repo, workspace, parent)
+    # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
+    own_history = parent != start
+    commit = commit_on_ref(repo, found.tree, parent, ref, lambda: message, may_reuse_parent=own_history)
+    changed, pointers = _changes(repo, start, commit)
+    problems = [
+        f"{path} points to a commit of another repository; its files are not part of it." for path in pointers
+    ]
+    return WorkCommit(
+        commit, found.tree, changed, not changed, (*problems, *found.problems), (*remarks, *found.remarks)
+    )
+
+
+def commit_on_ref(
+    repo: Repository, tree: str, parent: str, ref: str, message: Callable[[], str], *, may_reuse_parent: bool
+) -> str:
+    """Return a commit with this tree on top of `parent`, or `parent` itself if it has the tree; `ref` holds it."""
+    parents_tree, before, tree_before, parent_before = repo.ids_of(
+        f"{parent}^{{tree}}", ref, f"{ref}^{{tree}}", f"{ref}^1"
+    )
+    if may_reuse_parent and tree == parents_tree:
+        commit = parent
+    elif (tree_before, parent_before) == (tree, parent):
+        commit = before
+    else:
+        commit = repo.private_git.commit_tree(tree, parent, message=message())
+    if commit != before:
+        repo.keep(ref, commit)
+    return commit
+
+
+def agent_head(repo: Repository, workspace: Workspace) -> str:
+    """Return the commit that the workspace is on, or an empty string if its HEAD is gone or leads nowhere.
+
+    Read by hand: git would read configuration that the agent controls.
+    """
+    head = workspace.git_dir / "HEAD"
+    try:
+        # A pipe or a device that an agent put in its place would keep us reading for ever.
+        content = "" if head.is_symlink() or not head.is_file() else head.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    named = re.fullmatch(r"(?:ref: (refs/heads/\S+)|([0-9a-f]{40,64}))\n?", content)
+    if not named:
+        return ""
+    branch, commit = named.groups()
+    if commit and commit == workspace.start():
+        return str(commit)  # where we put it, as nearly always: git need not be asked whether it exists
+    return repo.ids_of(f"{branch or commit}^{{commit}}")[0]
+
 
 def sync_objects(repo: Repository, old: str, new: str) -> None:
-    """Force every object of `old..new` to disk. Repeating it costs little."""
+    """Force every object of `old..new` to disk, which an agent's git did not wait for. Repeating it costs little."""
     listing = repo.git.text("rev-list", "--objects", "--no-object-names", f"{old}..{new}")
     objects = repo.common_dir / "objects"
     loose = {objects / name[:2] / name[2:] for name in listing.split()}
@@ -46,34 +161,27 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-FILE_BYTES_MAX = 50 * 1024 * 1024
-_TRIES = 3
-_NESTING_MAX = 4
+def _changes(repo: Repository, old: str, new: str) -> tuple[tuple[str, ...], list[str]]:
+    """Return the changed paths, and those of them which are pointers into other repositories now."""
+    fields = repo.git.fields("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new)
+    pairs = list(zip(fields[::2], fields[1::2], strict=False))
+    return tuple(path for _, path in pairs), [path for mode, path in pairs if mode.split()[1] == _GITLINK]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceTree:
-    """A tree of all the files, a sentence for each that could not be taken, and what else is worth knowing."""
-
-    tree: str
-    problems: tuple[str, ...]
-    remarks: tuple[str, ...] = ()
+def _archive_stray_head(repo: Repository, head: str, archive: str) -> str:
+    if not head:
+        return "The agent left its workspace on no commit; the files were taken as they are."
+    repo.keep(archive, head)
+    return f"The agent moved to {head[:12]}, which lacks the commit it started from; that history is kept at {archive}."
 
 
-@dataclass(frozen=True, slots=True)
-class _Sorted:
-    """What is to be done with each changed path: drop it, add it, go into it, or say why not."""
-
-    gone: list[str] = field(default_factory=list)
-    present: list[str] = field(default_factory=list)
-    nested: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
+# -- trees ----------------------------------------------------------------------------------------------------
 
 
 def tree_of_workspace(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTree:
     """Return the workspace's files as a tree. What `base` tracks stays tracked even where it is ignored.
 
-    A file can vanish while it is read, if the agent is alive; then it is tried again.
+    If the agent is alive, a file can vanish while it is read; then all is tried again.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -89,37 +197,18 @@ def tree_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence
     Files that `base` lacks are left out where a pattern of `left_out` names them. Raises RepositoryError if git would
     wait for a file in there for ever.
     """
-    with _fresh_index(repo, root, base) as index:
-        found = _sort_out(root, list(changed_paths(repo.private_git, root, index, left_out=left_out)))
+    refuse_blocking_files(root)
+    with temporary_index(repo.private_git, base) as index:
+        found = _sort_out(root, changed_paths(repo.private_git, root, index, left_out=left_out))
         nested = [f"{path} is a repository of its own and was left out." for path in found.nested]
         found.nested.clear()
         made = _add(repo, root, index, found, 0)
         return WorkspaceTree(made.tree, (*nested, *made.problems), made.remarks)
 
 
-def changes_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence[str]) -> tuple[str, ...]:
-    """Return the paths of somebody else's working tree that `harvest_untouched` would take."""
-    with _fresh_index(repo, root, base) as index:
-        paths = changed_paths(repo.private_git, root, index, left_out=left_out)
-        return tuple(path for path in paths if not path.endswith("/"))
-
-
-@contextmanager
-def _fresh_index(repo: Repository, root: Path, base: str) -> Iterator[Path]:
-    """Lend an index of our own that holds `base`, outside of everything that is looked at."""
-    if trap := next(blocking_files(root), None):
-        raise RepositoryError(
-            f"{trap} is no regular file; git would wait for it.", "Remove it, then try again."
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        index = Path(folder, "index")
-        repo.private_git.run("read-tree", "--reset", base, env={"GIT_INDEX_FILE": str(index)})
-        yield index
-
-
 def _tree_once(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTree:
     workspace.unlock()
-    disarmed = remove_blocking_files(workspace.path)
+    removed = remove_blocking_files(workspace.path)
     workspace.index.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=workspace.index.parent, prefix=f"{workspace.index.name}.capture-"))
     try:
@@ -128,14 +217,12 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTr
         if workspace.index.is_file():
             copy_atomically(workspace.index, index)
         if base != workspace.start():
-            env = {"GIT_INDEX_FILE": str(index)}
-            repo.private_git.run("read-tree", "--reset", base, work_tree=workspace.path, env=env)
+            repo.private_git.run("read-tree", "--reset", base, work_tree=workspace.path, index=index)
             # An agent that commits by itself may have forced its reports in, or settings for the user's next agents.
-            ours = ("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", STATE_DIR)
-            repo.private_git.run(*ours, work_tree=workspace.path, env=env)
+            _untrack(repo, workspace.path, index, STATE_DIR)
         forced = _staged_though_ignored(repo, workspace, folder)
         found = _add_all(repo, workspace.path, index, forced, 0)
-        return WorkspaceTree(found.tree, found.problems, (*disarmed, *found.remarks))
+        return WorkspaceTree(found.tree, found.problems, (*removed, *found.remarks))
     finally:
         remove(folder)
 
@@ -145,26 +232,24 @@ def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth
     return _add(repo, root, index, found, depth)
 
 
-def _add(repo: Repository, root: Path, index: Path, found: _Sorted, depth: int) -> WorkspaceTree:
-    env = {"GIT_INDEX_FILE": str(index)}
+def _add(repo: Repository, root: Path, index: Path, found: _ChangedPaths, depth: int) -> WorkspaceTree:
     for paths, options in (
         (found.gone, ["--force-remove"]),
         (found.present, ["--add", "--remove", "--replace"]),
     ):
         if paths:
             listing = b"".join(os.fsencode(path) + b"\0" for path in paths)
-            repo.private_git.run(
-                "update-index", *options, "-z", "--stdin", stdin=listing, work_tree=root, env=env
-            )
+            args = ("update-index", *options, "-z", "--stdin")
+            repo.private_git.run(*args, stdin=listing, work_tree=root, index=index)
     absorbed = [_absorb(repo, root, path, index, depth) for path in found.nested]
-    tree = repo.private_git.run("write-tree", env=env).decode().strip()
+    tree = repo.private_git.text("write-tree", index=index)
     problems = (problem for inner in absorbed for problem in inner.problems)
     remarks = (remark for inner in absorbed for remark in inner.remarks)
     return WorkspaceTree(tree, (*found.problems, *problems), tuple(remarks))
 
 
 def _open_up_safely(root: Path) -> None:
-    """Open closed directories, and leave nothing in them for git to wait for."""
+    """Open closed directories, and leave nothing in them that would block git."""
     open_up(root)
     remove_blocking_files(root)
 
@@ -176,17 +261,20 @@ def _absorb(repo: Repository, root: Path, path: str, index: Path, depth: int) ->
     inner = index.with_name(f"{index.name}-{depth}")
     remove(inner)
     found = _add_all(repo, root / path, inner, [], depth + 1)
-    env = {"GIT_INDEX_FILE": str(index)}
-    repo.private_git.run(
-        "rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", path, work_tree=root, env=env
-    )
-    repo.private_git.run("read-tree", f"--prefix={path}/", found.tree, work_tree=root, env=env)
+    _untrack(repo, root, index, path)
+    repo.private_git.run("read-tree", f"--prefix={path}/", found.tree, work_tree=root, index=index)
     remark = f"{path} is a nested repository; its files were taken, its history was not."
     return WorkspaceTree(found.tree, found.problems, (remark, *found.remarks))
 
 
-def _sort_out(root: Path, paths: list[str]) -> _Sorted:
-    found = _Sorted()
+def _untrack(repo: Repository, root: Path, index: Path, path: str) -> None:
+    """Take a path and all below it out of an index. If it is not there, nothing happens."""
+    args = ("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", path)
+    repo.private_git.run(*args, work_tree=root, index=index)
+
+
+def _sort_out(root: Path, paths: Sequence[str]) -> _ChangedPaths:
+    found = _ChangedPaths()
     for path in paths:
         full = root / path
         if path.endswith("/"):
@@ -225,141 +313,7 @@ def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path)
     copy = folder / "agent"
     copy.write_bytes(content)
     question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
-    result = repo.private_git.try_run(*question, work_tree=workspace.path, env={"GIT_INDEX_FILE": str(copy)})
-    # An index the agent broke, or is just writing, has nothing to tell.
-    paths = os.fsdecode(result.stdout).split("\0") if result.rc == 0 else []
+    result = repo.private_git.try_run(*question, work_tree=workspace.path, index=copy)
+    # An index that the agent broke, or is just writing, tells nothing.
+    paths = decode_text(result.stdout).split("\0") if result.rc == 0 else []
     return [path for path in paths if path and not path.startswith(f"{STATE_DIR}/")]
-
-
-_LISTED_MAX = 20
-_GITLINK = "160000"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkCommit:
-    """What an attempt produced: `changed` and `empty` compare with the commit it started from.
-
-    `problems` name work that could not be taken; `remarks` are worth knowing, but nothing is missing.
-    """
-
-    commit: str
-    tree: str
-    changed: tuple[str, ...]
-    empty: bool
-    problems: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-
-
-def commit_work(
-    repo: Repository, workspace: Workspace, start: str, ref: str, message: str, archive: str
-) -> WorkCommit:
-    """Commit all that a workspace holds and keep it at `ref`, after the agent is dead.
-
-    Commits the agent made itself are kept below ours. If it moved to a history without `start`, that history is kept
-    at the ref `archive` and our commit follows `start`. Done again, it finds the commit that `ref` already holds.
-    """
-    workspace.require_present()
-    head = agent_head(repo, workspace)
-    remarks: list[str] = []
-    parent = head
-    if head != start and not (head and repo.is_ancestor(start, head)):
-        remarks.append(_archive_stray_head(repo, head, archive))
-        parent = start
-    if parent != start:
-        sync_objects(repo, start, parent)
-    found = tree_of_workspace(repo, workspace, parent)
-    # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
-    own_history = parent != start
-    commit = _commit_of(repo, found.tree, parent, ref, lambda: message, may_reuse_parent=own_history)
-    changed, pointers = _changes(repo, start, commit)
-    problems = [
-        f"{path} points to a commit of another repository; its files are not part of it." for path in pointers
-    ]
-    return WorkCommit(
-        commit, found.tree, changed, not changed, (*problems, *found.problems), (*remarks, *found.remarks)
-    )
-
-
-def take_snapshot(
-    repo: Repository, workspace: Workspace, ref: str, message: str | Callable[[Sequence[str]], str]
-) -> str:
-    """Save a workspace at `ref` while an agent may be working in it; return the commit that holds its work.
-
-    A `message` that is a function words the commit from the paths that differ from the start, if one is made.
-    Returns an empty string when there is nothing beyond the start. The ref's reflog keeps the earlier snapshots.
-    When nothing changed since the last snapshot, that one is returned.
-    """
-    workspace.require_present()
-    head = agent_head(repo, workspace) or workspace.start()
-    if not head:
-        return ""
-    found = tree_of_workspace(repo, workspace, head)
-    if head == workspace.start() and found.tree == repo.tree_of(head):
-        return ""
-    start = workspace.start() or head
-
-    def words() -> str:
-        said = message if isinstance(message, str) else message(repo.changed_files(start, found.tree))
-        return _with_problems(said, found)
-
-    return _commit_of(repo, found.tree, head, ref, words, may_reuse_parent=True)
-
-
-def agent_head(repo: Repository, workspace: Workspace) -> str:
-    """Return the commit that the workspace is on, or an empty string if its HEAD is gone or leads nowhere.
-
-    Read by hand: asking git would make it read configuration that the agent controls.
-    """
-    head = workspace.git_dir / "HEAD"
-    try:
-        # A pipe or a device that an agent put in its place would keep us reading for ever.
-        content = "" if head.is_symlink() or not head.is_file() else head.read_text()
-    except (OSError, UnicodeDecodeError):
-        return ""
-    named = re.fullmatch(r"(?:ref: (refs/heads/\S+)|([0-9a-f]{40,64}))\n?", content)
-    if not named:
-        return ""
-    if named[2] and named[2] == workspace.start():
-        return named[
-            2
-        ]  # where we put it, like nearly always: no need to ask git whether there is such a commit
-    return repo.ids_of(f"{named[1] or named[2]}^{{commit}}")[0]
-
-
-def _changes(repo: Repository, old: str, new: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return the changed paths, and those of them which are pointers into other repositories now."""
-    fields = repo.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", old, new)
-    modes, paths = (fields.decode("utf-8", "surrogateescape").split("\0")[at::2] for at in (0, 1))
-    pairs = list(zip(modes, paths, strict=False))
-    return tuple(path for _, path in pairs), [path for mode, path in pairs if mode.split()[1] == _GITLINK]
-
-
-def _archive_stray_head(repo: Repository, head: str, archive: str) -> str:
-    if not head:
-        return "The agent left its workspace on no commit; the files were taken as they are."
-    repo.keep(archive, head)
-    return f"The agent moved to {head[:12]}, which lacks the commit it started from; that history is kept at {archive}."
-
-
-def _commit_of(
-    repo: Repository, tree: str, parent: str, ref: str, message: Callable[[], str], *, may_reuse_parent: bool
-) -> str:
-    """Return a commit with this tree on top of `parent`, or `parent` itself if that says it all; `ref` holds it."""
-    parents_tree, before, tree_before, parent_before = repo.ids_of(
-        f"{parent}^{{tree}}", ref, f"{ref}^{{tree}}", f"{ref}^1"
-    )
-    if may_reuse_parent and tree == parents_tree:
-        commit = parent
-    elif (tree_before, parent_before) == (tree, parent):
-        commit = before
-    else:
-        text = message().encode("utf-8", "surrogateescape")
-        commit = repo.private_git.run("commit-tree", "-p", parent, tree, stdin=text).decode().strip()
-    if commit != before:
-        repo.keep(ref, commit)
-    return commit
-
-
-def _with_problems(message: str, found: WorkspaceTree) -> str:
-    listed = "\n".join(found.problems[:_LISTED_MAX])
-    return f"{message}\n\n{listed}" if listed else message

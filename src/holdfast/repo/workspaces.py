@@ -1,9 +1,9 @@
 """The pool of working trees in which agents and checks work.
 
-Each is a linked worktree, so git works in it as usual. Holdfast makes the few files behind it by itself, aside, and
+Each is a linked worktree, so git works in it as usual. Holdfast writes the few files behind it by itself, aside, and
 moves them into place in one step: `git worktree add` killed at a bad moment, or run twice at once, can stop the whole
-repository. For the same reason nothing here ever runs git on the files that an agent could have edited: before each
-use they are written anew, and the files are brought to the wanted commit with an index that only Holdfast writes.
+repository. For the same reason nothing here runs git on administrative files that an agent could have edited: they are
+written anew before each use, and the work tree is brought to the wanted commit with an index that only Holdfast writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.repo.files import (
     write_atomically,
 )
 from holdfast.repo.git import GitError
-from holdfast.repo.index import gitlinks
+from holdfast.repo.index import changed_paths, gitlinks
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 
@@ -125,8 +125,8 @@ class Workspaces:
     def prepare(self, name: str, commit: str) -> Path:
         """Make the workspace hold exactly `commit`, on no branch, and return its directory.
 
-        Whatever was in it is gone afterwards, so the caller has captured it first, and no process works in it.
-        Doing it again gives the same; after a kill at any point, doing it again repairs.
+        All that was in it is gone afterwards: the caller has committed it first, and no process works in it.
+        Repeating it gives the same; after a kill at any point, repeating it repairs.
         """
         workspace = self.get(name)
         self._require_real_parent()
@@ -139,7 +139,7 @@ class Workspaces:
         try:
             self._fill(workspace, commit)
         except GitError:
-            # The index may be damaged, or directories be write-protected. Start from nothing, once.
+            # The index may be damaged, or directories may be write-protected. Start from nothing, once.
             remove(workspace.index)
             open_up(workspace.path)
             self._fill(workspace, commit)
@@ -167,7 +167,7 @@ class Workspaces:
         return [path.name for path in done]
 
     def leftovers(self) -> list[Path]:
-        """Return the files that a killed capture or preparation of this pool left behind."""
+        """Return the files that a killed commit or preparation of a workspace of this pool left behind."""
         folders = (self._indexes, private_dir(self._repo.common_dir) / "staging")
         ours = [path for folder in folders for path in _listing(folder) if path.name.startswith(self._prefix)]
         return [path for path in ours if path.suffix not in (".index", ".start")]
@@ -175,7 +175,7 @@ class Workspaces:
     def remove_all(self) -> None:
         """Delete every workspace of the pool. What was removed before is skipped.
 
-        The contract: the caller has captured or snapshotted each workspace, and no process works in one.
+        The caller has committed the work of each workspace, or taken a snapshot, and no process works in one.
         """
         for name in self.names():
             self.remove(name)
@@ -208,14 +208,22 @@ class Workspaces:
     def _fill(self, workspace: Workspace, commit: str) -> None:
         workspace.require_present()
         remove_blocking_files(workspace.path)
-        env = {"GIT_INDEX_FILE": str(workspace.index)}
         git = self._repo.private_git
         # Git leaves alone what is inside a submodule, but an agent may have checked one out there.
         for path in gitlinks(git, workspace.index):
             if is_there(workspace.path, workspace.path / path):
                 remove(workspace.path / path)
-        git.run("clean", "-ffdxq", work_tree=workspace.path, env=env)
-        git.run("read-tree", "--reset", "-u", commit, work_tree=workspace.path, env=env)
+        for command in (("clean", "-ffdxq"), ("read-tree", "--reset", "-u", commit)):
+            git.run(*command, work_tree=workspace.path, index=workspace.index)
+
+
+def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]:
+    """Return what differs in an idle workspace from the commit that was put into it, which its index knows.
+
+    Files that would block git are removed from it first.
+    """
+    remove_blocking_files(workspace.path)
+    return tuple(sorted(changed_paths(repo.private_git, workspace.path, workspace.index)))
 
 
 def _rewrite(workspace: Workspace) -> list[Path]:

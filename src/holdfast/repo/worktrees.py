@@ -1,16 +1,19 @@
-"""Working trees of others: which git knows, and a snapshot of one without touching it.
+"""The working trees that git knows, also those of others: which there are, and a snapshot of one without touching it.
 
-Neither the files, nor the index, HEAD or branch of such a tree change: the snapshot is made with an index of our own.
+The files, the index, HEAD and branch of such a tree never change: a snapshot is made with an index of our own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.repo.blocking_files import refuse_blocking_files
+from holdfast.repo.git import decode_text
+from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspace_commit import changes_of_worktree, tree_of_worktree
+from holdfast.repo.workspace_commit import tree_of_worktree
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +34,20 @@ class SavedWorktree:
 
 
 def list_worktrees(repo: Repository) -> list[Worktree]:
-    """Return the linked working trees that are there, and the main checkout first."""
-    listing = repo.git.run("worktree", "list", "--porcelain", "-z").decode("utf-8", "surrogateescape")
-    found: list[Worktree] = []
-    for block in listing.split("\0\0"):
-        fields = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
-        # Git names the main working tree after its git directory, which may lie elsewhere.
-        path = Path(fields.get("worktree", "")) if found else repo.checkout
-        if fields.get("HEAD") and path.is_dir():
-            found.append(Worktree(path, fields["HEAD"], fields.get("branch", "").removeprefix("refs/heads/")))
-    return found
+    """Return the main checkout, then the linked working trees whose folders are there."""
+    return [tree for tree in _registered(repo) if tree.head and tree.path.is_dir()]
+
+
+def checked_out_at(repo: Repository, branch: str) -> Path | None:
+    """Return the working tree that a branch is checked out in, if any. `branch` is its short name."""
+    return next((tree.path for tree in _registered(repo) if tree.branch == branch), None)
+
+
+def linked_git_dirs(repo: Repository) -> Iterator[tuple[Path, Path]]:
+    """Yield for each linked working tree its path and its git directory, as git keeps them on record."""
+    for record in (repo.common_dir / "worktrees").glob("*/gitdir"):
+        # Newer versions of git may write the path relative to the record.
+        yield (record.parent / record.read_text().strip()).parent.resolve(), record.parent
 
 
 def changes_in(repo: Repository, tree: Worktree, left_out: Sequence[str]) -> tuple[str, ...]:
@@ -48,7 +55,10 @@ def changes_in(repo: Repository, tree: Worktree, left_out: Sequence[str]) -> tup
 
     Raises RepositoryError if git would wait for a file in there for ever.
     """
-    return changes_of_worktree(repo, tree.path, tree.head, left_out)
+    refuse_blocking_files(tree.path)
+    with temporary_index(repo.private_git, tree.head) as index:
+        paths = changed_paths(repo.private_git, tree.path, index, left_out=left_out)
+    return tuple(path for path in paths if not path.endswith("/"))
 
 
 def save_worktree(repo: Repository, tree: Worktree, message: str, left_out: Sequence[str]) -> SavedWorktree:
@@ -56,6 +66,15 @@ def save_worktree(repo: Repository, tree: Worktree, message: str, left_out: Sequ
     found = tree_of_worktree(repo, tree.path, tree.head, left_out)
     if found.tree == repo.tree_of(tree.head):
         return SavedWorktree("", found.problems)
-    args = ("commit-tree", "-p", tree.head, found.tree)
-    commit = repo.private_git.run(*args, stdin=message.encode("utf-8", "replace")).decode().strip()
+    commit = repo.private_git.commit_tree(found.tree, tree.head, message=message)
     return SavedWorktree(commit, found.problems)
+
+
+def _registered(repo: Repository) -> Iterator[Worktree]:
+    """Yield the working trees that git lists, the main one first."""
+    listing = decode_text(repo.git.run("worktree", "list", "--porcelain", "-z")).rstrip("\0")
+    for number, block in enumerate(listing.split("\0\0")):
+        fields = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
+        # Git names the main working tree after its git directory, which may lie elsewhere.
+        path = Path(fields.get("worktree", "")) if number else repo.checkout
+        yield Worktree(path, fields.get("HEAD", ""), fields.get("branch", "").removeprefix("refs/heads/"))

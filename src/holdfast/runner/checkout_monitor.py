@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from holdfast.core import events as ev
 from holdfast.errors import HoldfastError
-from holdfast.repo.checkout import CheckoutState, CheckoutWatch, workspace_changes
+from holdfast.repo.checkout import CheckoutState, read_checkout
+from holdfast.repo.workspaces import workspace_changes
 from holdfast.runner.context import RunContext
 
 _PATHS_SHOWN = 20
@@ -30,7 +31,6 @@ class CheckoutMonitor:
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._watch = CheckoutWatch(context.repo)
         self._last: CheckoutState | None = None
         self._idle: dict[str, _IdleWorkspace] = {}
         self._one_at_a_time = asyncio.Lock()
@@ -59,7 +59,7 @@ class CheckoutMonitor:
     async def begin(self) -> None:
         """Remember how the checkout looks before anything runs."""
         try:
-            self._last = await asyncio.to_thread(self._watch.look)
+            self._last = await asyncio.to_thread(read_checkout, self._context.repo)
         except HoldfastError:
             self._last = None
 
@@ -68,7 +68,7 @@ class CheckoutMonitor:
         return {place: paths for place, paths in found.items() if paths}
 
     def _checkout_changes(self) -> tuple[str, ...]:
-        before, self._last = self._last, self._watch.look()
+        before, self._last = self._last, read_checkout(self._context.repo)
         if before is None:
             return ()
         changed = self._last.differences(before)

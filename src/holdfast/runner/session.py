@@ -26,9 +26,9 @@ from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, number_after
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.files import write_atomically
+from holdfast.repo.refs import known_runs, refs_by_commit
 from holdfast.repo.repository import Repository
-from holdfast.repo.run_record import keep_record, known_runs
-from holdfast.repo.snapshots import refs_by_commit
+from holdfast.repo.run_record import keep_record
 from holdfast.repo.workspaces import Workspaces
 from holdfast.reporting.resume_note import resume_note
 from holdfast.runner.context import RunContext
@@ -63,7 +63,7 @@ def write_resume_note(repo: Repository, state: RunState) -> None:
     at = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%d %H:%M:%S} UTC"
     # The run rests safely in the journal by now: a full disk may cost this note, but not the run's good end.
     with suppress(OSError, HoldfastError):
-        text = resume_note(state, refs_by_commit(repo, ids.run_refs_prefix(run)), at)
+        text = resume_note(state, refs_by_commit(repo, run), at)
         write_atomically(repo.state.run(run).note, text.encode("utf-8", "surrogateescape"))
 
 

@@ -24,11 +24,11 @@ from holdfast.repo.ancestry import (
     branch_with_all,
     commits_naming,
     commits_outside,
-    local_branches,
     resolve_hashes,
     same_changes,
 )
 from holdfast.repo.landing import Merged, merge
+from holdfast.repo.refs import local_branches
 from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.unfinished_work import UnfinishedWork, find_unfinished_work
 

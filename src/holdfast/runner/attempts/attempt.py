@@ -16,8 +16,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.repo.landing import trailers
-from holdfast.repo.snapshots import count_snapshots
-from holdfast.repo.workspace_commit import take_snapshot
+from holdfast.repo.snapshots import count_snapshots, take_snapshot
 from holdfast.repo.workspaces import WorkspaceGoneError
 from holdfast.reporting.snapshot_message import snapshot_message
 from holdfast.runner.attempts.collect import collect

@@ -17,8 +17,8 @@ from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.files import remove, write_atomically
+from holdfast.repo.refs import drop_refs, run_refs
 from holdfast.repo.repository import Repository
-from holdfast.repo.run_record import drop_refs, run_refs
 from holdfast.repo.workspaces import Workspaces
 
 

@@ -30,8 +30,8 @@ from holdfast.journal.maintenance import back_up
 from holdfast.journal.protocol import Journal, JournalReader, StoredRun
 from holdfast.repo.files import write_atomically
 from holdfast.repo.landing import branch_facts, first_parents
+from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
-from holdfast.repo.run_record import list_refs
 from holdfast.runner.decisions.user_decisions import abandon, record_decision, stop_leftover_agents
 from holdfast.runner.loop import Observer
 from holdfast.runner.recovery.facts import equivalents

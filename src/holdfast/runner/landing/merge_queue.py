@@ -9,7 +9,7 @@ from holdfast.core import events as ev, ids
 from holdfast.core.commands import LandTasks
 from holdfast.core.projection import TaskRow
 from holdfast.errors import LeaseLostError
-from holdfast.repo.landing import Conflicted, commit_conflict, commit_merge, merge, move_branch, trailers
+from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, trailers
 from holdfast.runner.context import LANDING_WORKSPACE, RunContext
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
 
@@ -113,7 +113,7 @@ async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: 
 
 def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.AnyEvent:
     """Commit both sides with the markers in them, for a fresh agent to resolve."""
-    commit = commit_conflict(context.repo, conflict, onto, task.head, _message(context, task))
+    commit = commit_merge(context.repo, conflict.tree, onto, task.head, _message(context, task))
     context.repo.keep(_merged_ref(context, task), commit)
     return ev.MergeConflicted(
         task=task.id,

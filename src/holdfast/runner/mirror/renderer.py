@@ -12,7 +12,7 @@ from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.formats.model import ExportedRun, NativeFile, Times, format_of
 from holdfast.formats.registry import System
 from holdfast.journal.protocol import JournalReader, StoredRun
-from holdfast.repo.ancestry import files_changed_by
+from holdfast.repo.commit_contents import files_changed_by
 from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.origin import originals_of
 

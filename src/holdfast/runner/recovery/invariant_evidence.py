@@ -21,11 +21,10 @@ from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.journal.lease import Lease, holder
 from holdfast.journal.protocol import JournalReader
-from holdfast.repo.commit_contents import fsck_errors
-from holdfast.repo.debris import clear_debris, stale_locks
+from holdfast.repo.debris import clear_debris, fsck_errors, stale_locks
 from holdfast.repo.landing import branch_facts
+from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
-from holdfast.repo.run_record import recorded_runs
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.recovery.facts import off_branch
 

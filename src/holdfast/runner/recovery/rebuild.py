@@ -33,11 +33,13 @@ from holdfast.journal.maintenance import diagnose, open_draft, put_in_place
 from holdfast.journal.protocol import Journal
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.paths import RunDir
+from holdfast.repo.commit_contents import commit_time
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import branch_facts, trailers
+from holdfast.repo.refs import known_runs, recorded_runs, run_refs
 from holdfast.repo.repository import Repository
-from holdfast.repo.run_record import commit_time, known_runs, read_record, recorded_runs, run_refs
-from holdfast.repo.workspace_commit import take_snapshot
+from holdfast.repo.run_record import read_record
+from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspaces import WorkspaceGoneError, Workspaces
 from holdfast.runner.adoption.origin import inheritance_of
 from holdfast.runner.effect_errors import capture_safely

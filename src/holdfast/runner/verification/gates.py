@@ -12,9 +12,10 @@ from holdfast.core.facts import BranchFacts
 from holdfast.core.plan import Task
 from holdfast.core.status import TaskStatus
 from holdfast.core.syntax import faults_error
-from holdfast.repo.commit_contents import paths_changed_by
+from holdfast.repo.commit_contents import files_changed_by
 from holdfast.repo.landing import branch_facts
-from holdfast.repo.workspace_commit import take_snapshot, tree_of_workspace
+from holdfast.repo.snapshots import take_snapshot
+from holdfast.repo.workspace_commit import tree_of_workspace
 from holdfast.runner.context import GATE_WORKSPACE, RunContext
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
 from holdfast.runner.verification.syntax import find_syntax_errors
@@ -74,7 +75,8 @@ async def syntax_condition(context: RunContext, stage: str, ground: GateFacts) -
     merges = [landing.commit for landing in ground.branch.landings if landing.task in relied_on]
     if not merges or not context.state.plan.syntax:
         return ""
-    paths = await asyncio.to_thread(paths_changed_by, context.repo, merges)
+    changed = await asyncio.to_thread(files_changed_by, context.repo, merges)
+    paths = frozenset(path for files in changed.values() for path in files)
     base, tip = context.state.row.base, ground.branch.tip
     faults = await find_syntax_errors(context, base, tip, paths, f"@{stage}", 1)
     return f"stage {stage} would build on files with {faults_error(faults)}" if faults else ""
