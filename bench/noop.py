@@ -25,9 +25,9 @@ from holdfast.core.commands import CloseStage, Command, LandTasks, OpenStage, St
 from holdfast.core.facts import BranchFacts, Exit, ExitReason, Facts, Landing
 from holdfast.core.plan import Limits, Plan, Stage, Task, plan_hash
 from holdfast.core.reconcile import reconcile
+from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
-from holdfast.core.transitions import first_row
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import LaunchSpec
 from holdfast.journal.lease import Lease
@@ -69,7 +69,15 @@ class NoopLoop(RunLoop):
         self._commit([self._attach(), *_take_over(self._context.state)])
         for task in list(self._context.state.active.values()):
             if task.status is TaskStatus.RUNNING:
-                self._act(StartAttempt(task.id, task.attempt, task.slot, task.start, task.reason))
+                self._act(
+                    StartAttempt(
+                        task.id,
+                        task.attempt,
+                        task.latest.workspace_number,
+                        task.latest.start,
+                        task.latest.kind,
+                    )
+                )
         while self._context.state.row.status is RunStatus.RUNNING:
             self._turn()
             await self._wait()
@@ -86,14 +94,14 @@ class NoopLoop(RunLoop):
             case CloseStage(stage):
                 self._start(command, _at_once(ev.StageClosed(stage=stage)))
 
-    async def _carry_out(self, name: str) -> list[ev.AnyEvent]:
+    async def _carry_out(self, name: str) -> list[ev.Event]:
         task = self._context.state.tasks[name]
         ended = await self._attempt(name)
         return [
             ev.AttemptDone(
                 task=name,
                 attempt=task.attempt,
-                token=task.token,
+                token=task.latest.token,
                 head=f"{next(self._commits):040x}",
                 tree=_TREE,
                 summary="done",
@@ -101,7 +109,7 @@ class NoopLoop(RunLoop):
             )
         ]
 
-    async def _land(self, command: LandTasks) -> list[ev.AnyEvent]:
+    async def _land(self, command: LandTasks) -> list[ev.Event]:
         """Write the intent, wait until it is durable, and say that the branch moved."""
         tip = self._context.state.row.tip
         prepared = [
@@ -111,7 +119,7 @@ class NoopLoop(RunLoop):
         await self._context.record(prepared)
         tasks = self._context.state.tasks
         return [
-            ev.TaskLanded(task=p.task, attempt=p.attempt, commit=p.commit, head=tasks[p.task].head)
+            ev.TaskLanded(task=p.task, attempt=p.attempt, commit=p.commit, head=tasks[p.task].latest.head)
             for p in prepared
         ]
 
@@ -119,17 +127,19 @@ class NoopLoop(RunLoop):
 class _Blind(CheckoutMonitor):
     """There is no checkout to watch."""
 
-    async def look_round(self, task: str) -> list[ev.AnyEvent]:  # noqa: ARG002 - the real one's shape
+    async def look_round(self, task: str) -> list[ev.Event]:  # noqa: ARG002 - the real one's shape
         return []
 
 
-async def _at_once(event: ev.AnyEvent) -> list[ev.AnyEvent]:
+async def _at_once(event: ev.Event) -> list[ev.Event]:
     return [event]
 
 
-def _take_over(state: RunState) -> list[ev.AnyEvent]:
+def _take_over(state: RunState) -> list[ev.Event]:
     done = [task for task in state.tasks.values() if task.status is TaskStatus.COMPLETED]
-    landings = tuple(Landing(task.id, task.attempt, task.merge_commit, task.head, _TREE) for task in done)
+    landings = tuple(
+        Landing(task.id, task.attempt, task.merge_commit, task.latest.head, _TREE) for task in done
+    )
     events = reconcile(state, Facts(branch=BranchFacts(state.row.tip, landings)))
     for event in events:
         state.apply(event)
@@ -203,7 +213,7 @@ async def _run(context: RunContext, observer: Observer, cwd: Path | None) -> Non
         assert cwd is not None
         key = context.agent_key(task)
         await context.fleet.launch(
-            LaunchSpec(key=key, token=task.token, argv=("/bin/true",), cwd=cwd, env={})
+            LaunchSpec(key=key, token=task.latest.token, argv=("/bin/true",), cwd=cwd, env={})
         )
         ended = (await context.fleet.wait(key)).exit
         assert ended is not None
@@ -220,7 +230,7 @@ class _Tally:
         self.events = 0
         self._kill_after = kill_after
 
-    def __call__(self, events: Sequence[ev.AnyEvent], state: RunState) -> None:
+    def __call__(self, events: Sequence[ev.Event], state: RunState) -> None:
         self.events += len(events)
         if self._kill_after and state.settled_count >= self._kill_after:
             os.kill(os.getpid(), signal.SIGKILL)

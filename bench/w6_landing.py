@@ -15,7 +15,7 @@ from holdfast.core import events as ev
 from holdfast.core.commands import LandTasks
 from holdfast.core.decide import LANDING_BATCH_MAX
 from holdfast.core.plan import Plan, Stage, Task
-from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.projection import AttemptRow, RunRow, TaskRow
 from holdfast.core.state import RunState
 from holdfast.repo.landing import Merged, commit_merge, merge, move_branch, trailers
 from holdfast.repo.repository import Repository
@@ -104,7 +104,7 @@ async def _race(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span, 
         queue += span
         with timed() as span:
             for name in batch:
-                tip = _land(repo, tip, context.state.tasks[name].head, name)
+                tip = _land(repo, tip, context.state.tasks[name].latest.head, name)
         alone += span
         with timed() as span:
             for name in batch:
@@ -119,13 +119,13 @@ def _workshop(repo: Repository, branches: int) -> RunContext:
     tasks = tuple(Task(id=name, run=("true",)) for name in names)
     tip = repo.resolve("main")
     row = RunRow(run=_RUN, goal="bench", plan_hash="", base=tip, branch=_QUEUE, tip=tip)
-    rows = [TaskRow(id=name, attempt=1, head=repo.resolve(name)) for name in names]
+    rows = [TaskRow(id=name, attempt=1, latest=AttemptRow(head=repo.resolve(name))) for name in names]
     state = RunState(Plan(goal="bench", stages=(Stage(id="only", tasks=tasks),)), row, rows)
     lease = SimpleNamespace(is_ours=lambda: True)
     return cast("RunContext", SimpleNamespace(repo=repo, state=state, lease=lease, record=_record, run=_RUN))
 
 
-async def _record(_events: Sequence[ev.AnyEvent]) -> None:
+async def _record(_events: Sequence[ev.Event]) -> None:
     """Keep nothing: W1 measures the journal."""
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from bench.measurement import Figure, scratch
 from holdfast.core import events as ev
-from holdfast.core.events import encode_event
+from holdfast.core.event_codec import encode_event
 from holdfast.core.plan import Limits, Plan, Stage, Task, plan_hash
+from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
-from holdfast.core.transitions import first_row
 from holdfast.journal.sqlite import SqliteJournal
 
 _ROW = b"x" * 256
@@ -72,11 +72,11 @@ def _running(folder: Path) -> tuple[SqliteJournal, RunState]:
     journal = SqliteJournal.open(folder / "journal.db")
     journal.create_run(plan, state.row, started, time.time())
     epoch = journal.take_epoch(state.row.run)
-    begun: list[ev.AnyEvent] = [
+    begun: list[ev.Event] = [
         ev.RunnerAttached(epoch=epoch, pid=1, host="h", boot_id="b"),
         ev.StageOpening(stage="s"),
         ev.StageOpened(stage="s"),
-        ev.AttemptStarted(task="t", attempt=1, token="k", slot=0, start="b"),
+        ev.AttemptStarted(task="t", attempt=1, token="k", workspace_number=0, start="b"),
     ]
     for event in begun:
         state.apply(event)
@@ -84,7 +84,7 @@ def _running(folder: Path) -> tuple[SqliteJournal, RunState]:
     return journal, state
 
 
-def _saved(number: int) -> ev.AnyEvent:
+def _saved(number: int) -> ev.Event:
     return ev.ProgressReported(
         task="t",
         attempt=1,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.agents.presets import builtin_presets
-from holdfast.core.events import FailureKind
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.outcome import OutcomeKind, WorkSign, judge_outcome
+from holdfast.core.status import FailureKind
 from tests.agents.recordings import agent_of, case_of, heard_in, recorded
 
 LIMITED = (OutcomeKind.LIMITED, FailureKind.LIMIT)

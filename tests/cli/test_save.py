@@ -23,7 +23,7 @@ def test_save_tells_what_it_saved(tmp_path: Path) -> None:
         said = [Cli(trial.project.path)("save").out for _ in range(2)]
         go_on.release()
         runner.communicate()
-    wip = trial.state().tasks["a"].wip
+    wip = trial.state().tasks["a"].latest.snapshot
     assert said == [f"01-try-it: saved a at {wip[:12]}.\n"] * 2
 
 
@@ -33,7 +33,7 @@ def test_a_tasks_own_agent_can_have_its_work_saved(tmp_path: Path) -> None:
     trial = trial_of(tmp_path, f"echo half > half.txt; holdfast save --quiet; {there.give}; {go_on.take}")
     with start_runner(trial) as runner:
         there.wait()
-        saved = trial.state().tasks["a"].wip
+        saved = trial.state().tasks["a"].latest.snapshot
         go_on.release()
         runner.communicate()
     assert trial.project.git("show", f"{saved}:half.txt") == "half"

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import EVENT_KINDS
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.status import RunStatus, TaskStatus
@@ -62,9 +63,9 @@ def begin(journal: Journal, run: str = RUN) -> int:
     return journal.take_epoch(run)
 
 
-def one_of_each() -> list[ev.AnyEvent]:
+def one_of_each() -> list[ev.Event]:
     """Return an event of every class there is, each field filled."""
-    return [_filled(kind) for kind in typing.get_args(ev.AnyEvent)]
+    return [_filled(kind) for kind in EVENT_KINDS]
 
 
 def _filled(kind: type[typing.Any]) -> typing.Any:
@@ -92,11 +93,11 @@ def write_for_ever(journal: Journal, run: str = RUN, batches: int = sys.maxsize)
     for batch in range(batches):
         size = batch * 7 % 5 + 1
         events = [
-            ev.AttemptStarted(task=f"t{n % 9}", attempt=n, token="x" * 300, slot=0, start="s")
+            ev.AttemptStarted(task=f"t{n % 9}", attempt=n, token="x" * 300, workspace_number=0, start="s")
             for n in range(last + 1, last + size + 1)
         ]
         tasks = [TaskRow(id=event.task, status=TaskStatus.RUNNING, attempt=event.attempt) for event in events]
-        row = run_row(run, status=RunStatus.RUNNING, queued=last + size)
+        row = run_row(run, status=RunStatus.RUNNING, queue_number=last + size)
         last = journal.append(run, epoch, events, row, tasks, 200.0 + batch)
         yield last
 

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.projection import AttemptCommit, Failure, TaskRow
-from holdfast.core.status import TaskStatus
+from holdfast.core.status import AttemptKind, FailureKind, TaskStatus
 from holdfast.errors import JournalError, LeaseLostError
 from holdfast.journal.protocol import Journal
 from tests.contract.journals import (
@@ -54,7 +54,7 @@ def check_rows_match_events(journal: Journal, run: str = RUN) -> int:
         item.event.task: item.event.attempt for item in recorded if isinstance(item.event, ev.AttemptStarted)
     }
     assert {task.id: task.attempt for task in stored.tasks} == folded
-    assert stored.row.queued == (stored.last_seq if folded else 0)
+    assert stored.row.queue_number == (stored.last_seq if folded else 0)
     return stored.last_seq
 
 
@@ -70,8 +70,8 @@ def test_every_kind_of_event_comes_back_as_it_was(journal: Journal) -> None:
 def test_the_projection_is_what_was_written_last(journal: Journal) -> None:
     """`load` returns the newest row of the run and of each task that has one, in plan order."""
     epoch = begin(journal)
-    failure = Failure(attempt=1, kind=ev.FailureKind.CHECK, error="no", detail="é" * 5000)
-    commit = AttemptCommit(attempt=1, commit="c" * 40, kind=ev.AttemptKind.FIX)
+    failure = Failure(attempt=1, kind=FailureKind.CHECK, error="no", detail="é" * 5000)
+    commit = AttemptCommit(attempt=1, commit="c" * 40, kind=AttemptKind.FIX)
     first = [TaskRow(id="b", attempt=1), TaskRow(id="a", attempt=1)]
     second = TaskRow(id="b", status=TaskStatus.FAILED, attempt=2, failures=[failure], commits=[commit])
     journal.append(RUN, epoch, [], run_row(tip="t1"), first, 101.0)
@@ -278,7 +278,7 @@ def test_two_processes_write_two_runs_at_once(kind: str, tmp_path: Path) -> None
     children = [writer(kind, tmp_path, run, 150) for run in runs]
     while any(child.poll() is None for child in children):
         for stored in map(journal.load, runs):
-            assert stored.row.queued in (0, stored.last_seq)
+            assert stored.row.queue_number in (0, stored.last_seq)
     said = [child.communicate()[0].split() for child in children]
     assert [child.returncode for child in children] == [0, 0]
     assert [check_rows_match_events(journal, run) for run in runs] == [int(lines[-1]) for lines in said]

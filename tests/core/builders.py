@@ -7,6 +7,7 @@ from holdfast.core.commands import StartAttempt, intents
 from holdfast.core.decide import decide
 from holdfast.core.plan import Limits, Plan, Stage, Task
 from holdfast.core.state import RunState, replay
+from holdfast.core.status import FailureKind
 
 STARTED = ev.RunStarted(run="01-run", goal="goal", plan_hash="hash", base="base", branch="holdfast/01-run")
 ATTACHED = ev.RunnerAttached(epoch=1, pid=1, host="host", boot_id="boot")
@@ -38,7 +39,7 @@ def walk(state: RunState, name: str, upto: str) -> None:
     """Take a task along the straight path until it is `upto`, as its next attempt."""
     number = state.tasks[name].attempt + 1
     merge = f"{name}-merge{number}"
-    path: list[tuple[str, ev.AnyEvent]] = [
+    path: list[tuple[str, ev.Event]] = [
         ("running", start(name, number)),
         ("verifying", done(name, number)),
         ("verified", ev.TaskVerified(task=name, attempt=number)),
@@ -54,7 +55,7 @@ def walk(state: RunState, name: str, upto: str) -> None:
 def start(name: str, number: int, slot: int = 0) -> ev.AttemptStarted:
     """Return the intent of an attempt."""
     return ev.AttemptStarted(
-        task=name, attempt=number, token=f"{name}-token{number}", slot=slot, start="base"
+        task=name, attempt=number, token=f"{name}-token{number}", workspace_number=slot, start="base"
     )
 
 
@@ -65,7 +66,7 @@ def done(name: str, number: int) -> ev.AttemptDone:
 
 
 def failed(
-    name: str, number: int, kind: ev.FailureKind = ev.FailureKind.AGENT, clock: float = 0.0
+    name: str, number: int, kind: FailureKind = FailureKind.AGENT, clock: float = 0.0
 ) -> ev.AttemptFailed:
     """Return the bad end of an attempt."""
     token = f"{name}-token{number}"

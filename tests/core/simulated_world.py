@@ -137,13 +137,13 @@ class Disk:
 
     def __init__(self, plan: Plan, first: ev.RunStarted, row: RunRow) -> None:
         self.plan = plan
-        self.events: list[ev.AnyEvent] = [first]
+        self.events: list[ev.Event] = [first]
         self.prepared: set[str] = set()
         self.skipped: set[str] = set()
         self._row = encode_row(row)
         self._tasks: dict[str, bytes] = {}
 
-    def append(self, events: list[ev.AnyEvent], state: RunState) -> None:
+    def append(self, events: list[ev.Event], state: RunState) -> None:
         """Make events and the rows that they changed durable."""
         self.events += events
         self.prepared |= {event.commit for event in events if isinstance(event, ev.MergePrepared)}

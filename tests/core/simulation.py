@@ -16,13 +16,15 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.commands import CheckTask, CloseStage, Command, LandTasks, OpenStage, StartAttempt, intents
 from holdfast.core.decide import decide, next_wake
+from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import Facts, Presence, Sighting
 from holdfast.core.invariants import Evidence, Violation, fold_violations, violations
 from holdfast.core.provider_limits import park_provider
 from holdfast.core.reconcile import reconcile
+from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState, replay
-from holdfast.core.status import TASK_IS_SETTLED, TRANSITIONS, RunStatus, TaskStatus
-from holdfast.core.transitions import IllegalEventError, first_row
+from holdfast.core.status import TASK_IS_SETTLED, FailureKind, Gate, RunStatus, TaskStatus
+from holdfast.core.transitions import TASK_EVENTS, IllegalEventError
 from tests.core.builders import STARTED, queues
 from tests.core.random_plans import ROSTER, random_fault_rates, random_plan
 from tests.core.simulated_world import Agent, Disk, Machine, Repository
@@ -59,8 +61,8 @@ class Simulation:
         row = RunState(self.plan, first_row(STARTED)).row
         self.disk = Disk(self.plan, STARTED, row)
         self.state = self.disk.load()
-        self.inbox: list[ev.AnyEvent] = []
-        self.said: list[ev.AnyEvent] = []
+        self.inbox: list[ev.Event] = []
+        self.said: list[ev.Event] = []
         self.effects: list[tuple[float, int, Effect]] = []
         self.attached_at = self.clock_before = 0.0
         self.resumes = 4
@@ -157,7 +159,7 @@ class Simulation:
         self._check(self.state, settled=True)
         for task in self.state.active.values():
             if task.status is TaskStatus.RUNNING:
-                self._start(self._attempt(task.id, task.attempt, task.token))
+                self._start(self._attempt(task.id, task.attempt, task.latest.token))
         self._mend()
         self._plan_interference()
 
@@ -220,13 +222,13 @@ class Simulation:
         if any(isinstance(event, ev.StopRequested) for event in events):
             self._cancel_agents()
 
-    def _carry_out(self, events: list[ev.AnyEvent], commands: list[Command]) -> None:
+    def _carry_out(self, events: list[ev.Event], commands: list[Command]) -> None:
         """First durable, then acted on."""
         self._append(events)
         for command in commands:
             self._act(command)
 
-    def _take(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
+    def _take(self, event: ev.Event) -> ev.Event | None:
         """Apply a result and return it, or refuse it if it comes from an attempt that is over."""
         try:
             self.state.apply(event)
@@ -239,16 +241,17 @@ class Simulation:
             self._violated(9, f"the result of an old attempt was taken: {event}")
         return event
 
-    def _is_stale(self, event: ev.AnyEvent) -> bool:
-        attempt = getattr(event, "attempt", None)
-        return attempt is not None and attempt < self.state.tasks[event.task].attempt  # type: ignore[union-attr]
+    def _is_stale(self, event: ev.Event) -> bool:
+        if not isinstance(event, ev.AttemptEvent | ev.TaskLanded):
+            return False
+        return event.attempt < self.state.tasks[event.task].attempt
 
-    def _append(self, events: list[ev.AnyEvent]) -> None:
+    def _append(self, events: list[ev.Event]) -> None:
         self._step()
         if events:
             self.disk.append(events, self.state)
 
-    def _commit(self, events: list[ev.AnyEvent]) -> None:
+    def _commit(self, events: list[ev.Event]) -> None:
         for event in events:
             self.state.apply(event)
         self._append(events)
@@ -285,7 +288,7 @@ class Simulation:
                     parked.not_before > self._clock or parked.shut_in == self.state.row.epoch
                 ):
                     self._violated(14, f"task {task} starts through {provider}, which is parked")
-                self._start(self._attempt(task, attempt, self.state.tasks[task].token))
+                self._start(self._attempt(task, attempt, self.state.tasks[task].latest.token))
             case CheckTask(task, attempt):
                 self._start(self._checks(task, attempt))
             case LandTasks(tasks):
@@ -320,11 +323,11 @@ class Simulation:
             self._need_person(name, attempt, agent.token)
         elif agent.ends_well:
             self._say(tokens)
-            head = self.repository.commit(self.state.tasks[name].start)
+            head = self.repository.commit(self.state.tasks[name].latest.start)
             self._step()
             self._say(ev.AttemptDone(task=name, attempt=attempt, token=agent.token, head=head, tree=head))
         else:
-            kind = self.rng.choice((ev.FailureKind.AGENT, ev.FailureKind.ENVIRONMENT))
+            kind = self.rng.choice((FailureKind.AGENT, FailureKind.ENVIRONMENT))
             self._say(
                 ev.AttemptFailed(
                     task=name,
@@ -341,17 +344,19 @@ class Simulation:
         task = self.state.tasks[name]
         reset = self.rng.choice((None, self.machine.wall + self.rng.random() * 7200))
         if task.attempt == attempt:
-            parked = park_provider(self.state, task.provider, token, reset, self.machine.wall, self._clock)
+            parked = park_provider(
+                self.state, task.latest.provider, token, reset, self.machine.wall, self._clock
+            )
             self._say(msgspec.structs.replace(parked, words="limit"))
-        provider = task.provider
+        provider = task.latest.provider
         limited = ev.AttemptLimited(task=name, attempt=attempt, token=token, provider=provider, error="limit")
         self._say(limited)
 
     def _need_person(self, name: str, attempt: int, token: str) -> None:
         self.tally["needs person"] += 1
-        failure = self.rng.choice((ev.FailureKind.AUTH, ev.FailureKind.PERMISSION))
-        if failure is ev.FailureKind.AUTH:
-            self._say(ev.ProviderShut(provider=self.state.tasks[name].provider, words="log in"))
+        failure = self.rng.choice((FailureKind.AUTH, FailureKind.PERMISSION))
+        if failure is FailureKind.AUTH:
+            self._say(ev.ProviderShut(provider=self.state.tasks[name].latest.provider, words="log in"))
         self._say(ev.AttemptBlocked(task=name, attempt=attempt, token=token, failure=failure, error="help"))
 
     def _checks(self, name: str, attempt: int) -> Effect:
@@ -363,14 +368,14 @@ class Simulation:
         else:
             self._say(ev.TaskVerified(task=name, attempt=attempt))
 
-    def _gate(self, stage: str, gate: ev.Gate, held: ev.AnyEvent) -> Effect:
+    def _gate(self, stage: str, gate: Gate, held: ev.Event) -> Effect:
         yield self.rng.random() * 3
         if self.plan_has_gate(stage, gate) and self.rng.random() < self.luck.gate_fails:
             self._say(ev.StageGateFailed(stage=stage, gate=gate, error="failed"))
         else:
             self._say(held)
 
-    def plan_has_gate(self, stage: str, gate: ev.Gate) -> bool:
+    def plan_has_gate(self, stage: str, gate: Gate) -> bool:
         """Tell whether a stage has such a check at all."""
         spec = self.state.stages[stage]
         return bool(spec.entry if gate == "entry" else spec.exit)
@@ -392,7 +397,7 @@ class Simulation:
         self._step()
         for merge in prepared:
             name, attempt = merge.task, merge.attempt
-            head = self.state.tasks[name].head
+            head = self.state.tasks[name].latest.head
             self._say(
                 ev.TaskLanded(task=name, attempt=attempt, commit=merge.commit, head=head)
                 if landed
@@ -404,7 +409,7 @@ class Simulation:
 
     def _merge(self, name: str, attempt: int, onto: str) -> str:
         """Return the merge commit that may land; empty when it conflicts or its tree fails a check."""
-        head = self.state.tasks[name].head
+        head = self.state.tasks[name].latest.head
         if self.rng.random() < self.luck.conflicts:
             carry = self.repository.commit(head)
             self._say(ev.MergeConflicted(task=name, attempt=attempt, onto=onto, carry=carry, files=("f",)))
@@ -417,7 +422,7 @@ class Simulation:
     def _swap(self, old: str, new: str) -> bool:
         return self.repository.swap(old, new)
 
-    def _say(self, event: ev.AnyEvent) -> None:
+    def _say(self, event: ev.Event) -> None:
         """Report a result, and remember it: it may come again when nobody waits for it any more."""
         self.inbox.append(event)
         if not isinstance(event, ev.TaskLanded):  # That one is read off the branch, not reported by anybody.
@@ -454,7 +459,7 @@ class Simulation:
     def _skip_or_reset(self) -> None:
         name = self.rng.choice(self.state.names)
         event = self.rng.choice((ev.TaskSkipped(task=name), ev.TaskReset(task=name)))
-        if self.state.tasks[name].status in TRANSITIONS[type(event)]:
+        if self.state.tasks[name].status in TASK_EVENTS[type(event)].moves:
             self.tally["skip or reset"] += 1
             self.inbox.append(event)
 
@@ -472,7 +477,7 @@ class Simulation:
             once_skipped=frozenset(self.disk.skipped),
             live=self.machine.live(),
         )
-        recorded = (ev.Recorded(seq, 0.0, event) for seq, event in enumerate(self.disk.events, start=1))
+        recorded = (Recorded(seq, 0.0, event) for seq, event in enumerate(self.disk.events, start=1))
         found = violations(state, evidence) + fold_violations(self.plan, recorded, *self.disk.rows())
         if found:
             raise ViolatedError(self.seed, found)

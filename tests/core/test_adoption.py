@@ -8,6 +8,8 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.adoption import (
+    Claim,
+    ClaimedStatus,
     CommitFact,
     InheritedWork,
     JudgedClaim,
@@ -19,7 +21,8 @@ from holdfast.core.adoption import (
     judge_claim,
     prepare_plan,
 )
-from holdfast.core.claims import Claim, ClaimedStatus, PastFailure
+from holdfast.core.event_codec import encode_event
+from holdfast.core.projection import PastFailure
 from tests.core.builders import plan, task
 
 MERGED, ASTRAY, GONE = CommitFact("m" * 40, merged=True), CommitFact("a" * 40), CommitFact()
@@ -87,7 +90,7 @@ def test_attempts_are_the_most_that_any_number_tells() -> None:
     assert attempts_of(_claim(ClaimedStatus.PENDING)) == 0
 
 
-def _inherited(claim: Claim, verdict: Verdict, limit: int = 3, **work: InheritedWork) -> list[ev.AnyEvent]:
+def _inherited(claim: Claim, verdict: Verdict, limit: int = 3, **work: InheritedWork) -> list[ev.Event]:
     judged = {"t": JudgedClaim(task="t", verdict=verdict, evidence="e")}
     return list(inherited_events([claim], judged, work, {"t": limit}))
 
@@ -118,4 +121,4 @@ def test_long_texts_and_endless_failures_are_cut() -> None:
     """A log of megabytes in a state file does not become an event of megabytes."""
     failures = tuple(PastFailure(attempt=n, error="e" * 10**6, feedback="f" * 10**6) for n in range(100))
     (inherited, *_) = _inherited(_claim(ClaimedStatus.FAILED, failures=failures), Verdict.OPEN)
-    assert len(ev.encode_event(inherited)) < 400_000
+    assert len(encode_event(inherited)) < 400_000

@@ -12,7 +12,7 @@ from holdfast.core.commands import CheckTask, CloseStage, LandTasks, OpenStage, 
 from holdfast.core.decide import LANDING_BATCH_MAX, decide, next_wake
 from holdfast.core.plan import Limits, Task
 from holdfast.core.state import RunState, replay
-from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.core.status import AttemptKind, FailureKind, RunStatus, TaskStatus
 from tests.core.builders import ATTACHED, STARTED, begin, done, failed, plan, settle, start, task, walk
 
 NOW = 0.0
@@ -58,7 +58,7 @@ def test_running_agents_never_share_a_workspace() -> None:
     settle(state)
     state.apply(failed("t001", 1))
     (again,) = [command for command in decide(state, NOW) if isinstance(command, StartAttempt)]
-    assert (again.task, again.slot) == ("t001", 1)
+    assert (again.task, again.workspace_number) == ("t001", 1)
 
 
 def test_a_mended_attempt_goes_before_new_work() -> None:
@@ -85,7 +85,7 @@ def test_a_second_attempt_starts_from_what_the_first_left() -> None:
     state.apply(ev.ChecksStarted(task="a", attempt=1))
     state.apply(ev.ChecksFailed(task="a", attempt=1, check="check", error="red"))
     (command,) = decide(state, NOW)
-    assert command == StartAttempt("a", 2, 0, "a-head1", ev.AttemptKind.FIX)
+    assert command == StartAttempt("a", 2, 0, "a-head1", AttemptKind.FIX)
 
 
 def test_only_the_tasks_asked_for_are_started() -> None:
@@ -314,7 +314,7 @@ def test_a_paused_run_does_not_wait_for_a_retry() -> None:
     """It rests at once; the retry is due when the run is resumed."""
     state = begin(plan((task("a"),)))
     settle(state)
-    state.apply(failed("a", 1, ev.FailureKind.ENVIRONMENT))
+    state.apply(failed("a", 1, FailureKind.ENVIRONMENT))
     state.apply(ev.PauseRequested())
     settle(state)
     assert state.row.status is RunStatus.PAUSED
@@ -347,7 +347,7 @@ def test_a_resumed_run_forgets_that_it_was_stopped() -> None:
 
 
 @pytest.mark.parametrize("event", [ev.RunCompleted(), ev.RunPaused(), ev.RunStopped(), ev.RunAbandoned()])
-def test_a_run_at_rest_decides_nothing(event: ev.AnyEvent) -> None:
+def test_a_run_at_rest_decides_nothing(event: ev.Event) -> None:
     """Only a runner that attaches wakes it."""
     state = begin(plan((task("a"),)))
     state.apply(event)
@@ -362,7 +362,7 @@ def test_waiting_is_measured_on_the_runs_own_clock() -> None:
     """The run wakes when its clock says so. No wall-clock time is ever seen, so no jump of it can matter."""
     state = begin(plan((task("a"),)))
     settle(state)
-    state.apply(failed("a", 1, ev.FailureKind.ENVIRONMENT, clock=100.0))
+    state.apply(failed("a", 1, FailureKind.ENVIRONMENT, clock=100.0))
     wake = next_wake(state)
     assert wake == 101.0
     assert decide(state, 100.5) == []

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import BranchFacts, Landing
 from holdfast.core.invariants import (
     Evidence,
@@ -163,9 +164,9 @@ def test_more_failures_than_attempts() -> None:
 def test_more_losses_than_are_bearable() -> None:
     """Invariant 9: crashes are counted too."""
     state = _landed()
-    state.tasks["a"].lost = 6
+    state.tasks["a"].crash_count = 6
     assert violations(state, Evidence()) == []
-    state.tasks["a"].lost = 7
+    state.tasks["a"].crash_count = 7
     assert _numbers(state, Evidence()) == [9]
 
 
@@ -200,8 +201,8 @@ def test_what_the_shell_saw_is_said_with_its_number(evidence: Evidence, number: 
     assert _numbers(_landed(), evidence) == [number]
 
 
-def _recorded(*events: ev.AnyEvent) -> list[ev.Recorded]:
-    return [ev.Recorded(seq, 0.0, event) for seq, event in enumerate(events, start=1)]
+def _recorded(*events: ev.Event) -> list[Recorded]:
+    return [Recorded(seq, 0.0, event) for seq, event in enumerate(events, start=1)]
 
 
 def test_stored_rows_equal_the_fold_of_the_events() -> None:

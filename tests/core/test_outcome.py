@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from holdfast.core.events import FailureKind
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import (
     Activity,
@@ -18,6 +17,7 @@ from holdfast.core.observations import (
 )
 from holdfast.core.outcome import OUTCOMES, OutcomeKind, ProcessSign, StreamSign, WorkSign, judge_outcome
 from holdfast.core.projection import Halt
+from holdfast.core.status import FailureKind
 
 
 def _exit(code: int = 0, reason: ExitReason = ExitReason.EXITED) -> Exit:

@@ -15,7 +15,7 @@ from holdfast.core.projection import Parked, RunRow, decode_run_row, encode_row
 from holdfast.core.provider_limits import KNOWN_WAIT_MAX_S, default_wait, park_provider
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.core.status import FailureKind, RunStatus, TaskStatus
 from tests.core.builders import ATTACHED, begin, plan, settle, start, task
 
 WALL = 1_800_000_000.0
@@ -44,11 +44,11 @@ def _limit(
 ) -> ev.ProviderParked:
     row = state.tasks["t"]
     parked = msgspec.structs.replace(
-        park_provider(state, "p", row.token, until, wall, clock), words="p is at its limit"
+        park_provider(state, "p", row.latest.token, until, wall, clock), words="p is at its limit"
     )
     state.apply(parked)
     state.apply(
-        ev.AttemptLimited(task="t", attempt=row.attempt, token=row.token, provider="p", error="limit")
+        ev.AttemptLimited(task="t", attempt=row.attempt, token=row.latest.token, provider="p", error="limit")
     )
     return parked
 
@@ -158,7 +158,7 @@ def test_refused_credentials_shut_the_provider_until_somebody_resumes() -> None:
     state = _two()
     state.apply(ev.ProviderShut(provider="p", words="log in"))
     state.apply(
-        ev.AttemptBlocked(task="t", attempt=1, token="t-token1", failure=ev.FailureKind.AUTH, error="401")
+        ev.AttemptBlocked(task="t", attempt=1, token="t-token1", failure=FailureKind.AUTH, error="401")
     )
     assert settle(state) == ["v"]
     state.apply(ev.AttemptLost(task="v", attempt=1, cause="stop"))
@@ -174,7 +174,7 @@ def test_a_missing_permission_is_told_and_not_tried_again_blindly() -> None:
     state = begin(plan((task("t"),)))
     state.apply(start("t", 1))
     blocked = ev.AttemptBlocked(
-        task="t", attempt=1, token="t-token1", failure=ev.FailureKind.PERMISSION, error="wants Bash"
+        task="t", attempt=1, token="t-token1", failure=FailureKind.PERMISSION, error="wants Bash"
     )
     state.apply(blocked)
     settle(state)
@@ -237,7 +237,7 @@ def test_a_task_over_its_budget_is_given_up_and_a_retry_gives_it_a_new_one() -> 
     """All its attempts share one budget; the user may renew it."""
     state = _spending(Limits(), tokens=100)
     _observe(state, 100)
-    budget = ev.FailureKind.BUDGET
+    budget = FailureKind.BUDGET
     state.apply(ev.AttemptFailed(task="t", attempt=1, token="t-token1", failure=budget, error="spent"))
     settle(state)
     assert state.tasks["t"].status is TaskStatus.ABANDONED
@@ -251,7 +251,7 @@ def test_a_run_over_its_budget_starts_nothing_more() -> None:
     state = _spending(Limits(tokens=100))
     _observe(state, 100)
     state.apply(
-        ev.AttemptFailed(task="t", attempt=1, token="t-token1", failure=ev.FailureKind.BUDGET, error="x")
+        ev.AttemptFailed(task="t", attempt=1, token="t-token1", failure=FailureKind.BUDGET, error="x")
     )
     settle(state)
     assert state.row.status is RunStatus.BLOCKED
@@ -268,7 +268,7 @@ def _after_failure(carry: str = "c1") -> RunState:
     state.apply(ev.AgentObserved(task="t", attempt=1, session="S"))
     state.apply(
         ev.AttemptFailed(
-            task="t", attempt=1, token="t-token1", failure=ev.FailureKind.AGENT, error="x", carry=carry
+            task="t", attempt=1, token="t-token1", failure=FailureKind.AGENT, error="x", carry=carry
         )
     )
     return state
@@ -307,7 +307,7 @@ def test_a_native_attempt_gets_its_old_workspace() -> None:
     state = _after_failure()
     state.native = True
     (command,) = decide(state, 100.0)
-    assert (command.slot, command.session) == (0, "S")  # type: ignore[union-attr]
+    assert (command.workspace_number, command.session) == (0, "S")  # type: ignore[union-attr]
 
 
 def test_without_work_left_behind_an_unmoved_branch_is_the_same_workspace() -> None:

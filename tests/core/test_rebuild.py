@@ -6,9 +6,9 @@ from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts, Landing
 from holdfast.core.plan import Plan, Stage
 from holdfast.core.rebuild import TaskTraces, passed_over, rebuild_events
+from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
-from holdfast.core.transitions import first_row
 from tests.core.builders import STARTED, plan, task
 
 TWO = plan((task("a"), task("b", "a")), (task("c"),))

@@ -28,7 +28,7 @@ def _facts(*landed: str, tip: str = "", missing: str = "", **seen: Presence) -> 
     )
 
 
-def _recover(state: RunState, facts: Facts) -> list[ev.AnyEvent]:
+def _recover(state: RunState, facts: Facts) -> list[ev.Event]:
     """Reconcile and apply; a second look must find nothing more."""
     events = reconcile(state, facts)
     for event in events:
@@ -89,7 +89,7 @@ def test_a_landing_cut_short_goes_back_to_the_queue() -> None:
     walk(state, "a", "merging")
     state.apply(ev.MergePrepared(task="a", attempt=1, commit="m", onto="base"))
     assert _recover(state, _facts()) == [ev.LandingInterrupted(task="a", attempt=1)]
-    assert state.tasks["a"].prepared == ""
+    assert state.tasks["a"].latest.prepared == ""
 
 
 def test_of_a_batch_cut_short_only_what_git_shows_has_landed() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.events import AttemptKind, FailureKind
 from holdfast.core.plan import Limits
 from holdfast.core.projection import Failure, TaskRow
 from holdfast.core.retry import (
@@ -17,6 +16,7 @@ from holdfast.core.retry import (
     losses_allowed,
     makes_no_progress,
 )
+from holdfast.core.status import AttemptKind, FailureKind
 
 
 def test_a_task_is_tried_again_while_attempts_are_left() -> None:
@@ -36,8 +36,8 @@ def test_losses_are_bounded_more_generously_than_failures() -> None:
     limits = Limits(attempts=2)
     most = losses_allowed(limits)
     assert most == 2 * LOSSES_PER_ATTEMPT
-    assert not decide_retry(TaskRow(id="a", lost=most - 1), limits).give_up
-    assert decide_retry(TaskRow(id="a", lost=most), limits).give_up
+    assert not decide_retry(TaskRow(id="a", crash_count=most - 1), limits).give_up
+    assert decide_retry(TaskRow(id="a", crash_count=most), limits).give_up
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FailureKind if class_of(kind) is FailureClass.CODE])

@@ -69,10 +69,10 @@ class BlindToLandings(Simulation):
 class TakesStaleResults(Simulation):
     """Believes every result, whichever attempt it comes from."""
 
-    def _take(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
+    def _take(self, event: ev.Event) -> ev.Event | None:
         if self._is_stale(event):
-            row = self.state.tasks[event.task]  # type: ignore[union-attr]
-            fields = {"attempt": row.attempt, "token": row.token}
+            row = self.state.tasks[event.task]  # type: ignore[attr-defined]
+            fields = {"attempt": row.attempt, "token": row.latest.token}
             present = {name: fields[name] for name in fields if name in event.__struct_fields__}
             event = msgspec.structs.replace(event, **present)
         try:
@@ -85,7 +85,7 @@ class TakesStaleResults(Simulation):
 class ActsBeforeDurable(Simulation):
     """Starts effects first and writes their intents down afterwards."""
 
-    def _carry_out(self, events: list[ev.AnyEvent], commands: list[Command]) -> None:
+    def _carry_out(self, events: list[ev.Event], commands: list[Command]) -> None:
         for command in commands:
             self._act(command)
         self._append(events)

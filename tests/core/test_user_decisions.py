@@ -49,7 +49,13 @@ def test_a_rewound_task_starts_clean_with_a_new_number() -> None:
     for event in rewind_events(state, RewindScope(("s1",), ("a",))):
         state.apply(event)
     row = state.tasks["a"]
-    assert (row.status, row.attempt, row.head, row.carry, row.base) == (TaskStatus.PENDING, 1, "", "", "")
+    assert (row.status, row.attempt, row.latest.head, row.carry, row.base) == (
+        TaskStatus.PENDING,
+        1,
+        "",
+        "",
+        "",
+    )
     assert state.stage("s1").status is StageStatus.PENDING
     assert state.next_to_land(9) == []
     assert settle(state) == []

@@ -109,7 +109,7 @@ class Chaos:
 
     def _pids(self, trial: Trial, kind: str) -> list[int]:
         if kind == "agent":
-            tokens = {task.token for task in trial.state().active.values() if task.token}
+            tokens = {task.latest.token for task in trial.state().active.values() if task.latest.token}
             found = procfs.open_carriers(tokens)
             for fd in found.values():
                 os.close(fd)
@@ -127,7 +127,7 @@ class Chaos:
             return False
 
 
-def redone(events: list[ev.AnyEvent]) -> list[str]:
+def redone(events: list[ev.Event]) -> list[str]:
     """Return the tasks that were started again after they had landed."""
     landed: set[str] = set()
     again = []

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded, decode_event
 from holdfast.core.facts import BranchFacts, Landing
 from holdfast.core.ids import run_branch
 from holdfast.core.state import RunState
@@ -27,12 +28,12 @@ class Moment:
     """The run as the journal has it (None: there is none yet), and the repository's refs and run branch."""
 
     stored: StoredRun | None
-    recorded: tuple[ev.Recorded, ...]
+    recorded: tuple[Recorded, ...]
     refs: dict[str, str]
     branch: BranchFacts
 
     @property
-    def events(self) -> list[ev.AnyEvent]:
+    def events(self) -> list[ev.Event]:
         """The run's history."""
         return [record.event for record in self.recorded]
 
@@ -59,7 +60,7 @@ def look(repository: Path) -> Moment:
     return Moment(stored, recorded, refs, _branch(repository, refs.get(BRANCH, "")))
 
 
-def _journal(repository: Path) -> tuple[StoredRun | None, tuple[ev.Recorded, ...]]:
+def _journal(repository: Path) -> tuple[StoredRun | None, tuple[Recorded, ...]]:
     path = repository / ".holdfast" / "journal.db"
     if not path.exists():
         return None, ()
@@ -105,13 +106,13 @@ def is_ancestor(repository: Path, ancestor: str, descendant: str) -> bool:
     return True
 
 
-def said(output: str) -> list[ev.AnyEvent]:
+def said(output: str) -> list[ev.Event]:
     """Return the events that a program printed before it ended; a last line that was cut off was not said."""
     told = []
     for line in output.splitlines(keepends=True):
         if line.startswith('{"kind"') and line.endswith("}\n"):
             with suppress(msgspec.DecodeError):
-                told.append(ev.decode_event(line.encode()))
+                told.append(decode_event(line.encode()))
     return told
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import encode_event
 from holdfast.core.invariants import Evidence, Violation, fold_violations, violations
 from holdfast.core.status import RunStatus
 from tests.crash.evidence import Moment, is_ancestor, processes_of, reachable
@@ -37,7 +38,7 @@ _PRIVATE_FILES = re.compile(r"sealed/(config|HEAD|filters|objects|info|shallow|l
 class BeforeCrash:
     """What was true when the program was cut off: what it had printed, and what its repository showed."""
 
-    said: tuple[ev.AnyEvent, ...]
+    said: tuple[ev.Event, ...]
     moment: Moment
 
 
@@ -101,9 +102,9 @@ def redone(cuts: Sequence[BeforeCrash], end: Moment) -> int:
     )
 
 
-def _printed(said: Sequence[ev.AnyEvent], moment: Moment) -> Iterator[Violation]:
+def _printed(said: Sequence[ev.Event], moment: Moment) -> Iterator[Violation]:
     """Invariant 7: what was printed is in the journal, and what was called landed is on the branch."""
-    missing = Counter(map(ev.encode_event, said)) - Counter(map(ev.encode_event, moment.events))
+    missing = Counter(map(encode_event, said)) - Counter(map(encode_event, moment.events))
     for body in missing:
         yield Violation(7, f"it printed {body.decode()}, which the journal does not have")
     for event in said:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from holdfast.core import events as ev, state
+from holdfast.core import events as ev, transitions
 from holdfast.core.facts import BranchFacts
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.repo.landing import branch_facts
@@ -46,9 +46,9 @@ def _forget_landings() -> None:
 
 def _deliver_late() -> None:
     """No bug: with the second attempt's result comes, once more and first, that of the first."""
-    real, results = collect, dict[str, list[ev.AnyEvent]]()
+    real, results = collect, dict[str, list[ev.Event]]()
 
-    def twice(context: Any, task: Any, exit_: Any, heard: Any) -> list[ev.AnyEvent]:
+    def twice(context: Any, task: Any, exit_: Any, heard: Any) -> list[ev.Event]:
         events = real(context, task, exit_, heard)
         late = results.get(task.id, [])
         results.setdefault(task.id, events)
@@ -60,7 +60,7 @@ def _deliver_late() -> None:
 def _believe_anybody() -> None:
     """Neither attempt nor token of a result is looked at: the late one counts."""
     _deliver_late()
-    _replace(state, "_refuse_stale", lambda *_: None)
+    _replace(transitions, "_refuse_stale", lambda *_: None)
 
 
 def _write_afterwards() -> None:

@@ -8,6 +8,7 @@ from holdfast.core import events as ev
 from holdfast.core.plan import Limits, Plan, Stage, Task
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.state import RunState, replay
+from holdfast.core.status import AttemptKind
 from holdfast.formats.model import Claim, ExportedRun, ForeignRun, Times
 
 START = 1_736_589_600.0
@@ -52,11 +53,13 @@ def begun(plan: Plan) -> RunState:
     )
 
 
-def started(state: RunState, task: str, reason: ev.AttemptKind = ev.AttemptKind.IMPLEMENTATION) -> int:
+def started(state: RunState, task: str, reason: AttemptKind = AttemptKind.IMPLEMENTATION) -> int:
     """Let a fresh agent begin; return the number of its attempt."""
     number = state.tasks[task].attempt + 1
     state.apply(
-        ev.AttemptStarted(task=task, attempt=number, token=f"t{number}", slot=0, start="b", reason=reason)
+        ev.AttemptStarted(
+            task=task, attempt=number, token=f"t{number}", workspace_number=0, start="b", attempt_kind=reason
+        )
     )
     return number
 
@@ -77,7 +80,7 @@ def failed(
     state.apply(ev.ChecksFailed(task=task, attempt=number, check="pytest", error=error, detail=detail))
 
 
-def landed(state: RunState, task: str, reason: ev.AttemptKind = ev.AttemptKind.IMPLEMENTATION) -> None:
+def landed(state: RunState, task: str, reason: AttemptKind = AttemptKind.IMPLEMENTATION) -> None:
     """Let an attempt go all the way."""
     number = started(state, task, reason)
     done(state, task, number)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.core.claims import Report
 from holdfast.core.plan import Limits, Plan, Stage, Task, Validator
+from holdfast.core.projection import Report
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.formats import cfn
@@ -440,7 +440,7 @@ def _midway() -> RunState:
     state.apply(ev.LandingStarted(task="auth", attempt=number))
     state.apply(ev.TaskLanded(task="auth", attempt=number, commit="auth-merge", head="auth-head1"))
     started(state, "shop")
-    state.tasks["shop"].report = Report(
+    state.tasks["shop"].latest.report = Report(
         progress=80.0,
         file="src/shop.ts",
         line=245,

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.status import AttemptKind
 from holdfast.formats import execute
 from holdfast.formats.lenient_json import BrokenFileError
 from holdfast.formats.model import ClaimedStatus, ForeignRun, NativeFile, PastFailure
@@ -414,7 +415,7 @@ def test_a_fix_is_told_from_an_implementation() -> None:
     """Each commit keeps its kind and its attempt."""
     state = begun(two_layers())
     failed(state, "L0-001")
-    landed(state, "L0-001", ev.AttemptKind.FIX)
+    landed(state, "L0-001", AttemptKind.FIX)
     commits = _json(execute.write(view_of(state), {}))["tasks"]["L0-001"]["commits"]
     assert [(commit["type"], commit["attempt"]) for commit in commits] == [("implementation", 1), ("fix", 2)]
 

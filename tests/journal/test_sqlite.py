@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.core.events import encode_event
+from holdfast.core.event_codec import encode_event
 from holdfast.core.status import RunStatus
 from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema

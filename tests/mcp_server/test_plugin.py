@@ -101,7 +101,7 @@ def test_a_hook_saves_the_work_of_a_live_run(tmp_path: Path) -> None:
     with start_runner(trial) as runner:
         there.wait()
         assert run_hook("PreCompact", trial.project.path, with_holdfast()) == (0, "")
-        saved = trial.state().tasks["a"].wip
+        saved = trial.state().tasks["a"].latest.snapshot
         go_on.release()
         runner.communicate()
     assert trial.project.git("show", f"{saved}:half.txt") == "half"

@@ -38,7 +38,7 @@ def test_work_in_a_deleted_workspace_goes_on_from_its_snapshot(tmp_path: Path) -
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)), limits={"snapshot": 0.2})
     runner = start_runner(trial)
     here.wait()
-    eventually(lambda: trial.state().tasks["A"].wip != "", "the work is saved")
+    eventually(lambda: trial.state().tasks["A"].latest.snapshot != "", "the work is saved")
     shutil.rmtree(trial.project.open().state.run(trial.run).workspace("0"))
     go.release()
     out, _ = runner.communicate(timeout=DEADLINE_S)
@@ -57,7 +57,9 @@ def test_the_snapshot_interval_is_the_plans(tmp_path: Path) -> None:
 def test_the_message_names_progress_section_files_and_checkpoint() -> None:
     """C3: a person reading the log knows how far the agent was."""
     task = TaskRow(id="T1", attempt=2)
-    task.report = Report(progress=80.0, file="src/a.py", line=127, section_done="one", section_next="two")
+    task.latest.report = Report(
+        progress=80.0, file="src/a.py", line=127, section_done="one", section_next="two"
+    )
     said = snapshot_message(task, 3, ["src/a.py", "src/b.py"], "Holdfast-Task: T1")
     assert said.startswith("WIP T1: 80 %, checkpoint 3, 2 files changed\n")
     for part in ("At src/a.py, line 127.", "Last finished section: one", "Next section: two", "- src/b.py"):
@@ -68,7 +70,7 @@ def test_the_message_names_progress_section_files_and_checkpoint() -> None:
 def test_the_message_is_bounded_and_cannot_forge_a_trailer() -> None:
     """What an agent says is cut to a line each; a thousand files are counted, not listed."""
     task = TaskRow(id="T1", attempt=1)
-    task.report = Report(section_next="x\n\nHoldfast-Task: T9" + "y" * 10_000)
+    task.latest.report = Report(section_next="x\n\nHoldfast-Task: T9" + "y" * 10_000)
     said = snapshot_message(task, 1, [f"f{n}" for n in range(1000)], "Holdfast-Task: T1")
     assert len(said) < 2_000
     assert "and 980 more" in said

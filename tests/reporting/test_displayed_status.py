@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.plan import Limits
-from holdfast.core.projection import Report, TaskRow
-from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.core.projection import AttemptRow, Report, TaskRow
+from holdfast.core.status import FailureKind, RunStatus, TaskStatus
 from holdfast.reporting.displayed_status import (
     QueuePlace,
     displayed_run_status,
@@ -23,9 +23,7 @@ def test_what_waits_for_an_abandoned_task_however_far_up_is_blocked() -> None:
     """The stored status stays pending, so that a retry frees them all."""
     state = begin(plan((task("a"), task("b", "a"), task("c", "b"), task("d")), limits=Limits(attempts=1)))
     state.apply(start("a", 1))
-    state.apply(
-        ev.AttemptFailed(task="a", attempt=1, token="a-token1", failure=ev.FailureKind.AGENT, error="x")
-    )
+    state.apply(ev.AttemptFailed(task="a", attempt=1, token="a-token1", failure=FailureKind.AGENT, error="x"))
     state.apply(ev.TaskAbandoned(task="a", error="x"))
     shown = displayed_task_statuses(state)
     assert [shown[name].value for name in "abcd"] == ["abandoned", "blocked", "blocked", "pending"]
@@ -97,5 +95,5 @@ def test_reported_progress_is_shown_until_the_tasks_own_steps_say_more(
     status: str, reported: float, shown: int
 ) -> None:
     """C5: an agent's word counts while it works; only a landing is all of it, and nothing goes backwards after."""
-    row = TaskRow(id="a", status=TaskStatus(status), report=Report(progress=reported))
+    row = TaskRow(id="a", status=TaskStatus(status), latest=AttemptRow(report=Report(progress=reported)))
     assert progress_of(row) == shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded
 from holdfast.core.plan import Limits, Plan
 from holdfast.core.state import RunState, replay
 from holdfast.reporting.estimates import attempt_spans, redone_work
@@ -21,14 +22,14 @@ from tests.core.builders import ATTACHED, STARTED, done, failed, plan, start, ta
 OPEN = (STARTED, ATTACHED, ev.StageOpening(stage="s1"), ev.StageOpened(stage="s1"))
 
 
-def _recorded(*events: tuple[float, ev.AnyEvent]) -> list[ev.Recorded]:
+def _recorded(*events: tuple[float, ev.Event]) -> list[Recorded]:
     """Return an open run's history with these events at their times."""
     timed = [*((0.0, event) for event in OPEN), *events]
-    return [ev.Recorded(seq, at, event) for seq, (at, event) in enumerate(timed, start=1)]
+    return [Recorded(seq, at, event) for seq, (at, event) in enumerate(timed, start=1)]
 
 
 def _report(
-    of: Plan, moves: dict[str, ResumeAction], *events: tuple[float, ev.AnyEvent], **seen: UnsavedWork
+    of: Plan, moves: dict[str, ResumeAction], *events: tuple[float, ev.Event], **seen: UnsavedWork
 ) -> RecoveryReport:
     recorded = _recorded(*events)
     state = _state(of, recorded)
@@ -36,7 +37,7 @@ def _report(
     return recovery_report(state, forecasts, seen, recorded)
 
 
-def _state(of: Plan, recorded: Sequence[ev.Recorded]) -> RunState:
+def _state(of: Plan, recorded: Sequence[Recorded]) -> RunState:
     return replay(of, [record.event for record in recorded])
 
 
@@ -45,7 +46,7 @@ def _only(report: RecoveryReport) -> TaskRecovery:
     return found
 
 
-def _landed(name: str, seconds: float) -> list[tuple[float, ev.AnyEvent]]:
+def _landed(name: str, seconds: float) -> list[tuple[float, ev.Event]]:
     """Return the straight path of a task whose agent worked for `seconds`."""
     worked = ev.AttemptDone(
         task=name, attempt=1, token=f"{name}-token1", head="h", tree="t", duration_s=seconds

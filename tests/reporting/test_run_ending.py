@@ -12,7 +12,7 @@ from tests.core.builders import begin, plan, task
 DAY = 86_400.0
 
 
-def _row(*events: ev.AnyEvent) -> RunRow:
+def _row(*events: ev.Event) -> RunRow:
     """Return the row of a run that a runner of boot `boot` carried, after these events."""
     state = begin(plan((task("A"),)))
     for event in events:
@@ -20,7 +20,7 @@ def _row(*events: ev.AnyEvent) -> RunRow:
     return state.row
 
 
-def _ending(*events: ev.AnyEvent, held: bool = False, boot_id: str = "boot") -> Ending:
+def _ending(*events: ev.Event, held: bool = False, boot_id: str = "boot") -> Ending:
     return how_it_ended(_row(*events), held=held, boot_id=boot_id)
 
 
@@ -56,7 +56,7 @@ def test_an_unknown_boot_id_proves_no_reboot() -> None:
     ],
 )
 def test_an_ending_that_was_recorded_is_believed_whatever_the_machine_did_since(
-    event: ev.AnyEvent, ending: Ending
+    event: ev.Event, ending: Ending
 ) -> None:
     """C2: a reboot after a pause is no interruption."""
     assert _ending(event) is _ending(event, boot_id="another") is ending

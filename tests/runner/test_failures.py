@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.core.events import FailureKind
-from holdfast.core.status import RunStatus
+from holdfast.core.status import FailureKind, RunStatus
 from tests.support.repositories import Project
 from tests.support.runs import Trial, sh, stage
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.core import events as ev
-from holdfast.core.events import AttemptKind, FailureKind
-from holdfast.core.status import RunStatus, StageStatus
+from holdfast.core.status import AttemptKind, FailureKind, RunStatus, StageStatus
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.runner.session import RunOptions, execute_run
 from tests.support.repositories import Project, fingerprint

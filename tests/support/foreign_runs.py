@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.core.adoption import TrustPolicy
-from holdfast.core.claims import Claim, ClaimedStatus
+from holdfast.core.adoption import Claim, ClaimedStatus, TrustPolicy
 from holdfast.core.plan import AgentSpec, Limits, Plan, Stage, Task
 from holdfast.formats.model import ForeignRun
 from holdfast.formats.registry import System

@@ -48,7 +48,7 @@ class Trial:
 
     project: Project
     run: str
-    events: list[ev.AnyEvent] = field(default_factory=list)
+    events: list[ev.Event] = field(default_factory=list)
 
     @classmethod
     def of(cls, project: Project, *stages: dict[str, Any], **plan: Any) -> Trial:
@@ -65,7 +65,7 @@ class Trial:
         with open_project_journal(repo) as journal:
             return execute_run(repo, journal, self.run, RunOptions(**choices), self._observe)
 
-    def _observe(self, events: Sequence[ev.AnyEvent], _state: RunState) -> None:
+    def _observe(self, events: Sequence[ev.Event], _state: RunState) -> None:
         self.events.extend(events)
 
     def stored(self) -> StoredRun:
@@ -181,7 +181,7 @@ def kill(runner: subprocess.Popen[bytes]) -> None:
 def kill_everything(trial: Trial, runner: subprocess.Popen[bytes]) -> None:
     """Do to the run's processes what a power cut does: runner, supervisors and agents, all at once."""
     state = trial.state()
-    tokens = frozenset(task.token for task in state.active.values())
+    tokens = frozenset(task.latest.token for task in state.active.values())
     folder = trial.project.open().state.run(trial.run).attempts
     records = folder.glob("*/*/*/supervisor.json")
     supervisors = [holder_pid(path) for path in records if not path.with_name("exit.json").exists()]

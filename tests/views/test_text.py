@@ -40,7 +40,7 @@ def test_times_for_programs_are_utc_with_a_z() -> None:
 
 def test_every_event_has_its_words() -> None:
     """Nothing that happens goes untold because the views were forgotten."""
-    assert {kind.__name__ for kind in get_args(ev.AnyEvent)} <= _SENTENCES.keys()
+    assert {kind.__name__ for kind in get_args(ev.Event)} <= _SENTENCES.keys()
 
 
 def test_an_event_becomes_one_safe_line() -> None:
@@ -81,7 +81,7 @@ def test_a_table_without_room_puts_its_last_column_below() -> None:
 def test_the_moving_picture_shows_what_agents_report_of_their_progress() -> None:
     """Who watches sees how far each agent says it is, in a column that is there when one says so."""
     told = ev.ProgressReported(task="A", attempt=1, progress=40.0)
-    silent: list[ev.AnyEvent] = [
+    silent: list[ev.Event] = [
         STARTED,
         ATTACHED,
         ev.StageOpening(stage="s1"),
@@ -92,7 +92,7 @@ def test_the_moving_picture_shows_what_agents_report_of_their_progress() -> None
     assert "40 %" in _drawn([*silent, told])
 
 
-def _drawn(events: list[ev.AnyEvent]) -> str:
+def _drawn(events: list[ev.Event]) -> str:
     """Return the picture of a run after these events."""
     live, out = LiveTable(), StringIO()
     live([], replay(plan((task("A"),)), events))

@@ -15,8 +15,7 @@ from holdfast.cli.open_repo import OpenRepo, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, show
 from holdfast.cli.prompts import choose_key, choose_number, confirm, is_interactive
 from holdfast.cli.shared_arguments import add_json, add_yes
-from holdfast.core.adoption import TrustPolicy
-from holdfast.core.claims import SETTLED
+from holdfast.core.adoption import SETTLED, TrustPolicy
 from holdfast.core.plan import plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError, RepositoryError, did_you_mean, quoted
 from holdfast.formats.discovery import ForeignSource, find_sources, read_source

@@ -192,7 +192,7 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     again = _require_failed(state) if args.failed_only else ()
     only = again or _known_tasks(state, args.only)
     options = RunOptions(jobs=args.jobs, only=frozenset(only) if only else None)
-    decisions: list[ev.AnyEvent] = [*accepted, *(ev.TaskReset(task=task) for task in again)]
+    decisions: list[ev.Event] = [*accepted, *(ev.TaskReset(task=task) for task in again)]
     view = current_status(opened, run).run
     assert view is not None
     report = preview_resume(repo, open_fleet(repo.state.fleet), journal, run, options, decisions)

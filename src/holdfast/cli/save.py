@@ -71,5 +71,5 @@ def _print_saved(opened: ReadOnlyRepo, run: str, *, saved: bool) -> None:
         print(f"{run}: the runner has been asked; it has not answered yet.")
         return
     tasks = [task for task in opened.require_journal().load(run).tasks if task.status is TaskStatus.RUNNING]
-    kept = ", ".join(f"{task.id} at {task.wip[:12]}" for task in tasks if task.wip)
+    kept = ", ".join(f"{task.id} at {task.latest.snapshot[:12]}" for task in tasks if task.latest.snapshot)
     print(f"{run}: {f'saved {kept}' if kept else 'there is no unfinished work'}.")

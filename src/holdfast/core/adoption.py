@@ -13,12 +13,72 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.brief import clip
-from holdfast.core.claims import UNBEGUN, Claim, ClaimedStatus, Finding, PastFailure, Report
 from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.projection import PastFailure, Report
 
 _TEXT_CHARS = 16_000
 _FAILURES_KEPT = 10
 """The next brief needs what went wrong lately, not thousands of times the same."""
+
+
+class ClaimedStatus(StrEnum):
+    """What a file claims of a task."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    DONE = "done"
+    SKIPPED = "skipped"
+    ABANDONED = "abandoned"
+
+
+SETTLED = (ClaimedStatus.DONE, ClaimedStatus.SKIPPED)
+"""Nothing is left to do of it, and nobody waits for it any longer."""
+UNBEGUN = (ClaimedStatus.PENDING, ClaimedStatus.BLOCKED, ClaimedStatus.SKIPPED)
+"""Nobody need have worked on it."""
+
+
+def spent_of(standing: ClaimedStatus, attempts: int) -> int:
+    """Return the attempts that count against the budget: not the one that succeeded or was cut short."""
+    return max(attempts - (standing in (ClaimedStatus.DONE, ClaimedStatus.RUNNING)), 0)
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the files say of one task. `native` is its name over there, `said` the very word of its status.
+
+    `commits` are the hashes it recorded, oldest first; `files` what it says it created; `summary` what it says it
+    did. `outputs` are the files among the state's own that are its whole result, where it changes no code. `branch`
+    and `worktree` are where its unfinished work may lie. `attempts` counts all attempts, the present one too; `spent`
+    those that count against the budget.
+    """
+
+    task: str
+    native: str = ""
+    standing: ClaimedStatus = ClaimedStatus.PENDING
+    said: str = ""
+    attempts: int = 0
+    spent: int = 0
+    failures: tuple[PastFailure, ...] = ()
+    commits: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    branch: str = ""
+    worktree: str = ""
+    summary: str = ""
+    report: Report | None = None
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something the user should know about the files: a contradiction, a guess, or what could not be read.
+
+    `kind` is a short fixed word for scripts (`done-with-unfinished-parts`, `unknown-status`, `copies-differ`,
+    `unknown-task`, `unreadable` …); the sentence is for people. `task` is ours, or empty for the run as a whole.
+    """
+
+    kind: str
+    sentence: str
+    task: str = ""
 
 
 class Verdict(StrEnum):
@@ -151,7 +211,7 @@ def inherited_events(
     judged: Mapping[str, JudgedClaim],
     work: Mapping[str, InheritedWork],
     limits: Mapping[str, int],
-) -> Iterator[ev.AnyEvent]:
+) -> Iterator[ev.Event]:
     """Yield what the tasks of the run begin with, except for landings, which are git's to tell.
 
     `limits` are the attempts that each task may spend: whoever spent them elsewhere has none left here.

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.core.events import AttemptKind, FailureKind
 from holdfast.core.projection import Failure, Report, TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import TaskStatus
+from holdfast.core.status import AttemptKind, FailureKind, TaskStatus
 
 BRIEF_BYTES_MAX = 96 * 1024
 """Below the kernel's limit for one argument, so that every way of passing the brief can carry it."""
@@ -62,7 +61,7 @@ def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:
 
 
 def _conflict(task: TaskRow) -> Iterator[str]:
-    if task.reason is not AttemptKind.CONFLICT:
+    if task.latest.kind is not AttemptKind.CONFLICT:
         return
     yield (
         "## Resolve a merge conflict\n\n"
@@ -73,7 +72,7 @@ def _conflict(task: TaskRow) -> Iterator[str]:
 
 
 def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
-    if task.attempt > 1 and task.resumes:
+    if task.attempt > 1 and task.latest.resumed_session:
         yield (
             f"## This is attempt {task.attempt}\n\n"
             "You go on with your own session; the workspace is as you left it. What became of your work is below."
@@ -88,7 +87,7 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
         yield _failure(failure)
     if task.limited:
         yield "An earlier attempt ended at a limit of its provider, through no fault of its own."
-    if task.lost:
+    if task.crash_count:
         yield "An earlier attempt was cut short by a crash; what it had written is in the workspace."
     if task.last_report is not None:
         yield "### What the last agent said of its progress\n\n" + quote(_progress(task.last_report))

@@ -30,7 +30,7 @@ def attempt_overrun(state: RunState, task: TaskRow, tokens: int, cost_usd: float
     `tokens` and `cost_usd` are all that the attempt used, of which its row may know a part.
     """
     limits = state.plan.limits
-    more = (max(0, tokens - task.spent.tokens), max(0.0, cost_usd - task.spent.cost_usd))
+    more = (max(0, tokens - task.latest.spent.tokens), max(0.0, cost_usd - task.latest.spent.cost_usd))
     own = _over(tokens, cost_usd, limits.attempt_tokens, limits.attempt_cost_usd, " for an attempt")
     return own or task_overrun(state, task, *more) or run_overrun(state, *more)
 

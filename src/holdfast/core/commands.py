@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holdfast.core import events as ev
+from holdfast.core.status import AttemptKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +24,13 @@ class CloseStage:
 
 @dataclass(frozen=True, slots=True)
 class StartAttempt:
-    """Put an agent to work on a task, in workspace `slot`, from commit `start`: a fresh one, unless a `session` is named."""
+    """Put an agent to work on a task, in a workspace, from commit `start`: a fresh one, unless a `session` is named."""
 
     task: str
     attempt: int
-    slot: int
+    workspace_number: int
     start: str
-    reason: ev.AttemptKind
+    attempt_kind: AttemptKind
     agent: str = ""
     provider: str = ""
     session: str = ""
@@ -63,13 +64,13 @@ class LandTasks:
 class RecordEvent:
     """Write down a decision that needs no effect."""
 
-    event: ev.AnyEvent
+    event: ev.Event
 
 
 Command = OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | RecordEvent
 
 
-def intents(command: Command, token: str) -> list[ev.AnyEvent]:
+def intents(command: Command, token: str) -> list[ev.Event]:
     """Return the events that must be durable before `command` is acted on. `token` names a new attempt."""
     match command:
         case RecordEvent(event):
@@ -93,9 +94,9 @@ def _attempt_started(command: StartAttempt, token: str) -> ev.AttemptStarted:
         task=command.task,
         attempt=command.attempt,
         token=token,
-        slot=command.slot,
+        workspace_number=command.workspace_number,
         start=command.start,
-        reason=command.reason,
+        attempt_kind=command.attempt_kind,
         agent=command.agent,
         provider=command.provider,
         session=command.session,
@@ -103,7 +104,7 @@ def _attempt_started(command: StartAttempt, token: str) -> ev.AttemptStarted:
     )
 
 
-def undo_intents(command: Command) -> list[ev.AnyEvent]:
+def undo_intents(command: Command) -> list[ev.Event]:
     """Return the events that undo a command's intent when the shell could not carry it out."""
     match command:
         case StartAttempt(task=task, attempt=attempt):

@@ -40,7 +40,7 @@ def wants_session(state: RunState, task: TaskRow, agent: str) -> bool:
     return task.attempt > 0 and (state.native or provider_of(state, agent).native)
 
 
-def session_for(state: RunState, task: TaskRow, agent: str, slot: int, start: str) -> tuple[str, str]:
+def session_for(state: RunState, task: TaskRow, agent: str, workspace: int, start: str) -> tuple[str, str]:
     """Return the session that the next attempt goes on with, else an empty one and why it cannot be.
 
     An agent remembers files as it left them, in the folder where it left them: neither may have changed.
@@ -49,13 +49,13 @@ def session_for(state: RunState, task: TaskRow, agent: str, slot: int, start: st
         return "", ""
     obstacles = {
         f"{agent} cannot go on with a session": not provider_of(state, agent).resumable,
-        "no session of the last attempt is known": not task.session,
-        f"the last attempt was {task.agent}'s": task.agent != agent,
-        "its workspace is in use": task.session_slot != slot,
-        "its workspace has changed since": task.session_left != start,
+        "no session of the last attempt is known": not task.latest.session,
+        f"the last attempt was {task.latest.agent}'s": task.latest.agent != agent,
+        "its workspace is in use": task.latest.session_workspace != workspace,
+        "its workspace has changed since": task.latest.session_commit != start,
     }
     why = next((words for words, holds in obstacles.items() if holds), "")
-    return ("", why) if why else (task.session, "")
+    return ("", why) if why else (task.latest.session, "")
 
 
 _NEVER = float("inf")
@@ -121,7 +121,7 @@ def _in_flight(state: RunState) -> bool:
 
 def _checks(state: RunState, now: float) -> Iterator[Command]:
     for task in state.unchecked.values():
-        if not task.tested and state.checks_of(task.id):
+        if not task.latest.checks_succeeded and state.checks_of(task.id):
             yield CheckTask(task.id, task.attempt)
         elif state.specs[task.id].validators:
             if earliest_validation(state, task) <= now:
@@ -165,19 +165,19 @@ def _stage_moves(state: RunState) -> Iterator[Command]:
 
 def _attempts(state: RunState, now: float) -> Iterator[Command]:
     """Fill the free workspaces: first with what failed and may be mended, then with new tasks in plan order."""
-    used = {task.slot for task in state.active.values()}
+    used = {task.latest.workspace_number for task in state.active.values()}
     for task in islice(_candidates(state, now), max(0, state.jobs - len(state.active))):
         agent = available_agent(state, task, now) or ""
-        slot = _slot(state, task, agent, used)
+        workspace = _workspace(state, task, agent, used)
         start = task.carry or state.row.tip
-        session, why = session_for(state, task, agent, slot, start)
-        used.add(slot)
+        session, why = session_for(state, task, agent, workspace, start)
+        used.add(workspace)
         yield StartAttempt(
             task=task.id,
             attempt=task.attempt + 1,
-            slot=slot,
+            workspace_number=workspace,
             start=start,
-            reason=kind_of_next_attempt(task),
+            attempt_kind=kind_of_next_attempt(task),
             agent=agent,
             provider=provider_of(state, agent).provider,
             session=session,
@@ -185,11 +185,12 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
         )
 
 
-def _slot(state: RunState, task: TaskRow, agent: str, used: Collection[int]) -> int:
+def _workspace(state: RunState, task: TaskRow, agent: str, used: Collection[int]) -> int:
     """Return the lowest free workspace; for an agent that goes on with its session, the one that it knows, if free."""
-    if wants_session(state, task, agent) and task.session_slot >= 0 and task.session_slot not in used:
-        return task.session_slot
-    return next(slot for slot in count() if slot not in used)
+    known = task.latest.session_workspace
+    if wants_session(state, task, agent) and known >= 0 and known not in used:
+        return known
+    return next(number for number in count() if number not in used)
 
 
 def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
@@ -238,13 +239,13 @@ def _takes_work(state: RunState, stage: str) -> bool:
     return state.abandoned[stage] == 0 or state.plan.limits.keep_going
 
 
-def _stopped(state: RunState) -> ev.AnyEvent:
+def _stopped(state: RunState) -> ev.Event:
     if state.row.reason:
         return ev.RunBlocked(reason=state.row.reason)
     return ev.RunPaused() if state.row.pausing else ev.RunStopped()
 
 
-def _ending(state: RunState, now: float) -> ev.AnyEvent:
+def _ending(state: RunState, now: float) -> ev.Event:
     if not state.current_stages:
         return ev.RunCompleted()
     if state.row.pausing or _did_what_was_chosen(state):

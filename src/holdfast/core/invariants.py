@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import BranchFacts, Landing
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow
@@ -72,7 +72,7 @@ def violations(state: RunState, evidence: Evidence) -> list[Violation]:
 
 
 def fold_violations(
-    plan: Plan, recorded: Iterable[ev.Recorded], row: RunRow, tasks: Sequence[TaskRow]
+    plan: Plan, recorded: Iterable[Recorded], row: RunRow, tasks: Sequence[TaskRow]
 ) -> list[Violation]:
     """Judge invariant 8: what is stored beside the events equals what they add up to."""
     try:
@@ -107,7 +107,7 @@ def _commits_of(task: TaskRow) -> Iterator[str]:
     yield from (made.commit for made in task.commits)
     # A merge that the user squashed or rebased away is not ours to keep; the commit it lives on in is.
     landed = task.replaced or task.merge_commit
-    yield from (commit for commit in (task.carry, task.wip, task.conflict, landed) if commit)
+    yield from (commit for commit in (task.carry, task.latest.snapshot, task.conflict, landed) if commit)
 
 
 def _landings(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:
@@ -121,7 +121,7 @@ def _landings(state: RunState, evidence: Evidence, branch: BranchFacts) -> Itera
             yield Violation(2, f"task {name} landed {len(proofs)} times")
         if task.status is TaskStatus.COMPLETED:
             yield from _proof(task, proofs, evidence)
-        elif proofs and (evidence.settled or task.prepared != proofs[-1].commit):
+        elif proofs and (evidence.settled or task.latest.prepared != proofs[-1].commit):
             yield Violation(2, f"task {name} is {task.status}, yet it landed as {proofs[-1].commit}")
     if evidence.prepared is not None:
         checked = evidence.prepared | replacements(state)
@@ -143,8 +143,10 @@ def _proof(task: TaskRow, proofs: list[Landing], evidence: Evidence) -> Iterator
         return
     if proofs[-1].commit != task.merge_commit:
         yield Violation(1, f"task {task.id} landed as {proofs[-1].commit}, not as {task.merge_commit}")
-    if proofs[-1].head != task.head:
-        yield Violation(1, f"task {task.id} landed {proofs[-1].head}, not {task.head}, which was verified")
+    if proofs[-1].head != task.latest.head:
+        yield Violation(
+            1, f"task {task.id} landed {proofs[-1].head}, not {task.latest.head}, which was verified"
+        )
 
 
 def _tip(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:
@@ -193,9 +195,9 @@ def _attempts(state: RunState, evidence: Evidence) -> Iterator[Violation]:
         limits = state.limits_of(name)
         if task.charged > limits.attempts:
             yield Violation(9, f"task {name} failed {task.charged} times; the limit is {limits.attempts}")
-        if task.lost > losses_allowed(limits):
+        if task.crash_count > losses_allowed(limits):
             yield Violation(
-                9, f"task {name} was lost {task.lost} times; the limit is {losses_allowed(limits)}"
+                9, f"task {name} was lost {task.crash_count} times; the limit is {losses_allowed(limits)}"
             )
     for live in evidence.live:
         row = state.tasks.get(live.task)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.core.events import FailureKind
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.projection import Halt
+from holdfast.core.status import FailureKind
 
 
 class ProcessSign(StrEnum):

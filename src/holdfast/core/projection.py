@@ -1,16 +1,35 @@
 """The stored shape of current state: one row for the run, one per task that ever left `pending`.
 
-The journal keeps these beside the events, in the same transaction, so that reading costs O(tasks).
-They are always equal to the fold of the events; `replay` in `state.py` is the proof.
+The journal keeps these beside the events, in the same transaction, so that reading costs O(tasks). They always equal
+the fold of the events; `replay` in `state.py` is the proof. What changes them is in `transitions.py`.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.claims import Report as Report
-from holdfast.core.events import AttemptKind, FailureKind, Gate
-from holdfast.core.status import RunStatus, StageStatus, TaskStatus
+from holdfast.core.status import AttemptKind, FailureKind, Gate, RunStatus, StageStatus, TaskStatus
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an agent says about its own progress, each part as last reported. For display and briefs, never proof."""
+
+    progress: float | None = None
+    file: str = ""
+    line: int | None = None
+    section_done: str = ""
+    section_next: str = ""
+    confidence: float | None = None
+    blocked: str = ""
+    summary: str = ""
+
+
+class PastFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt that failed in another system: what went wrong, and the feedback for the next one."""
+
+    attempt: int
+    error: str
+    feedback: str = ""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,7 +52,7 @@ class AttemptCommit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one validator said about the present attempt."""
+    """What one validator said about the latest attempt."""
 
     score: float
     feedback: str = ""
@@ -51,75 +70,105 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an attempt's agent is being ended before it is done."""
+    """Why we end an attempt's agent before it is done."""
 
     failure: FailureKind
     error: str
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the present attempt has used, as far as its stream told."""
+    """Tokens and money, as far as agents told."""
 
     tokens: int = 0
     cost_usd: float = 0.0
 
 
-class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything the core knows about one task.
+class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The latest attempt at a task, at work or over. The next attempt replaces it whole."""
 
-    `agent`, `provider` and what follows them down to `halt` are of the present or last attempt: what its stream told,
-    the session with which it could go on, and the workspace and commit that session knew. `resumes` is the session
-    that the attempt itself goes on with. `blocked_in` is the epoch in which it was found that a person is needed.
-    """
-
-    id: str
-    status: TaskStatus = TaskStatus.PENDING
-    attempt: int = 0
-    charged: int = 0
-    lost: int = 0
-    wasted: int = 0
     token: str = ""
-    slot: int = -1
-    base: str = ""
+    """Proves that a result is of this attempt and of no earlier one."""
+    workspace_number: int = -1
+    """The workspace that the attempt occupies; -1 once it has left it."""
     start: str = ""
-    reason: AttemptKind = AttemptKind.IMPLEMENTATION
-    head: str = ""
-    tree: str = ""
-    summary: str = ""
-    carry: str = ""
-    wip: str = ""
-    conflict: str = ""
-    conflict_files: tuple[str, ...] = ()
-    checking: bool = False
-    tested: bool = False
-    scores: dict[str, Score] = {}
-    report: Report | None = None
-    last_report: Report | None = None
-    heard: int = 0
-    interfaces: dict[str, str] = {}
-    cost_usd: float = 0.0
-    tokens: int = 0
-    spent: Spent = Spent()
+    """The commit that its workspace began with."""
+    kind: AttemptKind = AttemptKind.IMPLEMENTATION
     agent: str = ""
     provider: str = ""
+    resumed_session: str = ""
+    """The agent's session that the attempt continues; empty for a fresh agent."""
+    head: str = ""
+    """The commit of its finished work: what is checked and merged."""
+    tree: str = ""
+    """The tree of `head`."""
+    snapshot: str = ""
+    """The commit of its last snapshot."""
+    prepared: str = ""
+    """The merge commit that the run branch is about to move to."""
+    checking: bool = False
+    """Whether its checks or validators run now."""
+    checks_succeeded: bool = False
+    """Whether its checks held, so that only validators are left."""
+    scores: dict[str, Score] = {}
+    report: Report | None = None
+    report_bytes: int = 0
+    """How much of the agent's report file is taken in."""
+    spent: Spent = Spent()
     session: str = ""
-    session_slot: int = -1
-    session_left: str = ""
-    resumes: str = ""
+    """The agent's own name for its conversation."""
+    session_workspace: int = -1
+    """The workspace that the session knows."""
+    session_commit: str = ""
+    """The commit in which the session left that workspace."""
     activity: str = ""
     in_tool: bool = False
     trouble: str = ""
     active_at: float = 0.0
+    """The wall time of the last sign in its stream, for people."""
     halt: Halt | None = None
+
+
+class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Everything the core knows about one task."""
+
+    id: str
+    status: TaskStatus = TaskStatus.PENDING
+    attempt: int = 0
+    """The number of the latest attempt. Numbers name launches, folders and refs: none is given out twice."""
+    latest: AttemptRow = msgspec.field(default_factory=AttemptRow)
+    charged: int = 0
+    """Failures that count against the limit of attempts."""
+    crash_count: int = 0
+    """Attempts lost to crashes since the user last reset the task."""
+    wasted: int = 0
+    """Attempts that left nothing for the next one."""
+    base: str = ""
+    """The commit below all work on the task."""
+    carry: str = ""
+    """The commit with the work that the next attempt continues from."""
+    summary: str = ""
+    last_report: Report | None = None
+    """The last report of an attempt before the latest."""
+    conflict: str = ""
+    """The commit with both sides of a merge conflict and its markers."""
+    conflict_files: tuple[str, ...] = ()
+    interfaces: dict[str, str] = {}
+    cost_usd: float = 0.0
+    tokens: int = 0
     limited: int = 0
+    """Attempts that ended at a limit of their provider."""
     blocked_in: int = -1
+    """The epoch in which an attempt was found to need a person."""
     forgiven: int = 0
+    """How many of `failures` the user's last reset covers."""
     forgiven_spending: Spent = Spent()
-    replaced: str = ""
-    queued: int = 0
-    prepared: str = ""
+    queue_number: int = 0
+    """The place in the merge queue: tasks land in the order in which they were verified."""
     merge_commit: str = ""
+    replaced: str = ""
+    """The commit in which a squashed or rebased landing lives on."""
     not_before: float = 0.0
+    """When, on the run's clock, the next attempt may start."""
     worked_s: float = 0.0
     error: str = ""
     failures: list[Failure] = []
@@ -138,7 +187,7 @@ class StageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where an adopted run comes from: the system, what it is called there, and its state file."""
+    """Where an adopted run comes from: the system, the run's name there, and its state file."""
 
     system: str
     name: str
@@ -147,12 +196,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything the core knows about the run as a whole.
-
-    `adopted` counts agents that a runner took over; `adopting` is the digest of another system's files from the
-    moment the run exists until all that they tell is taken in, and `origin` is where they came from. `mirrors` are
-    the systems whose native files are kept up to date, each with the folder below the project ("" is their own place).
-    """
+    """Everything the core knows about the run as a whole."""
 
     run: str
     goal: str
@@ -163,26 +207,32 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     plan_source: str = ""
     status: RunStatus = RunStatus.PENDING
     tip: str = ""
+    """The commit that the run branch is at."""
     epoch: int = 0
+    """Which runner writes: each take-over of the lease raises it."""
     boot_id: str = ""
     clock: float = 0.0
-    queued: int = 0
+    """The latest known time on the run's own clock, which stands still while no runner lives."""
+    queue_number: int = msgspec.field(name="queued", default=0)
+    """The last place in the merge queue that was given out."""
     pausing: bool = False
     stopping: bool = False
     reason: str = ""
+    """Why the run rests."""
     intrusions: int = 0
     cost_usd: float = 0.0
     tokens: int = 0
     parked: dict[str, Parked] = {}
-    adopted: int = 0
+    reattached: int = msgspec.field(name="adopted", default=0)
+    """How many agents a later runner took over."""
     adopting: str = ""
+    """The digest of another system's files, until the run has taken in all that they tell."""
     origin: Origin | None = None
     mirrors: dict[str, str] = {}
+    """Systems whose native files are kept up to date, each with its folder below the project ("" is its own place)."""
     stages: dict[str, StageRow] = {}
 
 
 encode_row = msgspec.json.Encoder().encode
-_task_decoder = msgspec.json.Decoder(TaskRow)
-_run_decoder = msgspec.json.Decoder(RunRow)
-decode_task_row = _task_decoder.decode
-decode_run_row = _run_decoder.decode
+decode_task_row = msgspec.json.Decoder(TaskRow).decode
+decode_run_row = msgspec.json.Decoder(RunRow).decode

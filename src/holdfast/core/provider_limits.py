@@ -79,7 +79,9 @@ def _jitter(token: str, wait_s: float) -> float:
 
 def earliest_validation(state: RunState, task: TaskRow) -> float:
     """Return when, on the run's clock, the validators that a task still waits for may start; infinity if not by itself."""
-    asked = (one for one in state.specs[task.id].validators if one.prompt and one.id not in task.scores)
+    asked = (
+        one for one in state.specs[task.id].validators if one.prompt and one.id not in task.latest.scores
+    )
     return max((_free_at(state, one.agent or state.plan.agent) for one in asked), default=0.0)
 
 
@@ -112,7 +114,7 @@ def default_wait(hits: int, first_s: float) -> float:
     return min(first_s * 2.0 ** min(hits - 1, 30), max(first_s, WAIT_MAX_S))
 
 
-def shorten_waits(state: RunState, wall: float) -> Iterator[ev.AnyEvent]:
+def shorten_waits(state: RunState, wall: float) -> Iterator[ev.Event]:
     """Yield what a new runner makes of the waits that it finds: never longer than they were, shorter where time went by."""
     for provider, parked in state.row.parked.items():
         left = parked.not_before - state.row.clock

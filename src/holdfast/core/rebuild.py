@@ -30,13 +30,13 @@ def rebuild_events(
     branch: BranchFacts,
     remains: Mapping[str, TaskTraces],
     skipped: Collection[str],
-    inherited: Iterable[ev.AnyEvent] = (),
-) -> list[ev.AnyEvent]:
+    inherited: Iterable[ev.Event] = (),
+) -> list[ev.Event]:
     """Bring a run that has just begun to where git shows it to be; return the events that did it.
 
     `inherited` is what an adopted run began with, as git has it.
     """
-    done: list[ev.AnyEvent] = []
+    done: list[ev.Event] = []
     # Each part looks at the state only when the parts before it have been applied.
     steps = chain(
         inherited,
@@ -68,7 +68,7 @@ def passed_over(plan: Plan, branch: BranchFacts) -> dict[str, str]:
 
 def _tasks(
     state: RunState, branch: BranchFacts, remains: Mapping[str, TaskTraces], skipped: Collection[str]
-) -> Iterator[ev.AnyEvent]:
+) -> Iterator[ev.Event]:
     for name, left in remains.items():
         yield ev.TaskRestored(task=name, attempts=left.attempts, carry=left.carry, base=left.base)
     newest = {landing.task: landing for landing in branch.landings if landing.task in state.tasks}
@@ -77,12 +77,12 @@ def _tasks(
     yield from (ev.TaskSkipped(task=name) for name in skipped if name not in newest)
 
 
-def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.AnyEvent]:
+def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.Event]:
     if branch.tip and branch.tip != state.row.tip:
         yield ev.BranchMoved(commit=branch.tip)
 
 
-def _stages(state: RunState, adopted: Collection[str]) -> Iterator[ev.AnyEvent]:
+def _stages(state: RunState, adopted: Collection[str]) -> Iterator[ev.Event]:
     """A stage with a landing was open; one that has nothing left to do, or that others built on, was closed.
 
     What was adopted landed without any stage.

@@ -15,7 +15,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import StageStatus, TaskStatus
 
 
-def reconcile(state: RunState, facts: Facts) -> list[ev.AnyEvent]:
+def reconcile(state: RunState, facts: Facts) -> list[ev.Event]:
     """Return the events that bring the state in line with the facts. Git stands above the journal."""
     return [
         *_landings(state, facts),
@@ -36,7 +36,7 @@ def vanished(state: RunState, branch: BranchFacts) -> list[TaskRow]:
     ]
 
 
-def _landings(state: RunState, facts: Facts) -> Iterator[ev.AnyEvent]:
+def _landings(state: RunState, facts: Facts) -> Iterator[ev.Event]:
     for task in vanished(state, facts.branch):
         same = facts.equivalents.get(task.id)
         if same is None:
@@ -61,7 +61,7 @@ def _unrecorded(state: RunState, facts: Facts) -> list[Landing]:
     ]
 
 
-def _tip(state: RunState, facts: Facts) -> Iterator[ev.AnyEvent]:
+def _tip(state: RunState, facts: Facts) -> Iterator[ev.Event]:
     """The branch may be ahead of the last landing (somebody committed on it) or behind (somebody reset it)."""
     branch, unrecorded = facts.branch, _unrecorded(state, facts)
     known = unrecorded[-1].commit if unrecorded else state.row.tip
@@ -69,22 +69,22 @@ def _tip(state: RunState, facts: Facts) -> Iterator[ev.AnyEvent]:
         yield ev.BranchMoved(commit=branch.tip)
 
 
-def _tasks_in_flight(state: RunState, facts: Facts) -> Iterator[ev.AnyEvent]:
+def _tasks_in_flight(state: RunState, facts: Facts) -> Iterator[ev.Event]:
     landed = {landing.task for landing in facts.branch.landings}
     for task in [*state.active.values(), *state.landing.values()]:
         if task.id not in landed:
             yield from _task_in_flight(task, facts)
 
 
-def _task_in_flight(task: TaskRow, facts: Facts) -> Iterator[ev.AnyEvent]:
+def _task_in_flight(task: TaskRow, facts: Facts) -> Iterator[ev.Event]:
     if task.status is TaskStatus.MERGING:
         yield ev.LandingInterrupted(task=task.id, attempt=task.attempt)
-    elif task.status is TaskStatus.VERIFYING and task.head in facts.missing_commits:
+    elif task.status is TaskStatus.VERIFYING and task.latest.head in facts.missing_commits:
         yield ev.AttemptLost(task=task.id, attempt=task.attempt)
-    elif task.status is TaskStatus.VERIFYING and task.checking:
+    elif task.status is TaskStatus.VERIFYING and task.latest.checking:
         yield ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
     elif task.status is TaskStatus.RUNNING and _is_lost(task, facts):
-        yield ev.AttemptLost(task=task.id, attempt=task.attempt, carry=task.wip)
+        yield ev.AttemptLost(task=task.id, attempt=task.attempt, carry=task.latest.snapshot)
 
 
 def _is_lost(task: TaskRow, facts: Facts) -> bool:
@@ -92,7 +92,7 @@ def _is_lost(task: TaskRow, facts: Facts) -> bool:
     return sighting is not None and sighting.presence is Presence.LOST
 
 
-def _gates_in_flight(state: RunState) -> Iterator[ev.AnyEvent]:
+def _gates_in_flight(state: RunState) -> Iterator[ev.Event]:
     """A gate that was being checked, or that failed before, is checked again."""
     for name, stage in state.row.stages.items():
         if stage.status is StageStatus.OPENING:

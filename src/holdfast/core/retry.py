@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.core.events import AttemptKind, FailureKind
 from holdfast.core.plan import Limits
 from holdfast.core.projection import TaskRow
+from holdfast.core.status import AttemptKind, FailureKind
 
 LOSSES_PER_ATTEMPT = 3
 """A crash costs no attempt, yet a task that takes the machine down every time must end some day."""
@@ -78,8 +78,8 @@ def decide_retry(task: TaskRow, limits: Limits) -> RetryDecision:
         return RetryDecision(give_up=f"failed {task.charged} times; last: {task.error}")
     if makes_no_progress(task):
         return RetryDecision(give_up=f"no progress: the same failure on the same files twice; {task.error}")
-    if task.lost >= losses_allowed(limits):
-        return RetryDecision(give_up=f"its agent was lost to a crash {task.lost} times")
+    if task.crash_count >= losses_allowed(limits):
+        return RetryDecision(give_up=f"its agent was lost to a crash {task.crash_count} times")
     return RetryDecision(not_before=task.not_before)
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
-from typing import Any
 
 import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
-from holdfast.core.status import TASK_IS_SETTLED, TRANSITIONS, StageStatus, TaskStatus
-from holdfast.core.transitions import RUN_FOLDS, TASK_FOLDS, IllegalEventError, first_row
+from holdfast.core.run_transitions import apply_to_run, apply_to_stage, first_row
+from holdfast.core.status import TASK_IS_SETTLED, StageStatus, TaskStatus
+from holdfast.core.transitions import TASK_EVENTS, IllegalEventError, allowed_move
 
 _IN_WORKSPACE = frozenset({TaskStatus.RUNNING, TaskStatus.VERIFYING})
 _HELD = frozenset({TaskStatus.WAITING_LIMIT, TaskStatus.BLOCKED})
@@ -125,27 +125,26 @@ class RunState:
 
     # -- applying events ------------------------------------------------------------------------------------
 
-    def apply(self, event: ev.AnyEvent) -> None:
+    def apply(self, event: ev.Event) -> None:
         """Change the state by one event; raise IllegalEventError, changing nothing, if it may not happen now."""
-        kind = type(event)
-        allowed = TRANSITIONS.get(kind)
-        if allowed is None:
-            if kind not in RUN_FOLDS:
-                raise IllegalEventError(f"{kind.__name__}: the run has begun before")
-            RUN_FOLDS[kind](self.row, event)
-            if kind in (ev.StageClosed, ev.StageGateWaived, ev.StageRewound):
-                self._index_stages()
-            return
-        task = self.tasks.get(event.task)  # type: ignore[union-attr]
-        if task is None or task.status not in allowed:
-            standing = "is not in the plan" if task is None else f"is {task.status}"
-            raise IllegalEventError(f"{kind.__name__}: task {event.task} {standing}")  # type: ignore[union-attr]
-        _refuse_stale(task, event)
-        if kind is ev.AttemptStarted and not self.is_startable(task):
+        if isinstance(event, ev.TaskEvent):
+            self._apply_to_task(event)
+        elif isinstance(event, ev.StageEvent):
+            apply_to_stage(self.row, event)
+            self._index_stages()
+        else:
+            apply_to_run(self.row, event)
+
+    def _apply_to_task(self, event: ev.TaskEvent) -> None:
+        task = self.tasks.get(event.task)
+        if task is None:
+            raise IllegalEventError(f"{type(event).__name__}: task {event.task} is not in the plan")
+        status = allowed_move(task, event)
+        if isinstance(event, ev.AttemptStarted) and not self.is_startable(task):
             raise IllegalEventError(f"AttemptStarted: the needs of task {task.id} are not met")
         self._leave(task)
-        task.status = allowed[task.status]
-        TASK_FOLDS[kind](self.row, self.plan.limits, task, event)
+        task.status = status
+        TASK_EVENTS[type(event)].fold(self.row, self.plan.limits, task, event)
         self._enter(task)
         if task.id in self.interface_dependents:
             self._note_interface(task)
@@ -173,10 +172,10 @@ class RunState:
         name, status = task.id, task.status
         if status in _IN_WORKSPACE:
             self.active[name] = task
-            if status is TaskStatus.VERIFYING and not task.checking:
+            if status is TaskStatus.VERIFYING and not task.latest.checking:
                 self.unchecked[name] = task
         elif status is TaskStatus.VERIFIED:
-            heappush(self.merge_queue, (task.queued, name))
+            heappush(self.merge_queue, (task.queue_number, name))
         elif status is TaskStatus.MERGING:
             self.landing[name] = task
         elif status is TaskStatus.FAILED:
@@ -188,7 +187,7 @@ class RunState:
         elif status in TASK_IS_SETTLED:
             self._settle(name)
         elif status is TaskStatus.PENDING:
-            if task.lost or task.charged:
+            if task.crash_count or task.charged:
                 self.worn[name] = task
             if self.waits[name] == 0:
                 self._push_ready(name)
@@ -268,10 +267,10 @@ class RunState:
         while self.merge_queue and len(chosen) < most:
             queued, name = heappop(self.merge_queue)
             task = self.tasks[name]
-            if task.status is TaskStatus.VERIFIED and task.queued == queued:
+            if task.status is TaskStatus.VERIFIED and task.queue_number == queued:
                 (chosen if self.may_land(task) else waiting)[name] = task
         for task in (*chosen.values(), *waiting.values()):
-            heappush(self.merge_queue, (task.queued, task.id))
+            heappush(self.merge_queue, (task.queue_number, task.id))
         return list(chosen.values())
 
     def _push_ready(self, name: str) -> None:
@@ -289,29 +288,7 @@ class RunState:
         }
 
 
-_OF_AN_ATTEMPT = frozenset(
-    kind for kind in TRANSITIONS if "attempt" in kind.__struct_fields__ and kind is not ev.TaskLanded
-)
-_WITH_A_TOKEN = frozenset(
-    kind for kind in _OF_AN_ATTEMPT if "token" in kind.__struct_fields__ and kind is not ev.AttemptStarted
-)
-
-
-def _refuse_stale(task: TaskRow, event: Any) -> None:
-    """Refuse what an earlier attempt says: only the newest attempt, with its token, may change its task."""
-    kind = type(event)
-    if kind not in _OF_AN_ATTEMPT:
-        return
-    is_next = kind is ev.AttemptStarted
-    if event.attempt != task.attempt + is_next:
-        raise IllegalEventError(
-            f"{kind.__name__}: task {task.id} is at attempt {task.attempt}, not {event.attempt}"
-        )
-    if kind in _WITH_A_TOKEN and event.token != task.token:
-        raise IllegalEventError(f"{kind.__name__}: the token is not that of task {task.id}'s attempt")
-
-
-def replay(plan: Plan, events: Iterable[ev.AnyEvent]) -> RunState:
+def replay(plan: Plan, events: Iterable[ev.Event]) -> RunState:
     """Fold a run's whole history. What the journal stores beside the events must equal this."""
     remaining = iter(events)
     first = next(remaining, None)

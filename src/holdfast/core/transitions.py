@@ -1,19 +1,43 @@
-"""What the core raises when an event may not happen."""
+"""The state machine of tasks: when each event may happen, which status it leads to, and what else it changes.
+
+Theory of operation
+-------------------
+A run, its stages and its tasks each have a status. Only events change them, and three tables say how, one row per event:
+
+- `TASK_EVENTS`, here: from which statuses, to which, and the fold that changes the rest of the rows.
+- `STAGE_EVENTS`, in `run_transitions.py`: the same for stages, for each gate.
+- `RUN_EVENTS`, there too: the status that the run gets, if it changes, and the fold.
+
+The way of a task through `TASK_EVENTS`, if all goes well:
+
+    pending ─AttemptStarted→ running ─AttemptDone→ verifying ─TaskVerified→ verified ─LandingStarted→ merging
+      ─TaskLanded→ completed
+
+An attempt that fails, in its own run, its checks, its validators or its merge, makes the task `failed`; the next
+AttemptStarted takes it from there. AttemptLimited leads to `waiting_limit`, AttemptBlocked to `blocked`, AttemptLost
+(a crash or a stop) back to `pending`. TaskLanded is git's word and is legal from every status but `completed`.
+
+Three rules hold for all of them:
+
+1. An event that its table does not allow raises IllegalEventError and changes nothing.
+2. A result of an earlier attempt is refused: `AttemptEvent`s carry the attempt's number, `AttemptEnded`s its token too.
+3. AttemptStarted replaces the attempt's record (`TaskRow.latest`) whole; what must outlive the attempt is in `TaskRow`.
+
+Folds write to rows only. The queues that follow from the rows are in `state.py`, what to do next in `decide.py`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.core import events as ev
-from holdfast.core.claims import PastFailure
 from holdfast.core.plan import Limits
 from holdfast.core.projection import (
     AttemptCommit,
+    AttemptRow,
     Failure,
     Halt,
-    Origin,
-    Parked,
     Report,
     RunRow,
     Score,
@@ -21,241 +45,118 @@ from holdfast.core.projection import (
     TaskRow,
 )
 from holdfast.core.retry import delay_after
-from holdfast.core.status import RunStatus, StageStatus
+from holdfast.core.status import AttemptKind, FailureKind, TaskStatus
 
 
 class IllegalEventError(Exception):
     """An event contradicts the state it was applied to: a result that came too late, or a defect of ours."""
 
 
-def seat_agent(task: TaskRow, event: ev.AttemptStarted) -> None:
-    """Note who begins to work. What the stream of the attempt before told is over."""
-    task.agent, task.provider, task.resumes = event.agent, event.provider, event.session
-    task.spent, task.halt = Spent(), None
-    task.session = task.session_left = task.activity = task.trouble = ""
-    task.session_slot, task.active_at, task.in_tool = -1, 0.0, False
+# -- What task events change --------------------------------------------------------------------------------
 
 
-def leave_session(task: TaskRow, carry: str) -> None:
-    """Note in which state the agent's own session knew its workspace."""
-    task.session_left = carry or task.start
+def _nothing_more(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskEvent) -> None:
+    """The new status says it all."""
 
 
-def went_well(row: RunRow, task: TaskRow) -> None:
-    """A provider through which work went well has no limit behind it: the next one is its first again."""
-    leave_session(task, task.head)
-    if task.provider in row.parked:
-        row.parked = {name: parked for name, parked in row.parked.items() if name != task.provider}
+def _attempt_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptStarted) -> None:
+    task.last_report = task.latest.report or task.last_report
+    task.attempt = event.attempt
+    task.latest = AttemptRow(
+        token=event.token,
+        workspace_number=event.workspace_number,
+        start=event.start,
+        kind=event.attempt_kind,
+        agent=event.agent,
+        provider=event.provider,
+        resumed_session=event.session,
+    )
+    task.base = task.base or event.start
+    task.error = ""
 
 
-def _agent_observed(row: RunRow, limits: Limits, task: TaskRow, event: ev.AgentObserved) -> None:
-    tokens = max(0, event.tokens - task.spent.tokens)
-    cost = max(0.0, event.cost_usd - task.spent.cost_usd)
-    task.spent = Spent(tokens=task.spent.tokens + tokens, cost_usd=task.spent.cost_usd + cost)
-    task.tokens += tokens
-    task.cost_usd += cost
-    row.tokens += tokens
-    row.cost_usd += cost
-    if event.session:
-        task.session, task.session_slot = event.session, task.slot
-    task.activity, task.in_tool, task.trouble = event.activity, event.in_tool, event.trouble
-    task.active_at = max(task.active_at, event.at)
+def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptDone) -> None:
+    attempt = task.latest
+    attempt.head, attempt.tree = event.head, event.tree
+    attempt.session_commit = event.head
+    task.summary = event.summary
+    task.worked_s += event.duration_s
+    task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
+    # Work went well through this provider: its next limit is a first one again.
+    run.parked = {name: parked for name, parked in run.parked.items() if name != attempt.provider}
 
 
-def _attempt_halted(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptHalted) -> None:
-    task.halt = Halt(failure=event.failure, error=event.error)
+def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
+    _fail(task, event.failure, event.error, event.detail, tree=event.tree)
+    _leave_session(task, event.carry)
+    # A resolution that dropped a side is no ground to build on: the next agent sees the conflict again.
+    side_lost = event.failure is FailureKind.SIDE_LOST
+    _keep(task, "" if side_lost else event.carry)
+    if side_lost:
+        task.carry = task.conflict
+    task.worked_s += event.duration_s
+    run.clock = max(run.clock, event.clock)
+    task.not_before = event.clock + delay_after(event.failure, task.charged, limits.retry_delay_s)
 
 
-def _attempt_limited(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLimited) -> None:
+def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLost) -> None:
+    _leave_session(task, event.carry)
+    _leave_workspace(task)
+    task.crash_count += event.cause == "crash"
+    _keep(task, "" if _began_too_recently(task, limits) else event.carry)
+
+
+def _began_too_recently(task: TaskRow, limits: Limits) -> bool:
+    """Below the threshold a fresh agent does better with a clean start; the snapshot stays at its ref."""
+    report = task.latest.report
+    return report is not None and report.progress is not None and report.progress < limits.restart_below
+
+
+def _attempt_limited(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLimited) -> None:
     _end_uncharged(task, event)
     task.limited += 1
 
 
-def _attempt_blocked(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptBlocked) -> None:
+def _attempt_blocked(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptBlocked) -> None:
     _end_uncharged(task, event)
-    task.blocked_in = row.epoch
+    task.blocked_in = run.epoch
     task.failures.append(
         Failure(attempt=event.attempt, kind=event.failure, error=event.error, detail=event.detail)
     )
 
 
 def _end_uncharged(task: TaskRow, event: ev.AttemptLimited | ev.AttemptBlocked) -> None:
-    leave_session(task, event.carry)
-    task.slot = -1
+    _leave_session(task, event.carry)
+    _leave_workspace(task)
+    task.latest.halt = None
     task.error = event.error
     task.carry = event.carry or task.carry
     task.worked_s += event.duration_s
-    task.halt = None
 
 
-def _provider_parked(row: RunRow, event: ev.ProviderParked) -> None:
-    row.clock = max(row.clock, event.clock)
-    row.parked = {
-        **row.parked,
-        event.provider: Parked(
-            until=event.until,
-            not_before=event.clock + event.wait_s,
-            wait_s=event.wait_s,
-            hits=event.hits,
-            words=event.words,
-        ),
-    }
+def _attempt_halted(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptHalted) -> None:
+    task.latest.halt = Halt(failure=event.failure, error=event.error)
 
 
-def _provider_shut(row: RunRow, event: ev.ProviderShut) -> None:
-    row.parked = {**row.parked, event.provider: Parked(words=event.words, shut_in=row.epoch)}
+def _agent_observed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AgentObserved) -> None:
+    attempt = task.latest
+    tokens = max(0, event.tokens - attempt.spent.tokens)
+    cost = max(0.0, event.cost_usd - attempt.spent.cost_usd)
+    attempt.spent = Spent(tokens=attempt.spent.tokens + tokens, cost_usd=attempt.spent.cost_usd + cost)
+    task.tokens += tokens
+    task.cost_usd += cost
+    run.tokens += tokens
+    run.cost_usd += cost
+    if event.session:
+        attempt.session, attempt.session_workspace = event.session, attempt.workspace_number
+    attempt.activity, attempt.in_tool, attempt.trouble = event.activity, event.in_tool, event.trouble
+    attempt.active_at = max(attempt.active_at, event.at)
 
 
-LIMIT_FOLDS: dict[type[ev.Event], Callable[[RunRow, Limits, TaskRow, Any], None]] = {
-    ev.AgentObserved: _agent_observed,
-    ev.AttemptHalted: _attempt_halted,
-    ev.AttemptLimited: _attempt_limited,
-    ev.AttemptBlocked: _attempt_blocked,
-}
-
-PARKING_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
-    ev.ProviderParked: _provider_parked,
-    ev.ProviderShut: _provider_shut,
-}
-
-
-def first_row(event: ev.RunStarted) -> RunRow:
-    """Return the row of a run that has just begun to exist."""
-    return RunRow(
-        run=event.run,
-        goal=event.goal,
-        plan_hash=event.plan_hash,
-        base=event.base,
-        branch=event.branch,
-        target=event.target,
-        plan_source=event.plan_source,
-        tip=event.base,
-        epoch=event.epoch,
-        adopting=event.adopting,
-    )
-
-
-def _attempt_started(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptStarted) -> None:
-    task.attempt = event.attempt
-    task.token = event.token
-    task.slot = event.slot
-    task.start = event.start
-    task.base = task.base or event.start
-    task.reason = event.reason
-    task.checking = task.tested = False
-    task.scores = {}
-    task.last_report = task.report or task.last_report
-    task.report = None
-    task.heard = 0
-    task.head = task.tree = task.wip = task.prepared = task.error = ""
-    seat_agent(task, event)
-
-
-def _nothing_more(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskEvent) -> None:
-    """Some events say all they have to say by the status they lead to."""
-
-
-def _attempt_done(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptDone) -> None:
-    task.head, task.tree = event.head, event.tree
-    task.summary = event.summary
-    task.worked_s += event.duration_s
-    went_well(row, task)
-    task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=task.reason))
-
-
-def _fail(
-    task: TaskRow, kind: ev.FailureKind, error: str, detail: str, check: str = "", tree: str = ""
-) -> None:
-    task.charged += 1
-    task.slot = -1
-    task.checking = False
-    task.error = error
-    task.prepared = ""
-    task.failures.append(
-        Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check, tree=tree)
-    )
-
-
-def _keep(task: TaskRow, carry: str) -> None:
-    """Note what an attempt that came to nothing left for the next one; if nothing, its work is done again."""
-    task.carry = carry or task.carry
-    task.wasted += not carry
-
-
-def _attempt_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
-    _fail(task, event.failure, event.error, event.detail, tree=event.tree)
-    # A resolution that dropped a side is no ground to build on: the next agent sees the conflict again.
-    lost_side = event.failure is ev.FailureKind.SIDE_LOST
-    leave_session(task, event.carry)
-    _keep(task, "" if lost_side else event.carry)
-    if lost_side:
-        task.carry = task.conflict
-    task.worked_s += event.duration_s
-    delay = delay_after(event.failure, task.charged, limits.retry_delay_s)
-    row.clock = max(row.clock, event.clock)
-    task.not_before = event.clock + delay
-
-
-def _attempt_lost(row: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLost) -> None:
-    leave_session(task, event.carry)
-    task.lost += 1 if event.cause == "crash" else 0
-    task.slot = -1
-    task.checking = False
-    _keep(task, "" if _began_too_recently(task, limits) else event.carry)
-
-
-def _began_too_recently(task: TaskRow, limits: Limits) -> bool:
-    """Below the threshold a fresh agent is better off with a clean start; the snapshot stays at its ref."""
-    return (
-        task.report is not None
-        and task.report.progress is not None
-        and task.report.progress < limits.restart_below
-    )
-
-
-def _checks_started(
-    row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksStarted | ev.ValidationStarted
-) -> None:
-    task.checking = True
-
-
-def _checks_passed(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskVerified) -> None:
-    task.checking = False
-    task.slot = -1
-    row.queued += 1
-    task.queued = row.queued
-
-
-def _checks_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksFailed) -> None:
-    task.carry = task.head
-    _fail(task, ev.FailureKind.CHECK, event.error, event.detail, event.check, task.tree)
-
-
-def _checks_interrupted(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksInterrupted) -> None:
-    task.checking = False
-
-
-def _tests_passed(row: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksSucceeded) -> None:
-    task.checking = False
-    task.tested = True
-
-
-def _validator_scored(row: RunRow, limits: Limits, task: TaskRow, event: ev.ValidatorScored) -> None:
-    task.scores = {**task.scores, event.validator: Score(score=event.score, feedback=event.feedback)}
-
-
-def _validation_failed(row: RunRow, limits: Limits, task: TaskRow, event: ev.ValidationFailed) -> None:
-    task.carry = task.head
-    _fail(task, ev.FailureKind.VALIDATION, event.error, event.detail, tree=task.tree)
-
-
-def _interface_published(row: RunRow, limits: Limits, task: TaskRow, event: ev.InterfacePublished) -> None:
-    task.interfaces = {**task.interfaces, event.name: event.contract}
-
-
-def _progress_reported(row: RunRow, limits: Limits, task: TaskRow, event: ev.ProgressReported) -> None:
-    before = task.report or Report()
-    task.report = Report(
+def _progress_reported(run: RunRow, limits: Limits, task: TaskRow, event: ev.ProgressReported) -> None:
+    attempt = task.latest
+    before = attempt.report or Report()
+    attempt.report = Report(
         progress=before.progress if event.progress is None else event.progress,
         file=event.file or before.file,
         line=before.line if event.line is None else event.line,
@@ -265,260 +166,235 @@ def _progress_reported(row: RunRow, limits: Limits, task: TaskRow, event: ev.Pro
         blocked=event.blocked,
         summary=event.summary or before.summary,
     )
-    task.heard = event.heard or task.heard
+    attempt.report_bytes = event.heard or attempt.report_bytes
     task.cost_usd += event.cost_usd
-    row.cost_usd += event.cost_usd
+    run.cost_usd += event.cost_usd
 
 
-def _merge_prepared(row: RunRow, limits: Limits, task: TaskRow, event: ev.MergePrepared) -> None:
-    task.prepared = event.commit
+def _interface_published(run: RunRow, limits: Limits, task: TaskRow, event: ev.InterfacePublished) -> None:
+    task.interfaces = {**task.interfaces, event.name: event.contract}
 
 
-def _merge_conflicted(row: RunRow, limits: Limits, task: TaskRow, event: ev.MergeConflicted) -> None:
-    _fail(task, ev.FailureKind.CONFLICT, "the work does not merge cleanly", event.detail)
-    task.carry = event.carry
-    task.conflict = event.carry
+def _snapshot_saved(run: RunRow, limits: Limits, task: TaskRow, event: ev.SnapshotSaved) -> None:
+    task.latest.snapshot = event.commit
+
+
+def _checks_started(
+    run: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksStarted | ev.ValidationStarted
+) -> None:
+    task.latest.checking = True
+
+
+def _checks_succeeded(run: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksSucceeded) -> None:
+    task.latest.checking = False
+    task.latest.checks_succeeded = True
+
+
+def _checks_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksFailed) -> None:
+    task.carry = task.latest.head
+    _fail(task, FailureKind.CHECK, event.error, event.detail, event.check, task.latest.tree)
+
+
+def _checks_interrupted(run: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksInterrupted) -> None:
+    task.latest.checking = False
+
+
+def _validator_scored(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidatorScored) -> None:
+    score = Score(score=event.score, feedback=event.feedback)
+    task.latest.scores = {**task.latest.scores, event.validator: score}
+
+
+def _validation_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidationFailed) -> None:
+    task.carry = task.latest.head
+    _fail(task, FailureKind.VALIDATION, event.error, event.detail, tree=task.latest.tree)
+
+
+def _task_verified(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskVerified) -> None:
+    _leave_workspace(task)
+    run.queue_number += 1
+    task.queue_number = run.queue_number
+
+
+def _merge_prepared(run: RunRow, limits: Limits, task: TaskRow, event: ev.MergePrepared) -> None:
+    task.latest.prepared = event.commit
+
+
+def _merge_conflicted(run: RunRow, limits: Limits, task: TaskRow, event: ev.MergeConflicted) -> None:
+    _fail(task, FailureKind.CONFLICT, "the work does not merge cleanly", event.detail)
+    task.carry = task.conflict = event.carry
     task.conflict_files = event.files
 
 
-def _merge_refused(row: RunRow, limits: Limits, task: TaskRow, event: ev.MergeRefused) -> None:
-    _fail(task, ev.FailureKind.MERGED_CHECK, event.error, event.detail, event.check)
-    task.carry = event.carry or task.head
+def _merge_refused(run: RunRow, limits: Limits, task: TaskRow, event: ev.MergeRefused) -> None:
+    _fail(task, FailureKind.MERGED_CHECK, event.error, event.detail, event.check)
+    task.carry = event.carry or task.latest.head
 
 
-def _landing_interrupted(row: RunRow, limits: Limits, task: TaskRow, event: ev.LandingInterrupted) -> None:
-    task.prepared = ""
+def _landing_interrupted(run: RunRow, limits: Limits, task: TaskRow, event: ev.LandingInterrupted) -> None:
+    task.latest.prepared = ""
 
 
-def _task_landed(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLanded) -> None:
-    task.attempt = max(task.attempt, event.attempt)  # Numbers name launches: none is ever given out twice.
-    task.merge_commit, task.head = event.commit, event.head
-    task.slot = -1
-    task.checking = False
-    task.carry = task.prepared = task.error = task.conflict = task.replaced = ""
+def _task_landed(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLanded) -> None:
+    _leave_workspace(task)
+    task.attempt = max(task.attempt, event.attempt)
+    task.merge_commit, task.latest.head = event.commit, event.head
+    task.carry = task.latest.prepared = task.error = task.conflict = task.replaced = ""
     task.conflict_files = ()
-    row.tip = event.commit
+    run.tip = event.commit
 
 
-def _landing_vanished(row: RunRow, limits: Limits, task: TaskRow, event: ev.LandingVanished) -> None:
-    task.carry = task.head
+def _landing_vanished(run: RunRow, limits: Limits, task: TaskRow, event: ev.LandingVanished) -> None:
+    task.carry = task.latest.head
     task.merge_commit = task.replaced = ""
 
 
-def _landing_replaced(row: RunRow, limits: Limits, task: TaskRow, event: ev.LandingReplaced) -> None:
+def _landing_replaced(run: RunRow, limits: Limits, task: TaskRow, event: ev.LandingReplaced) -> None:
     task.replaced = event.commit
 
 
-def _task_abandoned(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskAbandoned) -> None:
+def _task_abandoned(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskAbandoned) -> None:
     task.error = event.error
 
 
-def _task_skipped(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskSkipped) -> None:
+def _task_skipped(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskSkipped) -> None:
     task.error = ""
 
 
-def _task_reset(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskReset) -> None:
-    _forgive(task)
-
-
-def _forgive(task: TaskRow) -> None:
-    task.charged = task.lost = 0
+def _task_reset(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskReset | ev.TaskRewound) -> None:
+    task.charged = task.crash_count = 0
     task.forgiven = len(task.failures)
     task.forgiven_spending = Spent(tokens=task.tokens, cost_usd=task.cost_usd)
     task.not_before = 0.0
     task.error = ""
 
 
-def _task_rewound(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewound) -> None:
-    """Begin as if nothing had been tried, but for the count of attempts: their numbers name folders and refs."""
-    _forgive(task)
-    task.base = task.start = task.head = task.tree = task.summary = ""
-    task.carry = task.wip = task.conflict = task.prepared = ""
+def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewound) -> None:
+    """Begin as if nothing had been tried, but for the number of attempts."""
+    _task_reset(run, limits, task, event)
+    task.latest = AttemptRow()
+    task.base = task.summary = task.carry = task.conflict = ""
     task.conflict_files = ()
-    task.slot = -1
-    task.checking = task.tested = False
-    task.scores, task.interfaces = {}, {}
-    task.report = task.last_report = None
-    task.session = task.session_left = ""
+    task.interfaces = {}
+    task.last_report = None
 
 
-def _task_restored(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRestored) -> None:
+def _task_restored(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRestored) -> None:
     task.attempt = max(task.attempt, event.attempts)
     task.carry, task.base = event.carry, event.base
 
 
-def _task_inherited(row: RunRow, limits: Limits, task: TaskRow, event: ev.TaskInherited) -> None:
+def _task_inherited(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskInherited) -> None:
     task.attempt, task.charged = event.attempts, event.spent
     task.carry, task.base = event.carry, event.base
     task.summary, task.last_report = event.summary, event.report
-    task.failures = [_elsewhere(failure) for failure in event.failures]
+    # What kind of failure it was over there, nobody knows.
+    task.failures = [
+        Failure(attempt=one.attempt, kind=FailureKind.AGENT, error=one.error, detail=one.feedback)
+        for one in event.failures
+    ]
     task.error = task.failures[-1].error if task.failures else ""
     task.commits = [
-        AttemptCommit(attempt=event.attempts, commit=commit, kind=ev.AttemptKind.IMPLEMENTATION)
+        AttemptCommit(attempt=event.attempts, commit=commit, kind=AttemptKind.IMPLEMENTATION)
         for commit in event.commits
     ]
 
 
-def _elsewhere(failure: PastFailure) -> Failure:
-    """Return a failure of another system's attempt: what kind it was, nobody knows."""
-    return Failure(
-        attempt=failure.attempt, kind=ev.FailureKind.AGENT, error=failure.error, detail=failure.feedback
+def _fail(task: TaskRow, kind: FailureKind, error: str, detail: str, check: str = "", tree: str = "") -> None:
+    _leave_workspace(task)
+    task.charged += 1
+    task.error = error
+    task.latest.prepared = ""
+    task.failures.append(
+        Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check, tree=tree)
     )
 
 
-def _wip_saved(row: RunRow, limits: Limits, task: TaskRow, event: ev.SnapshotSaved) -> None:
-    task.wip = event.commit
+def _keep(task: TaskRow, carry: str) -> None:
+    """Note what an attempt without a result left for the next one; if nothing, its work is done again."""
+    task.carry = carry or task.carry
+    task.wasted += not carry
 
 
-TASK_FOLDS: dict[type[ev.Event], Callable[[RunRow, Limits, TaskRow, Any], None]] = {
-    ev.AttemptStarted: _attempt_started,
-    ev.AttemptDone: _attempt_done,
-    ev.AttemptFailed: _attempt_failed,
-    ev.AttemptLost: _attempt_lost,
-    ev.ChecksStarted: _checks_started,
-    ev.TaskVerified: _checks_passed,
-    ev.ChecksFailed: _checks_failed,
-    ev.ChecksInterrupted: _checks_interrupted,
-    ev.ChecksSucceeded: _tests_passed,
-    ev.ValidationStarted: _checks_started,
-    ev.ValidatorScored: _validator_scored,
-    ev.ValidationFailed: _validation_failed,
-    ev.InterfacePublished: _interface_published,
-    ev.ProgressReported: _progress_reported,
-    ev.LandingStarted: _nothing_more,
-    ev.MergePrepared: _merge_prepared,
-    ev.MergeConflicted: _merge_conflicted,
-    ev.MergeRefused: _merge_refused,
-    ev.LandingInterrupted: _landing_interrupted,
-    ev.TaskLanded: _task_landed,
-    ev.LandingVanished: _landing_vanished,
-    ev.LandingReplaced: _landing_replaced,
-    ev.TaskAbandoned: _task_abandoned,
-    ev.TaskSkipped: _task_skipped,
-    ev.TaskReset: _task_reset,
-    ev.TaskRewound: _task_rewound,
-    ev.TaskRestored: _task_restored,
-    ev.TaskInherited: _task_inherited,
-    ev.SnapshotSaved: _wip_saved,
-    **LIMIT_FOLDS,
-}
+def _leave_workspace(task: TaskRow) -> None:
+    task.latest.workspace_number = -1
+    task.latest.checking = False
 
 
-def _runner_attached(row: RunRow, event: ev.RunnerAttached) -> None:
-    row.epoch = event.epoch
-    row.boot_id = event.boot_id
-    row.pausing = row.stopping = False
-    _set_run(row, RunStatus.RUNNING)
+def _leave_session(task: TaskRow, carry: str) -> None:
+    """Note in which state the agent's own session knew its workspace."""
+    task.latest.session_commit = carry or task.latest.start
 
 
-def _agents_adopted(row: RunRow, event: ev.AgentsReattached) -> None:
-    row.adopted += len(event.working) + len(event.finished)
+# -- The table of task events -------------------------------------------------------------------------------
 
 
-def _run_adopted(row: RunRow, event: ev.RunAdopted) -> None:
-    row.adopting = ""
-    row.origin = Origin(system=event.system, name=event.name, main=event.main, digest=event.digest)
+class TaskRule(NamedTuple):
+    """The row of a task event: the status that it leads to from each status in which it may happen, and its fold."""
+
+    moves: dict[TaskStatus, TaskStatus]
+    fold: Callable[[RunRow, Limits, TaskRow, Any], None]
 
 
-def _mirror_kept(row: RunRow, event: ev.MirrorKept) -> None:
-    row.mirrors = {**row.mirrors, event.system: event.folder}
+def _stays(*statuses: TaskStatus) -> dict[TaskStatus, TaskStatus]:
+    return {status: status for status in statuses}
 
 
-def _mirror_ended(row: RunRow, event: ev.MirrorEnded) -> None:
-    row.mirrors = {system: folder for system, folder in row.mirrors.items() if system != event.system}
+_S = TaskStatus
+_IN_QUEUE_OR_BEFORE = (_S.RUNNING, _S.VERIFYING, _S.VERIFIED, _S.MERGING)
+_AT_REST = (_S.PENDING, _S.WAITING_LIMIT, _S.FAILED, _S.ABANDONED, _S.BLOCKED)
+_from = dict.fromkeys
+
+TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
+    ev.AttemptStarted: TaskRule(_from((_S.PENDING, _S.FAILED, _S.WAITING_LIMIT, _S.BLOCKED), _S.RUNNING), _attempt_started),
+    ev.AttemptDone: TaskRule({_S.RUNNING: _S.VERIFYING}, _attempt_done),
+    ev.AttemptFailed: TaskRule({_S.RUNNING: _S.FAILED}, _attempt_failed),
+    ev.AttemptLimited: TaskRule({_S.RUNNING: _S.WAITING_LIMIT}, _attempt_limited),
+    ev.AttemptBlocked: TaskRule({_S.RUNNING: _S.BLOCKED}, _attempt_blocked),
+    ev.AttemptLost: TaskRule(_from((_S.RUNNING, _S.VERIFYING), _S.PENDING), _attempt_lost),
+    ev.AttemptHalted: TaskRule(_stays(_S.RUNNING), _attempt_halted),
+    ev.AgentObserved: TaskRule(_stays(_S.RUNNING), _agent_observed),
+    ev.ProgressReported: TaskRule(_stays(_S.RUNNING, _S.VERIFYING), _progress_reported),
+    ev.InterfacePublished: TaskRule(_stays(*_IN_QUEUE_OR_BEFORE), _interface_published),
+    ev.SnapshotSaved: TaskRule(_stays(_S.RUNNING), _snapshot_saved),
+    ev.ChecksStarted: TaskRule(_stays(_S.VERIFYING), _checks_started),
+    ev.ChecksSucceeded: TaskRule(_stays(_S.VERIFYING), _checks_succeeded),
+    ev.ChecksFailed: TaskRule({_S.VERIFYING: _S.FAILED}, _checks_failed),
+    ev.ChecksInterrupted: TaskRule(_stays(_S.VERIFYING), _checks_interrupted),
+    ev.ValidationStarted: TaskRule(_stays(_S.VERIFYING), _checks_started),
+    ev.ValidatorScored: TaskRule(_stays(_S.VERIFYING), _validator_scored),
+    ev.ValidationFailed: TaskRule({_S.VERIFYING: _S.FAILED}, _validation_failed),
+    ev.TaskVerified: TaskRule({_S.VERIFYING: _S.VERIFIED}, _task_verified),
+    ev.LandingStarted: TaskRule({_S.VERIFIED: _S.MERGING}, _nothing_more),
+    ev.MergePrepared: TaskRule(_stays(_S.MERGING), _merge_prepared),
+    ev.MergeConflicted: TaskRule({_S.MERGING: _S.FAILED}, _merge_conflicted),
+    ev.MergeRefused: TaskRule({_S.MERGING: _S.FAILED}, _merge_refused),
+    ev.LandingInterrupted: TaskRule({_S.MERGING: _S.VERIFIED}, _landing_interrupted),
+    ev.TaskLanded: TaskRule(_from((*_AT_REST, *_IN_QUEUE_OR_BEFORE, _S.SKIPPED), _S.COMPLETED), _task_landed),
+    ev.LandingVanished: TaskRule({_S.COMPLETED: _S.PENDING}, _landing_vanished),
+    ev.LandingReplaced: TaskRule(_stays(_S.COMPLETED), _landing_replaced),
+    ev.TaskAbandoned: TaskRule(_from((_S.FAILED, _S.PENDING, _S.WAITING_LIMIT), _S.ABANDONED), _task_abandoned),
+    ev.TaskSkipped: TaskRule(_from(_AT_REST, _S.SKIPPED), _task_skipped),
+    ev.TaskReset: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_reset),
+    ev.TaskRewound: TaskRule(_from((*_AT_REST, _S.VERIFYING, _S.VERIFIED, _S.SKIPPED), _S.PENDING), _task_rewound),
+    ev.TaskRestored: TaskRule(_stays(_S.PENDING), _task_restored),
+    ev.TaskInherited: TaskRule(_stays(_S.PENDING), _task_inherited),
+}  # fmt: skip
 
 
-def _set_run(row: RunRow, status: RunStatus, reason: str = "") -> None:
-    row.status = status
-    row.reason = reason
+def allowed_move(task: TaskRow, event: ev.TaskEvent) -> TaskStatus:
+    """Return the status that an event leads a task to. Raises IllegalEventError if it may not happen now."""
+    moves = TASK_EVENTS[type(event)].moves
+    if task.status not in moves:
+        raise IllegalEventError(f"{type(event).__name__}: task {task.id} is {task.status}")
+    _refuse_stale(task, event)
+    return moves[task.status]
 
 
-def _move_stage(row: RunRow, stage: str, allowed: tuple[StageStatus, ...], to: StageStatus) -> None:
-    at = row.stages.get(stage)
-    if at is None or at.status not in allowed:
-        standing = "is not in the plan" if at is None else f"is {at.status}"
-        raise IllegalEventError(f"stage {stage} {standing} and cannot become {to}")
-    at.status = to
-    at.error = at.detail = ""
-
-
-def _stage_rewound(row: RunRow, event: ev.StageRewound) -> None:
-    _move_stage(row, event.stage, tuple(StageStatus), StageStatus.PENDING)
-    row.stages[event.stage].waived = ()
-
-
-def _stage_gate_failed(row: RunRow, event: ev.StageGateFailed) -> None:
-    during = StageStatus.OPENING if event.gate == "entry" else StageStatus.CLOSING
-    _move_stage(row, event.stage, (during,), StageStatus.BLOCKED)
-    at = row.stages[event.stage]
-    at.gate, at.error, at.detail = event.gate, event.error, event.detail
-
-
-def _stage_gate_reset(row: RunRow, event: ev.StageGateReset) -> None:
-    during, back = _GATE[event.gate]
-    _move_stage(row, event.stage, (during, StageStatus.BLOCKED, back), back)
-
-
-def _stage_gate_waived(row: RunRow, event: ev.StageGateWaived) -> None:
-    after = StageStatus.RUNNING if event.gate == "entry" else StageStatus.COMPLETED
-    at = row.stages.get(event.stage)
-    if at is not None and at.gate != event.gate:
-        raise IllegalEventError(f"the {event.gate} check of stage {event.stage} has not failed")
-    _move_stage(row, event.stage, (StageStatus.BLOCKED,), after)
-    row.stages[event.stage].waived += (event.gate,)
-
-
-def _branch_moved(row: RunRow, event: ev.BranchMoved) -> None:
-    row.tip = event.commit
-
-
-def _intrusion_noticed(row: RunRow, event: ev.IntrusionNoticed) -> None:
-    row.intrusions += 1
-
-
-def _pause_requested(row: RunRow, event: ev.PauseRequested) -> None:
-    if row.stopping:
-        return  # A stop goes further than any pause.
-    row.pausing = True
-    row.stopping = event.now
-
-
-def _stop_requested(row: RunRow, event: ev.StopRequested) -> None:
-    row.stopping = True
-    row.pausing = False
-    row.reason = event.blocked_by
-
-
-_GATE = {
-    "entry": (StageStatus.OPENING, StageStatus.PENDING),
-    "exit": (StageStatus.CLOSING, StageStatus.RUNNING),
-}
-
-RUN_FOLDS: dict[type[ev.Event], Callable[[RunRow, Any], None]] = {
-    **PARKING_FOLDS,
-    ev.RunRestored: lambda row, e: _set_run(row, RunStatus.STOPPED, "rebuilt from git"),
-    ev.RunnerAttached: _runner_attached,
-    ev.AgentsReattached: _agents_adopted,
-    ev.StageOpening: lambda row, e: _move_stage(row, e.stage, (StageStatus.PENDING,), StageStatus.OPENING),
-    ev.StageOpened: lambda row, e: _move_stage(row, e.stage, (StageStatus.OPENING,), StageStatus.RUNNING),
-    ev.StageClosing: lambda row, e: _move_stage(row, e.stage, (StageStatus.RUNNING,), StageStatus.CLOSING),
-    ev.StageClosed: lambda row, e: _move_stage(row, e.stage, (StageStatus.CLOSING,), StageStatus.COMPLETED),
-    ev.StageRewound: _stage_rewound,
-    ev.StageGateFailed: _stage_gate_failed,
-    ev.StageGateReset: _stage_gate_reset,
-    ev.StageGateWaived: _stage_gate_waived,
-    ev.BranchMoved: _branch_moved,
-    ev.IntrusionNoticed: _intrusion_noticed,
-    ev.NotificationFailed: lambda row, e: None,
-    ev.PauseRequested: _pause_requested,
-    ev.StopRequested: _stop_requested,
-    ev.RunPaused: lambda row, e: _set_run(row, RunStatus.PAUSED),
-    ev.RunStopped: lambda row, e: _set_run(row, RunStatus.STOPPED),
-    ev.RunBlocked: lambda row, e: _set_run(row, RunStatus.BLOCKED, e.reason),
-    ev.RunCompleted: lambda row, e: _set_run(row, RunStatus.COMPLETED),
-    ev.RunAdopted: _run_adopted,
-    ev.MirrorKept: _mirror_kept,
-    ev.MirrorEnded: _mirror_ended,
-    ev.MirrorFailed: lambda row, e: None,
-    ev.RunAbandoned: lambda row, e: _set_run(row, RunStatus.ABANDONED, e.reason),
-}
+def _refuse_stale(task: TaskRow, event: ev.TaskEvent) -> None:
+    """Refuse what an earlier attempt says: only the latest attempt, with its token, may change its task."""
+    kind = type(event).__name__
+    due = task.attempt + isinstance(event, ev.AttemptStarted)
+    if isinstance(event, ev.AttemptEvent) and event.attempt != due:
+        raise IllegalEventError(f"{kind}: task {task.id} is at attempt {task.attempt}, not {event.attempt}")
+    if isinstance(event, ev.AttemptEnded) and event.token != task.latest.token:
+        raise IllegalEventError(f"{kind}: the token is not that of task {task.id}'s attempt")

@@ -49,7 +49,7 @@ def rewind_scope(plan: Plan, name: str) -> RewindScope | None:
     )
 
 
-def rewind_events(state: RunState, scope: RewindScope) -> list[ev.AnyEvent]:
+def rewind_events(state: RunState, scope: RewindScope) -> list[ev.Event]:
     """Return the events that make a run at rest begin again at `scope`, of which nothing has landed."""
     untouched = (TaskStatus.PENDING, 0)
     rows = [state.tasks[name] for name in scope.tasks]

@@ -57,9 +57,9 @@ def _work(task: TaskRow, diff: str, files: Sequence[str]) -> Iterator[str]:
         yield quote(clip(diff, _DIFF_CHARS), "diff")
 
 
-def judge_scores(spec: Task, task: TaskRow) -> ev.AnyEvent:
+def judge_scores(spec: Task, task: TaskRow) -> ev.Event:
     """Return what all the scores of an attempt mean: passed, or failed with their feedback for the next one."""
-    scores = {validator.id: task.scores[validator.id] for validator in spec.validators}
+    scores = {validator.id: task.latest.scores[validator.id] for validator in spec.validators}
     mean = round(fsum(score.score for score in scores.values()) / len(scores), _ROUNDING)
     if mean >= spec.gate:
         return ev.TaskVerified(task=task.id, attempt=task.attempt)

@@ -13,17 +13,16 @@ from typing import cast
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.claims import (
+from holdfast.core.adoption import (
     SETTLED as SETTLED,
     UNBEGUN as UNBEGUN,
     Claim as Claim,
     ClaimedStatus as ClaimedStatus,
     Finding as Finding,
-    PastFailure as PastFailure,
     spent_of as spent_of,
 )
 from holdfast.core.plan import Plan
-from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.projection import PastFailure as PastFailure, RunRow, TaskRow
 from holdfast.formats.registry import System
 
 

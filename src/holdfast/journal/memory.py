@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.core.events import AnyEvent, Recorded, decode_event, encode_event
+from holdfast.core.event_codec import Recorded, decode_event, encode_event
+from holdfast.core.events import Event
 from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.errors import JournalError, LeaseLostError
@@ -38,7 +39,7 @@ class MemoryJournal:
         """Return the counter for the next run id."""
         return number_after(self._runs)
 
-    def create_run(self, plan: Plan, row: RunRow, event: AnyEvent, at: float) -> None:
+    def create_run(self, plan: Plan, row: RunRow, event: Event, at: float) -> None:
         """Keep a run with its plan and its first event. Raises JournalError if the id is taken."""
         if row.run in self._runs:
             raise JournalError(f"run {row.run} exists already", "`holdfast resume` carries it on")
@@ -56,7 +57,7 @@ class MemoryJournal:
         self,
         run: str,
         epoch: int,
-        events: Sequence[AnyEvent],
+        events: Sequence[Event],
         row: RunRow,
         tasks: Sequence[TaskRow],
         at: float,

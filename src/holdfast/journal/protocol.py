@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.core.events import AnyEvent, Recorded
+from holdfast.core.event_codec import Recorded
+from holdfast.core.events import Event
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.state import RunState
@@ -68,7 +69,7 @@ class Journal(JournalReader, Protocol):
     Times (`at`) are wall-clock seconds for people to read; nothing is ever decided from them.
     """
 
-    def create_run(self, plan: Plan, row: RunRow, event: AnyEvent, at: float) -> None:
+    def create_run(self, plan: Plan, row: RunRow, event: Event, at: float) -> None:
         """Make a run durable with its plan and its first event. Raises JournalError if the id is taken."""
 
     def take_epoch(self, run: str) -> int:
@@ -78,7 +79,7 @@ class Journal(JournalReader, Protocol):
         self,
         run: str,
         epoch: int,
-        events: Sequence[AnyEvent],
+        events: Sequence[Event],
         row: RunRow,
         tasks: Sequence[TaskRow],
         at: float,

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
-from holdfast.core.events import AnyEvent, Recorded, decode_events, encode_events
+from holdfast.core.event_codec import Recorded, decode_events, encode_events
+from holdfast.core.events import Event
 from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.errors import JournalError, LeaseLostError
@@ -134,7 +135,7 @@ class SqliteJournal(SqliteReader):
             sqlite_schema.check_identity(path)
         return SqliteReader(path)
 
-    def create_run(self, plan: Plan, row: RunRow, event: AnyEvent, at: float) -> None:
+    def create_run(self, plan: Plan, row: RunRow, event: Event, at: float) -> None:
         """Make a run durable with its plan and its first event. Raises JournalError if the id is taken."""
         with self._transaction() as db:
             if db.execute(_RUN_KEY, (row.run,)).fetchone():
@@ -156,7 +157,7 @@ class SqliteJournal(SqliteReader):
         self,
         run: str,
         epoch: int,
-        events: Sequence[AnyEvent],
+        events: Sequence[Event],
         row: RunRow,
         tasks: Sequence[TaskRow],
         at: float,

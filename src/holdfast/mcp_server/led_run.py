@@ -193,7 +193,7 @@ class LedRun:
         finally:
             self._wake()
 
-    def _observe(self, _events: Sequence[ev.AnyEvent], state: RunState) -> None:
+    def _observe(self, _events: Sequence[ev.Event], state: RunState) -> None:
         if state.row.pausing:
             self._fleet.withdraw()
         self._wake()
@@ -265,7 +265,7 @@ class LedRun:
 
     def _checkpoint_result(self, offer: Offer) -> CheckpointResult:
         task = self.state.tasks[offer.spec.key.owner]
-        return CheckpointResult(task=task.id, commit=task.wip or None)
+        return CheckpointResult(task=task.id, commit=task.latest.snapshot or None)
 
     def _brief(self, task: str, attempt: int) -> str:
         return self._directory.brief(task, attempt).read_text(encoding="utf-8")

@@ -12,10 +12,9 @@ from typing import Any, ParamSpec
 import msgspec
 from mcp.types import CallToolResult, TextContent
 
-from holdfast.core.events import AttemptKind
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.core.status import AttemptKind, RunStatus, TaskStatus
 from holdfast.errors import HoldfastError
 from holdfast.fleet.lead import Offer
 from holdfast.fleet.protocol import LaunchKey
@@ -164,7 +163,7 @@ def ready_task(state: RunState, offer: Offer) -> ReadyTask:
         title=state.specs[name].title[:_TEXT_CHARS],
         stage=state.stage_of[name],
         attempt=offer.spec.key.attempt,
-        reason=state.tasks[name].reason,
+        reason=state.tasks[name].latest.kind,
     )
 
 

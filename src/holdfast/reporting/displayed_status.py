@@ -74,13 +74,15 @@ def progress_of(task: TaskRow) -> int:
 
 def reported_progress(task: TaskRow) -> float | None:
     """Return the percentage that the agent of a task under way reported last, or None if it never did."""
-    return task.report.progress if task.report is not None and task.status in _REPORTED else None
+    return (
+        task.latest.report.progress if task.latest.report is not None and task.status in _REPORTED else None
+    )
 
 
 def merge_queue(state: RunState) -> list[tuple[TaskRow, QueuePlace]]:
     """Return the merge queue in the order in which tasks were verified; those still being checked come last."""
     listed = [task for task in state.tasks.values() if task.status in _PLACES]
-    listed.sort(key=lambda task: (task.queued or state.row.queued + 1, state.order[task.id]))
+    listed.sort(key=lambda task: (task.queue_number or state.row.queue_number + 1, state.order[task.id]))
     return [(task, _PLACES[task.status]) for task in listed]
 
 
@@ -119,13 +121,13 @@ def liveness(task: TaskRow, sign: AgentSign, now: float) -> Liveness:
 
     if sign.presence is not Presence.ALIVE:
         return Liveness.DEAD
-    if task.trouble == AgentTrouble.PERMISSION:
+    if task.latest.trouble == AgentTrouble.PERMISSION:
         return Liveness.WAITING
-    if task.trouble == AgentTrouble.LIMIT:
+    if task.latest.trouble == AgentTrouble.LIMIT:
         return Liveness.LIMITED
-    silent_s = now - max(sign.heard_at, task.active_at)
+    silent_s = now - max(sign.heard_at, task.latest.active_at)
     return (
         Liveness.SLOW
-        if silent_s > (TOOL_SLOW_AFTER_S if task.in_tool else SLOW_AFTER_S)
+        if silent_s > (TOOL_SLOW_AFTER_S if task.latest.in_tool else SLOW_AFTER_S)
         else Liveness.WORKING
     )

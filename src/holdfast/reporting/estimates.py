@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded
 from holdfast.core.plan import Plan, StageWaves, stage_waves
+from holdfast.core.status import FailureKind
 
 
 class AttemptSpan(msgspec.Struct, kw_only=True):
@@ -39,7 +41,7 @@ class RedoneWork(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None
 
 
-def attempt_spans(recorded: Iterable[ev.Recorded], restart_below: float) -> list[AttemptSpan]:
+def attempt_spans(recorded: Iterable[Recorded], restart_below: float) -> list[AttemptSpan]:
     """Return every attempt in the order in which they began.
 
     One that a crash cut short lasted, as far as anybody knows, until the last record before the next runner came.
@@ -72,7 +74,7 @@ def redone_work(spans: Iterable[AttemptSpan]) -> RedoneWork:
     )
 
 
-def _take_in(span: AttemptSpan, record: ev.Recorded, quiet_since: float, restart_below: float) -> None:
+def _take_in(span: AttemptSpan, record: Recorded, quiet_since: float, restart_below: float) -> None:
     match record.event:
         case ev.SnapshotSaved():
             span.saved = record.at
@@ -89,7 +91,7 @@ def _take_in(span: AttemptSpan, record: ev.Recorded, quiet_since: float, restart
             span.ended = span.started + seconds
         case ev.AttemptFailed(failure=failure, carry=carry, duration_s=seconds):
             span.ended = span.started + seconds
-            span.thrown_away = not carry or failure is ev.FailureKind.SIDE_LOST
+            span.thrown_away = not carry or failure is FailureKind.SIDE_LOST
         case ev.AttemptLost(carry=carry, cause=cause):
             span.ended = quiet_since if cause == "crash" else record.at
             early = span.progress is not None and span.progress < restart_below

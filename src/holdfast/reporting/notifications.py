@@ -40,7 +40,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     counts: TaskCounts
 
 
-def notification_of(event: ev.AnyEvent, state: RunState) -> Notification | None:
+def notification_of(event: ev.Event, state: RunState) -> Notification | None:
     """Return the news that an event is, or None if it is none."""
     occasion = OCCASIONS.get(type(event))
     if occasion is None or (isinstance(event, ev.ProviderParked) and event.reckoned):

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded
 from holdfast.core.projection import Report, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
@@ -135,7 +135,7 @@ def recovery_report(
     state: RunState,
     forecasts: Sequence[TaskPreview],
     seen: Mapping[str, UnsavedWork],
-    recorded: Iterable[ev.Recorded],
+    recorded: Iterable[Recorded],
 ) -> RecoveryReport:
     """Return the report of a run as it is stored; `forecasts` say what resuming would do to each task."""
     shown = displayed_task_statuses(state)
@@ -170,7 +170,7 @@ def _task(
     spans: Mapping[str, AttemptSpan],
 ) -> TaskRecovery:
     row = state.tasks[forecast.task]
-    report = row.report or row.last_report or Report()
+    report = row.latest.report or row.last_report or Report()
     early = report.progress is not None and report.progress < state.plan.limits.restart_below
     lost = row.status is TaskStatus.RUNNING and forecast.move is ResumeAction.REDO
     return TaskRecovery(
@@ -184,8 +184,8 @@ def _task(
         section_next=report.section_next,
         attempts=row.attempt,
         landed=row.merge_commit or None,
-        committed=None if row.merge_commit else row.head or row.carry or None,
-        snapshot=None if row.merge_commit else row.wip or None,
+        committed=None if row.merge_commit else row.latest.head or row.carry or None,
+        snapshot=None if row.merge_commit else row.latest.snapshot or None,
         unsaved=seen.unsaved,
         redo_s=_redo_s(row, forecast.move, seen, spans.get(row.id), early=early),
         move=forecast.move,
@@ -211,8 +211,8 @@ def _why_lost(row: TaskRow, report: Report, seen: UnsavedWork, *, early: bool) -
         return f"{cut} at {report.progress:g} %, too early to go on from; a fresh agent starts clean"
     if seen.unsaved:
         return f"{cut}; its workspace is saved first, a fresh agent goes on from it"
-    if row.wip:
-        return f"{cut}; a fresh agent goes on from {row.wip[:12]}"
+    if row.latest.snapshot:
+        return f"{cut}; a fresh agent goes on from {row.latest.snapshot[:12]}"
     return f"{cut} before it wrote anything; a fresh agent starts"
 
 

@@ -63,7 +63,7 @@ def _done(state: RunState, task: TaskRow) -> str:
 
 
 def _under_way(state: RunState, task: TaskRow, refs: Mapping[str, str]) -> str:
-    kept = task.head or task.carry or task.wip
+    kept = task.latest.head or task.carry or task.latest.snapshot
     ref = f" at {refs[kept]}" if kept in refs else ""
     where = f"its work is commit {kept[:12]}{ref}" if kept else "it left no work"
     stands = "cut short" if task.status is TaskStatus.PENDING else str(task.status)
@@ -72,7 +72,7 @@ def _under_way(state: RunState, task: TaskRow, refs: Mapping[str, str]) -> str:
 
 
 def _progress(task: TaskRow) -> str:
-    report = task.report or task.last_report
+    report = task.latest.report or task.last_report
     if report is None:
         return ""
     line = "" if report.line is None else f" line {report.line}"

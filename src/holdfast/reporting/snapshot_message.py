@@ -12,7 +12,7 @@ _TEXT_CHARS = 120
 
 def snapshot_message(task: TaskRow, checkpoint: int, files: Sequence[str], trailers: str) -> str:
     """Return the message of a task's `checkpoint`-th snapshot; what an agent said is cut to one line each."""
-    report = task.report or Report()
+    report = task.latest.report or Report()
     progress = "" if report.progress is None else f"{report.progress:g} %, "
     noun = "file" if len(files) == 1 else "files"
     subject = f"WIP {task.id}: {progress}checkpoint {checkpoint}, {len(files)} {noun} changed"

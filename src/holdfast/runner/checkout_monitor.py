@@ -36,7 +36,7 @@ class CheckoutMonitor:
         self._one_at_a_time = asyncio.Lock()
         self._looks = 0
 
-    async def look_round(self, task: str) -> list[ev.AnyEvent]:
+    async def look_round(self, task: str) -> list[ev.Event]:
         """Return a notice for each place that changed while `task` and others ran. Looking again finds nothing.
 
         Tasks that end at the same time share a look: one that began after a task had ended has seen what it did.
@@ -97,4 +97,6 @@ class CheckoutMonitor:
         return None if self._is_busy(name) else _IdleWorkspace(commit, changes)
 
     def _is_busy(self, name: str) -> bool:
-        return any(str(task.slot) == name for task in list(self._context.state.active.values()))
+        return any(
+            str(task.latest.workspace_number) == name for task in list(self._context.state.active.values())
+        )

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from holdfast.agents.presets import Presets
-from holdfast.core.events import AnyEvent
+from holdfast.core.events import Event
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
@@ -44,7 +44,7 @@ class RunContext:
     state: RunState
     directory: RunDir
     epoch: int
-    record: Callable[[Sequence[AnyEvent]], Awaitable[None]]
+    record: Callable[[Sequence[Event]], Awaitable[None]]
     clock: Callable[[], float]
     presets: Presets
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -77,4 +77,4 @@ class RunContext:
 
     def slot_path(self, task: TaskRow) -> Path:
         """Return the workspace that a task's present attempt works in."""
-        return self.workspaces.path(str(task.slot))
+        return self.workspaces.path(str(task.latest.workspace_number))

@@ -58,8 +58,8 @@ def capture_safely(workspace: Path, capture: Callable[[], T]) -> T:
 
 
 async def guarded(
-    effect: Coroutine[Any, Any, list[ev.AnyEvent]], put_back: Sequence[ev.AnyEvent]
-) -> list[ev.AnyEvent]:
+    effect: Coroutine[Any, Any, list[ev.Event]], put_back: Sequence[ev.Event]
+) -> list[ev.Event]:
     """Run an effect; turn trouble with git or the disk into a blocked run that `resume` carries on.
 
     `put_back` undoes the effect's intent. A lost lease and a journal that cannot be written stay exceptions:

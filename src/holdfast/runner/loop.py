@@ -27,7 +27,7 @@ from holdfast.core.commands import (
     undo_intents,
 )
 from holdfast.core.decide import decide, next_wake
-from holdfast.core.events import storable
+from holdfast.core.event_codec import storable
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.core.transitions import IllegalEventError
@@ -43,9 +43,9 @@ from holdfast.runner.verification.checks import check_task
 from holdfast.runner.verification.gates import check_gate
 from holdfast.runner.verification.validators import validate_task
 
-Observer = Callable[[Sequence[ev.AnyEvent], RunState], None]
-Effect = Coroutine[Any, Any, list[ev.AnyEvent]]
-_Delivery = tuple[Sequence[ev.AnyEvent], "asyncio.Future[None] | None"]
+Observer = Callable[[Sequence[ev.Event], RunState], None]
+Effect = Coroutine[Any, Any, list[ev.Event]]
+_Delivery = tuple[Sequence[ev.Event], "asyncio.Future[None] | None"]
 _REPORTS_S = 2.0
 _NAP_S = 60.0
 """The longest sleep at once: the timer stands still while the machine sleeps, the run's clock does not."""
@@ -74,7 +74,15 @@ class RunLoop:
         await self._watchman.begin()
         for task in list(self._context.state.active.values()):
             if task.status is TaskStatus.RUNNING:
-                self._act(StartAttempt(task.id, task.attempt, task.slot, task.start, task.reason))
+                self._act(
+                    StartAttempt(
+                        task.id,
+                        task.attempt,
+                        task.latest.workspace_number,
+                        task.latest.start,
+                        task.latest.kind,
+                    )
+                )
         with _Doorbell(self._context, self._answer_bell, self._ask_to_stop, self._hear):
             self._read_requests()
             while self._context.state.row.status is RunStatus.RUNNING:
@@ -82,7 +90,7 @@ class RunLoop:
                 await self._wait()
         return self._context.state.row.status
 
-    def _attach(self) -> ev.AnyEvent:
+    def _attach(self) -> ev.Event:
         us = holder(self._context.lease.path) or Holder()
         event = ev.RunnerAttached(epoch=self._context.epoch, pid=us.pid, host=us.host, boot_id=us.boot_id)
         self._context.state.apply(event)
@@ -93,7 +101,7 @@ class RunLoop:
     def _turn(self) -> None:
         """Take in what arrived, decide until nothing is left to decide, write it all down, then act."""
         deliveries, self._inbox = self._inbox, []
-        events: list[ev.AnyEvent] = []
+        events: list[ev.Event] = []
         answers = [(waiter, self._accept(arrived, events)) for arrived, waiter in deliveries]
         commands = self._decide(events)
         self._commit(events)
@@ -104,7 +112,7 @@ class RunLoop:
         for command in commands:
             self._act(command)
 
-    def _accept(self, arrived: Sequence[ev.AnyEvent], events: list[ev.AnyEvent]) -> IllegalEventError | None:
+    def _accept(self, arrived: Sequence[ev.Event], events: list[ev.Event]) -> IllegalEventError | None:
         """Apply results, leaving out what may no longer happen: an old attempt's word changes nothing."""
         refused = None
         for event in map(storable, arrived):
@@ -116,7 +124,7 @@ class RunLoop:
                 events.append(event)
         return refused
 
-    def _decide(self, events: list[ev.AnyEvent]) -> list[Command]:
+    def _decide(self, events: list[ev.Event]) -> list[Command]:
         state, effects = self._context.state, []
         self._decided_at = self._context.clock()
         while commands := decide(state, self._decided_at):
@@ -128,7 +136,7 @@ class RunLoop:
                 effects.append(command)
         return effects
 
-    def _commit(self, events: Sequence[ev.AnyEvent]) -> None:
+    def _commit(self, events: Sequence[ev.Event]) -> None:
         """Make a turn durable. If this fails nothing has been acted on, and the runner ends; agents live on."""
         if not events:
             return
@@ -175,13 +183,13 @@ class RunLoop:
         finally:
             self._effects.discard(asyncio.current_task())
 
-    def _deliver(self, events: Sequence[ev.AnyEvent], waiter: asyncio.Future[None] | None = None) -> None:
+    def _deliver(self, events: Sequence[ev.Event], waiter: asyncio.Future[None] | None = None) -> None:
         if not events and waiter is None:
             return
         self._inbox.append((events, waiter))
         self._woken.set()
 
-    async def _record(self, events: Sequence[ev.AnyEvent]) -> None:
+    async def _record(self, events: Sequence[ev.Event]) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._deliver(events, waiter)
         await waiter

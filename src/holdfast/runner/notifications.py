@@ -29,7 +29,7 @@ _COMMAND_S = 4.0
 _GRACE_S = 0.5
 _OWNER = "@"
 
-Observer = Callable[[Sequence[ev.AnyEvent], RunState], None]
+Observer = Callable[[Sequence[ev.Event], RunState], None]
 
 
 class Notifier:
@@ -40,7 +40,7 @@ class Notifier:
         self._observer = observer
         self._sending: dict[asyncio.Task[str], str] = {}
 
-    def __call__(self, events: Sequence[ev.AnyEvent], state: RunState) -> None:
+    def __call__(self, events: Sequence[ev.Event], state: RunState) -> None:
         """Let the observer see the events, and send those that are news. Returns at once."""
         self._observer(events, state)
         for event in events:
@@ -78,7 +78,7 @@ class Notifier:
         if failures:
             self._record(failures)
 
-    def _record(self, failures: Sequence[ev.AnyEvent]) -> None:
+    def _record(self, failures: Sequence[ev.Event]) -> None:
         context = self._context
         # The run is over and its last event is durable: a journal that fails now must not spoil that.
         with suppress(JournalError, LeaseLostError):

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.core.events import Gate
+from holdfast.core.status import Gate
 from holdfast.paths import RunDir
 
 

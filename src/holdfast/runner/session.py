@@ -13,12 +13,13 @@ from typing import Self
 
 from holdfast.agents.presets import agent_providers, presets_of, require_agents
 from holdfast.core import events as ev, ids
+from holdfast.core.event_codec import encode_event
 from holdfast.core.events import RunStarted
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.core.projection import RunRow
+from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
-from holdfast.core.transitions import first_row
 from holdfast.errors import HoldfastError, JournalError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
@@ -116,7 +117,7 @@ def create_run(
             if run in {listing.row.run for listing in journal.runs()}:
                 continue  # Another process took this number in between; the next one is free.
             raise
-        keep_record(repo, run, encode_plan(plan), ev.encode_event(event))
+        keep_record(repo, run, encode_plan(plan), encode_event(event))
         return run
     raise JournalError("could not find a free run id", "Try again: other runs are being started right now.")
 
@@ -271,7 +272,7 @@ async def _run_loop(
         fleet.close()
 
 
-async def _not_yet(events: Sequence[ev.AnyEvent]) -> None:
+async def _not_yet(events: Sequence[ev.Event]) -> None:
     raise RuntimeError(f"nothing records events before the loop runs: {events}")
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.core.adoption import FINISHED, UNPROVEN, Verdict, attempts_of
-from holdfast.core.claims import Claim, Finding
+from holdfast.core.adoption import FINISHED, UNPROVEN, Claim, Finding, Verdict, attempts_of
 from holdfast.runner.adoption.assessment import Assessment
 from holdfast.views.text import count, one_line, table
 

@@ -11,7 +11,8 @@ from typing import Self, TextIO
 
 import msgspec
 
-from holdfast.core.events import AgentsReattached, AnyEvent, AttemptStarted, PauseRequested, encode_event
+from holdfast.core.event_codec import encode_event
+from holdfast.core.events import AgentsReattached, AttemptStarted, Event, PauseRequested
 from holdfast.core.state import RunState
 from holdfast.views.terminal import write_line
 from holdfast.views.text import one_line, time_of_day
@@ -29,7 +30,7 @@ _SENTENCES = {
     "StageRewound": "stage {stage} begins again",
     "StageGateReset": "stage {stage}: the {gate} check will run again",
     "StageGateWaived": "stage {stage} goes on although its {gate} check failed, as the user decided",
-    "AttemptStarted": "{task}: attempt {attempt} started ({reason}){how}",
+    "AttemptStarted": "{task}: attempt {attempt} started ({attempt_kind}){how}",
     "AgentObserved": "",
     "AttemptHalted": "{task}: attempt {attempt} is ended: {error}",
     "AttemptLimited": "{task}: attempt {attempt} is at a limit of {provider}; it waits, no attempt is charged",
@@ -81,7 +82,7 @@ _SENTENCES = {
 }
 
 
-def event_sentence(event: AnyEvent) -> str:
+def event_sentence(event: Event) -> str:
     """Return an event in words, as one line; empty if it is not worth telling."""
     if isinstance(event, AgentsReattached):
         return _adopted(event)
@@ -114,7 +115,7 @@ def _adopted(event: AgentsReattached) -> str:
 class EventWriter:
     """An observer that writes each event as `render` words it; an event without words gets no line."""
 
-    def __init__(self, out: TextIO, render: Callable[[AnyEvent], str]) -> None:
+    def __init__(self, out: TextIO, render: Callable[[Event], str]) -> None:
         self._out = out
         self._render = render
 
@@ -124,7 +125,7 @@ class EventWriter:
     def __exit__(self, *exc: object) -> None:
         """Nothing is held; every line is out already."""
 
-    def __call__(self, events: Sequence[AnyEvent], _state: RunState) -> None:
+    def __call__(self, events: Sequence[Event], _state: RunState) -> None:
         """Write what happened. A reader that went away does not disturb the run."""
         for line in map(self._render, events):
             if line:
@@ -141,6 +142,6 @@ def json_lines(out: TextIO) -> EventWriter:
     return EventWriter(out, lambda event: encode_event(event).decode())
 
 
-def _timed(event: AnyEvent) -> str:
+def _timed(event: Event) -> str:
     words = event_sentence(event)
     return f"{time_of_day(time.time())}  {words}" if words else ""

@@ -8,8 +8,9 @@ from typing import Literal
 import msgspec
 
 from holdfast.core import events as ev, ids
+from holdfast.core.event_codec import Recorded
 from holdfast.core.state import RunState
-from holdfast.core.status import TaskStatus
+from holdfast.core.status import AttemptKind, TaskStatus
 from holdfast.views.event_text import event_sentence
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
 from holdfast.views.text import block, duration, one_line, table, timestamp
@@ -40,7 +41,7 @@ class AttemptView(msgspec.Struct, kw_only=True):
     """One attempt; `commit` is what it produced, `kept` what the next attempt could build on."""
 
     attempt: int
-    kind: ev.AttemptKind
+    kind: AttemptKind
     outcome: Outcome
     started_at: str
     ended_at: str | None = None
@@ -77,7 +78,7 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True):
 
     seq: int
     at: str
-    event: ev.AnyEvent
+    event: ev.Event
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +93,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspection(
-    status: StatusView, state: RunState, recorded: Iterable[ev.Recorded], only: str | None
+    status: StatusView, state: RunState, recorded: Iterable[Recorded], only: str | None
 ) -> Inspection:
     """Return everything known about a run, or about one task of it, from its state and events."""
     assert status.run is not None
@@ -110,7 +111,7 @@ def inspection(
     )
 
 
-def _concerns(event: ev.AnyEvent, task: str) -> bool:
+def _concerns(event: ev.Event, task: str) -> bool:
     return getattr(event, "task", "") == task or task in getattr(event, "tasks", ())
 
 
@@ -128,13 +129,13 @@ def _history(state: RunState, name: str, status: TaskStatus, attempts: list[Atte
         worked_s=round(row.worked_s, 3),
         summary=row.summary,
         merge_commit=row.merge_commit or None,
-        wip=row.wip or None,
-        refs=(*refs, *([ids.snapshot_ref(state.row.run, name)] if row.wip else [])),
+        wip=row.latest.snapshot or None,
+        refs=(*refs, *([ids.snapshot_ref(state.row.run, name)] if row.latest.snapshot else [])),
         attempts=tuple(attempts),
     )
 
 
-def _attempts(recorded: Iterable[ev.Recorded]) -> dict[str, list[AttemptView]]:
+def _attempts(recorded: Iterable[Recorded]) -> dict[str, list[AttemptView]]:
     """Fold the events into each task's attempts."""
     found: dict[str, list[AttemptView]] = {}
     for record in recorded:
@@ -142,7 +143,7 @@ def _attempts(recorded: Iterable[ev.Recorded]) -> dict[str, list[AttemptView]]:
         if isinstance(event, ev.AttemptStarted):
             begun = AttemptView(
                 attempt=event.attempt,
-                kind=event.reason,
+                kind=event.attempt_kind,
                 outcome="under way",
                 started_at=at,
                 start=event.start,
@@ -154,7 +155,7 @@ def _attempts(recorded: Iterable[ev.Recorded]) -> dict[str, list[AttemptView]]:
     return found
 
 
-def _add(attempt: AttemptView, event: ev.AnyEvent, at: str) -> None:
+def _add(attempt: AttemptView, event: ev.Event, at: str) -> None:
     """Take in what became of an attempt; what says nothing about it changes nothing."""
     match event:
         case ev.AttemptDone(head=head):
@@ -178,7 +179,7 @@ def _add(attempt: AttemptView, event: ev.AnyEvent, at: str) -> None:
             attempt.errors.append(_error(event, _FAILURES[kind], at))
 
 
-def _error(event: ev.AnyEvent, failure: str, at: str) -> ErrorView:
+def _error(event: ev.Event, failure: str, at: str) -> ErrorView:
     """Return the error that an event of `_FAILURES` tells; a conflict's is the list of its files."""
     files = ", ".join(getattr(event, "files", ()))
     return ErrorView(

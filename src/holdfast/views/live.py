@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.core.events import AnyEvent, AttemptStarted
+from holdfast.core.events import AttemptStarted, Event
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
@@ -70,7 +70,7 @@ class LiveTable:
     def __exit__(self, *exc: object) -> None:
         self._live.stop()
 
-    def __call__(self, events: Sequence[AnyEvent], state: RunState) -> None:
+    def __call__(self, events: Sequence[Event], state: RunState) -> None:
         """Tell what happened and take a new copy of what to draw."""
         now, at = time.monotonic(), time_of_day(time.time())
         self._since.update({event.task: now for event in events if isinstance(event, AttemptStarted)})
@@ -120,7 +120,7 @@ def _ready(state: RunState) -> list[str]:
 
 def _waits(task: TaskRow, place: int) -> bool:
     """Tell whether an entry of the queue still stands: entries gone stale are dropped later."""
-    return task.status is TaskStatus.VERIFIED and task.queued == place
+    return task.status is TaskStatus.VERIFIED and task.queue_number == place
 
 
 def _table(working: Sequence[_Working], now: float) -> Table:

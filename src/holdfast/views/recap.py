@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import BranchFacts
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
@@ -49,7 +50,7 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recap_view(
-    status: StatusView, state: RunState, recorded: Iterable[ev.Recorded], branch: BranchFacts
+    status: StatusView, state: RunState, recorded: Iterable[Recorded], branch: BranchFacts
 ) -> Recap:
     """Return the recap of a run from its state, its events and what git shows of its branch."""
     assert status.run is not None
@@ -63,7 +64,7 @@ def recap_view(
         run=status.run,
         metrics=status.metrics,
         runners=sum(isinstance(record.event, ev.RunnerAttached) for record in history),
-        adopted=state.row.adopted,
+        adopted=state.row.reattached,
         landed=len(landings.keys() | replaced) if proved else None,
         lost=sum(name not in landings and name not in replaced for name in completed) if proved else None,
         repeated=sum(times - 1 for times in landings.values()) if proved else None,
@@ -94,7 +95,7 @@ def _task(state: RunState, name: str) -> TaskRecap:
         id=name,
         status=row.status,
         attempts=row.attempt,
-        crashes=row.lost,
+        crashes=row.crash_count,
         commits=len(row.commits),
         worked_s=round(row.worked_s, 3),
         merge_commit=row.merge_commit or None,

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from holdfast.core.events import Gate
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus, StageStatus, TaskStatus
+from holdfast.core.status import Gate, RunStatus, StageStatus, TaskStatus
 from holdfast.journal.protocol import RunListing, StoredRun
 from holdfast.reporting.displayed_status import (
     AgentSign,
@@ -243,13 +242,13 @@ def _task(
         stage=stage.id,
         status=shown[task.id],
         attempts=row.attempt,
-        agent=row.agent or agent_of(state.plan, task),
+        agent=row.latest.agent or agent_of(state.plan, task),
         merge_commit=row.merge_commit or None,
         progress=progress_of(row),
         error=row.error or next(_blockers(state, task, shown), None),
         reported=reported_progress(row),
         liveness=liveness(row, sign, now) if running and sign is not None else None,
-        activity=(row.activity or None) if running else None,
+        activity=(row.latest.activity or None) if running else None,
         waiting_until=_waiting_until(state, row),
         tokens=row.tokens,
         cost_usd=round(row.cost_usd, 6),
@@ -257,7 +256,7 @@ def _task(
 
 
 def _waiting_until(state: RunState, row: TaskRow) -> str | None:
-    parked = state.row.parked.get(row.provider)
+    parked = state.row.parked.get(row.latest.provider)
     if parked is None or row.status is not TaskStatus.WAITING_LIMIT:
         return None
     return timestamp(parked.until)

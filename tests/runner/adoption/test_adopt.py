@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.core import events as ev
-from holdfast.core.claims import ClaimedStatus, PastFailure
+from holdfast.core.adoption import ClaimedStatus
+from holdfast.core.projection import PastFailure
 from holdfast.core.status import RunStatus
 from holdfast.errors import NeedsDecisionError
 from holdfast.repo.run_record import FinishedTask, commit_adoption

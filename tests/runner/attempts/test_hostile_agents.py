@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.core import events as ev
-from holdfast.core.events import FailureKind
-from holdfast.core.status import RunStatus
+from holdfast.core.status import FailureKind, RunStatus
 from tests.support.repositories import Project, git
 from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
 

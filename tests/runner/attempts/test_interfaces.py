@@ -63,7 +63,7 @@ def test_a_crash_between_publication_and_start_keeps_the_contract(tmp_path: Path
     eventually(lambda: bool(trial.state().tasks["A"].interfaces), "the contract is in the journal")
     kill(runner)
     again = start_runner(trial)
-    eventually(lambda: trial.stored().row.adopted == 1, "A is carried on with")
+    eventually(lambda: trial.stored().row.reattached == 1, "A is carried on with")
     go.release()
     assert again.communicate(timeout=DEADLINE_S)[0] == b"completed\n"
     assert "def f(x: int) -> int: ..." in trial.brief("B", 1)

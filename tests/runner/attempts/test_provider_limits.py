@@ -75,7 +75,7 @@ def test_a_declared_fallback_works_meanwhile(tmp_path: Path) -> None:
     agents = {"a": codex(limit, fallback="b"), "b": {"command": ["sh", "-c", work()]}}
     run = trial(Project.create(tmp_path / "p"), "t1", "t2", agents=agents)
     assert run.execute() is RunStatus.COMPLETED
-    assert {run.state().tasks[name].agent for name in ("t1", "t2")} == {"b"}
+    assert {run.state().tasks[name].latest.agent for name in ("t1", "t2")} == {"b"}
 
 
 def test_a_runner_killed_during_the_wait_leaves_a_wait_that_goes_on(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.core import ids
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import AttemptRow, TaskRow
 from holdfast.core.status import RunStatus
 from holdfast.report_channel import FILE_BYTES_MAX, LINE_BYTES_MAX
 from holdfast.reporting.displayed_status import progress_of
@@ -26,7 +26,7 @@ SECTIONS = (
 
 def reported(trial: Trial, task: str = "A") -> Any:
     """Return the last report of a task's present attempt, as the journal has it."""
-    return trial.state().tasks[task].report
+    return trial.state().tasks[task].latest.report
 
 
 def test_a_report_is_known_while_the_agent_still_works(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_reports_made_while_no_runner_lived_are_read_once(tmp_path: Path) -> Non
     go.release()
     assert trial.execute() is RunStatus.COMPLETED
     assert trial.state().tasks["A"].cost_usd == 0.75
-    assert trial.state().tasks["A"].report.progress == 60.0  # type: ignore[union-attr]
+    assert trial.state().tasks["A"].latest.report.progress == 60.0  # type: ignore[union-attr]
 
 
 def lost_after(tmp_path: Path, report: str, **limits: float) -> Trial:
@@ -263,6 +263,6 @@ def test_a_report_file_that_is_something_else_is_not_followed(tmp_path: Path, ki
 def test_a_new_runner_reads_on_from_where_the_journal_says(tmp_path: Path) -> None:
     """The offset is part of the event: what was taken in before the crash is not taken in again."""
     (event,) = read(tmp_path, line(cost_usd=1))
-    again = TaskRow(id="A", attempt=1, heard=event.heard)
+    again = TaskRow(id="A", attempt=1, latest=AttemptRow(report_bytes=event.heard))
     assert read(tmp_path, task=again) == []
     assert [e.cost_usd for e in read(tmp_path, line(cost_usd=2), task=again)] == [2.0]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from holdfast.core import events as ev
-from holdfast.core.status import RunStatus
+from holdfast.core.status import FailureKind, RunStatus
 from tests.support.repositories import Project
 from tests.support.runs import Fifo, start_runner
 from tests.support.scripted_agents import DONE, THREAD, codex, fails, once, say, trial, uses, work
@@ -20,7 +20,7 @@ def test_an_error_with_exit_status_zero_is_a_failure(tmp_path: Path) -> None:
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)})
     assert run.execute() is RunStatus.COMPLETED
     (failed,) = run.of_kind(ev.AttemptFailed)
-    assert (failed.failure, "stream closed" in failed.error) == (ev.FailureKind.AGENT, True)
+    assert (failed.failure, "stream closed" in failed.error) == (FailureKind.AGENT, True)
     assert "stream closed" in run.brief("t", 2)
 
 
@@ -29,7 +29,7 @@ def test_done_without_a_change_is_fed_back(tmp_path: Path) -> None:
     script = once(tmp_path / "hit", say(THREAD, DONE), work())
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)})
     assert run.execute() is RunStatus.COMPLETED
-    assert [failed.failure for failed in run.of_kind(ev.AttemptFailed)] == [ev.FailureKind.NO_CHANGE]
+    assert [failed.failure for failed in run.of_kind(ev.AttemptFailed)] == [FailureKind.NO_CHANGE]
 
 
 def test_a_full_context_is_followed_by_a_fresh_agent_with_what_was_achieved(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_an_agent_that_spends_its_budget_is_ended_while_it_works(tmp_path: Path)
     assert run.execute() is RunStatus.COMPLETED
     (failed,) = run.of_kind(ev.AttemptFailed)
     assert (failed.failure, failed.error) == (
-        ev.FailureKind.BUDGET,
+        FailureKind.BUDGET,
         "the budget of 400 tokens for an attempt is spent",
     )
     assert run.show("half.txt") == "half"
@@ -108,7 +108,7 @@ def test_tokens_and_cost_are_recorded_with_the_attempt(tmp_path: Path) -> None:
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(work())})
     run.execute()
     task = run.state().tasks["t"]
-    assert (task.tokens, run.stored().row.tokens, task.session) == (100, 100, "T-1")
+    assert (task.tokens, run.stored().row.tokens, task.latest.session) == (100, 100, "T-1")
 
 
 def test_a_killed_runners_tokens_are_counted_once(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_long_stream_that_is_not_read_again_keeps_what_was_heard_of_it(tmp_pat
     go_on.release()
     assert run.execute() is RunStatus.COMPLETED
     task = run.state().tasks["t"]
-    assert (task.tokens, task.session) == (120, "S-1")
+    assert (task.tokens, task.latest.session) == (120, "S-1")
 
 
 def _resuming(tmp_path: Path, first: str) -> tuple[str, Path]:

@@ -41,7 +41,7 @@ def test_a_pause_at_once_commits_pending_work_and_resume_goes_on_from_it(tmp_pat
     """Nothing is charged, nothing is lost, nothing lives on."""
     trial = _paused_at_once(tmp_path)
     task = trial.state().tasks["B"]
-    assert (task.charged, task.lost, task.status) == (0, 0, "pending")
+    assert (task.charged, task.crash_count, task.status) == (0, 0, "pending")
     assert trial.project.git("show", f"{task.carry}:half.txt") == "half"
     assert trial.violations() == []
     assert trial.execute() is RunStatus.COMPLETED

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.core import events as ev
-from holdfast.core.events import AttemptKind, FailureKind
-from holdfast.core.status import RunStatus
+from holdfast.core.status import AttemptKind, FailureKind, RunStatus
 from tests.support.repositories import Project
 from tests.support.runs import Fifo, Trial, sh, stage
 

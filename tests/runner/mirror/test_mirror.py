@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.core.claims import ClaimedStatus
+from holdfast.core.adoption import ClaimedStatus
 from holdfast.core.status import RunStatus
 from holdfast.formats.execute import read
 from holdfast.formats.registry import System

@@ -75,7 +75,7 @@ def test_a_lost_agents_work_goes_to_a_fresh_agent(tmp_path: Path) -> None:
     assert trial.execute() is RunStatus.COMPLETED
     assert (trial.show("half.txt"), trial.show("whole.txt")) == ("half", "whole")
     task = trial.state().tasks["A"]
-    assert (task.attempt, task.charged, task.lost) == (2, 0, 1)
+    assert (task.attempt, task.charged, task.crash_count) == (2, 0, 1)
     assert "cut short by a crash" in trial.brief("A", 2)
 
 
@@ -139,7 +139,7 @@ def test_a_stop_ends_agents_and_keeps_their_work(tmp_path: Path) -> None:
     assert_dead(agent)
     assert trial.execute() is RunStatus.COMPLETED
     task = trial.state().tasks["A"]
-    assert (task.charged, task.lost) == (0, 0)
+    assert (task.charged, task.crash_count) == (0, 0)
     assert trial.show("half.txt") == "half"
 
 

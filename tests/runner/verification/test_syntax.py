@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.events import FailureKind
-from holdfast.core.status import RunStatus
+from holdfast.core.status import FailureKind, RunStatus
 from holdfast.core.syntax import language_of, may_be_checked, read_tool_output, wants_newer_python
 from tests.support.repositories import Project, write
 from tests.support.runs import Trial, sh, stage

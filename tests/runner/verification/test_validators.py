@@ -10,8 +10,7 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.brief import BRIEF_BYTES_MAX, clip_bytes
-from holdfast.core.events import FailureKind
-from holdfast.core.status import RunStatus
+from holdfast.core.status import FailureKind, RunStatus
 from holdfast.runner.requests import Request, send_request
 from tests.support.command import eventually
 from tests.support.repositories import Project
@@ -142,7 +141,7 @@ def half_validated(tmp_path: Path) -> tuple[Trial, Path, subprocess.Popen[bytes]
     trial = trial_of(tmp_path, first, second, verify=[f"echo test >> {count}"])
     runner = start_runner(trial)
     here.wait()
-    eventually(lambda: "first" in trial.state().tasks["A"].scores, "the first score is durable")
+    eventually(lambda: "first" in trial.state().tasks["A"].latest.scores, "the first score is durable")
     return trial, count, runner
 
 
@@ -152,7 +151,7 @@ def test_finished_validators_keep_their_score_across_a_crash(tmp_path: Path) -> 
     kill(runner)
     assert trial.execute() is RunStatus.COMPLETED
     assert sorted(count.read_text().split()) == ["first", "second", "second", "test"]
-    assert trial.state().tasks["A"].scores["first"].score == 0.9
+    assert trial.state().tasks["A"].latest.scores["first"].score == 0.9
     assert trial.violations() == []
 
 

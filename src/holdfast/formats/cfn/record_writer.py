@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from holdfast.core.claims import Report
 from holdfast.core.ids import snapshot_ref
 from holdfast.core.plan import Task
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import Report, TaskRow
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
 from holdfast.formats import extra_fields
 from holdfast.formats.cfn.layout import (
@@ -96,7 +95,7 @@ class ExportedSprint:
     @property
     def is_validating(self) -> bool:
         """Whether its tests passed, and validators have it now."""
-        return self.row.status is _S.VERIFYING and self.row.tested
+        return self.row.status is _S.VERIFYING and self.row.latest.checks_succeeded
 
     @property
     def progress(self) -> int:
@@ -107,7 +106,7 @@ class ExportedSprint:
     @property
     def report(self) -> Report:
         """What its agent last reported."""
-        return self.row.report or self.row.last_report or Report()
+        return self.row.latest.report or self.row.last_report or Report()
 
     @property
     def landed_files(self) -> tuple[str, ...]:
@@ -177,7 +176,7 @@ def _epic(view: ExportedRun, epic: str, names: NativeNames, sprints: list[Export
 
 def _sprint(sprint: ExportedSprint) -> Node:
     row, view = sprint.row, sprint.view
-    has_wip = row.wip and row.status is not _S.COMPLETED
+    has_wip = row.latest.snapshot and row.status is not _S.COMPLETED
     record: Node = {
         "sprintId": sprint.native,
         "epicId": sprint.epic,
@@ -190,7 +189,7 @@ def _sprint(sprint: ExportedSprint) -> Node:
         "agents": list(_agents(sprint)),
         **_files(sprint),
         "confidence": {"loop3": sprint.report.confidence, "loop2": _consensus(row)},
-        "validators": [{"id": name, "score": score.score} for name, score in row.scores.items()],
+        "validators": [{"id": name, "score": score.score} for name, score in row.latest.scores.items()],
         "attempts": row.attempt,
         "errors": [
             {"attempt": failure.attempt, "message": failure.error, "feedback": failure.detail}
@@ -216,7 +215,7 @@ def _commits(row: TaskRow) -> list[str]:
 
 
 def _consensus(row: TaskRow) -> float | None:
-    scores = [score.score for score in row.scores.values()]
+    scores = [score.score for score in row.latest.scores.values()]
     return round(sum(scores) / len(scores), 4) if scores else None
 
 
@@ -225,7 +224,7 @@ def _agents(sprint: ExportedSprint) -> Iterator[Node]:
     if sprint.row.status in _AGENT_AT_WORK:
         yield {"id": sprint.agent, "status": "active", "task": sprint.title}
         for validator in sprint.task.validators:
-            status = "completed" if validator.id in sprint.row.scores else "idle"
+            status = "completed" if validator.id in sprint.row.latest.scores else "idle"
             yield {"id": validator.id, "status": status, "task": None}
 
 

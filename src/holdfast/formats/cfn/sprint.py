@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from holdfast.core.claims import Report
 from holdfast.core.plan import Task, Validator
+from holdfast.core.projection import Report
 from holdfast.formats import extra_fields
 from holdfast.formats.lenient_json import Field, Node, commits, count, items, node, nodes, text, texts
 from holdfast.formats.model import Claim, ClaimedStatus, PastFailure

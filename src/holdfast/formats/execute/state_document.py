@@ -7,11 +7,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from holdfast.core.events import AttemptKind, FailureKind
 from holdfast.core.ids import snapshot_ref
 from holdfast.core.plan import Stage, stage_waves
 from holdfast.core.projection import AttemptCommit, Failure, StageRow, TaskRow
-from holdfast.core.status import TASK_IS_SETTLED, StageStatus, TaskStatus
+from holdfast.core.status import TASK_IS_SETTLED, AttemptKind, FailureKind, StageStatus, TaskStatus
 from holdfast.formats import extra_fields, run_to_claims
 from holdfast.formats.execute.claims import claim_of
 from holdfast.formats.execute.tasks import layer_name
@@ -83,11 +82,13 @@ def _is_untouched(row: TaskRow, before: Node) -> bool:
 
 def _place(view: ExportedRun, row: TaskRow, before: Node) -> Node:
     """Say where the work lies: a workspace while an agent is in it, a ref while it is unfinished."""
-    workspace = StateDir.of_checkout(Path(view.project)).run(view.row.run).workspace(str(row.slot))
+    workspace = (
+        StateDir.of_checkout(Path(view.project)).run(view.row.run).workspace(str(row.latest.workspace_number))
+    )
     landed = row.status is TaskStatus.COMPLETED
-    branch = snapshot_ref(view.row.run, row.id) if row.wip else first(before, "branch")
+    branch = snapshot_ref(view.row.run, row.id) if row.latest.snapshot else first(before, "branch")
     return {
-        "worktree_path": str(workspace) if row.slot >= 0 and not landed else None,
+        "worktree_path": str(workspace) if row.latest.workspace_number >= 0 and not landed else None,
         "branch": None if landed else branch,
     }
 
@@ -232,7 +233,7 @@ def merge_queue(view: ExportedRun, names: Names, before: object) -> list[object]
     present = {text(node(entry).get("task_id")) for entry in kept}
     last = max([count(node(entry).get("priority")) for entry in kept] + [len(kept)])
     queued = [row for _, task in view.plan.tasks() if (row := row_of(view, task.id)).status in _QUEUE_WORDS]
-    queued.sort(key=lambda row: row.queued or len(view.tasks) + view.row.queued + 1)
+    queued.sort(key=lambda row: row.queue_number or len(view.tasks) + view.row.queue_number + 1)
     fresh = [row for row in queued if names[row.id] not in present]
     return kept + [
         {"task_id": names[row.id], "priority": place, "status": _QUEUE_WORDS[row.status]}

@@ -164,7 +164,7 @@ def _ledger(view: ExportedRun, papers: ExecuteDocuments, names: _Names, slug: st
             "attempts": row.attempt,
             "verified": True,
         }
-        for row in sorted(landed, key=lambda row: row.queued)
+        for row in sorted(landed, key=lambda row: row.queue_number)
     ]
     return NativeFile(path=at, content=b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.adoption import attempts_of, inherited_events, prepare_plan
-from holdfast.core.events import storable
+from holdfast.core.event_codec import encode_event, storable
 from holdfast.core.plan import AgentSpec, Plan, encode_plan
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import Origin, RunRow
@@ -96,7 +96,7 @@ def adopt(
 def _keep_record(repo: Repository, journal: Journal, stored: StoredRun) -> None:
     """Make sure that git knows the plan: whoever created the run may have been killed before that."""
     started = next(iter(journal.events(stored.row.run, upto=1))).event
-    keep_record(repo, stored.row.run, encode_plan(stored.plan), ev.encode_event(started))
+    keep_record(repo, stored.row.run, encode_plan(stored.plan), encode_event(started))
 
 
 def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: Assessment) -> None:
@@ -120,7 +120,7 @@ def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: As
     journal.append(row.run, epoch, events, state.row, state.take_changed(), time.time())
 
 
-def _landings(repo: Repository, row: RunRow, prospect: Assessment) -> list[ev.AnyEvent]:
+def _landings(repo: Repository, row: RunRow, prospect: Assessment) -> list[ev.Event]:
     """Put the commit on the run branch that says what is done, and return what it proves."""
     claims = {claim.task: claim for claim in prospect.foreign.claims}
     finished = [

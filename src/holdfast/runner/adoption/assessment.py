@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from holdfast.core.adoption import (
     FINISHED,
     UNPROVEN,
+    ClaimedStatus,
     CommitFact,
+    Finding,
     JudgedClaim,
     Proofs,
     TrustPolicy,
@@ -17,7 +19,6 @@ from holdfast.core.adoption import (
     judge_claim,
     missing_file_findings,
 )
-from holdfast.core.claims import ClaimedStatus, Finding
 from holdfast.core.plan import Plan
 from holdfast.formats.model import ForeignRun
 from holdfast.repo.ancestry import (

@@ -6,8 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.core.adoption import FINISHED, InheritedWork, JudgedClaim, Verdict
-from holdfast.core.claims import Claim, ClaimedStatus, Finding
+from holdfast.core.adoption import (
+    FINISHED,
+    Claim,
+    ClaimedStatus,
+    Finding,
+    InheritedWork,
+    JudgedClaim,
+    Verdict,
+)
 from holdfast.core.ids import snapshot_ref
 from holdfast.errors import HoldfastError
 from holdfast.formats.model import all_formats

@@ -13,6 +13,7 @@ from holdfast.agents.invocation import Placeholders, invoke_task
 from holdfast.core import events as ev, ids
 from holdfast.core.facts import ExitReason, Presence, Sighting
 from holdfast.core.projection import TaskRow
+from holdfast.core.status import FailureKind
 from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.repo.landing import trailers
@@ -30,7 +31,7 @@ from holdfast.runner.verification.checks import wait_or_stop
 from holdfast.runner.verification.syntax import reject_syntax_errors
 
 
-async def run_attempt(context: RunContext, name: str) -> list[ev.AnyEvent]:
+async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:
     """See the present attempt of a task through, whoever began it.
 
     Never launched: it is launched. Alive: it is watched. Ended: it is collected. Lost: its work is kept.
@@ -43,7 +44,7 @@ async def run_attempt(context: RunContext, name: str) -> list[ev.AnyEvent]:
         context.ears.pop(heard_of, None)  # all that it heard is recorded
 
 
-async def _carry_out(context: RunContext, task: TaskRow) -> list[ev.AnyEvent]:
+async def _carry_out(context: RunContext, task: TaskRow) -> list[ev.Event]:
     try:
         if context.fleet.inspect(context.agent_key(task)).presence is Presence.UNKNOWN:
             await _launch(context, task)
@@ -60,7 +61,7 @@ async def _carry_out(context: RunContext, task: TaskRow) -> list[ev.AnyEvent]:
     heard = listener_for(context, task).finish(context.fleet, context.agent_key(task))
     if last_words := [*context.reports.of(task, context.slot_path(task)), *observation(task, heard)]:
         await context.record(last_words)
-    if (_was_cancelled(sighting) and task.halt is None) or (
+    if (_was_cancelled(sighting) and task.latest.halt is None) or (
         sighting.exit is None and context.stopping.is_set()
     ):
         return [await asyncio.to_thread(_set_aside, context, task, "stop")]
@@ -82,9 +83,11 @@ def _was_cancelled(sighting: Sighting) -> bool:
 
 async def _launch(context: RunContext, task: TaskRow) -> None:
     """Prepare the workspace and start the agent. If a dead runner got half-way here, it is all done again."""
-    workspace = await asyncio.to_thread(context.workspaces.prepare, str(task.slot), task.start)
+    workspace = await asyncio.to_thread(
+        context.workspaces.prepare, str(task.latest.workspace_number), task.latest.start
+    )
     context.intact.add((task.id, task.attempt))
-    context.captured.pop(str(task.slot), None)
+    context.captured.pop(str(task.latest.workspace_number), None)
     brief = await asyncio.to_thread(write_brief, context, task)
     await context.fleet.launch(_spec(context, task, workspace, brief))
 
@@ -98,7 +101,7 @@ def _spec(context: RunContext, task: TaskRow, workspace: Path, brief: Path) -> L
         task=task.id,
         attempt=task.attempt,
         run=context.run,
-        session=task.resumes,
+        session=task.latest.resumed_session,
     )
     invocation = invoke_task(spec, agent_of_attempt(context, task), values)
     passed = plan.pass_env + invocation.pass_env
@@ -106,7 +109,7 @@ def _spec(context: RunContext, task: TaskRow, workspace: Path, brief: Path) -> L
     env |= report_variables(report_file(workspace), context.directory.wake_pipe)
     return LaunchSpec(
         key=context.agent_key(task),
-        token=task.token,
+        token=task.latest.token,
         argv=invocation.argv,
         cwd=workspace,
         env=env | invocation.env,
@@ -129,7 +132,7 @@ async def _wait_and_listen(context: RunContext, task: TaskRow) -> Sighting:
     try:
         return await _watch(context, task)
     finally:
-        if task.halt is None:
+        if task.latest.halt is None:
             listener.cancel()
         with suppress(asyncio.CancelledError, OvertakenError):
             await listener
@@ -145,7 +148,7 @@ async def _watch(context: RunContext, task: TaskRow) -> Sighting:
             except TimeoutError:
                 with context.checkpoints.taking(task.id):
                     commit = await asyncio.to_thread(save_wip, context, task)
-                    if commit and commit != task.wip:
+                    if commit and commit != task.latest.snapshot:
                         await context.record(
                             [ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commit)]
                         )
@@ -160,7 +163,7 @@ def save_wip(context: RunContext, task: TaskRow) -> str:
     try:
         return _snapshot(context, task)
     except (HoldfastError, OSError):
-        return task.wip
+        return task.latest.snapshot
 
 
 def rescue_wip(context: RunContext, task: TaskRow) -> str:
@@ -171,32 +174,35 @@ def rescue_wip(context: RunContext, task: TaskRow) -> str:
     try:
         return capture_safely(context.slot_path(task), partial(_snapshot, context, task))
     except WorkspaceGoneError:
-        return task.wip
+        return task.latest.snapshot
 
 
 def _snapshot(context: RunContext, task: TaskRow) -> str:
-    ref, workspace = ids.snapshot_ref(context.run, task.id), context.workspaces.get(str(task.slot))
+    ref, workspace = (
+        ids.snapshot_ref(context.run, task.id),
+        context.workspaces.get(str(task.latest.workspace_number)),
+    )
 
     def message(files: Sequence[str]) -> str:
         checkpoint = count_snapshots(context.repo, ref) + 1
         return snapshot_message(task, checkpoint, files, trailers(context.run, task.id, task.attempt))
 
-    return take_snapshot(context.repo, workspace, ref, message) or task.wip
+    return take_snapshot(context.repo, workspace, ref, message) or task.latest.snapshot
 
 
-def _set_aside(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.AnyEvent:
+def _set_aside(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.Event:
     """Keep the work of an attempt that will not finish."""
     return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=rescue_wip(context, task), cause=cause)
 
 
-def _environment_failure(context: RunContext, task: TaskRow, error: HoldfastError) -> ev.AnyEvent:
+def _environment_failure(context: RunContext, task: TaskRow, error: HoldfastError) -> ev.Event:
     return ev.AttemptFailed(
         task=task.id,
         attempt=task.attempt,
-        token=task.token,
-        failure=ev.FailureKind.ENVIRONMENT,
+        token=task.latest.token,
+        failure=FailureKind.ENVIRONMENT,
         error=error.message,
         detail=error.hint,
-        carry=task.wip,
+        carry=task.latest.snapshot,
         clock=context.clock(),
     )

@@ -8,11 +8,11 @@ from holdfast.agents.streams.reader import readable_output
 from holdfast.core import events as ev, ids
 from holdfast.core.brief import clip
 from holdfast.core.conflicts import ConflictedFile, judge_resolution
-from holdfast.core.events import FailureKind
 from holdfast.core.facts import Exit
 from holdfast.core.observations import StreamSummary
 from holdfast.core.outcome import Outcome, OutcomeKind, WorkSign, judge_outcome
 from holdfast.core.projection import TaskRow
+from holdfast.core.status import FailureKind
 from holdfast.repo.landing import trailers
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
 from holdfast.repo.workspaces import WorkspaceGoneError
@@ -25,7 +25,7 @@ _OF_THE_WORK = (FailureKind.NO_CHANGE,)
 _SUMMARY_CHARS = 200
 
 
-def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> list[ev.AnyEvent]:
+def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> list[ev.Event]:
     """Commit the workspace and say how the attempt ended. Collecting twice finds the commit made before."""
     agent = agent_of_attempt(context, task)
     output = readable_output(agent, context.fleet.logs(context.agent_key(task)), heard)
@@ -33,7 +33,7 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
         captured = _commit(context, task)
     except WorkspaceGoneError as gone:
         outcome = Outcome(OutcomeKind.FAILED, FailureKind.AGENT, gone.message)
-        return [_failed(context, task, exit_, outcome, output, task.wip)]
+        return [_failed(context, task, exit_, outcome, output, task.latest.snapshot)]
     verdict = next(_objections(context, task, exit_, captured, heard), None)
     if verdict is not None:
         carry = "" if captured.tree == context.repo.tree_of(task.base) else captured.commit
@@ -45,12 +45,12 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
         return [_failed(context, task, exit_, verdict, output, carry, captured.tree)]
     if not context.state.checks_of(task.id) and not context.state.specs[task.id].validators:
         # Nothing of ours will write to the workspace any more, so whatever still changes in it is news.
-        context.captured[str(task.slot)] = captured.commit
+        context.captured[str(task.latest.workspace_number)] = captured.commit
     return [
         ev.AttemptDone(
             task=task.id,
             attempt=task.attempt,
-            token=task.token,
+            token=task.latest.token,
             head=captured.commit,
             tree=captured.tree,
             summary=_summary(task, output),
@@ -64,10 +64,17 @@ def _commit(context: RunContext, task: TaskRow) -> WorkCommit:
     spec = context.state.specs[task.id]
     title = " ".join(spec.title.split())
     subject = f"{task.id}: {title}" if title else task.id
-    message = f"{subject}\n\n{task.reason}\n\n{trailers(context.run, task.id, task.attempt)}"
+    message = f"{subject}\n\n{task.latest.kind}\n\n{trailers(context.run, task.id, task.attempt)}"
     ref = ids.task_ref(context.run, task.id, task.attempt)
     stray = ids.archive_ref(context.run, f"{task.id}-stray-{task.attempt}")
-    return commit_work(context.repo, context.workspaces.get(str(task.slot)), task.start, ref, message, stray)
+    return commit_work(
+        context.repo,
+        context.workspaces.get(str(task.latest.workspace_number)),
+        task.latest.start,
+        ref,
+        message,
+        stray,
+    )
 
 
 def _objections(
@@ -76,7 +83,7 @@ def _objections(
     """Yield every reason not to accept the work, the most telling first."""
     spec = context.state.specs[task.id]
     by_code = listener_for(context, task).signals.of_exit(exit_.code) if exit_.code > 0 else None
-    outcome = judge_outcome(exit_, heard, _work(context, task, captured), task.halt, by_code)
+    outcome = judge_outcome(exit_, heard, _work(context, task, captured), task.latest.halt, by_code)
     if outcome.end is not OutcomeKind.DONE and outcome.failure not in _OF_THE_WORK:
         yield outcome
     for problem in captured.problems:
@@ -127,11 +134,11 @@ def _text(data: bytes | None) -> str | None:
 
 def _failed(
     context: RunContext, task: TaskRow, exit_: Exit, verdict: Outcome, output: str, carry: str, tree: str = ""
-) -> ev.AnyEvent:
+) -> ev.Event:
     return ev.AttemptFailed(
         task=task.id,
         attempt=task.attempt,
-        token=task.token,
+        token=task.latest.token,
         failure=verdict.failure or FailureKind.AGENT,
         error=verdict.error,
         detail=clip(output, _TAIL_CHARS),
@@ -144,6 +151,6 @@ def _failed(
 
 def _summary(task: TaskRow, output: str) -> str:
     """Return the agent's own summary, whole, if it reported one, else the last line that it printed."""
-    reported = task.report.summary if task.report is not None else ""
+    reported = task.latest.report.summary if task.latest.report is not None else ""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return reported or (lines[-1] if lines else "")[:_SUMMARY_CHARS]

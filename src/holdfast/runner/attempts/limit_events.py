@@ -10,12 +10,12 @@ import msgspec
 from holdfast.agents.presets import Preset
 from holdfast.agents.reset_times import reset_time
 from holdfast.core import events as ev
-from holdfast.core.events import FailureKind
 from holdfast.core.facts import Exit
 from holdfast.core.observations import StreamSummary
 from holdfast.core.outcome import Outcome
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import park_provider
+from holdfast.core.status import FailureKind
 from holdfast.runner.context import RunContext
 
 _MESSAGE_CHARS = 300
@@ -23,15 +23,15 @@ _MESSAGE_CHARS = 300
 
 def attempt_limited(
     context: RunContext, task: TaskRow, exit_: Exit, outcome: Outcome, heard: StreamSummary, carry: str
-) -> list[ev.AnyEvent]:
+) -> list[ev.Event]:
     """Return the events of an attempt that ended at a limit: its provider is parked, the task waits."""
-    provider = task.provider or task.agent
+    provider = task.latest.provider or task.latest.agent
     written_at = _written_at(context.directory.brief(task.id, task.attempt), exit_)
-    parked = provider_parked(context, provider, task.token, heard, written_at)
+    parked = provider_parked(context, provider, task.latest.token, heard, written_at)
     ended = ev.AttemptLimited(
         task=task.id,
         attempt=task.attempt,
-        token=task.token,
+        token=task.latest.token,
         provider=provider,
         error=f"waits until {_when(parked)}: {outcome.error}"[:_MESSAGE_CHARS],
         carry=carry,
@@ -63,14 +63,14 @@ def attempt_blocked(
     detail: str,
     carry: str,
     agent: Preset | None,
-) -> list[ev.AnyEvent]:
+) -> list[ev.Event]:
     """Return the events of an attempt that needs a person. Refused credentials shut the provider for all its tasks."""
     failure = outcome.failure or FailureKind.PERMISSION
     error = f"{outcome.error}. {_way_out(context, task, failure, agent)}"
     ended = ev.AttemptBlocked(
         task=task.id,
         attempt=task.attempt,
-        token=task.token,
+        token=task.latest.token,
         failure=failure,
         error=error,
         detail=detail,
@@ -79,7 +79,7 @@ def attempt_blocked(
     )
     if failure is not FailureKind.AUTH:
         return [ended]
-    return [provider_shut(task.provider or task.agent, error), ended]
+    return [provider_shut(task.latest.provider or task.latest.agent, error), ended]
 
 
 def provider_shut(provider: str, error: str) -> ev.ProviderShut:
@@ -91,7 +91,7 @@ def _way_out(context: RunContext, task: TaskRow, failure: FailureKind, agent: Pr
     then = f"then `holdfast resume {context.run}`"
     if failure is FailureKind.AUTH:
         key = f", or set {agent.keys[0]}" if agent is not None and agent.keys else ""
-        return f"Log in with {task.agent or 'the agent'}{key}; {then}"
+        return f"Log in with {task.latest.agent or 'the agent'}{key}; {then}"
     return f"Allow it in the agent's own settings or by `args:` of its entry in `agents:`, or skip the task; {then}"
 
 

@@ -59,14 +59,14 @@ class AttemptReports:
         finally:
             del self._watched[task.id]
 
-    def fresh(self) -> list[ev.AnyEvent]:
+    def fresh(self) -> list[ev.Event]:
         """Return what the watched attempts reported since the last look."""
         return [event for task, workspace in self._watched.values() for event in self.of(task, workspace)]
 
-    def of(self, task: TaskRow, workspace: Path) -> list[ev.AnyEvent]:
+    def of(self, task: TaskRow, workspace: Path) -> list[ev.Event]:
         """Return what one attempt reported since the last look, by whichever runner: a step in all, and interfaces."""
         attempt, offset = self._read.get(task.id, (0, 0))
-        offset = offset if attempt == task.attempt else task.heard
+        offset = offset if attempt == task.attempt else task.latest.report_bytes
         lines, end = read_reports(report_file(workspace), offset)
         self._read[task.id] = (task.attempt, end)
         return [*_progress(task, lines, end), *_interfaces(task, lines)]
@@ -113,7 +113,7 @@ def _decode(line: bytes) -> ReportLine | None:
         return None
 
 
-def _progress(task: TaskRow, lines: list[ReportLine], end: int) -> Iterator[ev.AnyEvent]:
+def _progress(task: TaskRow, lines: list[ReportLine], end: int) -> Iterator[ev.Event]:
     """Say in one event what the lines say about progress, each part as last reported."""
     said = [line for line in lines if line != ReportLine(interface=line.interface, contract=line.contract)]
     if not said:
@@ -134,7 +134,7 @@ def _progress(task: TaskRow, lines: list[ReportLine], end: int) -> Iterator[ev.A
     )
 
 
-def _interfaces(task: TaskRow, lines: list[ReportLine]) -> Iterator[ev.AnyEvent]:
+def _interfaces(task: TaskRow, lines: list[ReportLine]) -> Iterator[ev.Event]:
     """Publish each contract as last reported. One that is known already is no news."""
     told = {line.interface: clean(line.contract) for line in lines if _is_contract(line)}
     room = INTERFACES_MAX - len(task.interfaces)

@@ -33,15 +33,15 @@ def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
         start=start,
         base=task.base or start,
         reason=kind_of_next_attempt(task),
-        last_report=task.report or task.last_report,
+        last_report=task.latest.report or task.last_report,
     )
     return build_brief(state, upcoming, _earlier_work(repo, upcoming))
 
 
 def _earlier_work(repo: Repository, task: TaskRow) -> BriefFacts:
-    if task.start == task.base:
+    if task.latest.start == task.base:
         return BriefFacts()
     return BriefFacts(
-        earlier_diff=repo.diff(task.base, task.start, _DIFF_BYTES),
-        earlier_files=repo.changed_files(task.base, task.start),
+        earlier_diff=repo.diff(task.base, task.latest.start, _DIFF_BYTES),
+        earlier_files=repo.changed_files(task.base, task.latest.start),
     )

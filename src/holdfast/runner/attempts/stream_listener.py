@@ -16,6 +16,7 @@ from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun
 from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import TaskRow
+from holdfast.core.status import FailureKind
 from holdfast.runner.attempts.stream_position import StreamListener
 from holdfast.runner.context import RunContext
 
@@ -31,7 +32,9 @@ def agent_of_attempt(context: RunContext, task: TaskRow) -> Preset | None:
     """Return the agent of a task's present attempt; None for a command of the task's own."""
     plan, spec = context.state.plan, context.state.specs[task.id]
     return (
-        None if spec.run else find_agent(task.agent or spec.agent or plan.agent, plan.agents, context.presets)
+        None
+        if spec.run
+        else find_agent(task.latest.agent or spec.agent or plan.agent, plan.agents, context.presets)
     )
 
 
@@ -43,17 +46,24 @@ def listener_for(context: RunContext, task: TaskRow) -> StreamListener:
         signals = agent.error_patterns() if agent is not None else ErrorPatterns()
         stream = agent.stream if agent is not None else "raw"
         deaf = stream == "raw" and not signals.lines
-        known = StreamSummary(tokens=task.spent.tokens, cost_usd=task.spent.cost_usd, session=task.session)
+        known = StreamSummary(
+            tokens=task.latest.spent.tokens, cost_usd=task.latest.spent.cost_usd, session=task.latest.session
+        )
         context.ears[key] = StreamListener(StreamReader(stream, signals), signals, known, deaf=deaf)
     return context.ears[key]
 
 
-def observation(task: TaskRow, heard: StreamSummary) -> list[ev.AnyEvent]:
+def observation(task: TaskRow, heard: StreamSummary) -> list[ev.Event]:
     """Return the event for what was heard of an attempt, if it says more than its row."""
     activity, trouble = heard.tool or heard.text[:200], heard.trouble or ""
     told = (heard.tokens, round(heard.cost_usd, 6), heard.session, trouble)
-    known = (task.spent.tokens, round(task.spent.cost_usd, 6), task.session, task.trouble)
-    if told == known and activity == task.activity:
+    known = (
+        task.latest.spent.tokens,
+        round(task.latest.spent.cost_usd, 6),
+        task.latest.session,
+        task.latest.trouble,
+    )
+    if told == known and activity == task.latest.activity:
         return []
     return [
         ev.AgentObserved(
@@ -96,22 +106,22 @@ def _is_urgent(context: RunContext, task: TaskRow, heard: StreamSummary) -> bool
     So is what was spent of a budget that all agents share: each knows of the others' only what is written down.
     """
     shared = context.state.tokens_max is not None or context.state.cost_max is not None
-    spent = heard.tokens > task.spent.tokens or heard.cost_usd > task.spent.cost_usd
-    told = heard.session != task.session or (heard.trouble or "") != task.trouble
+    spent = heard.tokens > task.latest.spent.tokens or heard.cost_usd > task.latest.spent.cost_usd
+    told = heard.session != task.latest.session or (heard.trouble or "") != task.latest.trouble
     return told or (shared and spent)
 
 
 def _reason_to_halt(context: RunContext, task: TaskRow, ear: StreamListener) -> ev.AttemptHalted | None:
     heard = ear.heard
     if spent := attempt_overrun(context.state, task, heard.tokens, heard.cost_usd):
-        return _halt(task, ev.FailureKind.BUDGET, spent)
+        return _halt(task, FailureKind.BUDGET, spent)
     if heard.waits:
-        return _halt(task, ev.FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
+        return _halt(task, FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
     since = ear.limited_since
     if since is not None and time.monotonic() - since >= LIMIT_PATIENCE_S:
-        return _halt(task, ev.FailureKind.LIMIT, heard.message)
+        return _halt(task, FailureKind.LIMIT, heard.message)
     return None
 
 
-def _halt(task: TaskRow, failure: ev.FailureKind, error: str) -> ev.AttemptHalted:
+def _halt(task: TaskRow, failure: FailureKind, error: str) -> ev.AttemptHalted:
     return ev.AttemptHalted(task=task.id, attempt=task.attempt, failure=failure, error=error)

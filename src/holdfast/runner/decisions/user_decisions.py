@@ -23,7 +23,7 @@ from holdfast.runner.requests import Request, send_request
 from holdfast.runner.session import RunOptions, execute_run
 
 
-def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.AnyEvent) -> None:
+def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Event) -> None:
     """Record a decision of the user, whole or not at all. Raises LeaseHeldError if a runner lives, HoldfastError if it cannot be now."""
     lease = Lease.acquire(repo.state.run(run).lease)
     try:
@@ -41,7 +41,7 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.An
         lease.release()
 
 
-def state_after(stored: StoredRun, *events: ev.AnyEvent) -> RunState:
+def state_after(stored: StoredRun, *events: ev.Event) -> RunState:
     """Return the state after a decision of the user, or raise HoldfastError if it cannot be made now."""
     state = stored.state()
     try:

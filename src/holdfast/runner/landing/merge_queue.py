@@ -22,11 +22,11 @@ class _Prepared:
     commit: str
 
 
-async def land_tasks(context: RunContext, command: LandTasks) -> list[ev.AnyEvent]:
+async def land_tasks(context: RunContext, command: LandTasks) -> list[ev.Event]:
     """Land a batch in one move of the branch. Whatever landed before a crash is found in git by recovery."""
     tip = context.state.row.tip
     onto = tip
-    settled: list[ev.AnyEvent] = []
+    settled: list[ev.Event] = []
     prepared: list[_Prepared] = []
     for name, _attempt in command.tasks:
         task = context.state.tasks[name]
@@ -45,15 +45,17 @@ async def land_tasks(context: RunContext, command: LandTasks) -> list[ev.AnyEven
     return settled + await _move(context, prepared, tip)
 
 
-async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared | ev.AnyEvent:
+async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared | ev.Event:
     """Merge one head onto a commit and check the result, unless exactly that tree was checked before."""
-    outcome = await asyncio.to_thread(merge, context.repo, onto, task.head)
+    outcome = await asyncio.to_thread(merge, context.repo, onto, task.latest.head)
     if isinstance(outcome, Conflicted):
         return await asyncio.to_thread(_keep_conflict, context, task, onto, outcome)
     message = _message(context, task)
-    commit = await asyncio.to_thread(commit_merge, context.repo, outcome.tree, onto, task.head, message)
+    commit = await asyncio.to_thread(
+        commit_merge, context.repo, outcome.tree, onto, task.latest.head, message
+    )
     checks = context.state.checks_of(task.id)
-    if checks and outcome.tree != task.tree:
+    if checks and outcome.tree != task.latest.tree:
         where = await asyncio.to_thread(context.workspaces.prepare, LANDING_WORKSPACE, commit)
         slot = context.state.specs[task.id].slot
         failed = await run_checks(
@@ -72,7 +74,7 @@ async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared |
     return _Prepared(task, commit)
 
 
-async def _move(context: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.AnyEvent]:
+async def _move(context: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.Event]:
     """Write the intent, then move the branch. The append is also the fence: it fails if we lost the lease."""
     intents = []
     onto = tip
@@ -86,17 +88,17 @@ async def _move(context: RunContext, prepared: list[_Prepared], tip: str) -> lis
         raise LeaseLostError(f"the lease of run {context.run} was taken away", "Look at `holdfast status`.")
     if await asyncio.to_thread(move_branch, context.repo, context.state.row.branch, onto, tip):
         return [
-            ev.TaskLanded(task=p.task.id, attempt=p.task.attempt, commit=p.commit, head=p.task.head)
+            ev.TaskLanded(task=p.task.id, attempt=p.task.attempt, commit=p.commit, head=p.task.latest.head)
             for p in prepared
         ]
     return await _after_lost_race(context, prepared, tip)
 
 
-async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.AnyEvent]:
+async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.Event]:
     """Somebody else moved the branch. Commits on top are welcome; anything else is for a person to judge."""
     branch = context.state.row.branch
     actual = await asyncio.to_thread(context.repo.read_ref, branch)
-    again: list[ev.AnyEvent] = [_interrupted(item.task) for item in prepared]
+    again: list[ev.Event] = [_interrupted(item.task) for item in prepared]
     if not actual:
         await asyncio.to_thread(move_branch, context.repo, branch, tip, "")
         return again
@@ -111,9 +113,9 @@ async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: 
     return [*again, ev.StopRequested(blocked_by=reason)]
 
 
-def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.AnyEvent:
+def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.Event:
     """Commit both sides with the markers in them, for a fresh agent to resolve."""
-    commit = commit_merge(context.repo, conflict.tree, onto, task.head, _message(context, task))
+    commit = commit_merge(context.repo, conflict.tree, onto, task.latest.head, _message(context, task))
     context.repo.keep(_merged_ref(context, task), commit)
     return ev.MergeConflicted(
         task=task.id,
@@ -125,7 +127,7 @@ def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conf
     )
 
 
-def _interrupted(task: TaskRow) -> ev.AnyEvent:
+def _interrupted(task: TaskRow) -> ev.Event:
     return ev.LandingInterrupted(task=task.id, attempt=task.attempt)
 
 

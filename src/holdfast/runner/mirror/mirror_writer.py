@@ -38,7 +38,7 @@ def check_mirror(repo: Repository, journal: JournalReader, run: str, system: Sys
     _mirror_files(repo, chronicle, system, folder).changes(files)
 
 
-def write_mirrors(repo: Repository, journal: JournalReader, run: str) -> list[ev.AnyEvent]:
+def write_mirrors(repo: Repository, journal: JournalReader, run: str) -> list[ev.Event]:
     """Bring the native files of a run that rests up to date; return an event for each system that could not be."""
     row = journal.load(run).row
     chronicle = RunRenderer(repo, journal, run)
@@ -74,10 +74,10 @@ class MirrorWriter:
         self._one_at_a_time = threading.Lock()
         self._stale = False
         self._broken: set[str] = set()
-        self._unsaid: list[ev.AnyEvent] = []
+        self._unsaid: list[ev.Event] = []
         self._writing: asyncio.Task[None] | None = None
 
-    def __call__(self, events: Sequence[ev.AnyEvent], state: RunState) -> None:
+    def __call__(self, events: Sequence[ev.Event], state: RunState) -> None:
         """Let the observer see the events, and have the mirrors written soon. Returns at once."""
         self._observer(events, state)
         for event in events:

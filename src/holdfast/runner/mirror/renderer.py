@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded
 from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.formats.model import ExportedRun, NativeFile, Times, format_of
 from holdfast.formats.registry import System
@@ -79,7 +80,7 @@ class RunRenderer:
         return (
             task
             if was_here or not task.merge_commit
-            else msgspec.structs.replace(task, merge_commit=task.head)
+            else msgspec.structs.replace(task, merge_commit=task.latest.head)
         )
 
     def _files_of(self, tasks: Iterable[TaskRow], row: RunRow) -> dict[str, tuple[str, ...]]:
@@ -89,12 +90,12 @@ class RunRenderer:
         self._files |= files_changed_by(self._repo, [commit for commit in unknown if commit not in gone])
         return {name: self._files.get(commit, ()) for name, commit in commits.items()}
 
-    def _read_on(self, recorded: Iterable[ev.Recorded]) -> None:
+    def _read_on(self, recorded: Iterable[Recorded]) -> None:
         for record in recorded:
             self._note(record.event, record.at)
             self._seen = record.seq
 
-    def _note(self, event: ev.AnyEvent, at: float) -> None:
+    def _note(self, event: ev.Event, at: float) -> None:
         """Take in when something began or ended. What was done before the run was adopted has no times."""
         if isinstance(event, ev.AttemptStarted):
             times = self._tasks.get(event.task, Times(started=at))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import BranchFacts
 from holdfast.core.invariants import (
     Evidence,
@@ -60,7 +61,9 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
     directory = repo.state.run(run)
     lease = Lease.acquire(directory.lease)
     try:
-        slots = {(task.id, task.attempt): str(task.slot) for task in journal.load(run).tasks}
+        slots = {
+            (task.id, task.attempt): str(task.latest.workspace_number) for task in journal.load(run).tasks
+        }
         alive = [(key.owner, key.attempt) for key in open_fleet(repo.state.fleet).live_launches(run)]
         in_use = [slots[owner] for owner in alive if owner in slots]
         return clear_debris(repo, Workspaces(repo, directory.workspaces), in_use)
@@ -68,7 +71,7 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
         lease.release()
 
 
-def _evidence(repo: Repository, state: RunState, recorded: Sequence[ev.Recorded]) -> Evidence:
+def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -> Evidence:
     row = state.row
     alive = open_fleet(repo.state.fleet).live_launches(row.run)
     # Agents may outlive a runner that died: `resume` re-attaches them. Once the run rests, nothing may live.
@@ -87,7 +90,7 @@ def _evidence(repo: Repository, state: RunState, recorded: Sequence[ev.Recorded]
     )
 
 
-def _prepared(recorded: Sequence[ev.Recorded]) -> frozenset[str]:
+def _prepared(recorded: Sequence[Recorded]) -> frozenset[str]:
     """Return the merges that were checked before they landed. What a rebuilt journal read from git counts as checked."""
     rebuilt = max((r.seq for r in recorded if isinstance(r.event, ev.RunRestored)), default=0)
     return frozenset(

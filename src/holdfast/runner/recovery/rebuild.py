@@ -18,13 +18,14 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core import events as ev, ids
+from holdfast.core.event_codec import decode_event
 from holdfast.core.facts import BranchFacts
 from holdfast.core.ids import plan_ref
 from holdfast.core.plan import Plan, decode_plan, plan_hash
 from holdfast.core.rebuild import TaskTraces, passed_over, rebuild_events
+from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus
-from holdfast.core.transitions import first_row
 from holdfast.errors import HoldfastError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
@@ -223,7 +224,7 @@ def _read_run(repo: Repository, run: str) -> _ReadableRun:
     record = read_record(repo, run)
     if record is None:
         raise HoldfastError(f"{plan_ref(run)} does not hold its plan")
-    plan, started = decode_plan(record.plan), ev.decode_event(record.started)
+    plan, started = decode_plan(record.plan), decode_event(record.started)
     if not isinstance(started, ev.RunStarted) or started.run != run or started.plan_hash != plan_hash(plan):
         raise HoldfastError(f"{plan_ref(run)} contradicts itself")
     if not repo.exists(started.base):
@@ -260,7 +261,7 @@ def _restore(repo: Repository, journal: Journal, one: _ReadableRun, ask: Ask) ->
 
 def _history(
     repo: Repository, one: _ReadableRun, state: RunState, found: LostRun, ask: Ask
-) -> list[ev.AnyEvent]:
+) -> list[ev.Event]:
     """Bring the run to where git shows it to be; return the events that did it."""
     inherited = inheritance_of(repo, one.run)
     if one.started.adopting and not inherited:
@@ -281,7 +282,7 @@ def _history(
     return events
 
 
-def _ending(state: RunState, run: str, found: LostRun, ask: Ask) -> Iterator[ev.AnyEvent]:
+def _ending(state: RunState, run: str, found: LostRun, ask: Ask) -> Iterator[ev.Event]:
     """A run is over if all of it landed, or if the user put its branch away; else it rests and can be resumed."""
     if not state.current_stages:
         yield ev.RunCompleted()

@@ -9,6 +9,7 @@ import asyncio
 import time
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import encode_event
 from holdfast.core.facts import Facts, Presence, Sighting
 from holdfast.core.plan import encode_plan
 from holdfast.core.projection import TaskRow
@@ -24,15 +25,15 @@ from holdfast.runner.context import RunContext
 from holdfast.runner.recovery.facts import equivalents
 
 
-async def recover(context: RunContext) -> list[ev.AnyEvent]:
+async def recover(context: RunContext) -> list[ev.Event]:
     """Return the events that describe what the run really looks like now. Nothing of it is running twice."""
     running = [task for task in context.state.active.values() if task.status is TaskStatus.RUNNING]
     sightings = {task.id: context.fleet.inspect(context.agent_key(task)) for task in running}
     alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
-    ended = frozenset(task.token for task in running if task not in alive)
+    ended = frozenset(task.latest.token for task in running if task not in alive)
     await context.fleet.sweep(context.run, frozenset(context.agent_key(task) for task in alive), ended)
     reported = [*_reports(context, running, sightings), *_heard(context, running, sightings)]
-    in_use = frozenset(str(task.slot) for task in alive)
+    in_use = frozenset(str(task.latest.workspace_number) for task in alive)
     await asyncio.to_thread(clear_debris, context.repo, context.workspaces, in_use)
     saved = await asyncio.to_thread(_save_lost_work, context, running, sightings)
     await _keep_plan(context)
@@ -47,30 +48,28 @@ async def _keep_plan(context: RunContext) -> None:
     """Make sure that git knows the plan too: whoever created the run may have been killed before that."""
     started = next(iter(context.journal.events(context.run, upto=1))).event
     plan = encode_plan(context.state.plan)
-    await asyncio.to_thread(keep_record, context.repo, context.run, plan, ev.encode_event(started))
+    await asyncio.to_thread(keep_record, context.repo, context.run, plan, encode_event(started))
 
 
-def _apply(context: RunContext, events: list[ev.AnyEvent]) -> None:
+def _apply(context: RunContext, events: list[ev.Event]) -> None:
     for event in events:
         context.state.apply(event)
 
 
-def _adopted(sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+def _adopted(sightings: dict[str, Sighting]) -> list[ev.Event]:
     """Say which agents of the runner before us are carried on with."""
     working = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ALIVE)
     finished = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ENDED)
     return [ev.AgentsReattached(working=working, finished=finished)] if working or finished else []
 
 
-def _reports(
-    context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]
-) -> list[ev.AnyEvent]:
+def _reports(context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.Event]:
     """Return what agents reported while nobody listened. Where none was started, the workspace is not theirs yet."""
     started = [task for task in running if sightings[task.id].presence is not Presence.UNKNOWN]
     return [event for task in started for event in context.reports.of(task, context.slot_path(task))]
 
 
-def _heard(context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.AnyEvent]:
+def _heard(context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.Event]:
     """Return what the streams of lost agents told last; those of the others are listened to when they are carried on."""
     lost = [task for task in running if sightings[task.id].presence is Presence.LOST]
     return [
@@ -84,13 +83,13 @@ def _heard(context: RunContext, running: list[TaskRow], sightings: dict[str, Sig
 
 def _save_lost_work(
     context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]
-) -> list[ev.AnyEvent]:
-    saved: list[ev.AnyEvent] = []
+) -> list[ev.Event]:
+    saved: list[ev.Event] = []
     for task in running:
         if sightings[task.id].presence is not Presence.LOST:
             continue
         commit = rescue_wip(context, task)
-        if commit and commit != task.wip:
+        if commit and commit != task.latest.snapshot:
             saved.append(ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commit))
     return saved
 
@@ -108,7 +107,7 @@ def _gather(context: RunContext, sightings: dict[str, Sighting]) -> Facts:
             f"branch {name} no longer descends from {row.base[:12]}, where the run began",
             f"Put it back with `git update-ref {row.branch} {row.tip}` and resume.",
         )
-    heads = [task.head for task in context.state.active.values() if task.head]
+    heads = [task.latest.head for task in context.state.active.values() if task.latest.head]
     return Facts(
         branch=branch,
         sightings=sightings,

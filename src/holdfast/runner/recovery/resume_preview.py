@@ -72,7 +72,7 @@ def _facts(repo: Repository, state: RunState, sightings: dict[str, Sighting]) ->
     row = state.row
     # A branch that somebody deleted is put back where the journal knows it was.
     where = row.branch if repo.read_ref(row.branch) else row.tip
-    heads = [task.head for task in state.active.values() if task.head]
+    heads = [task.latest.head for task in state.active.values() if task.latest.head]
     branch = branch_facts(repo, where, row.base, row.run)
     same = equivalents(repo, state, branch)
     return Facts(branch, sightings, same, missing_commits=repo.missing(heads))
@@ -95,7 +95,7 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
     if task.forgiven and task.forgiven == len(task.failures):
         return TaskPreview(task.id, ResumeAction.REDO, f"it has all its attempts again; {kept}")
     # What has no token was not begun by us: all that is known of it is that it ended, if only by a crash.
-    ended = "was cut short" if task.token else "is over"
+    ended = "was cut short" if task.latest.token else "is over"
     return TaskPreview(task.id, ResumeAction.REDO, f"attempt {task.attempt} {ended}; {kept}")
 
 
@@ -105,7 +105,7 @@ def preview_resume(
     journal: JournalReader,
     run: str,
     choices: RunOptions,
-    decisions: Sequence[ev.AnyEvent] = (),
+    decisions: Sequence[ev.Event] = (),
 ) -> RecoveryReport:
     """Return the recovery report of a run as it is at this moment.
 
@@ -129,7 +129,11 @@ def _seen(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str, Unsave
     watched = stored.updated_at
     return {
         task.id: UnsavedWork(
-            unsaved_files(repo, workspaces.get(str(task.slot)), task.wip or task.start),
+            unsaved_files(
+                repo,
+                workspaces.get(str(task.latest.workspace_number)),
+                task.latest.snapshot or task.latest.start,
+            ),
             max(heard[task.id], watched),
         )
         for task in stored.tasks

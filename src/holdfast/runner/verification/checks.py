@@ -72,12 +72,14 @@ async def _run_each(
     return None
 
 
-async def check_task(context: RunContext, command: CheckTask) -> list[ev.AnyEvent]:
+async def check_task(context: RunContext, command: CheckTask) -> list[ev.Event]:
     """Verify what an attempt produced, in its own workspace."""
     task = context.state.tasks[command.task]
     if (task.id, task.attempt) not in context.intact:
         # Another runner was interrupted here: what its checks left behind must not influence ours.
-        await asyncio.to_thread(context.workspaces.prepare, str(task.slot), task.head)
+        await asyncio.to_thread(
+            context.workspaces.prepare, str(task.latest.workspace_number), task.latest.head
+        )
         context.intact.add((task.id, task.attempt))
     checks = context.state.checks_of(task.id)
     spec = context.state.specs[task.id]

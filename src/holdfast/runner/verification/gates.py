@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.core import events as ev, ids
-from holdfast.core.events import Gate
 from holdfast.core.facts import BranchFacts
 from holdfast.core.plan import Task
-from holdfast.core.status import TaskStatus
+from holdfast.core.status import Gate, TaskStatus
 from holdfast.core.syntax import faults_error
 from holdfast.repo.commit_contents import files_changed_by
 from holdfast.repo.landing import branch_facts
@@ -128,10 +127,10 @@ def _late_changes(context: RunContext) -> Iterator[str]:
 
 
 def _is_busy(context: RunContext, slot: str) -> bool:
-    return any(str(task.slot) == slot for task in list(context.state.active.values()))
+    return any(str(task.latest.workspace_number) == slot for task in list(context.state.active.values()))
 
 
-async def check_gate(context: RunContext, stage: str, gate: Gate) -> list[ev.AnyEvent]:
+async def check_gate(context: RunContext, stage: str, gate: Gate) -> list[ev.Event]:
     """Check a gate on the run branch as it is now. Checking it again is harmless."""
     if problem := await _first_broken_condition(context, stage, gate):
         return [ev.StageGateFailed(stage=stage, gate=gate, error=problem)]
@@ -151,9 +150,7 @@ async def _first_broken_condition(context: RunContext, stage: str, gate: Gate) -
     return await syntax_condition(context, stage, ground)
 
 
-async def _run_commands(
-    context: RunContext, stage: str, gate: Gate, commands: tuple[str, ...]
-) -> ev.AnyEvent:
+async def _run_commands(context: RunContext, stage: str, gate: Gate, commands: tuple[str, ...]) -> ev.Event:
     where = await asyncio.to_thread(context.workspaces.prepare, GATE_WORKSPACE, context.state.row.tip)
     try:
         failed = await run_checks(context, commands, where, owner=f"@{stage}", attempt=1, label=gate)
@@ -164,5 +161,5 @@ async def _run_commands(
     return ev.StageGateFailed(stage=stage, gate=gate, error=failed.error, detail=failed.output)
 
 
-def _held(stage: str, gate: Gate) -> ev.AnyEvent:
+def _held(stage: str, gate: Gate) -> ev.Event:
     return ev.StageOpened(stage=stage) if gate == "entry" else ev.StageClosed(stage=stage)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from holdfast.core import events as ev, syntax
 from holdfast.core.projection import TaskRow
+from holdfast.core.status import FailureKind
 from holdfast.core.syntax import Language, SyntaxFault
 from holdfast.errors import HoldfastError
 from holdfast.repo.commit_contents import ChangedFile, changed_contents, read_contents
@@ -29,7 +30,7 @@ class _Text:
     data: bytes
 
 
-async def reject_syntax_errors(context: RunContext, task: TaskRow, done: ev.AttemptDone) -> ev.AnyEvent:
+async def reject_syntax_errors(context: RunContext, task: TaskRow, done: ev.AttemptDone) -> ev.Event:
     """Return the attempt as it ended, or as failed if a file that it changed no longer parses."""
     try:
         faults = await find_syntax_errors(context, task.base, done.head, None, task.id, task.attempt)
@@ -40,8 +41,8 @@ async def reject_syntax_errors(context: RunContext, task: TaskRow, done: ev.Atte
     return ev.AttemptFailed(
         task=task.id,
         attempt=task.attempt,
-        token=task.token,
-        failure=ev.FailureKind.SYNTAX,
+        token=task.latest.token,
+        failure=FailureKind.SYNTAX,
         error=syntax.faults_error(faults),
         detail=syntax.faults_detail(faults),
         carry=done.head,

@@ -57,16 +57,18 @@ class _ProviderGone(ChecksStopped):
         self.why = why
 
 
-async def validate_task(context: RunContext, command: ValidateTask) -> list[ev.AnyEvent]:
+async def validate_task(context: RunContext, command: ValidateTask) -> list[ev.Event]:
     """Run the validators that have given no score yet, and hold the mean of all against the gate.
 
     Those that scored before a crash are not asked again; whoever was at work then is. What they write is not kept.
     """
     task = context.state.tasks[command.task]
     spec = context.state.specs[task.id]
-    asked = [validator for validator in spec.validators if validator.id not in task.scores]
+    asked = [validator for validator in spec.validators if validator.id not in task.latest.scores]
     if asked:
-        where = await asyncio.to_thread(context.workspaces.prepare, str(task.slot), task.head)
+        where = await asyncio.to_thread(
+            context.workspaces.prepare, str(task.latest.workspace_number), task.latest.head
+        )
         work = await asyncio.to_thread(_work, context, task)
         opinions = (_ask(context, task, validator, where, work) for validator in asked)
         # All of them end before any trouble of one is told: none may be left running on its own.
@@ -83,8 +85,10 @@ async def validate_task(context: RunContext, command: ValidateTask) -> list[ev.A
 
 def _work(context: RunContext, task: TaskRow) -> tuple[str, tuple[str, ...]]:
     """Return the task's own changes, without what landed meanwhile and was merged into it."""
-    base = context.repo.merge_base(context.state.row.tip, task.head) or task.base
-    return context.repo.diff(base, task.head, _DIFF_BYTES), tuple(context.repo.changed_files(base, task.head))
+    base = context.repo.merge_base(context.state.row.tip, task.latest.head) or task.base
+    return context.repo.diff(base, task.latest.head, _DIFF_BYTES), tuple(
+        context.repo.changed_files(base, task.latest.head)
+    )
 
 
 async def _ask(
