@@ -1,7 +1,7 @@
 """APEX, both ways: `state.json`, its links and outputs; `00-context.md` of the wider family; `docs/backlog.yaml`."""
 
-from holdfast.formats.apex.layout import PLACES, TRACES
-from holdfast.formats.apex.read import companions, read, recognises
+from holdfast.formats.apex.layout import PLACES, TRACES, companions
+from holdfast.formats.apex.read import read, recognises
 from holdfast.formats.apex.state import TaskLine, list_tasks, tasks_as_text
 from holdfast.formats.apex.write import write
 from holdfast.formats.model import ForeignFormat

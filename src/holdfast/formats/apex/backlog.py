@@ -62,8 +62,8 @@ def read_backlog(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     drafts = [_draft(story) for story in stories]
     made = assemble(f"The backlog of {project}", [StageDraft(native=_STAGE)], drafts)
     story_of = dict(zip(made.ids, stories, strict=True))
-    doubtful = (found for claim in made.claims for found in _contradictions(story_of[claim.task], claim))
-    return made.as_run(System.APEX, project, main, documents, (*unknown_words(made.claims), *doubtful))
+    found = (finding for claim in made.claims for finding in _contradictions(story_of[claim.task], claim))
+    return made.as_run(System.APEX, project, main, documents, (*unknown_words(made.claims), *found))
 
 
 def _parsed(main: str, data: bytes) -> Node:

@@ -1,6 +1,6 @@
 """What phases write for people, one Markdown file each: read to rebuild a task whose state is broken, and written.
 
-The state is written before the output of a phase, so an output means that its phase had ended. Every guess is told.
+The state is written before the output of a phase, so an output means that its phase had ended. Every guess is a finding.
 """
 
 from __future__ import annotations

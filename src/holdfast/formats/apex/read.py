@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import posixpath
 from collections.abc import Mapping
 
@@ -31,18 +30,6 @@ def recognises(path: str, data: bytes) -> bool:
         return is_state(parse_object(path, data))
     except BrokenFileError:
         return layout.is_state(path)
-
-
-def companions(main: str) -> tuple[str, ...]:
-    """Return the patterns of what belongs to a state: the outputs of its phases beside it."""
-    if layout.is_backlog(main):
-        return ()
-    if layout.is_link(main):
-        task = layout.task_in(main)
-        home = glob.escape(layout.home_of(task)) + "*" if task else layout.home_of("*")
-        return (f"{home}/{layout.STATE}", f"{home}/*.md") if task else (f"{home}/*.md",)
-    home = glob.escape(layout.home_in(main))
-    return tuple(posixpath.join(home, name) for name in (layout.STATE, "*.md"))
 
 
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:

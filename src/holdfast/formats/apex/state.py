@@ -165,7 +165,7 @@ def _word(phase: ApexPhase) -> str:
 
 
 def _standing(phase: ApexPhase, said: str) -> ClaimedStatus:
-    """Return where a phase stands. A phase that is still listed as pending is not done, whatever else is said."""
+    """Return where a phase stands. A phase that is still listed as pending is not done, even if its entry says so."""
     standing = claimed_status(said)
     return ClaimedStatus.PENDING if phase.place == "pending" and standing is ClaimedStatus.DONE else standing
 

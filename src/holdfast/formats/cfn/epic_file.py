@@ -5,18 +5,16 @@ What a sprint waits for is written in many ways, too: names, objects, nested gro
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.plan import Limits
 from holdfast.formats import extra_fields
-from holdfast.formats.cfn.epic_model import EpicModel
-from holdfast.formats.cfn.sprint import SPRINT_ID, SPRINT_TITLE, task_of
+from holdfast.formats.cfn.epic_model import EpicModel, Sprint
+from holdfast.formats.cfn.sprint import SPRINT_ID, task_of
 from holdfast.formats.lenient_json import Field, Node, items, node, text, texts
-from holdfast.formats.plan_assembly import StageDraft, distinct, plain_name
+from holdfast.formats.plan_assembly import StageDraft, distinct
 
 _EPIC_ID = Field("epicId", "epic_id", "id", "slug")
 _EPIC_TITLE = Field("name", "title", "epic_name", "epicName", "epic_title")
@@ -42,42 +40,6 @@ _NEEDS_INTERFACE = (
 _JOBS_MAX = 64
 
 
-class SprintNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sprint waits for, by native names: landings, interfaces, and what no sprint of the epic provides."""
-
-    landed: tuple[str, ...]
-    interface: tuple[str, ...]
-    unknown: tuple[str, ...]
-
-
-class EpicNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The names of an epic: each sprint under every way of writing it, and the sprints of each phase."""
-
-    sprints: Mapping[str, str]
-    phases: Mapping[str, tuple[str, ...]]
-
-    def resolve(self, name: str) -> tuple[str, ...]:
-        """Return the sprints that a name means: one, all of a phase, or none."""
-        last = name.rsplit("/", 1)[-1]
-        for way in (name, plain_name(name), last, plain_name(last)):
-            if way in self.sprints:
-                return (self.sprints[way],)
-        for way in (plain_name(name), plain_name(last)):
-            if way in self.phases:
-                return self.phases[way]
-        number = re.match(r"\W*(?:sprint|phase)?[\s_-]*(\d+(?:\.\d+)*)\b", name, re.IGNORECASE)
-        return (self.sprints[number[1]],) if number and number[1] in self.sprints else ()
-
-
-class _Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A sprint in its file: its name, its object as it is read and as it lies in the file, and its phase."""
-
-    native: str
-    sprint: Node
-    original: Node
-    phase: Node
-
-
 def read_epic(root: Node) -> EpicModel:
     """Return the model of an epic file, with every sprint it names."""
     inner = node(root.get("epic"))
@@ -95,13 +57,11 @@ def read_epic(root: Node) -> EpicModel:
         extra=extra_fields.of(root),
         stage_extra={name: extra_fields.of(phase) for name, phase in phases.items()},
     )
-    places = _places(root)
-    names = _names(places)
-    elsewhere = _needs_elsewhere(root, inner, names)
-    for place in places:
-        needs = _needs(place.sprint, names, elsewhere.get(place.native, ()))
-        _add_sprint(model, place, needs, inner, root)
-    _report_prerequisites(model, root, inner, names)
+    _add_sprints(model, root, inner)
+    elsewhere = _needs_elsewhere(model, root, inner)
+    for sprint in model.sprints:
+        _set_needs(model, sprint, elsewhere.get(sprint.draft.native, ()))
+    _report_prerequisites(model, root, inner)
     return model
 
 
@@ -121,18 +81,16 @@ def phase_name(phase: Node) -> str:
     return _PHASE_ID.text(phase)
 
 
-def _places(root: Node) -> list[_Place]:
-    """Return every sprint of a file, once. Where it has phases but no sprints, the phases are the work."""
+def _add_sprints(model: EpicModel, root: Node, inner: Node) -> None:
+    """Add every sprint of a file, once. Where it has phases but no sprints, the phases are the work."""
     phases = phases_of(root)
     listed = [(phase, entry) for phase, _ in phases for entry in _objects(phase.get("sprints"))]
-    top = root.get("sprints") or node(root.get("epic")).get("sprints")
-    listed += [({}, entry) for entry in _objects(top)]
+    listed += [({}, entry) for entry in _objects(root.get("sprints") or inner.get("sprints"))]
     listed = listed or [({}, phase) for phase in phases]
     names = distinct((SPRINT_ID.text(sprint) for _, (sprint, _) in listed), "sprint")
-    return [
-        _Place(native=native, sprint=sprint, original=original, phase=phase)
-        for native, (phase, (sprint, original)) in zip(names, listed, strict=True)
-    ]
+    for native, (phase, (sprint, original)) in zip(names, listed, strict=True):
+        task = task_of(sprint, phase, inner, root)
+        model.add(native, task, sprint, phase=phase_name(phase), original=original)
 
 
 def _objects(value: object) -> list[tuple[Node, Node]]:
@@ -157,53 +115,30 @@ def _limits(root: Node, inner: Node) -> Limits:
     return Limits(jobs=min(jobs, _JOBS_MAX)) if jobs else Limits()
 
 
-def _add_sprint(model: EpicModel, place: _Place, needs: SprintNeeds, inner: Node, root: Node) -> None:
-    sprint = place.sprint
-    task = task_of(sprint, place.phase, inner, root)
-    extra = extra_fields.of(sprint)
-    task = replace(
-        task,
-        needs=task.needs if "needs" in extra else needs.landed,
-        needs_interface=task.needs_interface if "needs_interface" in extra else needs.interface,
-    )
-    model.add(place.native, task, sprint, phase=phase_name(place.phase), original=place.original)
-    for name in needs.unknown:
-        said = f"{place.native} waits for {name}, which is no sprint of this epic; it does not wait for that."
-        model.report("unknown-need", said)
+def _set_needs(model: EpicModel, sprint: Sprint, elsewhere: tuple[str, ...]) -> None:
+    """Set what a sprint waits for: by its own keys, and by what the epic says elsewhere. Extra fields say it all."""
+    record, draft = sprint.record, sprint.draft
+    said = [found for key in _NEEDS for found in _named(model, record.get(key), interface=False)]
+    said += [found for key in _NEEDS_INTERFACE for found in _named(model, record.get(key), interface=True)]
+    landed: dict[str, None] = {}
+    interface: dict[str, None] = {}
+    for name, by_interface in dict.fromkeys(said):
+        meant = model.resolve(name)
+        (interface if by_interface else landed).update(dict.fromkeys(meant))
+        if not meant:
+            what = f"{draft.native} waits for {name}, which is no sprint of this epic"
+            model.report("unknown-need", f"{what}; it does not wait for that.")
+    by_interface_only = tuple(name for name in interface if name not in landed)
+    landed.update(dict.fromkeys(name for name in elsewhere if name not in by_interface_only))
+    needs = {"needs": tuple(landed), "needs_interface": by_interface_only}
+    known = extra_fields.of(record)
+    draft.task = replace(draft.task, **{key: names for key, names in needs.items() if key not in known})
 
 
-def _names(places: Sequence[_Place]) -> EpicNames:
-    sprints = {place.native: place.native for place in places}
-    phases: dict[str, tuple[str, ...]] = {}
-    for place in places:
-        title = SPRINT_TITLE.text(place.sprint)
-        for way in filter(None, (plain_name(place.native), title, plain_name(title))):
-            sprints.setdefault(way, place.native)
-        if phase := plain_name(phase_name(place.phase)):
-            phases[phase] = (*phases.get(phase, ()), place.native)
-    return EpicNames(sprints=sprints, phases=phases)
-
-
-def _needs(sprint: Node, names: EpicNames, elsewhere: tuple[str, ...]) -> SprintNeeds:
-    """Return what a sprint waits for: by its own keys, and by what the epic says elsewhere."""
-    said = [found for key in _NEEDS for found in _named(sprint.get(key), names, interface=False)]
-    said += [found for key in _NEEDS_INTERFACE for found in _named(sprint.get(key), names, interface=True)]
-    found = [(name, by_interface, names.resolve(name)) for name, by_interface in dict.fromkeys(said)]
-    landed = [name for _, by_interface, meant in found if not by_interface for name in meant]
-    interface = [name for _, by_interface, meant in found if by_interface for name in meant]
-    interface = [name for name in dict.fromkeys(interface) if name not in landed]
-    landed += [name for name in elsewhere if name not in interface]
-    return SprintNeeds(
-        landed=tuple(dict.fromkeys(landed)),
-        interface=tuple(interface),
-        unknown=tuple(name for name, _, meant in found if not meant),
-    )
-
-
-def _named(value: object, names: EpicNames, *, interface: bool) -> Iterator[tuple[str, bool]]:
+def _named(model: EpicModel, value: object, *, interface: bool) -> Iterator[tuple[str, bool]]:
     """Yield the names in a list, an object of lists, or a single name, and whether an interface is enough."""
     if isinstance(value, dict):
-        yield from _grouped(value, names, interface=interface)
+        yield from _grouped(model, value, interface=interface)
         return
     for each in items(value):
         if isinstance(each, dict):
@@ -211,27 +146,27 @@ def _named(value: object, names: EpicNames, *, interface: bool) -> Iterator[tupl
             if name := _NEED.text(each):
                 yield name, by_interface
             else:
-                yield from _grouped(each, names, interface=by_interface)
+                yield from _grouped(model, each, interface=by_interface)
         elif name := text(each):
             yield name, interface
 
 
-def _grouped(groups: Node, names: EpicNames, *, interface: bool) -> Iterator[tuple[str, bool]]:
+def _grouped(model: EpicModel, groups: Node, *, interface: bool) -> Iterator[tuple[str, bool]]:
     """Read `{sprint: …}` by its keys and `{kind: [names]}` by its values."""
     for key, value in groups.items():
         by_interface = interface or "interface" in key.casefold()
-        if names.resolve(key):
+        if model.resolve(key):
             yield key, by_interface or (isinstance(value, dict) and "interface" in value)
         else:
-            yield from _named(value, names, interface=by_interface)
+            yield from _named(model, value, interface=by_interface)
 
 
-def _needs_elsewhere(root: Node, inner: Node, names: EpicNames) -> dict[str, tuple[str, ...]]:
+def _needs_elsewhere(model: EpicModel, root: Node, inner: Node) -> dict[str, tuple[str, ...]]:
     """Return dependencies that the epic lists for its sprints: `{sprint: [names]}`, or edges from one to another."""
     found: dict[str, tuple[str, ...]] = {}
     for who, name in _edges(root, inner):
-        for sprint in names.resolve(who):
-            needs = tuple(need for need in names.resolve(name) if need != sprint)
+        for sprint in model.resolve(who):
+            needs = tuple(need for need in model.resolve(name) if need != sprint)
             found[sprint] = (*found.get(sprint, ()), *needs)
     return found
 
@@ -245,10 +180,10 @@ def _edges(root: Node, inner: Node) -> Iterator[tuple[str, str]]:
                 yield _EDGE_FROM.text(edge), _EDGE_TO.text(edge)
 
 
-def _report_prerequisites(model: EpicModel, root: Node, inner: Node, names: EpicNames) -> None:
+def _report_prerequisites(model: EpicModel, root: Node, inner: Node) -> None:
     """Tell what the epic as a whole takes for granted: nothing here can see to that."""
     wanted = {**node(inner.get("dependencies")), **node(root.get("dependencies"))}
     for group, needs in wanted.items():
-        if texts(needs) and not names.resolve(group):
+        if texts(needs) and not model.resolve(group):
             said = f"The epic takes for granted ({group}): {', '.join(texts(needs))}."
             model.report("prerequisite", said)

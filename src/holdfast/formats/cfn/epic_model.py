@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from holdfast.core.plan import Limits, Task
@@ -12,6 +14,7 @@ from holdfast.formats.model import Claim, Finding
 from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble, levels, plain_name
 
 _OTHERS = "other-sprints"
+_NUMBERED = re.compile(r"\W*(?:sprint|phase)?[\s_-]*(\d+(?:\.\d+)*)\b", re.IGNORECASE)
 
 
 class Sprint(msgspec.Struct, kw_only=True):
@@ -40,6 +43,7 @@ class EpicModel(msgspec.Struct, kw_only=True):
     stage_extra: dict[str, Node] = {}
     by_name: dict[str, Sprint] = {}
     by_other_name: dict[str, Sprint] = {}
+    by_phase: dict[str, tuple[str, ...]] = {}
 
     def add(
         self,
@@ -64,6 +68,8 @@ class EpicModel(msgspec.Struct, kw_only=True):
         self.by_name[native] = sprint
         for name in (plain_name(native), task.title, plain_name(task.title)):
             self.by_other_name.setdefault(name, sprint)
+        if plain_phase := plain_name(phase):
+            self.by_phase[plain_phase] = (*self.by_phase.get(plain_phase, ()), native)
 
     def _stage_of(self, phase: str) -> str:
         """Return the stage of a sprint: its phase, or a stage for those that no phase lists."""
@@ -78,6 +84,17 @@ class EpicModel(msgspec.Struct, kw_only=True):
         ways = (name, plain_name(name) or name)
         found = (self.by_name.get(way) or self.by_other_name.get(way) for way in ways if way)
         return next(filter(None, found), None)
+
+    def resolve(self, name: str) -> tuple[str, ...]:
+        """Return the native names of the sprints that a name means: one, all of a phase, or none."""
+        ways = (name, name.rsplit("/", 1)[-1])
+        if sprint := next(filter(None, map(self.find, ways)), None):
+            return (sprint.draft.native,)
+        if members := next((self.by_phase[way] for way in map(plain_name, ways) if way in self.by_phase), ()):
+            return members
+        number = _NUMBERED.match(name)
+        sprint = self.find(number[1]) if number else None
+        return (sprint.draft.native,) if sprint else ()
 
     def report(self, kind: str, sentence: str) -> None:
         """Add a finding about the epic."""

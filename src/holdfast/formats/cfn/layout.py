@@ -14,66 +14,32 @@ TRACES = ("/.cfn/",)
 
 
 class RecordKind(StrEnum):
-    """The kinds of records that CFN Loop keeps in Redis."""
+    """The kinds of records that CFN Loop keeps in Redis, by the key under which it keeps one, with its owner left open."""
 
-    EPIC = "epic state"
-    SPRINT = "sprint state"
-    FILES = "sprint files"
-    AGENT = "agent state"
-    CHECKPOINT = "agent checkpoint"
-    INTERFACE = "interface"
-    WAVE = "wave checkpoint"
-    SWARM = "swarm state"
+    EPIC = "epic:{}:state"
+    SPRINT = "sprint:{}:state"
+    FILES = "sprint:{}:files"
+    AGENT = "agent:{}:state"
+    CHECKPOINT = "agent:{}:checkpoint"
+    INTERFACE = "interface:{}:ready"
+    WAVE = "cfn:wave:checkpoint:{}"
+    SWARM = "swarm:state:{}"
+
+    def key(self, owner: str) -> str:
+        """Return the key of the record of an epic, a sprint or an agent."""
+        return self.value.format(owner)
 
 
-_KEYS = (
-    (RecordKind.EPIC, re.compile(r"epic:(.+):state")),
-    (RecordKind.SPRINT, re.compile(r"sprint:(.+):state")),
-    (RecordKind.FILES, re.compile(r"sprint:(.+):files")),
-    (RecordKind.AGENT, re.compile(r"agent:(.+):state")),
-    (RecordKind.CHECKPOINT, re.compile(r"agent:(.+):checkpoint")),
-    (RecordKind.INTERFACE, re.compile(r"interface:(.+):ready")),
-    (RecordKind.WAVE, re.compile(r"cfn:wave:checkpoint:(.+:.+)")),
-    (RecordKind.SWARM, re.compile(r"swarm:state:(?!manager:)(.+)")),
-)
+_OWNERS = {RecordKind.WAVE: "(.+:.+)", RecordKind.SWARM: "(?!manager:)(.+)"}
+_KEYS = {kind: re.compile(kind.key(_OWNERS.get(kind, "(.+)"))) for kind in RecordKind}
 
 
 def parse_key(key: str) -> tuple[RecordKind, str] | None:
     """Return what a key stands for and whose it is; None if the key is none of CFN Loop's."""
-    for record, pattern in _KEYS:
+    for kind, pattern in _KEYS.items():
         if found := pattern.fullmatch(key):
-            return record, found[1]
+            return kind, found[1]
     return None
-
-
-def epic_key(epic: str) -> str:
-    """Return the key of an epic's state."""
-    return f"epic:{epic}:state"
-
-
-def sprint_key(sprint: str) -> str:
-    """Return the key of a sprint's state."""
-    return f"sprint:{sprint}:state"
-
-
-def files_key(sprint: str) -> str:
-    """Return the key of the files that a sprint wrote and writes."""
-    return f"sprint:{sprint}:files"
-
-
-def agent_key(agent: str) -> str:
-    """Return the key of an agent's state."""
-    return f"agent:{agent}:state"
-
-
-def checkpoint_key(agent: str) -> str:
-    """Return the key of an agent's last checkpoint."""
-    return f"agent:{agent}:checkpoint"
-
-
-def interface_key(sprint: str) -> str:
-    """Return the key that says that a sprint's interface is ready."""
-    return f"interface:{sprint}:ready"
 
 
 def export_path(epic: str) -> str:

@@ -54,10 +54,10 @@ def read_record(root: Node) -> EpicModel:
     """Return the model of a single record in a file of its own."""
     sprint = text(root.get("sprintId")) or "sprint"
     if "agentId" not in root:
-        return read_records({f"sprint:{sprint}:state": root})
+        return read_records({RecordKind.SPRINT.key(sprint): root})
     agent = text(root["agentId"]) or "agent"
     row = {"id": sprint, "status": "in_progress", "currentTask": root.get("currentTask")}
-    return read_records({f"agent:{agent}:state": root, f"sprint:{sprint}:state": row})
+    return read_records({RecordKind.AGENT.key(agent): root, RecordKind.SPRINT.key(sprint): row})
 
 
 def read_records(records: Node, config: Node | None = None) -> EpicModel:

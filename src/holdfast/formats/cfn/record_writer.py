@@ -15,14 +15,7 @@ from holdfast.core.plan import Task
 from holdfast.core.projection import Report, TaskRow
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
 from holdfast.formats import extra_fields
-from holdfast.formats.cfn.layout import (
-    agent_key,
-    checkpoint_key,
-    epic_key,
-    files_key,
-    interface_key,
-    sprint_key,
-)
+from holdfast.formats.cfn.layout import RecordKind
 from holdfast.formats.cfn.sprint import sprint_claim
 from holdfast.formats.lenient_json import Node, iso_time
 from holdfast.formats.model import ExportedRun, Times
@@ -138,15 +131,15 @@ def exported_sprints(view: ExportedRun, epic: str, names: NativeNames) -> list[E
 def records_of(view: ExportedRun, epic: str, names: NativeNames) -> dict[str, Node]:
     """Return every record of a run by its key: the epic's first, then each sprint's with its files and agents."""
     sprints = exported_sprints(view, epic, names)
-    found = {epic_key(epic): _epic(view, epic, names, sprints)}
+    found = {RecordKind.EPIC.key(epic): _epic(view, epic, names, sprints)}
     for sprint in sprints:
-        found[sprint_key(sprint.native)] = _sprint(sprint)
-        found[files_key(sprint.native)] = _files(sprint)
+        found[RecordKind.SPRINT.key(sprint.native)] = _sprint(sprint)
+        found[RecordKind.FILES.key(sprint.native)] = _files(sprint)
         if sprint.row.interfaces:
-            found[interface_key(sprint.native)] = _interface(sprint)
+            found[RecordKind.INTERFACE.key(sprint.native)] = _interface(sprint)
         if sprint.row.status in _AGENT_AT_WORK:
-            found[agent_key(sprint.agent)] = _agent(sprint)
-            found[checkpoint_key(sprint.agent)] = _checkpoint(sprint)
+            found[RecordKind.AGENT.key(sprint.agent)] = _agent(sprint)
+            found[RecordKind.CHECKPOINT.key(sprint.agent)] = _checkpoint(sprint)
     return found
 
 
@@ -204,9 +197,9 @@ def _sprint(sprint: ExportedSprint) -> Node:
 def _extra_fields(sprint: ExportedSprint, record: Node) -> Node:
     """Return what a reader of the record would conclude differently: which attempts count, and what was done."""
     read, ours = sprint_claim(sprint.task.id, record), claim_of(sprint.view, sprint.task.id)
-    # What the record tells by itself stays as it is read: commits, files, branch, report.
-    told = {name: getattr(ours, name) for name in ("standing", "attempts", "spent", "failures", "summary")}
-    return extra_fields.carried(extra_fields.claim_difference(read, replace(read, **told)))
+    # What the record says by itself stays as it is read: commits, files, branch, report.
+    noted = {name: getattr(ours, name) for name in ("standing", "attempts", "spent", "failures", "summary")}
+    return extra_fields.carried(extra_fields.claim_difference(read, replace(read, **noted)))
 
 
 def _commits(row: TaskRow) -> list[str]:

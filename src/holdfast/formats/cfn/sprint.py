@@ -41,7 +41,7 @@ _OUT_OF_SCOPE = Field("out_of_scope", "outOfScope")
 _PARTS = ("tasks", "subtasks", "steps", "objectives", "requirements")
 _DELIVERED = ("deliverables", "files", "filesToCreate", "files_to_create")
 
-# Who judges it.
+# Who validates it.
 _GATE = Field(
     "confidenceThreshold", "confidence_threshold", "consensusThreshold", "consensus_threshold", "consensusTarget",
     "consensus_target", "confidenceTarget", "confidence_target", "required_consensus", "gate", "autoApproveThreshold",

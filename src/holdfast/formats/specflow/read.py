@@ -126,8 +126,8 @@ def _read_broken(main: str, documents: Mapping[str, bytes], error: BrokenFileErr
         raise error
     run = _read_specification(spec, {path: data for path, data in documents.items() if path != main})
     known = tuple(finding for finding in run.findings if finding.kind != "state-missing")
-    told = Finding("unreadable", f"{error.message}. Its groups come from {spec}.")
-    return replace(run, findings=(told, *known), main=main, documents=dict(documents))
+    finding = Finding("unreadable", f"{error.message}. Its groups come from {spec}.")
+    return replace(run, findings=(finding, *known), main=main, documents=dict(documents))
 
 
 def _read_by_name(
@@ -138,18 +138,18 @@ def _read_by_name(
     places = (here + state_file, here + layout.state_path(name))
     path = next((path for path in places if path in documents and layout.is_execution(path)), "")
     said = f"There is no state of {name}; nothing of it counts as done."
-    told = Finding("state-missing", said)
+    finding = Finding("state-missing", said)
     if path:
         try:
             return read_state(path, parse_object(path, documents[path]), documents)
         except BrokenFileError as error:
-            told = unreadable(error)
+            finding = unreadable(error)
     state = {"spec_id": name, "mode": "single", **(known or {})}
-    return _with_finding(read_state(main, state, documents), told)
+    return _with_finding(read_state(main, state, documents), finding)
 
 
-def _with_finding(run: ForeignRun, told: Finding) -> ForeignRun:
-    return replace(run, findings=(told, *run.findings))
+def _with_finding(run: ForeignRun, finding: Finding) -> ForeignRun:
+    return replace(run, findings=(finding, *run.findings))
 
 
 def _spec_named(said: str) -> str:
