@@ -1,1 +1,1 @@
-"""How agents are started: argv templates and ways to pass the brief. No process is spawned in here."""
+"""What is known about agents: presets, their command lines, their output streams, ACP. No process is started here."""

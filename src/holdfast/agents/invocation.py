@@ -1,4 +1,4 @@
-"""Turns an agent's template, or a task's own command, into the argv and input of one attempt."""
+"""The argv, input and environment of one attempt, made from its agent's template or its own command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACEHOLDER = re.compile(r"\{(?:brief|workspace|task|attempt|run|session)\}")
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """The values that an agent's argv may name. With a `session` the agent goes on with that one."""
+    """The values that an agent's argv may name. With a `session`, the agent resumes it."""
 
     brief_path: str
     brief_text: str
@@ -29,7 +29,7 @@ class Placeholders:
 class Invocation:
     """What to execute for one attempt. `stdin_brief` asks for the brief file on standard input.
 
-    `env` is added to the environment; `pass_env` names what of the user's own it may have besides the ordinary.
+    `env` is added to the environment; `pass_env` names more variables of the user that are passed on.
     """
 
     argv: tuple[str, ...]
@@ -49,7 +49,7 @@ def invoke_task(task: Task, agent: Preset | None, values: Placeholders) -> Invoc
 
 
 def invoke_agent(agent: Preset, values: Placeholders) -> Invocation:
-    """Fill in an agent's template. Only the known names are replaced; any other brace is left as it is."""
+    """Fill in an agent's template. Only known names are replaced; other braces stay as they are."""
     replacements = {
         "{brief}": values.brief_text if agent.prompt == "arg" else values.brief_path,
         "{workspace}": values.workspace,
@@ -59,23 +59,23 @@ def invoke_agent(agent: Preset, values: Placeholders) -> Invocation:
         "{session}": values.session,
     }
     template = agent.resume if values.session and agent.resume else agent.command
-    argv = tuple(_replace(word, replacements) for word in _spread(agent, template))
+    argv = tuple(_replace(word, replacements) for word in _expand_keys(agent, template))
     return Invocation(argv, agent.prompt == "stdin", dict(agent.env), agent.stop_signal, agent.pass_env)
 
 
-def _spread(agent: Preset, template: tuple[str, ...]) -> Iterator[str]:
-    """Put the words of a key where the template has its place; extra arguments without a place come last."""
-    places = {
+def _expand_keys(agent: Preset, template: tuple[str, ...]) -> Iterator[str]:
+    """Put the words of a key where the template names it. Extra arguments that it does not name come last."""
+    words_of = {
         "{permissions}": agent.permissions,
         "{model}": (*agent.model_flag, agent.model) if agent.model else (),
         "{args}": agent.args,
     }
     for word in template:
-        yield from places.get(word, (word,))
+        yield from words_of.get(word, (word,))
     if "{args}" not in template:
         yield from agent.args
 
 
 def _replace(word: str, replacements: dict[str, str]) -> str:
-    """Replace in one pass, so that a value which itself looks like a placeholder stays what it is."""
+    """Replace in one pass, so that a value that looks like a placeholder stays as it is."""
     return _PLACEHOLDER.sub(lambda found: replacements[found[0]], word)

@@ -1,4 +1,8 @@
-"""The agents that are known by name: those of `presets.toml`, and what the user's own files change or add."""
+"""The agents that are known by name: those of `presets.toml`, with what the user's files change or add.
+
+A preset is data: how an agent is started, read, stopped and understood, and what it needs to work. Nothing is started
+here.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ from holdfast.paths import StateDir
 
 PatternTable = dict[AgentTrouble, tuple[str, ...]]
 BASE_PRESET = "command"
-"""The preset that a command of the user's own builds on. It is no agent by itself."""
+"""The preset that a command of the user builds on. It is no agent by itself."""
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,15 +57,15 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def needed_program(self) -> str:
-        """What must be installed: what the command starts, unless that only starts it in turn."""
+        """The program that must be installed: the one that the command starts, unless `program` names another."""
         return self.program or self.command[0]
 
     def error_patterns(self) -> ErrorPatterns:
-        """Return how this agent says what went wrong."""
+        """Return how this agent words what went wrong."""
         return ErrorPatterns.of(self.errors, self.lines, self.exit_codes)
 
     def as_provider(self, name: str) -> AgentProvider:
-        """Return what decisions need to know of this agent under its name."""
+        """Return what decisions need to know about this agent."""
         return AgentProvider(
             provider=self.provider or name,
             fallback=self.fallback,
@@ -70,8 +74,12 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
 
+Presets = Mapping[str, Preset]
+"""Every known agent by its name."""
+
+
 def with_changes(name: str, base: Preset, changes: Mapping[str, Any], where: str) -> Preset:
-    """Return a preset with some of its keys replaced. `env`, `errors` and `lines` are added to, key by key."""
+    """Return a preset with some keys replaced. Tables such as `env` and `errors` are merged key by key."""
     known = msgspec.to_builtins(base)
     merged = dict(known)
     for key, value in changes.items():
@@ -93,8 +101,8 @@ def with_changes(name: str, base: Preset, changes: Mapping[str, Any], where: str
     return made
 
 
-def preset_of_plan(name: str, spec: AgentSpec, presets: Mapping[str, Preset]) -> Preset | None:
-    """Return the agent that an entry of a plan describes; None if it builds on a preset that is not known."""
+def preset_of_plan(name: str, spec: AgentSpec, presets: Presets) -> Preset | None:
+    """Return the agent that an entry of a plan describes; None if it builds on an unknown preset."""
     base = presets.get(spec.preset) if spec.preset else _base_for_stream(spec.stream, presets)
     if base is None:
         return None
@@ -102,27 +110,24 @@ def preset_of_plan(name: str, spec: AgentSpec, presets: Mapping[str, Preset]) ->
     return with_changes(name, base, given, "the plan")
 
 
-def _base_for_stream(stream: str, presets: Mapping[str, Preset]) -> Preset:
-    """Return what is known of a command of the plan's own: if it speaks a known agent's stream, also how that errs."""
-    base, spoken = presets[BASE_PRESET], presets.get(stream)
-    if spoken is None:
+def _base_for_stream(stream: str, presets: Presets) -> Preset:
+    """Return the base of a plan's own command. With the stream of a known agent, it has that agent's errors too."""
+    base, known = presets[BASE_PRESET], presets.get(stream)
+    if known is None:
         return base
     return msgspec.structs.replace(
         base,
-        provider=spoken.provider,
-        errors=spoken.errors,
-        lines=spoken.lines,
-        exit_codes=spoken.exit_codes,
+        provider=known.provider,
+        errors=known.errors,
+        lines=known.lines,
+        exit_codes=known.exit_codes,
     )
-
-
-Presets = Mapping[str, Preset]
 
 
 @lru_cache(maxsize=1)
 def builtin_presets() -> Presets:
-    """Return the presets that come with Holdfast, `command` among them. Read once, when first asked for."""
-    # Loaded here because only commands that start or look for agents need it.
+    """Return the presets that come with Holdfast, `command` included. They are read once, on first use."""
+    # Imported here because only commands that start or look for agents need it.
     import tomllib
 
     tables = tomllib.loads(files("holdfast.agents").joinpath("presets.toml").read_text(encoding="utf-8"))
@@ -131,7 +136,7 @@ def builtin_presets() -> Presets:
 
 
 def presets_of(checkout: Path | None = None) -> Presets:
-    """Return every preset: the built-in ones, under the user's own file, under the repository's."""
+    """Return every preset. The user's file overrides the built-in ones, and the repository's file overrides both."""
     presets = dict(builtin_presets())
     for path in _user_files(checkout):
         for name, table in _tables(path):
@@ -154,7 +159,7 @@ def find_agent(name: str, agents: Mapping[str, AgentSpec], presets: Presets) -> 
 
 
 def require_agents(plan: Plan, presets: Presets) -> None:
-    """Raise HoldfastError if a plan needs an agent that is not known any more: the user's files may have changed."""
+    """Raise HoldfastError if an agent of the plan is not known any more: the user's files may have changed."""
     workers: list[Task | Validator] = []
     for _, task in plan.tasks():
         workers += [task, *task.validators]
@@ -167,7 +172,7 @@ def require_agents(plan: Plan, presets: Presets) -> None:
 
 
 def agent_providers(plan: Plan, presets: Presets) -> dict[str, AgentProvider]:
-    """Return every agent that a plan may put to work, as decisions see it."""
+    """Return every agent that may work for a plan, as decisions see it."""
     names = [*agent_names(presets), *plan.agents]
     found = {name: find_agent(name, plan.agents, presets) for name in names}
     return {name: agent.as_provider(name) for name, agent in found.items() if agent is not None}
@@ -193,7 +198,7 @@ def _tables(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise HoldfastError(f"{path} cannot be read: {error}", "mend it, or move it away") from None
+        raise HoldfastError(f"{path} cannot be read: {error}", "fix or move it") from None
     for name, table in parsed.items():
         if not isinstance(table, dict):
             raise HoldfastError(
@@ -203,7 +208,7 @@ def _tables(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _user_preset(name: str, table: Mapping[str, Any], presets: Presets, where: str) -> Preset:
-    """Return one table of a user's file as a preset: on the one it names, else on its namesake, else on `command`."""
+    """Return a table of a user's file as a preset, based on the preset it names, else on its namesake, else on `command`."""
     on = table.get("preset", name if name in presets else BASE_PRESET)
     if not isinstance(on, str) or on not in presets:
         raise HoldfastError(
@@ -228,9 +233,9 @@ def _require_fallbacks(presets: Presets, where: str) -> None:
 
 
 def missing_credentials(preset: Preset, env: Mapping[str, str]) -> str:
-    """Return what would have to be there before the agent can work, in words; empty if it looks ready.
+    """Return how to get the missing key or login, in words; empty if the agent looks ready. No model is asked.
 
-    An agent that names neither keys nor logins needs none as far as anybody knows.
+    An agent whose preset names neither keys nor logins needs none.
     """
     if not preset.keys and not preset.credentials:
         return ""
@@ -242,7 +247,7 @@ def missing_credentials(preset: Preset, env: Mapping[str, str]) -> str:
 
 
 def _exists(path: str, env: Mapping[str, str]) -> bool:
-    """Tell whether a login is on disk. A path through a variable that is not set is nowhere."""
+    """Tell whether a login is on disk. A path through a variable that is not set does not exist."""
     folder, _, rest = path.partition("/")
     if folder.startswith("$"):
         folder = env.get(folder[1:], "")

@@ -1,6 +1,6 @@
-"""When a limit ends, read from the words in which an agent says so. Times without a zone are local, as they are meant.
+"""When a usage limit ends, read from an agent's message. Times without a zone are local.
 
-A bare time of day is the next one after the message was written, or one that has only just passed.
+A time of day alone means the next one after the message was written, or one that has only just passed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT = re.compile(
 
 def reset_time(message: str, written_at: float, zone: tzinfo | None = None) -> float | None:
     """Return the wall time that a limit's message names, or None. `written_at` is when the message was written."""
-    # Without a zone the time is a local one, which also knows when summer time begins and ends.
+    # Without a zone the time is local, with the right summer time.
     now = datetime.fromtimestamp(written_at, zone)
     readers: tuple[Callable[[str, datetime], float | None], ...] = (_epoch, _iso, _in, _at)
     return next((found for read in readers if (found := read(message, now)) is not None), None)
@@ -102,7 +102,7 @@ def _next(at: datetime, now: datetime) -> datetime:
 
 
 def _on_day(at: datetime, found: re.Match[str]) -> datetime:
-    """Return a time on a named day; without a year, in the year in which that day comes next."""
+    """Return a time on a named day. Without a year, the day is the next one of that date."""
     month = _MONTHS.index(found["month"][:3].lower()) + 1
     year = int(found["year"]) if found["year"] else at.year
     day = at.replace(year=year, month=month, day=int(found["day"]))

@@ -1,4 +1,7 @@
-"""From the protocol's updates to the lines that are printed: one JSON object each, at once, nothing else on stdout."""
+"""One turn with an ACP agent: start it, open or load a session, send the brief, and print its progress until it ends.
+
+Standard output gets one JSON object per line, at once, and nothing else; `agents/streams/acp.py` reads these lines.
+"""
 
 from __future__ import annotations
 
@@ -18,58 +21,16 @@ from holdfast.agents.acp.permissions import PermissionChoice, PermissionPolicy, 
 from holdfast.agents.streams.acp import AcpLine
 
 _TEXT_CHARS = 4_000
-
-
-def print_line(kind: AcpLine, **fields: object) -> None:
-    """Print one line. Whoever reads it may be gone: the work goes on all the same."""
-    record = {"type": kind, **{name: value for name, value in fields.items() if value not in (None, "")}}
-    try:
-        sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        return
-
-
-def print_update(update: Any) -> None:
-    """Print what one update of a session tells. Kinds that say nothing about work are passed over."""
-    match getattr(update, "session_update", ""):
-        case "agent_message_chunk":
-            print_line(AcpLine.TEXT, text=_text_of(update.content))
-        case "agent_thought_chunk" | "plan":
-            print_line(AcpLine.TEXT)
-        case "tool_call":
-            print_line(AcpLine.TOOL, tool=update.title[:_TEXT_CHARS])
-        case "tool_call_update":
-            done = update.status in ("completed", "failed")
-            print_line(AcpLine.TOOL_DONE if done else AcpLine.TOOL, tool=(update.title or "")[:_TEXT_CHARS])
-        case "usage_update":
-            cost = update.cost.amount if update.cost is not None and update.cost.currency == "USD" else None
-            print_line(AcpLine.USAGE, tokens=update.used, cost_usd=cost)
-
-
-def print_error(code: int, message: str, data: object) -> None:
-    """Print why a request failed, with whatever the agent added to it, in words."""
-    try:
-        detail = msgspec.json.encode(data).decode()[:_TEXT_CHARS] if data else ""
-    except (TypeError, ValueError):
-        detail = str(data)[:_TEXT_CHARS]
-    print_line(AcpLine.ERROR, code=code, message=message[:_TEXT_CHARS], detail=detail)
-
-
-def _text_of(content: Any) -> str:
-    return str(getattr(content, "text", ""))[:_TEXT_CHARS]
-
-
 _FAILED = 1
 _CANCELLED = 130
 _CANCEL_GRACE_S = 1.5
 _LINE_BYTES_MAX = 64 * 1024 * 1024
-"""An agent sends whole files in one line; the default of 64 KiB would end the conversation."""
+"""An agent sends whole files in one line; the default of 64 KiB would end the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class AcpTurn:
-    """What is asked of which agent. `session` is one of its own to go on with; empty for a fresh one."""
+    """What to ask of which agent. `session` is a session of the agent to resume; empty for a new one."""
 
     argv: tuple[str, ...]
     brief: str
@@ -79,10 +40,10 @@ class AcpTurn:
 
 
 class _Client:
-    """Our side of the conversation: answers permissions, prints progress. Files and shells are the agent's own."""
+    """Our side of the session: answers permission requests and prints progress. Files and shells are the agent's own."""
 
-    def __init__(self, assignment: AcpTurn) -> None:
-        self._assignment = assignment
+    def __init__(self, turn: AcpTurn) -> None:
+        self._turn = turn
 
     async def request_permission(
         self,
@@ -93,7 +54,7 @@ class _Client:
     ) -> acp.RequestPermissionResponse:
         """Answer by the policy, at once."""
         paths = [location.path for location in tool_call.locations or ()]
-        allowed = is_allowed(self._assignment.policy, paths, self._assignment.workspace)
+        allowed = is_allowed(self._turn.policy, paths, self._turn.workspace)
         if not allowed:
             print_line(AcpLine.REFUSED, what=tool_call.title or tool_call.tool_call_id)
         option = choose_option(
@@ -114,57 +75,57 @@ class _Client:
         raise acp.RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Pass over what the protocol does not know."""
+        """Ignore what the protocol does not know."""
 
     def on_connect(self, conn: Any) -> None:
         """Nothing to prepare."""
 
 
-async def run_turn(assignment: AcpTurn) -> int:
-    """See one turn through and return the exit status: 0 if the agent says that it ended well."""
+async def run_turn(turn: AcpTurn) -> int:
+    """Run one turn and return the exit status: 0 if the agent says that it ended well."""
     try:
-        return await _Conversation(assignment).hold()
+        return await _Session(turn).run()
     except acp.RequestError as error:
         print_error(error.code, str(error), error.data)
     except (OSError, asyncio.IncompleteReadError) as error:
-        print_error(0, f"{assignment.argv[0]}: {error}", None)
+        print_error(0, f"{turn.argv[0]}: {error}", None)
     return _FAILED
 
 
-class _Conversation:
+class _Session:
     """One agent and one session with it."""
 
-    def __init__(self, assignment: AcpTurn) -> None:
-        self._assignment = assignment
+    def __init__(self, turn: AcpTurn) -> None:
+        self._turn = turn
         self._session = ""
 
-    async def hold(self) -> int:
-        """Start the agent and wait for the end of the turn, of the agent, or for a stop, whichever comes first."""
-        what = self._assignment
+    async def run(self) -> int:
+        """Start the agent and wait until the turn ends, the agent ends, or a stop is asked for."""
+        turn = self._turn
         # The agent shares our environment and standard error, which the supervisor has bounded already.
         spawned = acp.spawn_agent_process(
-            _Client(what),  # type: ignore[arg-type]
-            *what.argv,
+            _Client(turn),  # type: ignore[arg-type]
+            *turn.argv,
             env=dict(os.environ),
-            cwd=what.workspace,
+            cwd=turn.workspace,
             transport_kwargs={"limit": _LINE_BYTES_MAX, "stderr": None},
         )
         async with spawned as (agent, process):
-            turn = asyncio.ensure_future(self._turn(agent))
+            prompted = asyncio.ensure_future(self._prompt(agent))
             gone = asyncio.ensure_future(process.wait())
             stop = asyncio.ensure_future(_on_term().wait())
-            await asyncio.wait([turn, gone, stop], return_when=asyncio.FIRST_COMPLETED)
-            if stop.done() and not turn.done():
-                await self._call_off(agent, turn)
+            await asyncio.wait([prompted, gone, stop], return_when=asyncio.FIRST_COMPLETED)
+            if stop.done() and not prompted.done():
+                await self._cancel(agent, prompted)
             gone.cancel()
             stop.cancel()
-            if turn.done():
-                return turn.result()
-            turn.cancel()
-            print_error(0, f"{what.argv[0]} ended in the middle of the turn", None)
+            if prompted.done():
+                return prompted.result()
+            prompted.cancel()
+            print_error(0, f"{turn.argv[0]} ended in the middle of the turn", None)
             return _FAILED
 
-    async def _turn(self, agent: Any) -> int:
+    async def _prompt(self, agent: Any) -> int:
         hello = await agent.initialize(
             protocol_version=acp.PROTOCOL_VERSION,
             client_capabilities=schema.ClientCapabilities(),
@@ -172,7 +133,7 @@ class _Conversation:
         )
         await self._open_session(agent, hello)
         print_line(AcpLine.SESSION, session=self._session)
-        brief = [acp.text_block(self._assignment.brief)]
+        brief = [acp.text_block(self._turn.brief)]
         ended = await agent.prompt(session_id=self._session, prompt=brief)
         if ended.usage is not None:
             print_line(AcpLine.USAGE, tokens=ended.usage.total_tokens)
@@ -182,23 +143,63 @@ class _Conversation:
         return 0 if ended.stop_reason == "end_turn" else _FAILED
 
     async def _open_session(self, agent: Any, hello: schema.InitializeResponse) -> None:
-        """Go on with the session that was asked for if the agent can, else open one."""
-        what, capabilities = self._assignment, hello.agent_capabilities
-        if what.session and capabilities is not None and capabilities.load_session:
-            await agent.load_session(cwd=what.workspace, session_id=what.session, mcp_servers=[])
-            self._session = what.session
+        """Load the given session if the agent can, else open a new one."""
+        turn, capabilities = self._turn, hello.agent_capabilities
+        if turn.session and capabilities is not None and capabilities.load_session:
+            await agent.load_session(cwd=turn.workspace, session_id=turn.session, mcp_servers=[])
+            self._session = turn.session
         else:
-            made = await agent.new_session(cwd=what.workspace, mcp_servers=[])
+            made = await agent.new_session(cwd=turn.workspace, mcp_servers=[])
             self._session = str(made.session_id)
 
-    async def _call_off(self, agent: Any, turn: asyncio.Future[int]) -> None:
-        """Ask for the end of the turn, so that the agent ends its own tools; the supervisor sees to the rest."""
+    async def _cancel(self, agent: Any, prompted: asyncio.Future[int]) -> None:
+        """Cancel the turn, so that the agent ends its own tools; the supervisor ends the rest."""
         if self._session:
             await agent.cancel(session_id=self._session)
-        await asyncio.wait({turn}, timeout=_CANCEL_GRACE_S)
+        await asyncio.wait({prompted}, timeout=_CANCEL_GRACE_S)
 
 
 def _on_term() -> asyncio.Event:
     asked = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
     return asked
+
+
+def print_line(kind: AcpLine, **fields: object) -> None:
+    """Print one line. If its reader is gone, the work goes on."""
+    record = {"type": kind, **{name: value for name, value in fields.items() if value not in (None, "")}}
+    try:
+        sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        return
+
+
+def print_update(update: Any) -> None:
+    """Print what one update of a session tells. Kinds that say nothing about work are skipped."""
+    match getattr(update, "session_update", ""):
+        case "agent_message_chunk":
+            print_line(AcpLine.TEXT, text=_text_of(update.content))
+        case "agent_thought_chunk" | "plan":
+            print_line(AcpLine.TEXT)
+        case "tool_call":
+            print_line(AcpLine.TOOL, tool=update.title[:_TEXT_CHARS])
+        case "tool_call_update":
+            done = update.status in ("completed", "failed")
+            print_line(AcpLine.TOOL_DONE if done else AcpLine.TOOL, tool=(update.title or "")[:_TEXT_CHARS])
+        case "usage_update":
+            cost = update.cost.amount if update.cost is not None and update.cost.currency == "USD" else None
+            print_line(AcpLine.USAGE, tokens=update.used, cost_usd=cost)
+
+
+def print_error(code: int, message: str, data: object) -> None:
+    """Print why a request failed, with the details that the agent gave."""
+    try:
+        detail = msgspec.json.encode(data).decode()[:_TEXT_CHARS] if data else ""
+    except (TypeError, ValueError):
+        detail = str(data)[:_TEXT_CHARS]
+    print_line(AcpLine.ERROR, code=code, message=message[:_TEXT_CHARS], detail=detail)
+
+
+def _text_of(content: Any) -> str:
+    return str(getattr(content, "text", ""))[:_TEXT_CHARS]

@@ -1,4 +1,4 @@
-"""What an agent that asks for permission is answered, when nobody is there to ask."""
+"""How permission requests of an ACP agent are answered: by a policy, because nobody is there to ask."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def is_allowed(policy: PermissionPolicy, paths: Iterable[str], workspace: str) -
 
 
 def choose_option(choices: Sequence[PermissionChoice], *, allowed: bool) -> str:
-    """Return the option to choose; empty if none says what is meant, and then the request is called off.
+    """Return the option to choose; empty if none fits, and then the request is cancelled.
 
-    An answer for this once is preferred: a rule for ever would outlive the reason it was given for.
+    An answer for this time only is preferred: a permanent rule would outlive its reason.
     """
     wanted = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
     by_kind = {choice.kind: choice.option for choice in reversed(choices)}
@@ -42,7 +42,7 @@ def choose_option(choices: Sequence[PermissionChoice], *, allowed: bool) -> str:
 
 
 def _is_within(path: str, workspace: str) -> bool:
-    """Go by where a path really leads: links and `..` are followed first."""
+    """Tell whether a path leads into the workspace, after links and `..` are followed."""
     real = os.path.realpath(os.path.join(workspace, path))  # noqa: PTH118 - the rules of os.path are meant
     root = os.path.realpath(workspace)
     return real == root or real.startswith(root + os.sep)
