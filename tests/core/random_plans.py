@@ -32,7 +32,7 @@ class FaultRates:
 
 
 def random_fault_rates(rng: Random) -> FaultRates:
-    """Return the luck of one run, from untroubled to hopeless."""
+    """Return the fault rates of one run, from none to hopeless."""
     trouble = rng.choice((0.0, 0.1, 0.3, 0.6))
     return FaultRates(
         agent_fails=trouble * rng.random(),

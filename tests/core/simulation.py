@@ -54,7 +54,7 @@ class Simulation:
         self.seed = seed
         self.rng = Random(seed)
         self.plan = random_plan(self.rng)
-        self.luck = random_fault_rates(self.rng)
+        self.rates = random_fault_rates(self.rng)
         self.tally: Counter[str] = Counter()
         self.repository = Repository(STARTED.base)
         self.machine = Machine()
@@ -95,7 +95,7 @@ class Simulation:
 
     def _set_fuse(self) -> None:
         """Choose the step before which the next crash comes; now and then one that hits the recovery itself."""
-        more = self.tally["crash"] < self.luck.crashes
+        more = self.tally["crash"] < self.rates.crashes
         self.fuse = self.rng.choice((4, 30, 120)) * self.rng.random() if more else float("inf")
 
     def _step(self) -> None:
@@ -303,7 +303,7 @@ class Simulation:
         ends_at = self.machine.now + self.rng.random() * 30
         if self.machine.inspect((name, attempt - 1)) is Presence.ALIVE:
             self._violated(9, f"task {name} is tried again while its last agent lives")
-        ends_well = self.rng.random() >= self.luck.agent_fails
+        ends_well = self.rng.random() >= self.rates.agent_fails
         self.machine.launch(key, Agent(token, ends_at, ends_well=ends_well, tokens=self.rng.randint(0, 9)))
         agent = self.machine.agents[key]
         tokens = ev.AgentObserved(task=name, attempt=attempt, tokens=agent.tokens, session=f"of {token}")
@@ -317,9 +317,9 @@ class Simulation:
             self._say(ev.AttemptLost(task=name, attempt=attempt))
         elif agent.cancelled:
             self._say(ev.AttemptLost(task=name, attempt=attempt, cause="stop"))
-        elif self.rng.random() < self.luck.limits:
+        elif self.rng.random() < self.rates.limits:
             self._hit_limit(name, attempt, agent.token)
-        elif self.rng.random() < self.luck.needs_person:
+        elif self.rng.random() < self.rates.needs_person:
             self._need_person(name, attempt, agent.token)
         elif agent.ends_well:
             self._say(tokens)
@@ -363,14 +363,14 @@ class Simulation:
         yield self.rng.random() * 10
         if self.state.row.stopping:
             self._say(ev.ChecksInterrupted(task=name, attempt=attempt))
-        elif self.rng.random() < self.luck.check_fails:
+        elif self.rng.random() < self.rates.check_fails:
             self._say(ev.ChecksFailed(task=name, attempt=attempt, check="check", error="failed"))
         else:
             self._say(ev.TaskVerified(task=name, attempt=attempt))
 
     def _gate(self, stage: str, gate: Gate, held: ev.Event) -> Effect:
         yield self.rng.random() * 3
-        if self.plan_has_gate(stage, gate) and self.rng.random() < self.luck.gate_fails:
+        if self.plan_has_gate(stage, gate) and self.rng.random() < self.rates.gate_fails:
             self._say(ev.StageGateFailed(stage=stage, gate=gate, error="failed"))
         else:
             self._say(held)
@@ -410,11 +410,11 @@ class Simulation:
     def _merge(self, name: str, attempt: int, onto: str) -> str:
         """Return the merge commit that may land; empty when it conflicts or its tree fails a check."""
         head = self.state.tasks[name].latest.head
-        if self.rng.random() < self.luck.conflicts:
+        if self.rng.random() < self.rates.conflicts:
             carry = self.repository.commit(head)
             self._say(ev.MergeConflicted(task=name, attempt=attempt, onto=onto, carry=carry, files=("f",)))
             return ""
-        if self.state.checks_of(name) and self.rng.random() < self.luck.merged_check_fails:
+        if self.state.checks_of(name) and self.rng.random() < self.rates.merged_check_fails:
             self._say(ev.MergeRefused(task=name, attempt=attempt, check="check", error="failed"))
             return ""
         return self.repository.merge(onto, name, attempt, head)
@@ -437,7 +437,7 @@ class Simulation:
     # -- what others do meanwhile ---------------------------------------------------------------------------
 
     def _plan_interference(self) -> None:
-        while self.tally["interference"] < self.luck.interferences and self.rng.random() < 0.7:
+        while self.tally["interference"] < self.rates.interferences and self.rng.random() < 0.7:
             self.tally["interference"] += 1
             self._start(self._interfere())
 

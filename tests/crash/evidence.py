@@ -1,4 +1,4 @@
-"""What a repository shows at one moment, gathered with plain git and a read-only look at the journal. Judges nothing."""
+"""What a repository shows at one moment, gathered with plain git and a read-only look at the journal. Decides nothing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Moment:
         return {landing.task: landing for landing in self.branch.landings}
 
     def state(self) -> RunState:
-        """Return the stored state, ready to be judged."""
+        """Return the stored state."""
         assert self.stored is not None
         return RunState(self.stored.plan, self.stored.row, self.stored.tasks)
 

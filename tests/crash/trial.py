@@ -1,4 +1,4 @@
-"""One cycle: copy the repository, break the program, look, recover, judge. Everything a reproduction needs is in a `Faults`."""
+"""One cycle: copy the repository, break the program, look, recover, check the invariants. `PlannedFault` reproduces it."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class CrashTrial:
         return self._preloaded.run(self.repository, *argv)
 
     def cycle(self, planned: Sequence[PlannedFault]) -> TrialResult:
-        """Break a fresh run at each of the points in turn, recover, and judge everything."""
+        """Break a fresh run at each of the points in turn, recover, and check all invariants."""
         self.reset()
         outcome = TrialResult(tuple(planned))
         try:

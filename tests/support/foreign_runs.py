@@ -1,4 +1,4 @@
-"""Runs of other systems, as their readers would tell of them, in real repositories; and an agent that is a script."""
+"""Runs of other systems, as their readers return them, in real repositories; their agent is a script."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ def foreign(*claims: Claim, stages: dict[str, list[str]] | None = None, **more: 
     return ForeignRun(plan=plan, claims=claims, **given)
 
 
-def survey_of(project: Project, run: ForeignRun, **wishes: Any) -> Assessment:
+def assessment_of(project: Project, run: ForeignRun, **options: Any) -> Assessment:
     """Look at a foreign run as adopt does."""
-    return assess(project.open(), run, _wishes(**wishes))
+    return assess(project.open(), run, _options(**options))
 
 
-def adopted(project: Project, run: ForeignRun, script: str = SCRIPT, **wishes: Any) -> Trial:
+def adopted(project: Project, run: ForeignRun, script: str = SCRIPT, **options: Any) -> Trial:
     """Adopt a foreign run with an agent that is a shell script."""
     repo = project.open()
     repo.hide_state_dir()
     with open_project_journal(repo) as journal:
-        return Trial(project, adopt_into(repo, journal, run, script, **wishes))
+        return Trial(project, adopt_into(repo, journal, run, script, **options))
 
 
 def adopt_into(
-    repo: Repository, journal: Journal, run: ForeignRun, script: str = SCRIPT, **wishes: Any
+    repo: Repository, journal: Journal, run: ForeignRun, script: str = SCRIPT, **options: Any
 ) -> str:
     """Adopt a foreign run into an open journal and return the run's id."""
-    said = _wishes(**wishes)
-    prospect = assess(repo, run, said)
+    wanted = _options(**options)
+    assessment = assess(repo, run, wanted)
     agent = AgentSpec(command=("sh", "-c", script))
-    plan = plan_of(prospect, "script", {"script": agent}, [])
-    return adopt(repo, journal, prospect, said, plan, run.main)
+    plan = plan_of(assessment, "script", {"script": agent}, [])
+    return adopt(repo, journal, assessment, wanted, plan, run.main)
 
 
-def _wishes(*, base: str = "", checkout: bool = False, **policy: bool) -> AdoptionOptions:
+def _options(*, base: str = "", checkout: bool = False, **policy: bool) -> AdoptionOptions:
     return AdoptionOptions(TrustPolicy(**policy), base, checkout)

@@ -1,4 +1,4 @@
-"""A workspace, a fleet and FIFOs: what the tests of supervised processes stand on. Agents block on FIFOs, never sleep."""
+"""A workspace, a fleet and FIFOs: what the tests of supervised processes use. Agents block on FIFOs, never sleep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real repository, a real plan, a real run: what the scenarios stand on. Tasks are shell one-liners."""
+"""A real repository, a real plan, a real run: what most tests of the runner use. Tasks are shell one-liners."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stage(name: str, *tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Trial:
-    """One run of one plan in one repository, carried on as often as a test likes."""
+    """One run of one plan in one repository, executed as often as a test likes."""
 
     project: Project
     run: str
@@ -60,7 +60,7 @@ class Trial:
             return cls(project, create_run(repo, journal, parsed, "plan.json"))
 
     def execute(self, **choices: Any) -> RunStatus:
-        """Carry the run on in this process until it rests."""
+        """Execute the run in this process until it rests."""
         repo = self.project.open()
         with open_project_journal(repo) as journal:
             return execute_run(repo, journal, self.run, RunOptions(**choices), self._observe)
@@ -105,7 +105,7 @@ class Trial:
         return [event for event in self.events if isinstance(event, kind)]
 
     def violations(self) -> list[Violation]:
-        """Judge the run at rest by the invariants."""
+        """Return the invariants that the run at rest violates."""
         repo, stored, state = self.project.open(), self.stored(), self.state()
         with open_project_journal(repo) as journal:
             recorded = list(journal.events(self.run))
@@ -158,7 +158,7 @@ class Fifo:
 
 
 def start_runner(trial: Trial) -> subprocess.Popen[bytes]:
-    """Carry a run on in a process of its own, which a test may kill."""
+    """Execute a run in its own process, which a test may kill."""
     program = (
         "import sys; from pathlib import Path; from tests.support.runs import Trial; from tests.support.repositories import Project;"
         "print(Trial(Project(Path(sys.argv[1])), sys.argv[2]).execute())"

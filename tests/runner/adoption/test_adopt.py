@@ -20,7 +20,7 @@ from holdfast.runner.decisions.rewind import plan_rewind
 from holdfast.runner.recovery.invariant_evidence import examine_run
 from holdfast.runner.recovery.rebuild import rebuild
 from holdfast.runner.session import create_run
-from tests.support.foreign_runs import MAIN, adopt_into, adopted, claim, foreign, survey_of
+from tests.support.foreign_runs import MAIN, adopt_into, adopted, assessment_of, claim, foreign
 from tests.support.repositories import Project, fingerprint, git, write
 from tests.support.runs import Trial, open_project_journal
 
@@ -86,8 +86,8 @@ def test_a_commit_that_names_a_task_counts_only_if_the_user_says_so(tmp_path: Pa
     project, _ = _project(tmp_path)
     commit = project.commit("feat: subtask-1-1 works now")
     run = foreign(claim("subtask-1-1", DONE), claim("two"))
-    doubted = survey_of(project, run).judged["subtask-1-1"]
-    accepted = survey_of(project, run, accept_named=True).judged["subtask-1-1"]
+    doubted = assessment_of(project, run).judged["subtask-1-1"]
+    accepted = assessment_of(project, run, accept_named=True).judged["subtask-1-1"]
     assert (doubted.verdict, accepted.verdict, accepted.evidence) == ("claimed", "accepted", commit)
     assert commit[:12] in doubted.why
 
@@ -95,7 +95,7 @@ def test_a_commit_that_names_a_task_counts_only_if_the_user_says_so(tmp_path: Pa
 def test_a_commit_that_is_gone_is_reported_and_the_task_is_open(tmp_path: Path) -> None:
     """A recorded hash that git does not have proves nothing."""
     project, _ = _project(tmp_path)
-    found = survey_of(project, foreign(claim("one", DONE, commits=("0123456789ab",)), claim("two")))
+    found = assessment_of(project, foreign(claim("one", DONE, commits=("0123456789ab",)), claim("two")))
     assert found.judged["one"].verdict == "gone"
     assert [(f.kind, f.task) for f in found.findings] == [("commit-gone", "one")]
 
@@ -110,7 +110,9 @@ def test_a_squashed_commit_is_proven_by_the_same_change(tmp_path: Path) -> None:
     project.write("two.txt", "2\n")
     project.write("more.txt", "more\n")
     squashed = project.commit("everything at once")
-    judged = survey_of(project, foreign(claim("two", DONE, commits=(original,)), claim("x"))).judged["two"]
+    judged = assessment_of(project, foreign(claim("two", DONE, commits=(original,)), claim("x"))).judged[
+        "two"
+    ]
     assert (judged.verdict, judged.evidence) == ("proven", squashed)
 
 
@@ -133,7 +135,7 @@ def test_a_branch_that_holds_all_recorded_commits_is_found_without_a_name(tmp_pa
     project.git("switch", "-q", "-c", "somewhere")
     commit = project.commit("two")
     project.git("switch", "-q", "main")
-    found = survey_of(project, foreign(claim("two", DONE, commits=(commit,)), claim("three")))
+    found = assessment_of(project, foreign(claim("two", DONE, commits=(commit,)), claim("three")))
     assert (found.base_name, found.judged["two"].verdict) == ("somewhere", "proven")
 
 
@@ -143,7 +145,7 @@ def test_in_a_clone_the_work_is_found_on_the_branch_of_its_remote(tmp_path: Path
     commit = project.commit("two")
     project.git("update-ref", "refs/remotes/origin/auto/spec", commit)
     project.git("reset", "-q", "--hard", "HEAD~1")
-    found = survey_of(project, foreign(claim("two", DONE, commits=(commit,)), claim("three")))
+    found = assessment_of(project, foreign(claim("two", DONE, commits=(commit,)), claim("three")))
     assert (found.base_name, found.judged["two"].verdict) == ("origin/auto/spec", "proven")
 
 
@@ -154,7 +156,7 @@ def test_a_project_that_was_moved_keeps_the_unfinished_work_of_its_worktrees(tmp
     project.git("worktree", "add", "-q", "-b", "wip/two", str(tree))
     write(tree / "two.txt", "half\n")
     run = foreign(claim("two", RUNNING, worktree="/home/old/tree", branch="wip/two"))
-    shelter = survey_of(project, run).shelters["two"]
+    shelter = assessment_of(project, run).shelters["two"]
     assert (shelter.place, shelter.files) == (str(tree), 1)
 
 
@@ -197,7 +199,7 @@ def test_the_checkout_is_taken_only_if_the_user_says_so(tmp_path: Path) -> None:
     project, _ = _project(tmp_path)
     project.write("two.txt", "half\n")
     run = foreign(claim("two", RUNNING), claim("three"))
-    doubtful = survey_of(project, run)
+    doubtful = assessment_of(project, run)
     assert doubtful.shelters == {}
     assert [finding.kind for finding in doubtful.findings] == ["uncommitted"]
     trial = adopted(project, run, checkout=True)
@@ -241,7 +243,7 @@ def test_an_output_file_of_the_state_proves_a_step_without_code(tmp_path: Path) 
         claim("plan", DONE, outputs=("out/02.md",)),
         documents={MAIN: b"{}", "out/01.md": b"# Found"},
     )
-    found = survey_of(project, run).judged
+    found = assessment_of(project, run).judged
     assert (found["analyse"].verdict, found["plan"].verdict) == ("proven", "claimed")
 
 
@@ -250,7 +252,7 @@ def test_a_done_task_below_an_open_one_keeps_its_place(tmp_path: Path) -> None:
     project, commit = _project(tmp_path)
     stages = {"first": ["zero"], "second": ["one"]}
     run = foreign(claim("zero"), claim("one", DONE, commits=(commit,)), stages=stages)
-    assert "done-before-needs" in {finding.kind for finding in survey_of(project, run).findings}
+    assert "done-before-needs" in {finding.kind for finding in assessment_of(project, run).findings}
     trial = adopted(project, run)
     assert trial.execute() is RunStatus.COMPLETED
     assert [event.task for event in trial.of_kind(ev.AttemptStarted)] == ["zero"]
@@ -264,7 +266,7 @@ def test_a_deliverable_that_is_gone_is_told_and_blocks_nothing(tmp_path: Path) -
     promising = replace(run.plan.stages[0].tasks[0], files=("one.txt", "gone.txt"))
     stage = replace(run.plan.stages[0], tasks=(promising, *run.plan.stages[0].tasks[1:]))
     run = replace(run, plan=replace(run.plan, stages=(stage,)))
-    assert [finding.kind for finding in survey_of(project, run).findings] == ["deliverable-missing"]
+    assert [finding.kind for finding in assessment_of(project, run).findings] == ["deliverable-missing"]
     assert adopted(project, run).execute() is RunStatus.COMPLETED
 
 
@@ -332,7 +334,7 @@ def test_a_run_whose_adoption_was_cut_short_is_completed_not_carried_on(tmp_path
     run = foreign(claim("one", DONE, commits=(commit,)), claim("two"))
     repo = project.open()
     with open_project_journal(repo) as journal:
-        plan = plan_of(survey_of(project, run), "claude", {}, ["claude"])
+        plan = plan_of(assessment_of(project, run), "claude", {}, ["claude"])
         begun = create_run(repo, journal, plan, MAIN, adopting=digest_of(run))
         trial = Trial(project, begun)
         with pytest.raises(NeedsDecisionError, match="cut short"):
@@ -347,7 +349,7 @@ def test_a_half_adopted_run_survives_the_loss_of_the_journal_too(tmp_path: Path,
     """Killed in the midst of adopting, then the journal lost: rebuilding and adopting again ends the same."""
     project, commit = _project(tmp_path)
     run = foreign(claim("one", DONE, commits=(commit,)), claim("two", RUNNING, attempts=1))
-    prospect, repo = survey_of(project, run), project.open()
+    prospect, repo = assessment_of(project, run), project.open()
     with open_project_journal(repo) as journal:
         plan = plan_of(prospect, "claude", {}, ["claude"])
         begun = create_run(repo, journal, plan, MAIN, adopting=digest_of(run))
