@@ -79,14 +79,14 @@ class ReportFields(TypedDict, total=False):
 def takes_report(tool: _Tool) -> _Tool:
     """Give a tool that takes `**fields` the report's fields as parameters, each optional. The SDK reads them there."""
     own = inspect.signature(tool, eval_str=True)
-    kept = [part for part in own.parameters.values() if part.kind is not part.VAR_KEYWORD]
+    own_parameters = [part for part in own.parameters.values() if part.kind is not part.VAR_KEYWORD]
     fields = [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default="" if kind is str else None, annotation=kind
         )
         for name, kind in get_type_hints(ReportFields).items()
     ]
-    tool.__signature__ = own.replace(parameters=[*kept, *fields])  # type: ignore[attr-defined]
+    tool.__signature__ = own.replace(parameters=[*own_parameters, *fields])  # type: ignore[attr-defined]
     return tool
 
 

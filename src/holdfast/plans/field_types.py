@@ -1,7 +1,7 @@
 """The types of value that a plan or workflow file can hold: texts, numbers, lists, maps and records of them.
 
 Each type reads a value and describes itself as JSON Schema. Reading never raises: a problem goes to the `Problems`, and
-`None` comes back instead of the value. Which keys there are is not said here but in the schema.
+`None` comes back instead of the value. The keys are not listed here but in the schema.
 """
 
 from __future__ import annotations

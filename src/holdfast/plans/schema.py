@@ -56,7 +56,7 @@ AGENT = RecordType(
             OneOf(STREAMS),
             "How to read the agent's output: raw, or the event stream of a known agent. Default: the preset's, else raw.",
         ),
-        "model": Field(Text(), "The model that the agent of a preset is told to use."),
+        "model": Field(Text(), "The model that the agent of a preset uses."),
         "args": Field(Texts(), "More arguments for the agent of a preset."),
         "env": Field(
             MapOf(Text(empty=True), "{NAME: text}", "[^=]+", variable_fault),
@@ -66,7 +66,7 @@ AGENT = RecordType(
             Text(), "The agent that works in its place while this one's provider is at a limit."
         ),
         "native_resume": Field(
-            Boolean(), "Whether the next attempt goes on with the agent's own session where that is possible."
+            Boolean(), "Whether the next attempt resumes the agent's own session where that is possible."
         ),
     },
 )
@@ -129,9 +129,9 @@ VALIDATOR = RecordType(
     "validator",
     {
         "id": Field(_ID, "The name of the validator.", required=True),
-        "prompt": Field(Text(), "What an agent is asked to judge. Give this or `run`."),
-        "run": Field(Argv(), "A command that judges. Give this or `prompt`."),
-        "agent": Field(Text(), "The agent that judges: a preset or an entry of `agents:`."),
+        "prompt": Field(Text(), "What an agent is asked to score. Give this or `run`."),
+        "run": Field(Argv(), "A command that gives the score. Give this or `prompt`."),
+        "agent": Field(Text(), "The agent that gives the score: a preset or an entry of `agents:`."),
     },
     one_of=("prompt", "run"),
 )
@@ -139,8 +139,8 @@ VALIDATOR = RecordType(
 NOTIFY = RecordType(
     "notify",
     {
-        "command": Field(Argv(), "A command that gets the news as JSON on its standard input."),
-        "webhook": Field(Text(r"https?://\S+"), "An address that the news is posted to, as JSON."),
+        "command": Field(Argv(), "A command that gets each notification as JSON on its standard input."),
+        "webhook": Field(Text(r"https?://\S+"), "An address that each notification is posted to, as JSON."),
     },
 )
 
@@ -157,7 +157,7 @@ TASK = RecordType(
             _IDS, "Tasks whose published interface, or landing, is enough to start; they still land first."
         ),
         "slot": Field(_ID, "The slot of `slots:` that this task's checks hold while they run."),
-        "validators": Field(ListOf(VALIDATOR), "Who judges the work after the checks, each with a score."),
+        "validators": Field(ListOf(VALIDATOR), "Who scores the work after the checks."),
         "gate": Field(
             Number(1.0), "The mean score, from 0 to 1, that the validators must give.", default=0.8
         ),
@@ -209,7 +209,9 @@ PLAN = RecordType(
             MapOf(Count(), "{tests: 1}"),
             "Named slots that checks share, also between runs, and how many may hold one at once.",
         ),
-        "notify": Field(NOTIFY, "Who is told when the run finishes, needs a decision or waits."),
+        "notify": Field(
+            NOTIFY, "Where to send a notification when the run finishes, needs a decision or waits."
+        ),
         "syntax": Field(Boolean(), "Check the syntax of changed files.", default=True),
         "pass_env": Field(
             _VARIABLES,

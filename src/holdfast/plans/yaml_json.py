@@ -198,5 +198,5 @@ def plain_value(text: str) -> Any:
 
 
 def _syntax_error(source: SourceText, line: int, column: int, problem: str) -> PlanError:
-    fix = next((f"; {fix}" for said, fix in _FIXES if said in problem), "")
+    fix = next((f"; {fix}" for message, fix in _FIXES if message in problem), "")
     return source.error(line, f"this is not valid YAML: {problem} (column {column}){fix}")

@@ -181,7 +181,7 @@ def _filled(tool: OfferedTool, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inside(turn: ModelTurn, path: str) -> str:
-    """Return the absolute path if the agent told the model where it works: some tools take no other."""
+    """Return the absolute path if the prompt says where the agent works: some tools take no other."""
     found = _FOLDER.search(turn.prompt) or _FOLDER.search(turn.system)
     return f"{found[1].strip().rstrip('/')}/{path}" if found else path
 

@@ -1,4 +1,4 @@
-"""What a scripted model does, said without any provider's words: tool calls, a last text, and a way to fail."""
+"""The script of a model, in no provider's words: tool calls, a last text, and a way to fail."""
 
 from __future__ import annotations
 

@@ -66,12 +66,12 @@ class Workflow:
 
     def flags_chosen(self, on: Iterable[str], off: Iterable[str]) -> dict[str, bool]:
         """Return every flag with its state, or raise HoldfastError for an unknown one."""
-        chosen = {name: flag.default for name, flag in self.flags.items()}
+        states = {name: flag.default for name, flag in self.flags.items()}
         for names, state in ((on, True), (off, False)):
             for name in names:
                 self._require("flag", name, self.flags)
-                chosen[name] = state
-        return chosen
+                states[name] = state
+        return states
 
     def values_given(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return every value, the default where none is given. Raise HoldfastError for an unknown one."""

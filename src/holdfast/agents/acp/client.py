@@ -166,7 +166,7 @@ def _on_term() -> asyncio.Event:
 
 
 def print_line(kind: AcpLine, **fields: object) -> None:
-    """Print one line. If its reader is gone, the work goes on."""
+    """Print one line. If its reader is gone, the work continues."""
     record = {"type": kind, **{name: value for name, value in fields.items() if value not in (None, "")}}
     try:
         sys.stdout.buffer.write(msgspec.json.encode(record) + b"\n")

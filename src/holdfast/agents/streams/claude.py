@@ -48,15 +48,15 @@ class ClaudeStream(StreamDialect):
 
     def _assistant(self, event: dict[str, Any]) -> Iterator[Observation]:
         message = mapping(event, "message")
-        said = "\n".join(text(part, "text") for part in rows(message, "content") if text(part, "text"))
+        answer = "\n".join(text(part, "text") for part in rows(message, "content") if text(part, "text"))
         if error := text(event, "error"):
-            yield TroubleSeen(self._patterns.of_error(f"{error} {said}"), said or error)
+            yield TroubleSeen(self._patterns.of_error(f"{error} {answer}"), answer or error)
             return
         for part in rows(message, "content"):
             if text(part, "type") == "tool_use":
                 yield Activity(tool=text(part, "name"))
-        if said:
-            yield Activity(text=said)
+        if answer:
+            yield Activity(text=answer)
         used = count(mapping(message, "usage"), *_TOKENS)
         name = text(message, "id")
         yield Usage(tokens=max(0, used - self._used.get(name, 0)))
@@ -73,16 +73,16 @@ class ClaudeStream(StreamDialect):
         yield Usage(count(mapping(event, "usage"), *_TOKENS), number(event, "total_cost_usd"), whole=True)
         for denial in rows(event, "permission_denials"):
             yield PermissionDenied(_denial(denial))
-        said = text(event, "result") or text(event, "error", "message") or text(event, "error")
+        answer = text(event, "result") or text(event, "error", "message") or text(event, "error")
         status = number(event, "api_error_status")
         reason = text(event, "terminal_reason")
         if reason in _CONTEXT_REASONS:
-            yield TroubleSeen(AgentTrouble.CONTEXT, said or reason)
+            yield TroubleSeen(AgentTrouble.CONTEXT, answer or reason)
         elif event.get("is_error") is True or status or text(event, "subtype").startswith("error"):
-            message = said or text(event, "subtype")
+            message = answer or text(event, "subtype")
             yield self._trouble(message, status)
         else:
-            yield AgentFinished(said)
+            yield AgentFinished(answer)
 
 
 def _rate_limit(info: dict[str, Any]) -> Iterator[Observation]:

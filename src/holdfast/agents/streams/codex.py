@@ -33,7 +33,7 @@ class CodexStream(StreamDialect):
     def _item(self, item: dict[str, Any], *, done: bool) -> Iterator[Observation]:
         kind = text(item, "type")
         if kind == "error":
-            # A warning of Codex's own, such as a model that it does not know: the turn goes on.
+            # A warning of Codex, such as an unknown model. The turn continues.
             return
         if kind in _TOOLS:
             yield Activity(tool=text(item, "command") or text(item, "tool") or kind, tool_done=done)

@@ -66,7 +66,7 @@ def rows(value: Any, *path: str) -> Iterator[dict[str, Any]]:
 
 
 def at(value: Any, *path: str) -> Any:
-    """Return whatever is at a path of keys; None if nothing is."""
+    """Return the value at a path of keys; None if there is none."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value

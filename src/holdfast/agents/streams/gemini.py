@@ -12,7 +12,7 @@ from holdfast.core.observations import Activity, AgentFinished, Observation, Ses
 class GeminiStream(StreamDialect):
     """What the model says comes in pieces, which are joined."""
 
-    _said = ""
+    _text = ""
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one event tells."""
@@ -21,10 +21,10 @@ class GeminiStream(StreamDialect):
                 yield SessionNamed(text(event, "session_id"))
             case "message" if text(event, "role") == "assistant":
                 piece = text(event, "content")
-                self._said = self._said + piece if event.get("delta") is True else piece
-                yield Activity(text=self._said)
+                self._text = self._text + piece if event.get("delta") is True else piece
+                yield Activity(text=self._text)
             case "tool_use":
-                self._said = ""
+                self._text = ""
                 yield Activity(tool=text(event, "tool_name"))
             case "tool_result":
                 yield Activity(tool_done=True)
@@ -42,5 +42,5 @@ class GeminiStream(StreamDialect):
             yield AgentFinished()
             return
         message = text(event, "error", "message") or text(event, "error")
-        said = f"{text(event, 'error', 'type')} {message}".strip()
-        yield TroubleSeen(self._patterns.of_error(said, number(event, "error", "code")), message)
+        typed = f"{text(event, 'error', 'type')} {message}".strip()
+        yield TroubleSeen(self._patterns.of_error(typed, number(event, "error", "code")), message)
