@@ -23,7 +23,7 @@ def test_every_command_has_a_module_of_its_name(command: str) -> None:
     """To add a command takes one file and one row: the module declares the arguments and does the work."""
     module = module_of(command)
     assert module.__name__ == f"holdfast.cli.{command.replace(' ', '_')}"
-    assert callable(module.add_arguments)
+    assert module.ARGUMENTS
     assert callable(module.execute)
 
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from holdfast.cli import stop
+from holdfast.cli.arguments import YES, Arguments
 from holdfast.cli.open_repo import choose_run, open_repo
 from holdfast.cli.output import print_result
 from holdfast.cli.prompts import require_yes
-from holdfast.cli.shared_arguments import add_yes
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.views.event_text import plain_lines
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `abandon`."""
-    stop.add_arguments(parser)
-    add_yes(parser)
+ARGUMENTS: Arguments = (
+    *stop.ARGUMENTS,
+    YES,
+)
 
 
 def execute(args: Namespace) -> int:

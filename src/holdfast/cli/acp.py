@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
+from holdfast.cli.arguments import Arguments, option, positional
 from holdfast.errors import HoldfastError
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `acp`."""
-    parser.add_argument("--brief", metavar="FILE", default="", help="the brief (standard input)")
-    parser.add_argument("--session", metavar="ID", default="", help="resume this session of the agent")
-    parser.add_argument(
+ARGUMENTS: Arguments = (
+    option("--brief", "FILE", "the brief (standard input)", default=""),
+    option("--session", "ID", "resume this session of the agent", default=""),
+    option(
         "--permissions",
+        None,
+        "the answer to an agent that asks (allow); workspace: yes, except for files outside it",
         choices=("allow", "workspace", "refuse"),
         default="allow",
-        help="the answer to an agent that asks (allow); workspace: yes, except for files outside it",
-    )
-    parser.add_argument(
-        "agent_command", metavar="-- COMMAND", nargs="*", help="the command that starts the agent"
-    )
+    ),
+    positional("agent_command", "the command that starts the agent", metavar="-- COMMAND", nargs="*"),
+)
 
 
 def execute(args: Namespace) -> int:

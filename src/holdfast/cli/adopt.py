@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shlex
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
+from holdfast.cli.arguments import JSON, YES, Arguments, flag, option, positional
 from holdfast.cli.installed_agents import require_known_agent
 from holdfast.cli.open_repo import OpenRepo, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, show
 from holdfast.cli.prompts import choose_key, choose_number, confirm, is_interactive
-from holdfast.cli.shared_arguments import add_json, add_yes
 from holdfast.core.adoption import SETTLED, TrustPolicy
 from holdfast.core.plan import plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError, RepositoryError, did_you_mean, quoted
@@ -40,42 +40,26 @@ from holdfast.views.text import count, timestamp
 _CHOICES_MAX = 9
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `adopt`."""
-    parser.add_argument("path", metavar="PATH", help="a state file, a folder with one, or a repository")
-    parser.add_argument("--list", action="store_true", help="show every run of another system that is there")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be adopted and change nothing")
-    parser.add_argument(
-        "--agent", metavar="A", default="", help="the agent that works on it (the only one installed)"
-    )
-    parser.add_argument(
-        "--base", metavar="REV", default="", help="continue from there (the branch with the finished work)"
-    )
-    parser.add_argument(
-        "--accept-named",
-        action="store_true",
-        help="accept a task that the files call done if a commit of the base names it",
-    )
-    parser.add_argument(
-        "--trust-claims",
-        action="store_true",
-        help="accept every task that the files call done, even without proof in git",
-    )
-    parser.add_argument(
-        "--with-checkout",
-        action="store_true",
-        help="take the checkout's uncommitted files as the running task's work",
-    )
-    parser.add_argument(
+ARGUMENTS: Arguments = (
+    positional("path", "a state file, a folder with one, or a repository"),
+    flag("--list", "show every run of another system that is there"),
+    flag("--dry-run", "say what would be adopted and change nothing"),
+    option("--agent", "A", "the agent that works on it (the only one installed)", default=""),
+    option("--base", "REV", "continue from there (the branch with the finished work)", default=""),
+    flag("--accept-named", "accept a task that the files call done if a commit of the base names it"),
+    flag("--trust-claims", "accept every task that the files call done, even without proof in git"),
+    flag("--with-checkout", "take the checkout's uncommitted files as the running task's work"),
+    option(
         "--from",
+        "TASK",
+        "continue at this task; the tasks before it count as done",
         dest="resume_at",
-        metavar="TASK",
         default="",
-        help="continue at this task; the tasks before it count as done",
-    )
-    parser.add_argument("--fresh", action="store_true", help="make a new run even if one has these files")
-    add_yes(parser)
-    add_json(parser)
+    ),
+    flag("--fresh", "make a new run even if one has these files"),
+    YES,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 
 import msgspec
 
+from holdfast.cli.arguments import JSON, YES, Arguments, flag, positional
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
 from holdfast.cli.output import as_json
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.recap import recap_of
-from holdfast.cli.shared_arguments import add_json, add_yes
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError
@@ -37,13 +37,13 @@ class CleanResult(msgspec.Struct, frozen=True, kw_only=True):
     removed: bool
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `clean`."""
-    parser.add_argument("run", metavar="RUN", nargs="?", help="run id, number or beginning of its name")
-    parser.add_argument("--all", action="store_true", help="every completed or abandoned run")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be freed and remove nothing")
-    add_yes(parser)
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    positional("run", "run id, number or beginning of its name", nargs="?"),
+    flag("--all", "every completed or abandoned run"),
+    flag("--dry-run", "say what would be freed and remove nothing"),
+    YES,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

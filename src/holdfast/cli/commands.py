@@ -1,7 +1,7 @@
 """The table of commands, and reading the command line.
 
-A command is one row here and one module of its name (`plan import` is `plan_import.py`) with two functions:
-`add_arguments(parser)` and `execute(args)`. The module is imported only when its command is given, so start-up stays short.
+A command is one row here and one module of its name (`plan import` is `plan_import.py`) with `ARGUMENTS` and
+`execute(args)`. The module is imported only when its command is given, so start-up stays short.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from holdfast import __version__
+from holdfast.cli.arguments import add_arguments
 from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
 
 _EPILOG = "exit codes: 0 done, 1 tasks failed, 2 bad input, 3 waits for a decision, 4 held by another runner, 130 interrupted"
@@ -71,7 +72,7 @@ def parse(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
     """Return the command that the words name, and its arguments. A usage error ends the program with 2."""
     name, arguments = _split_command(words)
     parser = argparse.ArgumentParser(prog=f"holdfast {name}", description=COMMANDS[name].summary)
-    module_of(name).add_arguments(parser)
+    add_arguments(parser, module_of(name).ARGUMENTS)
     return name, parser.parse_args(arguments)
 
 

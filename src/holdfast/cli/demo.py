@@ -6,9 +6,10 @@ import os
 import shutil
 import tempfile
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
+from holdfast.cli.arguments import Arguments, flag, option
 from holdfast.cli.main import main
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import TaskStatus
@@ -25,10 +26,10 @@ _LANDED_BEFORE_THE_KILL = 3
 _LONG_TASK = "tags"
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `demo`."""
-    parser.add_argument("--crash", action="store_true", help="kill the runner half-way, then resume")
-    parser.add_argument("--keep", metavar="DIR", help="leave the repository there afterwards")
+ARGUMENTS: Arguments = (
+    flag("--crash", "kill the runner half-way, then resume"),
+    option("--keep", "DIR", "leave the repository there afterwards"),
+)
 
 
 def execute(args: Namespace) -> int:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
+from holdfast.cli.arguments import ANY_RUN, JSON, YES, Arguments
 from holdfast.cli.land import remove_staging
 from holdfast.cli.open_repo import choose_latest_run, open_repo
 from holdfast.cli.output import print_result
 from holdfast.cli.prompts import require_yes
-from holdfast.cli.shared_arguments import add_any_run, add_json, add_yes
 from holdfast.runner.decisions.user_decisions import discard
 from holdfast.views.event_text import plain_lines
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `discard`."""
-    add_any_run(parser)
-    add_yes(parser)
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    ANY_RUN,
+    YES,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from holdfast.agents.presets import presets_of
+from holdfast.cli.arguments import JSON, Arguments, flag
 from holdfast.cli.installed_agents import find_installed_agents
 from holdfast.cli.open_repo import ReadOnlyRepo, open_read_only
 from holdfast.cli.output import missing_runs_sentence, show
-from holdfast.cli.shared_arguments import add_json
 from holdfast.core.invariants import Violation
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
@@ -64,10 +64,10 @@ class Health(msgspec.Struct, frozen=True, kw_only=True, rename={"examined": "jud
     fixed: tuple[str, ...]
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `doctor`."""
-    parser.add_argument("--fix", action="store_true", help="remove what killed git commands left behind")
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    flag("--fix", "remove what killed git commands left behind"),
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

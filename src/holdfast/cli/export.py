@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
+from holdfast.cli.arguments import ANY_RUN, Arguments, flag, option
 from holdfast.cli.open_repo import choose_latest_run, open_read_only
-from holdfast.cli.shared_arguments import add_any_run
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.model import NativeFile
 from holdfast.formats.registry import System
@@ -17,17 +17,14 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.mirror.renderer import RunRenderer
 from holdfast.views.text import count
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `export`."""
-    add_any_run(parser)
-    parser.add_argument(
-        "--as", dest="format", choices=list(System), required=True, help="whose files: " + ", ".join(System)
-    )
-    parser.add_argument(
-        "-o", "--output", metavar="F", help="a file for the state, or a folder/ for all (standard output)"
-    )
-    parser.add_argument("--force", action="store_true", help="replace existing files")
+ARGUMENTS: Arguments = (
+    ANY_RUN,
+    option(
+        "--as", None, "whose files: " + ", ".join(System), dest="format", choices=list(System), required=True
+    ),
+    option("-o --output", "F", "a file for the state, or a folder/ for all (standard output)"),
+    flag("--force", "replace existing files"),
+)
 
 
 def execute(args: Namespace) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 from holdfast.agents.presets import presets_of
+from holdfast.cli.arguments import Arguments, positional
 from holdfast.cli.installed_agents import find_installed_agents
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.repo.repository import Repository
@@ -52,11 +53,7 @@ _COMMAND_TASKS = """\
 """
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `init`."""
-    parser.add_argument(
-        "plan", metavar="PLAN", nargs="?", default="plan.yaml", help="file to write (plan.yaml)"
-    )
+ARGUMENTS: Arguments = (positional("plan", "file to write (plan.yaml)", nargs="?", default="plan.yaml"),)
 
 
 def execute(args: Namespace) -> int:

@@ -6,16 +6,16 @@ To inspect a run needs no git: what needs it is imported by the functions that u
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.cli.arguments import JSON, RUN, Arguments, flag, option, positional, positive
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only, require_task
 from holdfast.cli.output import as_json, show
-from holdfast.cli.shared_arguments import add_json, add_run, positive
 from holdfast.cli.status import landed_in
 from holdfast.core import ids
 from holdfast.core.state import RunState, replay
@@ -41,24 +41,17 @@ class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `inspect`."""
-    add_run(parser)
-    parser.add_argument("task", metavar="TASK", nargs="?")
-    parser.add_argument("--at", metavar="SEQ", type=positive, help="as it was after event number SEQ")
-    parser.add_argument(
-        "--brief", action="store_true", help="the brief that the task's agent got or would get"
-    )
-    parser.add_argument("--attempt", metavar="N", type=positive, help="with --brief: an earlier attempt")
-    parser.add_argument("--wip", action="store_true", help="the snapshots of the task's unfinished work")
-    parser.add_argument("--restore", metavar="DIR", help="write a snapshot's files into a new directory")
-    parser.add_argument(
-        "--snapshot",
-        metavar="N",
-        type=positive,
-        help="with --restore: the number of the snapshot (the newest)",
-    )
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    RUN,
+    positional("task", nargs="?"),
+    option("--at", "SEQ", "as it was after event number SEQ", type=positive),
+    flag("--brief", "the brief that the task's agent got or would get"),
+    option("--attempt", "N", "with --brief: an earlier attempt", type=positive),
+    flag("--wip", "the snapshots of the task's unfinished work"),
+    option("--restore", "DIR", "write a snapshot's files into a new directory"),
+    option("--snapshot", "N", "with --restore: the number of the snapshot (the newest)", type=positive),
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

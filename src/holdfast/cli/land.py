@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
+from holdfast.cli.arguments import ANY_RUN, JSON, YES, Arguments, option
 from holdfast.cli.open_repo import choose_latest_run, open_repo
 from holdfast.cli.output import print_result
 from holdfast.cli.prompts import require_yes
-from holdfast.cli.shared_arguments import add_any_run, add_json, add_yes
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError, NeedsDecisionError
@@ -17,13 +17,12 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.mirror.staging_worktree import remove_staging_worktree
 from holdfast.views.text import one_line
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `land`."""
-    add_any_run(parser)
-    parser.add_argument("--into", metavar="BRANCH", help="the branch to merge into (where the run began)")
-    add_yes(parser)
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    ANY_RUN,
+    option("--into", "BRANCH", "the branch to merge into (where the run began)"),
+    YES,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

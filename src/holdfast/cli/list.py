@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
+from holdfast.cli.arguments import JSON, Arguments
 from holdfast.cli.open_repo import open_read_only
 from holdfast.cli.output import show
-from holdfast.cli.shared_arguments import add_json
 from holdfast.journal.lease import boot_id
 from holdfast.views.status import run_line
 from holdfast.views.status_text import list_text
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `list`."""
-    add_json(parser)
+ARGUMENTS: Arguments = (JSON,)
 
 
 def execute(args: Namespace) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
+from holdfast.cli.arguments import REQUIRED_RUN, Arguments, flag, option, positional, positive
 from holdfast.cli.open_repo import choose_run, open_read_only, require_task
-from holdfast.cli.shared_arguments import add_required_run, positive
 from holdfast.core.facts import Presence
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.fleet import open_fleet
@@ -20,12 +20,12 @@ from holdfast.views.text import count, terminal_safe
 _FOLLOW_POLL_S = 0.1
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `logs`."""
-    add_required_run(parser)
-    parser.add_argument("task", metavar="TASK")
-    parser.add_argument("-f", "--follow", action="store_true", help="follow until the attempt ends")
-    parser.add_argument("--attempt", metavar="N", type=positive, help="an earlier attempt (the newest)")
+ARGUMENTS: Arguments = (
+    REQUIRED_RUN,
+    positional("task"),
+    flag("-f --follow", "follow until the attempt ends"),
+    option("--attempt", "N", "an earlier attempt (the newest)", type=positive),
+)
 
 
 def execute(args: Namespace) -> int:

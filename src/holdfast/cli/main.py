@@ -54,7 +54,7 @@ def _tolerate_any_text() -> None:
 
 def _dispatch(words: list[str]) -> int:
     if words[:1] == ["report"]:
-        from holdfast.cli.report import report
+        from holdfast.cli.report import execute as report
 
         return report(words[1:])
     from holdfast.cli.commands import execute

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
-from holdfast.cli.shared_arguments import add_yes
+from holdfast.cli.arguments import Arguments, flag, option
 from holdfast.errors import ExitCode, HoldfastError
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `mcp`."""
-    parser.add_argument(
-        "--agree", metavar="PLAN", help="show what a plan runs, record that you agree, and end"
-    )
-    add_yes(parser, "agree to every plan that an agent opens")
+ARGUMENTS: Arguments = (
+    option("--agree", "PLAN", "show what a plan runs, record that you agree, and end"),
+    flag("--yes -y", "agree to every plan that an agent opens"),
+)
 
 
 def execute(args: Namespace) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
+from holdfast.cli.arguments import REQUIRED_RUN, Arguments, flag, one_of, option, positional
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
-from holdfast.cli.shared_arguments import add_required_run
 from holdfast.core import events as ev
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
@@ -19,16 +19,14 @@ from holdfast.runner.mirror.staging_worktree import staging_path, staging_proble
 from holdfast.runner.requests import Request, send_request
 from holdfast.views.text import count
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `mirror`."""
-    add_required_run(parser)
-    parser.add_argument(
-        "format", metavar="FORMAT", choices=list(System), help="whose files: " + ", ".join(System)
-    )
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--to", metavar="DIR", help="a folder of the project (the system's own places)")
-    where.add_argument("--off", action="store_true", help="stop updating them")
+ARGUMENTS: Arguments = (
+    REQUIRED_RUN,
+    positional("format", "whose files: " + ", ".join(System), choices=list(System)),
+    one_of(
+        option("--to", "DIR", "a folder of the project (the system's own places)"),
+        flag("--off", "stop updating them"),
+    ),
+)
 
 
 def execute(args: Namespace) -> int:

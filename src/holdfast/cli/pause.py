@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
 from holdfast.cli import stop
+from holdfast.cli.arguments import Arguments, flag
 from holdfast.cli.open_repo import choose_run, open_repo
 from holdfast.cli.output import print_result
 from holdfast.runner.requests import Request
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `pause`."""
-    parser.add_argument(
-        "--now", action="store_true", help="do not wait for agents: save their work and end them"
-    )
-    stop.add_arguments(parser)
+ARGUMENTS: Arguments = (
+    flag("--now", "do not wait for agents: save their work and end them"),
+    *stop.ARGUMENTS,
+)
 
 
 def execute(args: Namespace) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import shutil
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 import msgspec
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
+from holdfast.cli.arguments import JSON, PLAN_OUTPUT, YES, Arguments, option, positional
 from holdfast.cli.installed_agents import require_known_agent
 from holdfast.cli.output import say
 from holdfast.cli.plan_file import PLAN_NAMES
 from holdfast.cli.prompts import confirm
-from holdfast.cli.shared_arguments import add_json, add_plan_output, add_yes
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.paths import StateDir
@@ -38,15 +38,13 @@ class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `plan`."""
-    parser.add_argument("goal", metavar="GOAL", help="the goal in words")
-    parser.add_argument(
-        "--agent", metavar="A", default="", help="the agent that plans (the first one installed)"
-    )
-    add_plan_output(parser)
-    add_yes(parser)
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    positional("goal", "the goal in words"),
+    option("--agent", "A", "the agent that plans (the first one installed)", default=""),
+    PLAN_OUTPUT,
+    YES,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from holdfast.agents.presets import installed_presets, presets_of
-from holdfast.cli.shared_arguments import add_json, add_plan_output
+from holdfast.cli.arguments import JSON, PLAN_OUTPUT, Arguments, flag, option, positional
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.discovery import FILE_BYTES_MAX
 from holdfast.formats.lists import ImportedPlan, ImportOptions, ListKind, kind_of, read_list
@@ -37,25 +37,19 @@ class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `plan import`."""
-    parser.add_argument(
-        "file", metavar="FILE", help="tasks.md of spec-kit, tasks.json, a backlog folder, any checklist"
-    )
-    add_plan_output(parser)
-    parser.add_argument(
-        "--from", dest="kind", choices=list(ListKind), help="the kind of list (recognized by its content)"
-    )
-    parser.add_argument("--tag", metavar="TAG", default="", help="the list of a tasks.json to take (master)")
-    parser.add_argument("--all", action="store_true", help="import finished tasks too")
-    parser.add_argument(
-        "--parallel", action="store_true", help="let the points of a checklist run at the same time"
-    )
-    parser.add_argument(
-        "--agent", metavar="A", default="", help="the agent that works (the first one installed)"
-    )
-    parser.add_argument("--force", action="store_true", help="replace an existing file")
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    positional("file", "tasks.md of spec-kit, tasks.json, a backlog folder, any checklist"),
+    PLAN_OUTPUT,
+    option(
+        "--from", None, "the kind of list (recognized by its content)", dest="kind", choices=list(ListKind)
+    ),
+    option("--tag", "TAG", "the list of a tasks.json to take (master)", default=""),
+    flag("--all", "import finished tasks too"),
+    flag("--parallel", "let the points of a checklist run at the same time"),
+    option("--agent", "A", "the agent that works (the first one installed)", default=""),
+    flag("--force", "replace an existing file"),
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

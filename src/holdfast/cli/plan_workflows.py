@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
 from holdfast.agents.presets import agent_names, installed_presets, presets_of
+from holdfast.cli.arguments import Arguments, positional
 from holdfast.cli.plan_import import read_list_at
 from holdfast.core.brief import clip
 from holdfast.core.plan import Plan
@@ -40,11 +41,11 @@ _EXPECTED = ("state-missing",)
 _SPECIFICATIONS = ("spec.md", "requirements.md", "requirements.json")
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `plan workflows`."""
-    parser.add_argument(
-        "workflow", metavar="NAME|FILE", nargs="?", help="print one to start from, or check a file of yours"
-    )
+ARGUMENTS: Arguments = (
+    positional(
+        "workflow", "print one to start from, or check a file of yours", metavar="NAME|FILE", nargs="?"
+    ),
+)
 
 
 def execute(args: Namespace) -> int:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.cli.arguments import JSON, Arguments, flag
 from holdfast.cli.output import show
 from holdfast.cli.prompts import confirm
-from holdfast.cli.shared_arguments import add_json, add_yes
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.repo.repository import Repository
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `rebuild`."""
-    add_yes(parser, "replace the journal even if it is sound")
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    flag("--yes -y", "replace the journal even if it is sound"),
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

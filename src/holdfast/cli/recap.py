@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
+from holdfast.cli.arguments import ANY_RUN, JSON, Arguments
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_latest_run, open_read_only
 from holdfast.cli.output import show
-from holdfast.cli.shared_arguments import add_any_run, add_json
 from holdfast.cli.status import current_status
 from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.views.recap import Recap, recap_text, recap_view
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `recap`."""
-    add_any_run(parser)
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    ANY_RUN,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

@@ -23,10 +23,6 @@ from holdfast.report_channel import (
     send_report,
 )
 
-TYPE_CHECKING = False  # `typing` is heavy too
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
-
 _USAGE = """\
 usage: holdfast report WHAT [OPTION VALUE ...]
 
@@ -46,20 +42,12 @@ Each of these is also an option (--progress 40 --file PATH …), so one call can
 _KEYS = {"cost": "cost_usd", "done": "section_done", "next": "section_next"}
 _VALUED = ("progress", "file", "confidence", "blocked", "summary", "cost")
 _OPTIONS = (*_VALUED, "line", "done", "next")
-_Said = dict[str, str | float]
+_Report = dict[str, str | float]
+ARGUMENTS = ((("words",), {"nargs": "..."}),)
+"""Any words: they are read here, not by argparse, see `main.py`."""
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Take every word: `report` reads its arguments itself, see `main.py`."""
-    parser.add_argument("words", nargs="...")
-
-
-def execute(args: Namespace) -> int:
-    """Report what the words say."""
-    return report(args.words)
-
-
-def report(words: Sequence[str]) -> int:
+def execute(words: Sequence[str]) -> int:
     """Append one line to the attempt's reports and wake the runner, if one listens."""
     if {"-h", "--help"} & set(words):
         print(_USAGE, end="")
@@ -99,7 +87,7 @@ def _next(rest: Iterator[str], option: str) -> str:
     return value
 
 
-def _said(values: list[str], options: dict[str, str]) -> _Said:
+def _said(values: list[str], options: dict[str, str]) -> _Report:
     """Return the report as it is stored."""
     what, values = (values[0], values[1:]) if values else ("section", [])
     if what == "interface":
@@ -130,7 +118,7 @@ def _stored(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _interface(values: list[str], options: dict[str, str]) -> _Said:
+def _interface(values: list[str], options: dict[str, str]) -> _Report:
     """Return an interface: its name and its contract, which is an argument, a file, or standard input."""
     name = values[0] if values else ""
     if not is_valid_id(name):

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
+from holdfast.cli.arguments import JSON, REQUIRED_RUN, WAIT, YES, Arguments, positional
 from holdfast.cli.land import remove_staging
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo, require_task
 from holdfast.cli.output import print_result
 from holdfast.cli.prompts import require_yes
-from holdfast.cli.shared_arguments import add_json, add_required_run, add_wait, add_yes
 from holdfast.cli.stop import stop_run
 from holdfast.runner.decisions.rewind import back_up_state, reset_task
 from holdfast.runner.decisions.user_decisions import discard
 from holdfast.views.event_text import plain_lines
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `reset`."""
-    add_required_run(parser)
-    parser.add_argument("task", metavar="TASK", nargs="?", help="only this task (the whole run)")
-    add_wait(parser)
-    add_yes(parser)
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    REQUIRED_RUN,
+    positional("task", "only this task (the whole run)", nargs="?"),
+    WAIT,
+    YES,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from holdfast.cli.arguments import RUN, Arguments, flag, one_of, option
 from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, open_read_only, open_repo, require_task
 from holdfast.cli.output import say, show
 from holdfast.cli.plan_file import require_consent
 from holdfast.cli.prompts import confirm, is_interactive, require_yes
-from holdfast.cli.run_session import abandon_run, add_session_arguments, start_session
-from holdfast.cli.shared_arguments import add_run
+from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
 from holdfast.cli.status import current_status
 from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
@@ -49,27 +49,17 @@ class RewindView(msgspec.Struct, frozen=True, kw_only=True):
     base: str | None
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `resume`."""
-    add_run(parser)
-    which = parser.add_mutually_exclusive_group()
-    which.add_argument("--only", metavar="T,…", help="work on these tasks only")
-    which.add_argument(
-        "--failed-only",
-        action="store_true",
-        help="give failed tasks all attempts again and work on them only",
-    )
-    which.add_argument(
-        "--from",
-        metavar="STAGE|TASK",
-        dest="begin_at",
-        help="begin again there, with all that builds on it",
-    )
-    which.add_argument("--restart-stage", metavar="STAGE", help="begin a whole stage again")
-    parser.add_argument(
-        "--accept", metavar="STAGE,…", help="continue these stages although a check of theirs failed"
-    )
-    add_session_arguments(parser)
+ARGUMENTS: Arguments = (
+    RUN,
+    one_of(
+        option("--only", "T,…", "work on these tasks only"),
+        flag("--failed-only", "give failed tasks all attempts again and work on them only"),
+        option("--from", "STAGE|TASK", "begin again there, with all that builds on it", dest="begin_at"),
+        option("--restart-stage", "STAGE", "begin a whole stage again"),
+    ),
+    option("--accept", "STAGE,…", "continue these stages although a check of theirs failed"),
+    *SESSION_ARGUMENTS,
+)
 
 
 def execute(args: Namespace) -> int:

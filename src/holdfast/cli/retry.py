@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from typing import Literal
 
+from holdfast.cli.arguments import JSON, RUN, Arguments, positional
 from holdfast.cli.open_repo import choose_run, open_repo, require_task
 from holdfast.cli.output import print_result
-from holdfast.cli.shared_arguments import add_json, add_run
 from holdfast.core import events as ev
 from holdfast.runner.decisions.user_decisions import record_decision, state_after
 from holdfast.runner.requests import Request, send_request
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `retry`."""
-    parser.add_argument("task", metavar="TASK")
-    add_run(parser)
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    positional("task"),
+    RUN,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

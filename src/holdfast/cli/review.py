@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
+from holdfast.cli.arguments import ANY_RUN, Arguments
 from holdfast.cli.land import no_branch, short_name
 from holdfast.cli.open_repo import choose_latest_run, open_read_only
-from holdfast.cli.shared_arguments import add_any_run
 from holdfast.core.facts import Landing
 from holdfast.core.projection import RunRow
 from holdfast.errors import ExitCode
@@ -15,10 +15,7 @@ from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.views.text import block, count, one_line
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `review`."""
-    add_any_run(parser)
+ARGUMENTS: Arguments = (ANY_RUN,)
 
 
 def execute(args: Namespace) -> int:

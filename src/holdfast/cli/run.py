@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
+from holdfast.cli.arguments import Arguments, flag, option, positional
 from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
 from holdfast.cli.plan_file import (
@@ -17,7 +18,7 @@ from holdfast.cli.plan_file import (
     source_of,
 )
 from holdfast.cli.prompts import is_interactive
-from holdfast.cli.run_session import abandon_run, add_session_arguments, start_session
+from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.formats.registry import System
@@ -29,55 +30,24 @@ from holdfast.runner.recovery.invariant_evidence import runs_missing_in_journal
 from holdfast.runner.session import create_run, unfinished_run
 from holdfast.views.status import ending_label, run_line
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `run`."""
-    parser.add_argument(
+ARGUMENTS: Arguments = (
+    positional(
         "plan",
-        metavar="PLAN",
-        nargs="?",
-        help="plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml), - for standard input, "
+        "plan file (plan.yaml, plan.yml, plan.json, holdfast.yaml), - for standard input, "
         "a goal in words, or a workflow's input",
-    )
-    parser.add_argument(
-        "--workflow",
-        metavar="NAME|FILE",
-        help="make the plan with this workflow (`plan workflows` lists them)",
-    )
-    parser.add_argument(
-        "--with", metavar="FLAG,…", dest="with_flags", default="", help="flags of the workflow to turn on"
-    )
-    parser.add_argument(
-        "--without",
-        metavar="FLAG,…",
-        dest="without_flags",
-        default="",
-        help="flags of the workflow to turn off",
-    )
-    parser.add_argument(
-        "--set",
-        metavar="NAME=TEXT",
-        dest="values",
-        action="append",
-        default=[],
-        help="a value of the workflow",
-    )
-    parser.add_argument(
-        "--mirror", metavar="FORMAT", choices=list(System), help="keep this system's own files beside the run"
-    )
-    parser.add_argument(
-        "--goal", metavar="TEXT", help="let a planner write the plan for this goal, then run it"
-    )
-    parser.add_argument(
-        "--agent", metavar="A", default="", help="use this agent instead of the plan's default"
-    )
-    parser.add_argument(
-        "--fresh", action="store_true", help="abandon an unfinished run of this plan and start a new one"
-    )
-    parser.add_argument(
-        "--auto-continue", action="store_true", help="continue an unfinished run of this plan without asking"
-    )
-    add_session_arguments(parser)
+        nargs="?",
+    ),
+    option("--workflow", "NAME|FILE", "make the plan with this workflow (`plan workflows` lists them)"),
+    option("--with", "FLAG,…", "flags of the workflow to turn on", dest="with_flags", default=""),
+    option("--without", "FLAG,…", "flags of the workflow to turn off", dest="without_flags", default=""),
+    option("--set", "NAME=TEXT", "a value of the workflow", dest="values", action="append", default=[]),
+    option("--mirror", "FORMAT", "keep this system's own files beside the run", choices=list(System)),
+    option("--goal", "TEXT", "let a planner write the plan for this goal, then run it"),
+    option("--agent", "A", "use this agent instead of the plan's default", default=""),
+    flag("--fresh", "abandon an unfinished run of this plan and start a new one"),
+    flag("--auto-continue", "continue an unfinished run of this plan without asking"),
+    *SESSION_ARGUMENTS,
+)
 
 
 def execute(args: Namespace) -> int:

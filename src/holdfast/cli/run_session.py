@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 
+from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, positive
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import say
-from holdfast.cli.shared_arguments import add_json, add_yes, amount, positive
 from holdfast.cli.status import landed_in
 from holdfast.core.events import RunnerAttached
 from holdfast.core.status import RunStatus, TaskStatus
@@ -50,33 +50,27 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="k
     output: str
 
 
-def add_session_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments that `run` and `resume` share."""
-    parser.add_argument("--jobs", metavar="N", type=positive, help="how many tasks run at the same time")
-    parser.add_argument(
+SESSION_ARGUMENTS: Arguments = (
+    option("--jobs", "N", "how many tasks run at the same time", type=positive),
+    option(
         "--tokens",
-        metavar="N",
+        "N",
+        "let the run use this many tokens in all, instead of the plan's budget",
         type=positive,
-        help="let the run use this many tokens in all, instead of the plan's budget",
-    )
-    parser.add_argument(
-        "--cost-usd",
-        metavar="USD",
-        type=amount,
-        help="let the run cost this much in all, instead of the plan's budget",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="say what would happen and do nothing")
-    parser.add_argument("--detach", action="store_true", help="run in the background")
-    parser.add_argument(
+    ),
+    option(
+        "--cost-usd", "USD", "let the run cost this much in all, instead of the plan's budget", type=amount
+    ),
+    flag("--dry-run", "say what would happen and do nothing"),
+    flag("--detach", "run in the background"),
+    flag(
         "--native-resume",
-        action="store_true",
-        help="let agents resume their own session where that is possible, instead of starting fresh",
-    )
-    parser.add_argument(
-        "--land", action="store_true", help="when completed, merge the result into the branch it began on"
-    )
-    add_yes(parser)
-    add_json(parser)
+        "let agents resume their own session where that is possible, instead of starting fresh",
+    ),
+    flag("--land", "when completed, merge the result into the branch it began on"),
+    YES,
+    JSON,
+)
 
 
 def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[str] | None = None) -> int:

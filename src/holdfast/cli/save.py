@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
+from holdfast.cli.arguments import Arguments, flag, option, positional
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only
-from holdfast.cli.shared_arguments import add_run
 from holdfast.core.status import RUN_IS_OVER, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.paths import RunDir
@@ -18,13 +18,11 @@ from holdfast.runner.requests import Request, send_request
 _POLL_S = 0.02
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `save`."""
-    add_run(parser, "every run with a live runner")
-    parser.add_argument(
-        "--wait", metavar="S", type=float, default=10.0, help="seconds to wait until all is saved (10)"
-    )
-    parser.add_argument("--quiet", "-q", action="store_true", help="for hooks: print nothing, never fail")
+ARGUMENTS: Arguments = (
+    positional("run", "run id, number or beginning of its name (every run with a live runner)", nargs="?"),
+    option("--wait", "S", "seconds to wait until all is saved (10)", type=float, default=10.0),
+    flag("--quiet -q", "for hooks: print nothing, never fail"),
+)
 
 
 def execute(args: Namespace) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from holdfast.cli.retry import add_arguments, decide_about_task
+from holdfast.cli.retry import ARGUMENTS, decide_about_task
 from holdfast.core import events as ev
 
-__all__ = ["add_arguments", "execute"]
+__all__ = ["ARGUMENTS", "execute"]
 
 
 def execute(args: Namespace) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from pathlib import Path
 
+from holdfast.cli.arguments import JSON, RUN, Arguments
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only
 from holdfast.cli.output import show
-from holdfast.cli.shared_arguments import add_json, add_run
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.journal.lease import boot_id
@@ -17,11 +17,10 @@ from holdfast.reporting.displayed_status import AgentSign
 from holdfast.views.status import StatusView, status_view
 from holdfast.views.status_text import status_text
 
-
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `status`."""
-    add_run(parser)
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    RUN,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 
+from holdfast.cli.arguments import JSON, RUN, WAIT, Arguments
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
 from holdfast.cli.output import print_result, say
-from holdfast.cli.shared_arguments import add_json, add_run, add_wait
 from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Holder
@@ -20,11 +20,11 @@ _POLL_S = 0.05
 _SILENCE_S = 5.0
 
 
-def add_arguments(parser: ArgumentParser) -> None:
-    """Declare the arguments of `stop`."""
-    add_run(parser)
-    add_wait(parser)
-    add_json(parser)
+ARGUMENTS: Arguments = (
+    RUN,
+    WAIT,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

@@ -1,0 +1,88 @@
+"""Arguments of commands as data: how a command declares them, those that several have, and checks of typed values."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+_AMOUNT_MAX = 1e9
+
+
+class Argument(NamedTuple):
+    """One argument of a command, as argparse's `add_argument` takes it."""
+
+    names: Sequence[str]
+    details: dict[str, Any]
+
+
+class OneOf(NamedTuple):
+    """Arguments that exclude each other."""
+
+    arguments: Sequence[Argument]
+
+
+Arguments = Sequence[Argument | OneOf]
+
+
+def positional(name: str, description: str | None = None, **details: Any) -> Argument:
+    """Declare an argument that is known by its place."""
+    return Argument((name,), {"metavar": name.upper(), "help": description, **details})
+
+
+def option(names: str, metavar: str | None, description: str, **details: Any) -> Argument:
+    """Declare an option with a value; `names` are its spellings with a space between.
+
+    Without a `metavar` the help shows the choices.
+    """
+    return Argument(names.split(), {"metavar": metavar, "help": description, **details})
+
+
+def flag(names: str, description: str) -> Argument:
+    """Declare an option that is given or not; `names` are its spellings with a space between."""
+    return Argument(names.split(), {"action": "store_true", "help": description})
+
+
+def one_of(*arguments: Argument) -> OneOf:
+    """Declare arguments that exclude each other."""
+    return OneOf(arguments)
+
+
+def add_arguments(parser: ArgumentParser, arguments: Arguments) -> None:
+    """Let a parser take the arguments."""
+    for argument in arguments:
+        if isinstance(argument, OneOf):
+            group = parser.add_mutually_exclusive_group()
+            for names, details in argument.arguments:
+                group.add_argument(*names, **details)
+        else:
+            names, details = argument
+            parser.add_argument(*names, **details)
+
+
+def amount(text: str) -> float:
+    """Return a sum of money that a user typed, or refuse it."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < _AMOUNT_MAX:
+        raise ArgumentTypeError(f"{text} is not an amount above 0")
+    return value
+
+
+def positive(text: str) -> int:
+    """Return a count that a user typed, or refuse it."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text} is not a whole number above 0")
+    return int(text)
+
+
+_NAME_OF_RUN = "run id, number or beginning of its name"
+REQUIRED_RUN = positional("run", _NAME_OF_RUN)
+RUN = positional("run", f"{_NAME_OF_RUN} (the latest unfinished)", nargs="?")
+ANY_RUN = positional("run", f"{_NAME_OF_RUN} (the latest)", nargs="?")
+JSON = flag("--json", "print JSON for programs")
+YES = flag("--yes -y", "answer every question with yes")
+WAIT = option("--wait", "S", "seconds to wait until the run has stopped (60)", type=float, default=60.0)
+PLAN_OUTPUT = option("-o --output", "FILE", "file to write (plan.yaml)", default="plan.yaml")
