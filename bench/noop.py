@@ -34,8 +34,8 @@ from holdfast.journal.lease import Lease
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.paths import StateDir
 from holdfast.runner.checkout_monitor import CheckoutMonitor
-from holdfast.runner.context import RunContext
-from holdfast.runner.loop import Observer, RunLoop
+from holdfast.runner.context import Observer, RunContext
+from holdfast.runner.loop import RunLoop
 
 JOBS = 8
 RUN = "01-bench"
@@ -59,8 +59,7 @@ class NoopLoop(RunLoop):
     def __init__(
         self, context: RunContext, observer: Observer, attempt: Callable[[str], Awaitable[Exit]]
     ) -> None:
-        super().__init__(context, observer)
-        self._watchman = _Blind(context)
+        super().__init__(context, _NoMonitor(context, ()), (observer,))
         self._attempt = attempt
         self._commits = count(1)
 
@@ -124,7 +123,7 @@ class NoopLoop(RunLoop):
         ]
 
 
-class _Blind(CheckoutMonitor):
+class _NoMonitor(CheckoutMonitor):
     """There is no checkout to watch."""
 
     async def look_round(self, task: str) -> list[ev.Event]:  # noqa: ARG002 - the real one's shape
@@ -185,16 +184,12 @@ def carry_on(folder: Path, observer: Observer, *, processes: bool = False) -> Ru
     state = stored.state()
     fleet = LocalFleet(StateDir(folder))
     context = RunContext(
-        repo=cast("Any", SimpleNamespace(state=StateDir(folder))),
-        workspaces=cast("Any", None),
+        repo=cast("Any", SimpleNamespace(state=StateDir(folder), common_dir=folder)),
         fleet=fleet,
         journal=journal,
         lease=lease,
         state=state,
-        directory=directory,
         epoch=epoch,
-        record=cast("Any", None),
-        clock=time.monotonic,
         presets={},
     )
     asyncio.run(_run(context, observer, folder if processes else None))

@@ -20,8 +20,8 @@ from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import StoredRun
 from holdfast.process.programs import has_ended, start_in_background
+from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon
-from holdfast.runner.loop import Observer
 from holdfast.runner.session import RunOptions, execute_run
 from holdfast.views.event_text import json_lines, plain_lines
 from holdfast.views.status import status_view

@@ -62,7 +62,7 @@ def open_led_run(repo: Repository, journal: Journal, request: OpenRequest, *, ag
     assert meant is not None
     _require_agreement(journal, meant, agreed=agreed)
     name = create_run(repo, journal, meant, source) if found is None else found.row.run
-    session = RunSession.begin(repo, journal, name, RunOptions(jobs=request.jobs))
+    session = RunSession.open(repo, journal, name, RunOptions(jobs=request.jobs))
     return OpenedRun(session, found is not None, _notice(plan, meant, name))
 
 

@@ -188,8 +188,8 @@ class LedRun:
 
     async def _execute(self) -> None:
         try:
-            await self._session.see_through(self._observe, self._fleet)
-            self._session.end()
+            await self._session.execute(self._observe, self._fleet)
+            self._session.close()
         finally:
             self._wake()
 

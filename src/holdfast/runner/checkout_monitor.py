@@ -6,6 +6,7 @@ A notice names who was running and never stops anything: the user may well be ed
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 from dataclasses import dataclass
 
 from holdfast.core import events as ev
@@ -29,8 +30,10 @@ class _IdleWorkspace:
 class CheckoutMonitor:
     """Compares the places no task owns with how they were at the last look."""
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, context: RunContext, ignored: Container[str]) -> None:
+        """`ignored` are paths of the checkout that the runner writes itself."""
         self._context = context
+        self._ignored = ignored
         self._last: CheckoutState | None = None
         self._idle: dict[str, _IdleWorkspace] = {}
         self._one_at_a_time = asyncio.Lock()
@@ -72,12 +75,12 @@ class CheckoutMonitor:
         if before is None:
             return ()
         changed = self._last.differences(before)
-        return tuple(path for path in changed if path not in self._context.mirrored)
+        return tuple(path for path in changed if path not in self._ignored)
 
     def _idle_changes(self) -> dict[str, tuple[str, ...]]:
         """Look at workspaces between tasks. The first look after a task notes what it left; later ones compare."""
         found: dict[str, tuple[str, ...]] = {}
-        for name in self._context.workspaces.names():
+        for name in self._context.workspaces.task_workspaces():
             now = self._idle_state(name)
             before = self._idle.pop(name, None)
             if now is None:
@@ -89,14 +92,9 @@ class CheckoutMonitor:
 
     def _idle_state(self, name: str) -> _IdleWorkspace | None:
         """Return what an idle workspace holds, or None if somebody uses it, or began to while we looked."""
-        if not name.isdigit() or self._is_busy(name):
+        if self._context.workspaces.is_busy(name):
             return None
-        workspace = self._context.workspaces.get(name)
+        workspace = self._context.workspaces.pool.get(name)
         commit = workspace.start()
         changes = workspace_changes(self._context.repo, workspace)
-        return None if self._is_busy(name) else _IdleWorkspace(commit, changes)
-
-    def _is_busy(self, name: str) -> bool:
-        return any(
-            str(task.latest.workspace_number) == name for task in list(self._context.state.active.values())
-        )
+        return None if self._context.workspaces.is_busy(name) else _IdleWorkspace(commit, changes)

@@ -1,12 +1,15 @@
-"""Everything the effects of one run share: the doors to git, processes and the journal, and the run's own facts."""
+"""What every effect of one run needs: the repository, the fleet, the journal and the state, and how to record events.
+
+The loop owns the state. An effect reads it and asks for changes by `record`; it never changes the state itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 
 from holdfast.agents.presets import Presets
 from holdfast.core.events import Event
@@ -19,62 +22,98 @@ from holdfast.paths import RunDir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.attempts.reports import AttemptReports
-from holdfast.runner.attempts.stream_position import StreamListener
 from holdfast.runner.requests import SaveRequests
+from holdfast.runner.task_workspaces import TaskWorkspaces
 from holdfast.runner.verification.slots import CheckSlots
 
-LANDING_WORKSPACE = "landing"
-GATE_WORKSPACE = "gate"
+Observer = Callable[[Sequence[Event], RunState], None]
+"""Sees events once they are durable, with the state that they led to. It must return at once."""
+_Batch = tuple[Sequence[Event], "asyncio.Future[None] | None"]
+
+
+class Inbox:
+    """Events on their way to the loop. Each batch may have an effect that waits until the batch is durable."""
+
+    def __init__(self) -> None:
+        self._batches: list[_Batch] = []
+        self.woken = asyncio.Event()
+
+    def deliver(self, events: Sequence[Event]) -> None:
+        """Hand events to the loop and return at once."""
+        if events:
+            self._put(events, None)
+
+    async def record(self, events: Sequence[Event]) -> None:
+        """Hand events to the loop and return once they are durable. Raises OvertakenError if one was refused."""
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._put(events, durable)
+        await durable
+
+    def take(self) -> list[_Batch]:
+        """Return what has arrived since the last call."""
+        batches, self._batches = self._batches, []
+        return batches
+
+    def _put(self, events: Sequence[Event], durable: asyncio.Future[None] | None) -> None:
+        self._batches.append((events, durable))
+        self.woken.set()
 
 
 @dataclass(slots=True)
 class RunContext:
-    """What an effect needs to act. `record` makes events durable and returns once they are.
-
-    Remembered for this runner's life alone: `intact`, attempts whose workspace nobody disturbed; `parsed`, contents
-    without syntax errors; `captured`, what was committed of a workspace that nothing has written to since; `mirrored`,
-    the native files below the checkout that we write ourselves; `ears`, what was heard of each attempt's stream.
-    """
+    """One runner at work on one run."""
 
     repo: Repository
-    workspaces: Workspaces
-    fleet: Fleet
     journal: Journal
+    fleet: Fleet
     lease: Lease
-    state: RunState
-    directory: RunDir
     epoch: int
-    record: Callable[[Sequence[Event]], Awaitable[None]]
-    clock: Callable[[], float]
+    """The number of this take-over of the run. The journal refuses a lower one."""
+    state: RunState
     presets: Presets
+    """The agents that this machine and this project know."""
+    inbox: Inbox = field(default_factory=Inbox)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    gate_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    intact: set[tuple[str, int]] = field(default_factory=set)
-    parsed: set[str] = field(default_factory=set)
-    captured: dict[str, str] = field(default_factory=dict)
-    mirrored: set[str] = field(default_factory=set)
-    serial: count[int] = field(default_factory=count)
+    """Set once a stop is durable: agents and checks end."""
     reports: AttemptReports = field(default_factory=AttemptReports)
-    ears: dict[tuple[str, int], StreamListener] = field(default_factory=dict)
-    checkpoints: SaveRequests = field(default_factory=SaveRequests)
+    save_requests: SaveRequests = field(default_factory=SaveRequests)
+    parsed: set[str] = field(default_factory=set)
+    """The blobs in which no syntax error was found."""
+    workspaces: TaskWorkspaces = field(init=False)
     slots: CheckSlots = field(init=False)
+    clock: Callable[[], float] = field(init=False)
+    """The run's own clock in seconds: it goes on while the machine sleeps, and stands still without a runner."""
+    _serial: count[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
+        self.workspaces = TaskWorkspaces(Workspaces(self.repo, self.directory.workspaces), self.state)
         self.slots = CheckSlots(self.repo.state, self.state.plan.slots)
+        began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), self.state.row.clock
+        self.clock = lambda: offset + time.clock_gettime(time.CLOCK_BOOTTIME) - began
 
     @property
     def run(self) -> str:
         """The run's id."""
         return self.state.row.run
 
+    @property
+    def directory(self) -> RunDir:
+        """The run's folder below the state folder."""
+        return self.repo.state.run(self.run)
+
     def agent_key(self, task: TaskRow) -> LaunchKey:
         """Return the key under which the agent of a task's present attempt runs."""
         return LaunchKey(self.run, task.id, task.attempt, AGENT_STEP)
 
     def check_key(self, owner: str, attempt: int, label: str) -> LaunchKey:
-        """Return a key for one execution of a check. It is never used again: checks cut short run anew."""
-        return LaunchKey(self.run, owner, attempt, f"{label}-{self.epoch}.{next(self.serial)}")
+        """Return a key for one execution of a check. It is never used again: an interrupted check runs anew."""
+        return LaunchKey(self.run, owner, attempt, f"{label}-{self.epoch}.{next(self._serial)}")
 
-    def slot_path(self, task: TaskRow) -> Path:
-        """Return the workspace that a task's present attempt works in."""
-        return self.workspaces.path(str(task.latest.workspace_number))
+    async def record(self, events: Sequence[Event]) -> None:
+        """Make events durable and return once they are. Raises OvertakenError if one may no longer happen."""
+        await self.inbox.record(events)
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Write events that the state has taken in, with the rows they changed. Only the loop's side calls this."""
+        row = self.state.row
+        self.journal.append(row.run, self.epoch, events, row, self.state.take_changed(), time.time())

@@ -61,12 +61,6 @@ def attempt_environment(
     return env
 
 
-def withheld_secrets(pass_env: Iterable[str]) -> list[str]:
-    """Return the names of the user's secrets that agents do not get."""
-    wanted = tuple(pass_env)
-    return sorted(name for name in os.environ if names_a_secret(name) and not _is_passed(name, wanted))
-
-
 def _is_passed(name: str, wanted: tuple[str, ...]) -> bool:
     if name.startswith(("GIT_", "HOLDFAST_")):
         return False  # these would point git, or a holdfast that the agent calls, somewhere else

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from holdfast.core.plan import Limits, Plan
 from holdfast.core.planning_brief import PLAN_FILE, fenced_yaml, goal_key, planning_brief, same_goal
 from holdfast.errors import ExitCode, HoldfastError, PlanError
 from holdfast.fleet import open_fleet
-from holdfast.fleet.protocol import Fleet, LaunchKey, LaunchSpec
+from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.journal.lease import Lease
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.commit_contents import list_files
@@ -33,7 +32,7 @@ from holdfast.repo.debris import clear_debris
 from holdfast.repo.files import write_atomically
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
-from holdfast.runner.environment import attempt_environment
+from holdfast.runner.launch import workspace_launch
 
 TRIES = 3
 _LOSSES = 9
@@ -142,135 +141,125 @@ async def _plan(
     tell: Callable[[str], None],
 ) -> Planned:
     fleet = open_fleet(repo.state.fleet)
-    desk = _PlanningSession(repo, work, name, repo.state.run(name), workspaces, fleet)
+    session = _PlanningSession(repo, work, name, repo.state.run(name), workspaces, fleet)
     try:
-        await _recover(desk)
-        return await _ask_until_valid(desk, record, tell)
+        await _recover(session)
+        return await _ask_until_valid(session, record, tell)
     finally:
         fleet.close()
 
 
-async def _recover(desk: _PlanningSession) -> None:
+async def _recover(session: _PlanningSession) -> None:
     """End what a killed planning left, except a planner at work, and forget one that failed for good."""
-    alive = frozenset(desk.fleet.live_launches(desk.name))
-    await desk.fleet.sweep(desk.name, alive)
+    alive = frozenset(session.fleet.live_launches(session.name))
+    await session.fleet.sweep(session.name, alive)
     in_use = (_PLANNER,) if alive else ()
-    await asyncio.to_thread(clear_debris, desk.repo, desk.workspaces, in_use)
-    judged = list(desk.directory.attempts.glob(f"{_PLANNER}/*/feedback.txt"))
+    await asyncio.to_thread(clear_debris, session.repo, session.workspaces, in_use)
+    judged = list(session.directory.attempts.glob(f"{_PLANNER}/*/feedback.txt"))
     if len(judged) >= TRIES:
-        shutil.rmtree(desk.directory.attempts)
+        shutil.rmtree(session.directory.attempts)
 
 
-async def _ask_until_valid(desk: _PlanningSession, record: Path, tell: Callable[[str], None]) -> Planned:
+async def _ask_until_valid(session: _PlanningSession, record: Path, tell: Callable[[str], None]) -> Planned:
     feedback: list[str] = []
     losses = 0
     for attempt in count(1):
-        if not desk.verdict(attempt).exists():
-            sighting = await _run_planner(desk, attempt, feedback, tell)
+        if not session.verdict(attempt).exists():
+            sighting = await _run_planner(session, attempt, feedback, tell)
             if sighting.exit is None or sighting.exit.reason is ExitReason.CANCELLED:
                 losses += 1
                 if losses > _LOSSES:
                     raise PlanningError(
                         "the planner was killed again and again", "look at the machine's memory"
                     )
-                await desk.fleet.sweep(desk.name, frozenset())
+                await session.fleet.sweep(session.name, frozenset())
                 continue
-            _require_able(desk, attempt, sighting.exit)
-            planned = await asyncio.to_thread(_judge, desk, attempt, sighting.exit, record)
+            _require_able(session, attempt, sighting.exit)
+            planned = await asyncio.to_thread(_judge, session, attempt, sighting.exit, record)
             if planned is not None:
                 return Planned(record, planned, len(feedback) + 1)
-        feedback.append(desk.verdict(attempt).read_text(encoding="utf-8"))
+        feedback.append(session.verdict(attempt).read_text(encoding="utf-8"))
         tell(f"The planner's answer {len(feedback)} was not accepted: {feedback[-1].splitlines()[0]}")
         if len(feedback) >= TRIES:
             break
-    hint = (
-        f"its output is in {desk.directory.attempts}; say the goal in other words, or write the plan yourself"
-    )
+    hint = f"its output is in {session.directory.attempts}; say the goal in other words, or write the plan yourself"
     raise PlanningError(f"no valid plan after {TRIES} tries; the last one:\n{feedback[-1]}", hint)
 
 
 async def _run_planner(
-    desk: _PlanningSession, attempt: int, feedback: list[str], tell: Callable[[str], None]
+    session: _PlanningSession, attempt: int, feedback: list[str], tell: Callable[[str], None]
 ) -> Sighting:
     """See one attempt through: launched if it never was, waited for if it lives. An interrupted wait ends the agent."""
-    key = desk.key(attempt)
-    presence = desk.fleet.inspect(key).presence
+    key = session.key(attempt)
+    presence = session.fleet.inspect(key).presence
     if presence is Presence.UNKNOWN:
-        tell(f"{desk.work.agent} is planning …")
-        await _launch(desk, attempt, feedback)
+        tell(f"{session.work.agent} is planning …")
+        await _launch(session, attempt, feedback)
     elif presence is Presence.ALIVE:
-        tell(f"{desk.work.agent} is still planning …")
+        tell(f"{session.work.agent} is still planning …")
     try:
-        return await desk.fleet.wait(key)
+        return await session.fleet.wait(key)
     except asyncio.CancelledError:
-        await desk.fleet.cancel(key)
+        await session.fleet.cancel(key)
         raise
 
 
-async def _launch(desk: _PlanningSession, attempt: int, feedback: list[str]) -> None:
-    head = desk.repo.resolve("HEAD")
-    workspace = await asyncio.to_thread(desk.workspaces.prepare, _PLANNER, head)
+async def _launch(session: _PlanningSession, attempt: int, feedback: list[str]) -> None:
+    head = session.repo.resolve("HEAD")
+    workspace = await asyncio.to_thread(session.workspaces.prepare, _PLANNER, head)
     (workspace / PLAN_FILE).unlink(missing_ok=True)  # a plan that the project has already is no answer
-    brief = await asyncio.to_thread(_write_brief, desk, attempt, head, feedback)
+    brief = await asyncio.to_thread(_write_brief, session, attempt, head, feedback)
     values = Placeholders(
         brief_path=str(brief),
         brief_text=brief.read_text(encoding="utf-8"),
         workspace=str(workspace),
         task=_PLANNER,
         attempt=attempt,
-        run=desk.name,
+        run=session.name,
     )
-    invocation = invoke_agent(desk.work.spec, values)
-    spec = LaunchSpec(
-        key=desk.key(attempt),
-        token=secrets.token_hex(16),
-        argv=invocation.argv,
-        cwd=workspace,
-        env=attempt_environment(workspace, desk.name, _PLANNER, attempt, brief, invocation.pass_env)
-        | invocation.env,
-        stdin=brief if invocation.stdin_brief else None,
-        timeout_s=_LIMITS.timeout_s,
-        stall_s=_LIMITS.stall_s,
-        stop_signal=invocation.stop_signal,
+    how = invoke_agent(session.work.spec, values)
+    timeout_s, stall_s = _LIMITS.timeout_s, _LIMITS.stall_s
+    launch = workspace_launch(
+        session.key(attempt), how, workspace, brief, timeout_s=timeout_s, stall_s=stall_s
     )
-    await desk.fleet.launch(spec)
+    await session.fleet.launch(launch)
 
 
-def _write_brief(desk: _PlanningSession, attempt: int, head: str, feedback: list[str]) -> Path:
-    folder = desk.folder(attempt)
+def _write_brief(session: _PlanningSession, attempt: int, head: str, feedback: list[str]) -> Path:
+    folder = session.folder(attempt)
     folder.mkdir(parents=True, exist_ok=True)
     schema = folder / "plan.schema.json"
-    schema.write_text(desk.work.schema, encoding="utf-8")
+    schema.write_text(session.work.schema, encoding="utf-8")
     path = folder / "brief.md"
-    files = list_files(desk.repo, head, _FILES_BYTES)
-    work = desk.work
+    files = list_files(session.repo, head, _FILES_BYTES)
+    work = session.work
     brief = planning_brief(work.goal, work.agent, files, str(schema), feedback, work.specification)
     path.write_text(brief, encoding="utf-8", errors="replace")
     return path
 
 
-def _require_able(desk: _PlanningSession, attempt: int, ended: Exit) -> None:
+def _require_able(session: _PlanningSession, attempt: int, ended: Exit) -> None:
     """Raise PlanningError if the planner could not work, for a limit or for want of a person: that is no answer to judge.
 
     The attempt is forgotten, so that the next request asks anew.
     """
-    spec = desk.work.spec
-    heard = observe_output(spec, desk.fleet.logs(desk.key(attempt)))
+    spec = session.work.spec
+    heard = observe_output(spec, session.fleet.logs(session.key(attempt)))
     by_code = spec.error_patterns().of_exit(ended.code) if ended.code > 0 else None
     outcome = judge_outcome(ended, heard, WorkSign.NOT_NEEDED, by_code=by_code)
     if outcome.end in (OutcomeKind.LIMITED, OutcomeKind.BLOCKED):
-        shutil.rmtree(desk.folder(attempt))
+        shutil.rmtree(session.folder(attempt))
         raise PlanningError(
-            f"{desk.work.agent} could not plan: {outcome.error}",
+            f"{session.work.agent} could not plan: {outcome.error}",
             "ask again when that is over, or name another one with --agent",
         )
 
 
-def _judge(desk: _PlanningSession, attempt: int, ended: Exit, record: Path) -> Plan | None:
+def _judge(session: _PlanningSession, attempt: int, ended: Exit, record: Path) -> Plan | None:
     """Keep a valid answer and return its plan, or write down what is wrong with it. Judging again says the same."""
-    printed = desk.fleet.logs(desk.key(attempt))
-    output = readable_output(desk.work.spec, printed, observe_output(desk.work.spec, printed))
-    answer = _written(desk.workspaces.path(_PLANNER) / PLAN_FILE) or fenced_yaml(output).encode()
+    printed = session.fleet.logs(session.key(attempt))
+    output = readable_output(session.work.spec, printed, observe_output(session.work.spec, printed))
+    answer = _written(session.workspaces.path(_PLANNER) / PLAN_FILE) or fenced_yaml(output).encode()
     wrong = _how_it_failed(ended, output)
     if not wrong and not answer.strip():
         wrong = (
@@ -278,16 +267,16 @@ def _judge(desk: _PlanningSession, attempt: int, ended: Exit, record: Path) -> P
         )
     if not wrong:
         try:
-            plan = desk.work.read(answer)
+            plan = session.work.read(answer)
         except PlanError as error:
             wrong = error.message
         else:
-            if same_goal(plan.goal, desk.work.goal):
+            if same_goal(plan.goal, session.work.goal):
                 record.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(record, answer)
                 return plan
-            wrong = f"goal: it must be exactly: {desk.work.goal}"
-    write_atomically(desk.verdict(attempt), wrong.encode())
+            wrong = f"goal: it must be exactly: {session.work.goal}"
+    write_atomically(session.verdict(attempt), wrong.encode())
     return None
 
 

@@ -1,6 +1,6 @@
-"""What other processes ask of a live runner: a durable spool of files, and a bell to wake it.
+"""What other processes ask of a live runner: a durable spool of files, and a pipe that wakes the runner.
 
-The bell is a FIFO, so no pid has to be trusted. A request is removed only after its event is durable.
+The pipe is a FIFO, so no pid has to be trusted. A request is removed only after its event is durable.
 """
 
 from __future__ import annotations
@@ -8,19 +8,134 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from holdfast.core import events as ev
 from holdfast.core.status import Gate
 from holdfast.paths import RunDir
 
+_REPORTS_S = 2.0
+"""How often reports are looked for without being woken: a sandbox may keep an agent from writing to the pipe."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is asked: a decision of a person, or to save all work now.
+
+    `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate.
+    """
+
+    action: Literal["stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror"]
+    task: str = ""
+    stage: str = ""
+    gate: Gate = "entry"
+    now: bool = False
+    system: str = ""
+    folder: str = ""
+
+
+_EVENTS: dict[str, Callable[[Request], ev.Event]] = {
+    "stop": lambda _: ev.StopRequested(),
+    "pause": lambda request: ev.PauseRequested(now=request.now),
+    "retry": lambda request: ev.TaskReset(task=request.task),
+    "skip": lambda request: ev.TaskSkipped(task=request.task),
+    "accept": lambda request: ev.StageGateWaived(stage=request.stage, gate=request.gate),
+    "mirror": lambda request: ev.MirrorKept(system=request.system, folder=request.folder),
+    "unmirror": lambda request: ev.MirrorEnded(system=request.system),
+}
+"""The event of each decision. `save` has none: the loop has the work saved instead."""
+
+
+def event_for(request: Request) -> ev.Event:
+    """Return the event that a decision becomes. Raises KeyError for a request that is no decision."""
+    return _EVENTS[request.action](request)
+
+
+def send_request(directory: RunDir, request: Request) -> Path:
+    """Put a request where the runner finds it and wake the runner; return the file, which is gone once the request is durable.
+
+    Asking twice has the effect of asking once.
+    """
+    directory.requests.mkdir(parents=True, exist_ok=True)
+    name = secrets.token_hex(8)
+    draft = directory.requests / f".{name}"
+    draft.write_bytes(msgspec.json.encode(request))
+    path = draft.rename(directory.requests / f"{name}.json")
+    # ENXIO and ENOENT mean that nobody listens; the spooled file then waits for the next runner.
+    with suppress(OSError):
+        pipe = os.open(directory.wake_pipe, os.O_WRONLY | os.O_NONBLOCK)
+        os.write(pipe, b"!")
+        os.close(pipe)
+    return path
+
+
+def _open_pipe(directory: RunDir) -> int:
+    """Return a file descriptor that becomes readable whenever a request was sent or an agent reported."""
+    directory.requests.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkfifo(directory.wake_pipe, 0o600)
+    return os.open(directory.wake_pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def pending_requests(directory: RunDir) -> Iterator[tuple[Path, Request | None]]:
+    """Yield the spooled requests, oldest first; None stands for one that cannot be read."""
+    paths = sorted(directory.requests.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    for path in paths:
+        try:
+            yield path, msgspec.json.decode(path.read_bytes(), type=Request)
+        except msgspec.MsgspecError:
+            yield path, None
+
+
+class RequestListener:
+    """Listens for requests, reports and signals while it is entered."""
+
+    def __init__(
+        self,
+        directory: RunDir,
+        read_requests: Callable[[], None],
+        read_reports: Callable[[], None],
+        stop: Callable[[], None],
+    ) -> None:
+        self._directory = directory
+        self._read_requests = read_requests
+        self._read_reports = read_reports
+        self._stop = stop
+        self._pipe = -1
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._pipe = _open_pipe(self._directory)
+        loop.add_reader(self._pipe, self._woken)
+        self._timer = loop.call_later(_REPORTS_S, self._tick)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop)
+
+    def __exit__(self, *exc: object) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        self._timer.cancel()
+        loop.remove_reader(self._pipe)
+        os.close(self._pipe)
+
+    def _woken(self) -> None:
+        os.read(self._pipe, 4096)
+        self._read_requests()
+        self._read_reports()
+
+    def _tick(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_REPORTS_S, self._tick)
+        self._read_reports()
+
 
 class SaveRequests:
-    """The attempts that are being watched, each with what it is asked and who waits for that."""
+    """Requests to save all work under way now. Each attempt that is watched saves its own."""
 
     def __init__(self) -> None:
         self._wanted: dict[str, asyncio.Event] = {}
@@ -28,18 +143,18 @@ class SaveRequests:
 
     @contextmanager
     def open_for(self, task: str) -> Iterator[asyncio.Event]:
-        """Count a task among those that can save their work; yield the event that asks it to."""
+        """Count a task among those that can save their work; yield the event that asks for it."""
         self._wanted[task], self._waiting[task] = asyncio.Event(), []
         try:
             yield self._wanted[task]
         finally:
-            # Whoever waits need not any more: what an attempt leaves at its end is kept anyway.
+            # Nobody needs to wait any longer: what an attempt leaves at its end is kept anyway.
             with self.taking(task):
                 del self._wanted[task], self._waiting[task]
 
     @contextmanager
     def taking(self, task: str) -> Iterator[None]:
-        """Save the work of a task inside of this, for whoever waits by now. Who asks meanwhile waits for the next time."""
+        """Save the work of a task inside this, for all who wait by now. Who asks meanwhile waits for the next time."""
         self._wanted[task].clear()
         waiting, self._waiting[task] = self._waiting[task], []
         try:
@@ -56,55 +171,3 @@ class SaveRequests:
             self._waiting[task].append(waiter)
             wanted.set()
         await asyncio.gather(*waiters)
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing asked: to stop, to pause, to give a task another chance or none, to waive a gate, to save all work now,
-    to keep or no longer keep the native files of a system.
-
-    `now` belongs to a pause: it does not wait for the agents.
-    """
-
-    action: Literal["stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror"]
-    task: str = ""
-    stage: str = ""
-    gate: Gate = "entry"
-    now: bool = False
-    system: str = ""
-    folder: str = ""
-
-
-def send_request(directory: RunDir, request: Request) -> Path:
-    """Put a request where the runner finds it and ring; return its file, which is gone once the request is durable.
-
-    Asking twice for the same has the effect of once.
-    """
-    directory.requests.mkdir(parents=True, exist_ok=True)
-    name = secrets.token_hex(8)
-    draft = directory.requests / f".{name}"
-    draft.write_bytes(msgspec.json.encode(request))
-    path = draft.rename(directory.requests / f"{name}.json")
-    # ENXIO and ENOENT mean that nobody listens; the spooled file then waits for the next runner.
-    with suppress(OSError):
-        bell = os.open(directory.wake_pipe, os.O_WRONLY | os.O_NONBLOCK)
-        os.write(bell, b"!")
-        os.close(bell)
-    return path
-
-
-def open_bell(directory: RunDir) -> int:
-    """Return a file descriptor that becomes readable whenever a request was left or an agent reported."""
-    directory.requests.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        os.mkfifo(directory.wake_pipe, 0o600)
-    return os.open(directory.wake_pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-def pending_requests(directory: RunDir) -> Iterator[tuple[Path, Request | None]]:
-    """Yield the spooled requests, oldest first; None stands for one that cannot be read."""
-    paths = sorted(directory.requests.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-    for path in paths:
-        try:
-            yield path, msgspec.json.decode(path.read_bytes(), type=Request)
-        except msgspec.MsgspecError:
-            yield path, None

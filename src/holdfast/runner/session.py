@@ -1,18 +1,20 @@
-"""Beginning a run and taking it over: who may, under which lease, with which parts."""
+"""A run from the outside: creating it, executing it under its lease until it rests, and the note it leaves.
+
+What happens while it is executed is in `loop`. Commands of the user go through here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import shlex
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
 
-from holdfast.agents.presets import agent_providers, presets_of, require_agents
-from holdfast.core import events as ev, ids
+from holdfast.agents.presets import Presets, agent_providers, presets_of, require_agents
+from holdfast.core import ids
 from holdfast.core.event_codec import encode_event
 from holdfast.core.events import RunStarted
 from holdfast.core.plan import Plan, encode_plan, plan_hash
@@ -32,48 +34,19 @@ from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
 from holdfast.repo.workspaces import Workspaces
 from holdfast.reporting.resume_note import resume_note
-from holdfast.runner.context import RunContext
-from holdfast.runner.loop import Observer, RunLoop
+from holdfast.runner.checkout_monitor import CheckoutMonitor
+from holdfast.runner.context import Observer, RunContext
+from holdfast.runner.loop import RunLoop
 from holdfast.runner.mirror.mirror_writer import MirrorWriter
 from holdfast.runner.notifications import Notifier
 
-
-def unfinished_run(journal: JournalReader, plan: Plan, source: str) -> RunListing | None:
-    """Return the latest unfinished run of a plan: the same content, or the same file with other content.
-
-    `source` is the file as a run remembers it; empty for a plan that is in no file.
-    """
-    digest = plan_hash(plan)
-    found = [
-        listing
-        for listing in journal.runs()
-        if listing.row.status not in RUN_IS_OVER
-        and (listing.row.plan_hash == digest or (source and listing.row.plan_source == source))
-    ]
-    return found[-1] if found else None
-
-
 _RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
-
-
-def write_resume_note(repo: Repository, state: RunState) -> None:
-    """Write where a run rests that can be carried on. Written again, the file is replaced as a whole."""
-    run = state.row.run
-    if state.row.status not in _RESTING:
-        return
-    at = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%d %H:%M:%S} UTC"
-    # The run rests safely in the journal by now: a full disk may cost this note, but not the run's good end.
-    with suppress(OSError, HoldfastError):
-        text = resume_note(state, refs_by_commit(repo, run), at)
-        write_atomically(repo.state.run(run).note, text.encode("utf-8", "surrogateescape"))
-
-
 _ID_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the user may say about one turn at a run, without changing the plan."""
+    """What the user may say about one execution of a run, without changing the plan."""
 
     jobs: int | None = None
     only: frozenset[str] | None = None
@@ -92,8 +65,8 @@ def create_run(
 ) -> str:
     """Make a run durable, in the journal and in git, and return its id. Nothing is executed yet.
 
-    `target` is the branch its result is meant for: the one the user is on, unless told otherwise. With `adopting`, the
-    digest of another system's files, nobody may carry it on until those are taken in.
+    `target` is the branch its result is meant for; by default the one the user is on. With `adopting`, the digest of
+    another system's files, nobody may execute the run until those are taken in.
     """
     repo.require_own_state_dir()
     repo.hide_state_dir()
@@ -132,56 +105,53 @@ def execute_run(
     repo: Repository,
     journal: Journal,
     run: str,
-    choices: RunOptions,
+    options: RunOptions,
     observer: Observer,
     fleet: Fleet | None = None,
 ) -> RunStatus:
-    """Take the run's lease and carry it on until it rests. Raises LeaseHeldError if somebody else does.
+    """Take the run's lease and execute the run until it rests. Raises LeaseHeldError if another runner has the lease.
 
     `fleet` says where the agents run; this machine if it is not given.
     """
-    turn = RunSession.begin(repo, journal, run, choices)
+    session = RunSession.open(repo, journal, run, options)
     try:
-        if turn.is_over:
-            return turn.status
-        return asyncio.run(turn.see_through(observer, fleet or open_fleet(repo.state.fleet)))
+        if session.is_over:
+            return session.status
+        return asyncio.run(session.execute(observer, fleet or open_fleet(repo.state.fleet)))
     finally:
-        turn.end()
+        # Only now: after an error, threads of ours may act on the run until the event loop has ended.
+        session.close()
 
 
 @dataclass(slots=True)
 class RunSession:
-    """One runner's turn at a run, which holds its lease from `begin` to `end`.
-
-    After an error the lease must be kept until no thread of ours can act on the run any more: the end of the event
-    loop that `see_through` ran in is early enough.
-    """
+    """One runner at one run. It holds the run's lease from `open` to `close`."""
 
     repo: Repository
     journal: Journal
     state: RunState
+    presets: Presets
     _lease: Lease
     _epoch: int = 0
 
     @classmethod
-    def begin(cls, repo: Repository, journal: Journal, run: str, choices: RunOptions) -> Self:
-        """Take the run's lease. Raises LeaseHeldError if somebody else has it."""
+    def open(cls, repo: Repository, journal: Journal, run: str, options: RunOptions) -> Self:
+        """Take the run's lease. Raises LeaseHeldError if another runner has it."""
         repo.require_own_state_dir()
         directory = repo.state.run(run)
         directory.root.mkdir(parents=True, exist_ok=True)
         lease = Lease.acquire(directory.lease)
         try:
-            stored = journal.load(run)
-            turn = cls(repo, journal, stored.state(), lease)
-            if not turn.is_over:
-                refuse_half_adopted(stored.row)
-                turn._epoch = journal.take_epoch(run)
-                _apply_options(turn.state, choices)
+            session = cls(repo, journal, journal.load(run).state(), presets_of(repo.checkout), lease)
+            if not session.is_over:
+                refuse_half_adopted(session.state.row)
+                session._epoch = journal.take_epoch(run)
+                apply_options(session.state, options, session.presets)
                 directory.note.unlink(missing_ok=True)
         except BaseException:
             lease.release()
             raise
-        return turn
+        return session
 
     @property
     def status(self) -> RunStatus:
@@ -190,20 +160,65 @@ class RunSession:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing to carry on."""
+        """Whether there is nothing left to execute."""
         return self.status in RUN_IS_OVER
 
-    async def see_through(self, observer: Observer, fleet: Fleet) -> RunStatus:
-        """Carry the run on until it rests, and leave a note where it does."""
-        status = await _run_loop(
-            self.repo, self.journal, self._lease, self._epoch, self.state, observer, fleet
+    async def execute(self, observer: Observer, fleet: Fleet) -> RunStatus:
+        """Execute the run until it rests, bring its mirrors and notifications up to date, and write the resume note."""
+        require_agents(self.state.plan, self.presets)
+        context = RunContext(
+            self.repo, self.journal, fleet, self._lease, self._epoch, self.state, self.presets
         )
+        try:
+            notifier, mirrors = Notifier(context), MirrorWriter(context)
+            monitor = CheckoutMonitor(context, mirrors.paths)
+            loop = RunLoop(context, monitor, (observer, notifier, mirrors))
+            status = await loop.run()
+            if status is RunStatus.COMPLETED:
+                context.workspaces.pool.remove_all()
+            loop.record_at_rest(await mirrors.finish())
+            loop.record_at_rest(await notifier.finish())
+        finally:
+            fleet.close()
         write_resume_note(self.repo, self.state)
         return status
 
-    def end(self) -> None:
-        """Let go of the lease. Repeating changes nothing."""
+    def close(self) -> None:
+        """Release the lease. Repeating changes nothing."""
         self._lease.release()
+
+
+def apply_options(state: RunState, options: RunOptions, presets: Presets) -> None:
+    """Bring a loaded state to how a runner works with it: the user's options, and which provider each agent uses."""
+    state.roster = agent_providers(state.plan, presets)
+    state.native = options.native_resume
+    state.jobs = state.jobs if options.jobs is None else options.jobs
+    state.tokens_max = state.tokens_max if options.tokens is None else options.tokens
+    state.cost_max = state.cost_max if options.cost_usd is None else options.cost_usd
+    if options.only is None:
+        return
+    unknown = sorted(options.only - state.tasks.keys())
+    if unknown:
+        raise HoldfastError(
+            f"run {state.row.run} has no task {', '.join(unknown)}",
+            f"`holdfast status {state.row.run}` lists its tasks.",
+        )
+    state.restrict(options.only)
+
+
+def unfinished_run(journal: JournalReader, plan: Plan, source: str) -> RunListing | None:
+    """Return the latest unfinished run of a plan: the same content, or the same file with other content.
+
+    `source` is the file as a run remembers it; empty for a plan that is in no file.
+    """
+    digest = plan_hash(plan)
+    found = [
+        listing
+        for listing in journal.runs()
+        if listing.row.status not in RUN_IS_OVER
+        and (listing.row.plan_hash == digest or (source and listing.row.plan_source == source))
+    ]
+    return found[-1] if found else None
 
 
 def refuse_half_adopted(row: RunRow) -> None:
@@ -218,7 +233,7 @@ def refuse_half_adopted(row: RunRow) -> None:
 def remove_leftovers(repo: Repository, run: str) -> None:
     """Remove what a completed run still has on disk because its runner was killed at the very end. Usually nothing.
 
-    Raises LeaseHeldError if that runner is alive: it is just about to do so itself.
+    Raises LeaseHeldError if that runner is alive: it removes this itself.
     """
     directory = repo.state.run(run)
     lease = Lease.acquire(directory.lease)
@@ -230,64 +245,13 @@ def remove_leftovers(repo: Repository, run: str) -> None:
         lease.release()
 
 
-async def _run_loop(
-    repo: Repository,
-    journal: Journal,
-    lease: Lease,
-    epoch: int,
-    state: RunState,
-    observer: Observer,
-    fleet: Fleet,
-) -> RunStatus:
-    directory = repo.state.run(state.row.run)
-    workspaces = Workspaces(repo, directory.workspaces)
-    presets = presets_of(repo.checkout)
-    require_agents(state.plan, presets)
-    state.roster = agent_providers(state.plan, presets)
-    # This clock goes on while the machine sleeps, so that a limit is not waited for longer than it lasts.
-    began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), state.row.clock
-    context = RunContext(
-        repo=repo,
-        workspaces=workspaces,
-        fleet=fleet,
-        journal=journal,
-        lease=lease,
-        state=state,
-        directory=directory,
-        epoch=epoch,
-        record=_not_yet,
-        clock=lambda: offset + time.clock_gettime(time.CLOCK_BOOTTIME) - began,
-        presets=presets,
-    )
-    try:
-        herald = Notifier(context, observer)
-        mirrors = MirrorWriter(context, herald)
-        status = await RunLoop(context, mirrors).run()
-        if status is RunStatus.COMPLETED:
-            workspaces.remove_all()
-        await mirrors.finish()
-        await herald.finish()
-        return status
-    finally:
-        fleet.close()
-
-
-async def _not_yet(events: Sequence[ev.Event]) -> None:
-    raise RuntimeError(f"nothing records events before the loop runs: {events}")
-
-
-def _apply_options(state: RunState, choices: RunOptions) -> None:
-    state.native = choices.native_resume
-    if choices.jobs is not None:
-        state.jobs = choices.jobs
-    state.tokens_max = state.tokens_max if choices.tokens is None else choices.tokens
-    state.cost_max = state.cost_max if choices.cost_usd is None else choices.cost_usd
-    if choices.only is None:
+def write_resume_note(repo: Repository, state: RunState) -> None:
+    """Write where a run rests that can be resumed: a file for people, which nothing reads. Done again, it is replaced."""
+    run = state.row.run
+    if state.row.status not in _RESTING:
         return
-    unknown = sorted(choices.only - state.tasks.keys())
-    if unknown:
-        raise HoldfastError(
-            f"run {state.row.run} has no task {', '.join(unknown)}",
-            f"`holdfast status {state.row.run}` lists its tasks.",
-        )
-    state.restrict(choices.only)
+    at = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%d %H:%M:%S} UTC"
+    # The run rests safely in the journal by now: a full disk may cost this note, but not the run's good end.
+    with suppress(OSError, HoldfastError):
+        text = resume_note(state, refs_by_commit(repo, ids.run_refs_prefix(run)), at)
+        write_atomically(repo.state.run(run).note, text.encode("utf-8", "surrogateescape"))

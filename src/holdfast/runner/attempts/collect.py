@@ -1,9 +1,10 @@
-"""What an ended agent left: committed by us, looked over, and judged done or failed. Git decides, not its word."""
+"""Collecting what an ended agent left: commit it, look it over, and judge the attempt. Git decides, not the agent's word."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.agents.presets import Preset
 from holdfast.agents.streams.reader import readable_output
 from holdfast.core import events as ev, ids
 from holdfast.core.brief import clip
@@ -17,7 +18,7 @@ from holdfast.repo.landing import trailers
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
 from holdfast.repo.workspaces import WorkspaceGoneError
 from holdfast.runner.attempts.limit_events import attempt_blocked, attempt_limited
-from holdfast.runner.attempts.stream_listener import agent_of_attempt, listener_for
+from holdfast.runner.attempts.start import agent_of_attempt
 from holdfast.runner.context import RunContext
 
 _TAIL_CHARS = 4_000
@@ -34,7 +35,7 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
     except WorkspaceGoneError as gone:
         outcome = Outcome(OutcomeKind.FAILED, FailureKind.AGENT, gone.message)
         return [_failed(context, task, exit_, outcome, output, task.latest.snapshot)]
-    verdict = next(_objections(context, task, exit_, captured, heard), None)
+    verdict = next(_objections(context, task, exit_, captured, heard, agent), None)
     if verdict is not None:
         carry = "" if captured.tree == context.repo.tree_of(task.base) else captured.commit
         if verdict.end is OutcomeKind.LIMITED:
@@ -44,8 +45,7 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
             return attempt_blocked(context, task, exit_, verdict, detail, carry, agent)
         return [_failed(context, task, exit_, verdict, output, carry, captured.tree)]
     if not context.state.checks_of(task.id) and not context.state.specs[task.id].validators:
-        # Nothing of ours will write to the workspace any more, so whatever still changes in it is news.
-        context.captured[str(task.latest.workspace_number)] = captured.commit
+        context.workspaces.mark_collected(task, captured.commit)
     return [
         ev.AttemptDone(
             task=task.id,
@@ -67,22 +67,20 @@ def _commit(context: RunContext, task: TaskRow) -> WorkCommit:
     message = f"{subject}\n\n{task.latest.kind}\n\n{trailers(context.run, task.id, task.attempt)}"
     ref = ids.task_ref(context.run, task.id, task.attempt)
     stray = ids.archive_ref(context.run, f"{task.id}-stray-{task.attempt}")
-    return commit_work(
-        context.repo,
-        context.workspaces.get(str(task.latest.workspace_number)),
-        task.latest.start,
-        ref,
-        message,
-        stray,
-    )
+    return commit_work(context.repo, context.workspaces.of(task), task.latest.start, ref, message, stray)
 
 
 def _objections(
-    context: RunContext, task: TaskRow, exit_: Exit, captured: WorkCommit, heard: StreamSummary
+    context: RunContext,
+    task: TaskRow,
+    exit_: Exit,
+    captured: WorkCommit,
+    heard: StreamSummary,
+    agent: Preset | None,
 ) -> Iterator[Outcome]:
     """Yield every reason not to accept the work, the most telling first."""
     spec = context.state.specs[task.id]
-    by_code = listener_for(context, task).signals.of_exit(exit_.code) if exit_.code > 0 else None
+    by_code = agent.error_patterns().of_exit(exit_.code) if agent is not None and exit_.code > 0 else None
     outcome = judge_outcome(exit_, heard, _work(context, task, captured), task.latest.halt, by_code)
     if outcome.end is not OutcomeKind.DONE and outcome.failure not in _OF_THE_WORK:
         yield outcome

@@ -1,27 +1,40 @@
-"""Briefs: written for an attempt that begins, and foretold for one that has not begun."""
+"""Starting an agent: its workspace, its brief and its launch; and the brief that a next attempt would get."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
 
+from holdfast.agents.invocation import Placeholders, invoke_task
+from holdfast.agents.presets import Preset, find_agent
 from holdfast.core.brief import BriefFacts, build_brief
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import AttemptRow, TaskRow
 from holdfast.core.retry import kind_of_next_attempt
 from holdfast.core.state import RunState
+from holdfast.fleet.protocol import LaunchSpec
 from holdfast.repo.repository import Repository
+from holdfast.runner.attempts.reports import report_file
 from holdfast.runner.context import RunContext
+from holdfast.runner.launch import workspace_launch
 
 _DIFF_BYTES = 32_000
 
 
-def write_brief(context: RunContext, task: TaskRow) -> Path:
-    """Write the brief of a task's present attempt and return its file. Written again, it says the same."""
-    path = context.directory.brief(task.id, task.attempt)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(build_brief(context.state, task, _earlier_work(context.repo, task)), encoding="utf-8")
-    return path
+async def start_agent(context: RunContext, task: TaskRow) -> None:
+    """Prepare the workspace, write the brief and launch the agent. If a dead runner got half-way, all is done again."""
+    workspace = await context.workspaces.prepare(task, task.latest.start)
+    brief = await asyncio.to_thread(_write_brief, context, task)
+    await context.fleet.launch(_launch(context, task, workspace, brief))
+
+
+def agent_of_attempt(context: RunContext, task: TaskRow) -> Preset | None:
+    """Return the agent of a task's present attempt; None for a command of the task's own."""
+    plan, spec = context.state.plan, context.state.specs[task.id]
+    if spec.run:
+        return None
+    return find_agent(task.latest.agent or spec.agent or plan.agent, plan.agents, context.presets)
 
 
 def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
@@ -30,12 +43,20 @@ def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
     upcoming = msgspec.structs.replace(
         task,
         attempt=task.attempt + 1,
-        start=start,
+        latest=AttemptRow(start=start, kind=kind_of_next_attempt(task)),
         base=task.base or start,
-        reason=kind_of_next_attempt(task),
         last_report=task.latest.report or task.last_report,
     )
     return build_brief(state, upcoming, _earlier_work(repo, upcoming))
+
+
+def _write_brief(context: RunContext, task: TaskRow) -> Path:
+    """Write the brief of a task's present attempt and return its file. Written again, it says the same."""
+    path = context.directory.brief(task.id, task.attempt)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = build_brief(context.state, task, _earlier_work(context.repo, task))
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def _earlier_work(repo: Repository, task: TaskRow) -> BriefFacts:
@@ -44,4 +65,28 @@ def _earlier_work(repo: Repository, task: TaskRow) -> BriefFacts:
     return BriefFacts(
         earlier_diff=repo.diff(task.base, task.latest.start, _DIFF_BYTES),
         earlier_files=repo.changed_files(task.base, task.latest.start),
+    )
+
+
+def _launch(context: RunContext, task: TaskRow, workspace: Path, brief: Path) -> LaunchSpec:
+    plan, spec = context.state.plan, context.state.specs[task.id]
+    values = Placeholders(
+        brief_path=str(brief),
+        brief_text=brief.read_text(encoding="utf-8"),
+        workspace=str(workspace),
+        task=task.id,
+        attempt=task.attempt,
+        run=context.run,
+        session=task.latest.resumed_session,
+    )
+    return workspace_launch(
+        context.agent_key(task),
+        invoke_task(spec, agent_of_attempt(context, task), values),
+        workspace,
+        brief,
+        timeout_s=plan.limits.timeout_s if spec.timeout_s is None else spec.timeout_s,
+        stall_s=plan.limits.stall_s if spec.stall_s is None else spec.stall_s,
+        pass_env=plan.pass_env,
+        report_to=(report_file(workspace), context.directory.wake_pipe),
+        token=task.latest.token,
     )

@@ -1,56 +1,110 @@
-"""Listening to agents' event streams while they work: what they use, what they say is wrong, and when to end them.
+"""Listening to an agent's stream while it works: what it uses, what it says is wrong, and when to end it.
 
-Streams are read from the log that the supervisor keeps, from its beginning: whoever comes later hears the same, and
-the totals that are recorded count once.
+A stream is read from its beginning, from the log that the supervisor keeps. So a later runner hears the same, and the
+totals that are recorded count once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass, field
+from typing import Self
 
-from holdfast.agents.presets import Preset, find_agent
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun
-from holdfast.core.observations import StreamSummary
+from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind
-from holdfast.runner.attempts.stream_position import StreamListener
+from holdfast.fleet.protocol import Fleet, LaunchKey
+from holdfast.runner.attempts.start import agent_of_attempt
 from holdfast.runner.context import RunContext
 
 LISTEN_S = 1.0
-"""How often a stream is read. An agent may use this much longer what it may not use."""
+"""How often a stream is read. An agent may exceed a budget for this long."""
 HEARTBEAT_S = 10.0
-"""How often, at most, what an agent does is written down."""
+"""How often, at most, an agent's activity is recorded."""
 LIMIT_PATIENCE_S = 120.0
-"""How long an agent may try to get past a limit by itself before the waiting is done without it."""
+"""How long an agent may try to get past a limit by itself before it is ended and the task waits without it."""
+PIECE_BYTES = 512 * 1024
+"""How much of a stream is read at once, so that a flood of output delays nobody."""
+BACKLOG_BYTES_MAX = 8 * 1024 * 1024
+"""A listener that is further behind than this goes on near the end: an agent's last lines say how it stands."""
 
 
-def agent_of_attempt(context: RunContext, task: TaskRow) -> Preset | None:
-    """Return the agent of a task's present attempt; None for a command of the task's own."""
-    plan, spec = context.state.plan, context.state.specs[task.id]
-    return (
-        None
-        if spec.run
-        else find_agent(task.latest.agent or spec.agent or plan.agent, plan.agents, context.presets)
-    )
+@dataclass(slots=True)
+class StreamListener:
+    """One attempt's stream, how far it was read, and what was heard."""
 
+    reader: StreamReader
+    recorded: StreamSummary
+    """What the journal says of the attempt. A listener that skips output begins with this."""
+    unreadable: bool = False
+    """Nothing in this stream can be understood."""
+    heard: StreamSummary = field(default_factory=StreamSummary)
+    offset: int = 0
+    limited_since: float | None = None
+    recorded_at: float = 0.0
 
-def listener_for(context: RunContext, task: TaskRow) -> StreamListener:
-    """Return the ear at a task's present attempt. A new one hears everything from the beginning."""
-    key = (task.id, task.attempt)
-    if key not in context.ears:
+    @classmethod
+    def of_attempt(cls, context: RunContext, task: TaskRow) -> Self:
+        """Return a listener that hears a task's present attempt from the beginning of its stream."""
         agent = agent_of_attempt(context, task)
-        signals = agent.error_patterns() if agent is not None else ErrorPatterns()
+        patterns = agent.error_patterns() if agent is not None else ErrorPatterns()
         stream = agent.stream if agent is not None else "raw"
-        deaf = stream == "raw" and not signals.lines
-        known = StreamSummary(
+        recorded = StreamSummary(
             tokens=task.latest.spent.tokens, cost_usd=task.latest.spent.cost_usd, session=task.latest.session
         )
-        context.ears[key] = StreamListener(StreamReader(stream, signals), signals, known, deaf=deaf)
-    return context.ears[key]
+        unreadable = stream == "raw" and not patterns.lines
+        return cls(StreamReader(stream, patterns), recorded, unreadable)
+
+    def read(self, fleet: Fleet, key: LaunchKey) -> int:
+        """Read the next piece and return how many bytes are left. Without new output nothing changes."""
+        if self.unreadable:
+            return 0
+        piece = fleet.output(key, self.offset, PIECE_BYTES)
+        if piece.end - piece.start > BACKLOG_BYTES_MAX:
+            piece = fleet.output(key, piece.end - PIECE_BYTES, PIECE_BYTES)
+        if piece.start != self.offset:
+            self.reader.skip()
+            self.heard.recall(self.recorded)
+        self.offset = piece.start + len(piece.data)
+        for seen in self.reader.feed(piece.data):
+            self.heard.take(seen)
+        limited = self.heard.trouble is AgentTrouble.LIMIT
+        self.limited_since = (self.limited_since or time.monotonic()) if limited else None
+        return piece.end - self.offset if piece.data else 0
+
+    def finish(self, fleet: Fleet, key: LaunchKey) -> StreamSummary:
+        """Read to the end, including a last line without a newline, and return all that was heard."""
+        while self.read(fleet, key):
+            continue
+        for seen in self.reader.close():
+            self.heard.take(seen)
+        return self.heard
+
+
+async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -> None:
+    """Hear an attempt's stream until cancelled; record its activity, and end the agent when it must not go on.
+
+    The reason is durable before the agent ends: a runner that finds it ended knows why.
+    """
+    key = context.agent_key(task)
+    while not listener.unreadable:
+        await asyncio.sleep(LISTEN_S)
+        listener.read(context.fleet, key)
+        observed = observation(task, listener.heard)
+        halt = _reason_to_halt(context, task, listener)
+        if halt is not None:
+            await context.record([*observed, halt])
+            await context.fleet.cancel(key)
+            return
+        due = time.monotonic() - listener.recorded_at >= HEARTBEAT_S
+        if observed and (due or _is_urgent(context, task, listener.heard)):
+            listener.recorded_at = time.monotonic()
+            await context.record(observed)
 
 
 def observation(task: TaskRow, heard: StreamSummary) -> list[ev.Event]:
@@ -80,26 +134,6 @@ def observation(task: TaskRow, heard: StreamSummary) -> list[ev.Event]:
     ]
 
 
-async def listen(context: RunContext, task: TaskRow) -> None:
-    """Hear an attempt's stream until cancelled; write down what it does, and end it when it must not go on.
-
-    Why it is ended is durable before it is: a runner that finds it ended knows the reason.
-    """
-    ear, key, heard = listener_for(context, task), context.agent_key(task), listener_for(context, task).heard
-    while not ear.deaf:
-        await asyncio.sleep(LISTEN_S)
-        ear.listen(context.fleet, key)
-        news = observation(task, heard)
-        halt = _reason_to_halt(context, task, ear)
-        if halt is not None:
-            await context.record([*news, halt])
-            await context.fleet.cancel(key)
-            return
-        if news and (_is_urgent(context, task, heard) or time.monotonic() - ear.told_at >= HEARTBEAT_S):
-            ear.told_at = time.monotonic()
-            await context.record(news)
-
-
 def _is_urgent(context: RunContext, task: TaskRow, heard: StreamSummary) -> bool:
     """A session by which the agent can be found again, and a trouble, are worth a line at once.
 
@@ -111,13 +145,13 @@ def _is_urgent(context: RunContext, task: TaskRow, heard: StreamSummary) -> bool
     return told or (shared and spent)
 
 
-def _reason_to_halt(context: RunContext, task: TaskRow, ear: StreamListener) -> ev.AttemptHalted | None:
-    heard = ear.heard
+def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener) -> ev.AttemptHalted | None:
+    heard = listener.heard
     if spent := attempt_overrun(context.state, task, heard.tokens, heard.cost_usd):
         return _halt(task, FailureKind.BUDGET, spent)
     if heard.waits:
         return _halt(task, FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
-    since = ear.limited_since
+    since = listener.limited_since
     if since is not None and time.monotonic() - since >= LIMIT_PATIENCE_S:
         return _halt(task, FailureKind.LIMIT, heard.message)
     return None

@@ -32,8 +32,8 @@ from holdfast.repo.files import write_atomically
 from holdfast.repo.landing import branch_facts, first_parents
 from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
+from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon, record_decision, stop_leftover_agents
-from holdfast.runner.loop import Observer
 from holdfast.runner.recovery.facts import equivalents
 from holdfast.runner.session import create_run
 

@@ -17,7 +17,7 @@ from holdfast.repo.debris import clear_debris
 from holdfast.repo.land_run import discard_run
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
-from holdfast.runner.loop import Observer
+from holdfast.runner.context import Observer
 from holdfast.runner.mirror.mirror_writer import write_mirrors
 from holdfast.runner.requests import Request, send_request
 from holdfast.runner.session import RunOptions, execute_run

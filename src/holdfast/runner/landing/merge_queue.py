@@ -10,7 +10,7 @@ from holdfast.core.commands import LandTasks
 from holdfast.core.projection import TaskRow
 from holdfast.errors import LeaseLostError
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, trailers
-from holdfast.runner.context import LANDING_WORKSPACE, RunContext
+from holdfast.runner.context import RunContext
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
 
 
@@ -56,11 +56,9 @@ async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared |
     )
     checks = context.state.checks_of(task.id)
     if checks and outcome.tree != task.latest.tree:
-        where = await asyncio.to_thread(context.workspaces.prepare, LANDING_WORKSPACE, commit)
+        workspace = await context.workspaces.prepare_landing(commit)
         slot = context.state.specs[task.id].slot
-        failed = await run_checks(
-            context, checks, where, owner=task.id, attempt=task.attempt, label="merged", slot=slot
-        )
+        failed = await run_checks(context, checks, workspace, task.id, task.attempt, "merged", slot=slot)
         if failed is not None:
             await asyncio.to_thread(context.repo.keep, _merged_ref(context, task), commit)
             return ev.MergeRefused(

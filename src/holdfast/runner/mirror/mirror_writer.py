@@ -6,21 +6,19 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
-from holdfast.errors import HoldfastError, JournalError, LeaseLostError
+from holdfast.errors import HoldfastError
 from holdfast.formats.model import NativeFile
 from holdfast.formats.registry import System
 from holdfast.journal.protocol import JournalReader
 from holdfast.journal.sqlite import SqliteReader
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import RunContext
-from holdfast.runner.loop import Observer
 from holdfast.runner.mirror.mirror_files import MirrorFiles, is_in_ledger
 from holdfast.runner.mirror.renderer import RunRenderer
 from holdfast.runner.mirror.staging_worktree import staged_system, update_staging_worktree
@@ -33,28 +31,28 @@ _IDLE = 9.0
 
 def check_mirror(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> None:
     """Raise OccupiedError if the native files of a run cannot be kept there. Writes nothing."""
-    chronicle = RunRenderer(repo, journal, run)
-    files = _below(folder, chronicle.native_files(system, live=False))
-    _mirror_files(repo, chronicle, system, folder).changes(files)
+    renderer = RunRenderer(repo, journal, run)
+    files = _below(folder, renderer.native_files(system, live=False))
+    _mirror_files(repo, renderer, system, folder).changes(files)
 
 
 def write_mirrors(repo: Repository, journal: JournalReader, run: str) -> list[ev.Event]:
     """Bring the native files of a run that rests up to date; return an event for each system that could not be."""
     row = journal.load(run).row
-    chronicle = RunRenderer(repo, journal, run)
+    renderer = RunRenderer(repo, journal, run)
     written = [
         event
         for system, folder in row.mirrors.items()
-        for event in _write(repo, chronicle, system, folder, set(), live=False)
+        for event in _write(repo, renderer, system, folder, set(), live=False)
     ]
     return [*written, *_stage(repo, row)]
 
 
 def export_run(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> list[str]:
     """Write the native files of a run as it is now, and return the paths that changed."""
-    chronicle = RunRenderer(repo, journal, run)
-    files = _below(folder, chronicle.native_files(system, live=False))
-    return _mirror_files(repo, chronicle, system, folder).put(files)
+    renderer = RunRenderer(repo, journal, run)
+    files = _below(folder, renderer.native_files(system, live=False))
+    return _mirror_files(repo, renderer, system, folder).put(files)
 
 
 def mirror_owner(repo: Repository, system: str, name: str, content: bytes) -> str:
@@ -64,81 +62,76 @@ def mirror_owner(repo: Repository, system: str, name: str, content: bytes) -> st
 
 
 class MirrorWriter:
-    """Writes the mirrors of a live run, every now and then and once more when it rests. One per runner."""
+    """An observer that writes the mirrors of a live run, every now and then and once more when it rests.
 
-    def __init__(self, context: RunContext, observer: Observer) -> None:
+    `paths` are the files below the checkout that it writes.
+    """
+
+    def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._observer = observer
         # Another thread than the loop's reads the journal, so it gets a reader of its own.
-        self._chronicle = RunRenderer(context.repo, SqliteReader(context.repo.state.journal), context.run)
+        self._renderer = RunRenderer(context.repo, SqliteReader(context.repo.state.journal), context.run)
+        self.paths: set[str] = set()
         self._one_at_a_time = threading.Lock()
         self._stale = False
+        self._finished = False
         self._broken: set[str] = set()
-        self._unsaid: list[ev.Event] = []
+        self._unrecorded: list[ev.Event] = []
         self._writing: asyncio.Task[None] | None = None
 
     def __call__(self, events: Sequence[ev.Event], state: RunState) -> None:
-        """Let the observer see the events, and have the mirrors written soon. Returns at once."""
-        self._observer(events, state)
+        """Have the mirrors written soon. Returns at once."""
         for event in events:
             if isinstance(event, ev.MirrorKept):
                 self._broken.discard(event.system)
-        if state.row.mirrors:
+        if state.row.mirrors and not self._finished:
             self._stale = True
             if self._writing is None or self._writing.done():
                 self._writing = asyncio.ensure_future(self._keep_writing())
 
-    async def finish(self) -> None:
-        """Write the run as it rests, and record what went wrong. Repeated, nothing is left to write."""
+    async def finish(self) -> list[ev.Event]:
+        """Write the run as it rests and return what went wrong. Repeated, nothing is left to write."""
+        self._finished = True
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
-        context = self._context
-        if context.state.row.mirrors:
+        if self._context.state.row.mirrors:
             await asyncio.to_thread(self._write, live=False)
-        if self._unsaid:
-            # The run rests and that is durable: a journal that fails now must not spoil it.
-            with suppress(JournalError, LeaseLostError):
-                context.journal.append(
-                    context.run, context.epoch, self._unsaid, context.state.row, (), time.time()
-                )
-            self._observer(self._unsaid, context.state)
-            self._unsaid = []
+        failures, self._unrecorded = self._unrecorded, []
+        return failures
 
     async def _keep_writing(self) -> None:
         while self._stale:
             self._stale = False
             began = time.monotonic()
             await asyncio.to_thread(self._write, live=True)
-            if self._unsaid:
-                await self._context.record(self._unsaid)
-                self._unsaid = []
+            if self._unrecorded:
+                await self._context.record(self._unrecorded)
+                self._unrecorded = []
             # However large the run is, mirrors take a small part of the machine.
             await asyncio.sleep(max(PAUSE_S, _IDLE * (time.monotonic() - began)))
 
     def _write(self, *, live: bool) -> None:
         """Write every mirror. A thread whose waiter was cancelled may still be at it: only one writes at a time."""
         with self._one_at_a_time:
-            context = self._context
-            for system, folder in dict(context.state.row.mirrors).items():
+            repo, row = self._context.repo, self._context.state.row
+            for system, folder in dict(row.mirrors).items():
                 if system not in self._broken:
-                    troubles = _write(
-                        context.repo, self._chronicle, system, folder, context.mirrored, live=live
-                    )
-                    self._unsaid += troubles
-                    self._broken |= {trouble.system for trouble in troubles}
-            self._unsaid += _stage(context.repo, context.state.row)
+                    failures = _write(repo, self._renderer, system, folder, self.paths, live=live)
+                    self._unrecorded += failures
+                    self._broken |= {failure.system for failure in failures}
+            self._unrecorded += _stage(repo, row)
 
 
 def _write(
-    repo: Repository, chronicle: RunRenderer, system: str, folder: str, mirrored: set[str], *, live: bool
+    repo: Repository, renderer: RunRenderer, system: str, folder: str, paths: set[str], *, live: bool
 ) -> list[ev.MirrorFailed]:
     """Write one mirror. Whatever goes wrong becomes an event: it must not reach the run."""
     try:
         known = System(system)
-        files = _below(folder, chronicle.native_files(known, live=live))
-        mirrored.update(file.path for file in files)
-        _mirror_files(repo, chronicle, known, folder).put(files)
+        files = _below(folder, renderer.native_files(known, live=live))
+        paths.update(file.path for file in files)
+        _mirror_files(repo, renderer, known, folder).put(files)
     except HoldfastError as error:
         return [ev.MirrorFailed(system=system, error=error.message)]
     except Exception as error:  # noqa: BLE001 - a writer's mistake must not end a run
@@ -158,6 +151,6 @@ def _below(folder: str, files: Sequence[NativeFile]) -> list[NativeFile]:
     return [msgspec.structs.replace(file, path=f"{folder}/{file.path}".lstrip("/")) for file in files]
 
 
-def _mirror_files(repo: Repository, chronicle: RunRenderer, system: System, folder: str) -> MirrorFiles:
-    ledger = repo.state.run(chronicle.run).mirror_ledger(system)
-    return MirrorFiles(repo.checkout, ledger, {} if folder else chronicle.originals(system))
+def _mirror_files(repo: Repository, renderer: RunRenderer, system: System, folder: str) -> MirrorFiles:
+    ledger = repo.state.run(renderer.run).mirror_ledger(system)
+    return MirrorFiles(repo.checkout, ledger, {} if folder else renderer.originals(system))

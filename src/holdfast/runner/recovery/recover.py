@@ -11,6 +11,7 @@ import time
 from holdfast.core import events as ev
 from holdfast.core.event_codec import encode_event
 from holdfast.core.facts import Facts, Presence, Sighting
+from holdfast.core.observations import StreamSummary
 from holdfast.core.plan import encode_plan
 from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile
@@ -19,8 +20,8 @@ from holdfast.errors import RepositoryError
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import branch_facts, move_branch
 from holdfast.repo.run_record import keep_record
-from holdfast.runner.attempts.attempt import rescue_wip
-from holdfast.runner.attempts.stream_listener import listener_for, observation
+from holdfast.runner.attempts.snapshots import save_last_snapshot
+from holdfast.runner.attempts.stream_listener import StreamListener, observation
 from holdfast.runner.context import RunContext
 from holdfast.runner.recovery.facts import equivalents
 
@@ -34,7 +35,7 @@ async def recover(context: RunContext) -> list[ev.Event]:
     await context.fleet.sweep(context.run, frozenset(context.agent_key(task) for task in alive), ended)
     reported = [*_reports(context, running, sightings), *_heard(context, running, sightings)]
     in_use = frozenset(str(task.latest.workspace_number) for task in alive)
-    await asyncio.to_thread(clear_debris, context.repo, context.workspaces, in_use)
+    await asyncio.to_thread(clear_debris, context.repo, context.workspaces.pool, in_use)
     saved = await asyncio.to_thread(_save_lost_work, context, running, sightings)
     await _keep_plan(context)
     facts = await asyncio.to_thread(_gather, context, sightings)
@@ -66,19 +67,17 @@ def _adopted(sightings: dict[str, Sighting]) -> list[ev.Event]:
 def _reports(context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.Event]:
     """Return what agents reported while nobody listened. Where none was started, the workspace is not theirs yet."""
     started = [task for task in running if sightings[task.id].presence is not Presence.UNKNOWN]
-    return [event for task in started for event in context.reports.of(task, context.slot_path(task))]
+    return [event for task in started for event in context.reports.of(task, context.workspaces.path(task))]
 
 
 def _heard(context: RunContext, running: list[TaskRow], sightings: dict[str, Sighting]) -> list[ev.Event]:
     """Return what the streams of lost agents told last; those of the others are listened to when they are carried on."""
     lost = [task for task in running if sightings[task.id].presence is Presence.LOST]
-    return [
-        event
-        for task in lost
-        for event in observation(
-            task, listener_for(context, task).finish(context.fleet, context.agent_key(task))
-        )
-    ]
+    return [event for task in lost for event in observation(task, _heard_last(context, task))]
+
+
+def _heard_last(context: RunContext, task: TaskRow) -> StreamSummary:
+    return StreamListener.of_attempt(context, task).finish(context.fleet, context.agent_key(task))
 
 
 def _save_lost_work(
@@ -88,7 +87,7 @@ def _save_lost_work(
     for task in running:
         if sightings[task.id].presence is not Presence.LOST:
             continue
-        commit = rescue_wip(context, task)
+        commit = save_last_snapshot(context, task)
         if commit and commit != task.latest.snapshot:
             saved.append(ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commit))
     return saved

@@ -15,7 +15,7 @@ from holdfast.repo.commit_contents import files_changed_by
 from holdfast.repo.landing import branch_facts
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspace_commit import tree_of_workspace
-from holdfast.runner.context import GATE_WORKSPACE, RunContext
+from holdfast.runner.context import RunContext
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
 from holdfast.runner.verification.syntax import find_syntax_errors
 
@@ -109,25 +109,21 @@ def _miscounted(context: RunContext, stage: str, ground: GateFacts) -> Iterator[
 
 
 def _late_changes(context: RunContext) -> Iterator[str]:
-    """Yield each workspace at rest that was written to after its work was committed. What was written is kept."""
-    for slot, commit in list(context.captured.items()):
-        workspace = context.workspaces.get(slot)
-        if _is_busy(context, slot) or not workspace.path.is_dir():
+    """Yield each idle workspace that was written to after its work was collected. What was written is kept."""
+    workspaces = context.workspaces
+    for name, commit in workspaces.collected():
+        workspace = workspaces.pool.get(name)
+        if not workspace.path.is_dir():
             continue
-        late = tree_of_workspace(context.repo, workspace, commit).tree != context.repo.tree_of(commit)
-        if not late or _is_busy(context, slot) or context.captured.get(slot) != commit:
+        changed = tree_of_workspace(context.repo, workspace, commit).tree != context.repo.tree_of(commit)
+        if not changed or not workspaces.is_collected(name, commit):
             continue
-        ref = ids.archive_ref(context.run, f"workspace-{slot}-{commit[:12]}")
-        kept = take_snapshot(
-            context.repo, workspace, ref, f"Changed in workspace {slot} after its work was committed"
-        )
-        del context.captured[slot]
+        ref = ids.archive_ref(context.run, f"workspace-{name}-{commit[:12]}")
+        message = f"Changed in workspace {name} after its work was committed"
+        kept = take_snapshot(context.repo, workspace, ref, message)
+        workspaces.forget_collected(name)
         paths = ", ".join(context.repo.changed_files(commit, kept)[:_PATHS_SHOWN])
-        yield f"workspace {slot} was changed after its work had been committed ({paths}); that is kept at {ref}"
-
-
-def _is_busy(context: RunContext, slot: str) -> bool:
-    return any(str(task.latest.workspace_number) == slot for task in list(context.state.active.values()))
+        yield f"workspace {name} was changed after its work was committed ({paths}); the change is kept at {ref}"
 
 
 async def check_gate(context: RunContext, stage: str, gate: Gate) -> list[ev.Event]:
@@ -136,7 +132,7 @@ async def check_gate(context: RunContext, stage: str, gate: Gate) -> list[ev.Eve
         return [ev.StageGateFailed(stage=stage, gate=gate, error=problem)]
     commands = context.state.stages[stage].entry if gate == "entry" else context.state.stages[stage].exit
     if commands:
-        async with context.gate_lock:
+        async with context.workspaces.gate_lock:
             return [await _run_commands(context, stage, gate, commands)]
     return [_held(stage, gate)]
 
@@ -151,9 +147,9 @@ async def _first_broken_condition(context: RunContext, stage: str, gate: Gate) -
 
 
 async def _run_commands(context: RunContext, stage: str, gate: Gate, commands: tuple[str, ...]) -> ev.Event:
-    where = await asyncio.to_thread(context.workspaces.prepare, GATE_WORKSPACE, context.state.row.tip)
+    workspace = await context.workspaces.prepare_gate(context.state.row.tip)
     try:
-        failed = await run_checks(context, commands, where, owner=f"@{stage}", attempt=1, label=gate)
+        failed = await run_checks(context, commands, workspace, f"@{stage}", 1, gate)
     except ChecksStopped:
         return ev.StageGateReset(stage=stage, gate=gate)
     if failed is None:

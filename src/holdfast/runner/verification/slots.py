@@ -1,7 +1,7 @@
-"""Slots: places that checks share, such as the one test database. Who holds one is said by the kernel alone.
+"""Slots: places that checks share, such as the one test database. The kernel alone says who holds one.
 
-A place is a lock on a file, common to all runs of the repository. The lock goes along to the supervisors of the
-checks that it is for: while one of those lives the place is taken, and once none does it is free, with no time-outs.
+A place is a lock on a file, common to all runs of the repository. The supervisors of the checks inherit the lock:
+while one of them lives the place is taken, and once none does it is free, with no time-outs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOOK_AGAIN_S = 0.1
 
 
 class CheckSlots:
-    """The slots of a plan as one run sees them: its own tasks queue up in order, other runs are met at the locks."""
+    """The slots of a plan for one run: its own tasks queue up in order; with other runs the locks decide."""
 
     def __init__(self, state: StateDir, counts: Mapping[str, int]) -> None:
         self._state = state
@@ -26,18 +26,22 @@ class CheckSlots:
         self._turns = {name: asyncio.Semaphore(count) for name, count in counts.items()}
 
     @asynccontextmanager
-    async def held(self, name: str, stop: asyncio.Event) -> AsyncIterator[int | None]:
-        """Wait for a place of a slot, yield the descriptor that holds it, and let go of it afterwards.
+    async def held(self, name: str, stop: asyncio.Event) -> AsyncIterator[tuple[int, ...] | None]:
+        """Wait for a place of a slot, yield the descriptor that holds it, and close that afterwards.
 
-        Yields None if `stop` was set before a place was free. What was handed the descriptor keeps the place.
+        Yields None if `stop` was set before a place was free. A process that was given the descriptor keeps the place.
+        Without a name there is nothing to wait for or to hold.
         """
+        if not name:
+            yield ()
+            return
         if not await _acquired(self._turns[name], stop):
             yield None
             return
         try:
             fd = await self._take(name, stop)
             try:
-                yield fd
+                yield None if fd is None else (fd,)
             finally:
                 if fd is not None:
                     os.close(fd)

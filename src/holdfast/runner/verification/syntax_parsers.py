@@ -19,9 +19,8 @@ from pathlib import Path
 
 from holdfast.core.syntax import Language, read_tool_output
 from holdfast.errors import HoldfastError
-from holdfast.fleet.protocol import LaunchSpec
 from holdfast.runner.context import RunContext
-from holdfast.runner.verification.checks import wait_or_stop
+from holdfast.runner.launch import command_launch, wait_or_stop
 
 _Found = tuple[int, str] | None
 _filters = threading.Lock()
@@ -220,15 +219,9 @@ async def _run_tool(
     context: RunContext, tool: _Tool, folder: Path, count: int, owner: str, attempt: int
 ) -> str:
     key = context.check_key(owner, attempt, "syntax")
-    spec = LaunchSpec(
-        key=key,
-        token=os.urandom(16).hex(),
-        argv=(*tool.argv, *(_file_name(number, tool) for number in range(count))),
-        cwd=folder,
-        env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": str(folder)},
-        timeout_s=_TIMEOUT_S,
-    )
-    await context.fleet.launch(spec)
+    argv = (*tool.argv, *(_file_name(number, tool) for number in range(count)))
+    env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": str(folder)}
+    await context.fleet.launch(command_launch(key, argv, folder, env, timeout_s=_TIMEOUT_S))
     await wait_or_stop(context, key)
     return context.fleet.logs(key).decode(errors="replace")
 

@@ -1,11 +1,11 @@
-"""Running a task's validators: side by side, each supervised, each score written down the moment it is known."""
+"""Validators: they run side by side, each supervised, and each score is durable the moment it is known."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,6 @@ from holdfast.agents.presets import find_agent
 from holdfast.agents.streams.reader import observe_output, readable_output
 from holdfast.core import events as ev
 from holdfast.core.brief import clip
-from holdfast.core.commands import ValidateTask
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import AgentTrouble
 from holdfast.core.plan import Validator
@@ -27,10 +26,9 @@ from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.runner.attempts.limit_events import provider_parked, provider_shut
 from holdfast.runner.attempts.reports import clean, last_number, read_reports, report_file
 from holdfast.runner.context import RunContext
-from holdfast.runner.environment import attempt_environment, report_variables
-from holdfast.runner.verification.checks import ChecksStopped, wait_or_stop
+from holdfast.runner.launch import workspace_launch
+from holdfast.runner.verification.checks import ChecksStopped, run_to_end
 
-_TRIES = 2
 _DIFF_BYTES = 64_000
 _OUTPUT_BYTES = 256 * 1024
 _FEEDBACK_CHARS = 4_000
@@ -50,36 +48,32 @@ class _Opinion:
 
 
 class _ProviderGone(ChecksStopped):
-    """A validator could not judge because its provider is at a limit or refuses it; it is asked again after that."""
+    """A validator could not judge: its provider is at a limit or refuses it. It runs again after that."""
 
     def __init__(self, why: ev.ProviderParked | ev.ProviderShut) -> None:
         super().__init__()
         self.why = why
 
 
-async def validate_task(context: RunContext, command: ValidateTask) -> list[ev.Event]:
-    """Run the validators that have given no score yet, and hold the mean of all against the gate.
+async def validate_task(context: RunContext, name: str) -> list[ev.Event]:
+    """Run the validators that have given no score yet, then compare the mean of all scores with the gate.
 
-    Those that scored before a crash are not asked again; whoever was at work then is. What they write is not kept.
+    Validators that scored before a crash do not run again. What validators write is not kept.
     """
-    task = context.state.tasks[command.task]
-    spec = context.state.specs[task.id]
-    asked = [validator for validator in spec.validators if validator.id not in task.latest.scores]
-    if asked:
-        where = await asyncio.to_thread(
-            context.workspaces.prepare, str(task.latest.workspace_number), task.latest.head
-        )
+    task, spec = context.state.tasks[name], context.state.specs[name]
+    missing = [validator for validator in spec.validators if validator.id not in task.latest.scores]
+    if missing:
+        workspace = await context.workspaces.prepare(task, task.latest.head)
         work = await asyncio.to_thread(_work, context, task)
-        opinions = (_ask(context, task, validator, where, work) for validator in asked)
-        # All of them end before any trouble of one is told: none may be left running on its own.
-        troubles = [
-            t for t in await asyncio.gather(*opinions, return_exceptions=True) if isinstance(t, BaseException)
-        ]
-        if troubles and all(isinstance(trouble, ChecksStopped) for trouble in troubles):
-            why = [trouble.why for trouble in troubles if isinstance(trouble, _ProviderGone)]
-            return [*why, ev.ChecksInterrupted(task=task.id, attempt=task.attempt)]
-        for trouble in troubles:
-            raise trouble
+        runs = (_run_validator(context, task, validator, workspace, work) for validator in missing)
+        # All of them end before the error of one is raised: none may be left running on its own.
+        results = await asyncio.gather(*runs, return_exceptions=True)
+        errors = [error for error in results if isinstance(error, BaseException)]
+        if errors and all(isinstance(error, ChecksStopped) for error in errors):
+            why = [error.why for error in errors if isinstance(error, _ProviderGone)]
+            return [*why, ev.ChecksInterrupted(task=name, attempt=task.attempt)]
+        for error in errors:
+            raise error
     return [judge_scores(spec, task)]
 
 
@@ -91,26 +85,21 @@ def _work(context: RunContext, task: TaskRow) -> tuple[str, tuple[str, ...]]:
     )
 
 
-async def _ask(
-    context: RunContext, task: TaskRow, validator: Validator, where: Path, work: tuple[str, tuple[str, ...]]
+async def _run_validator(
+    context: RunContext,
+    task: TaskRow,
+    validator: Validator,
+    workspace: Path,
+    work: tuple[str, tuple[str, ...]],
 ) -> None:
-    """Run one validator and record its score. One whose process vanished without a word is run once more."""
+    """Run one validator and record its score."""
     text = build_validation_brief(context.state, task, validator, *work)
+    spec = partial(_launch, context, validator, workspace, text)
+    key, ended = await run_to_end(context, task.id, task.attempt, f"validator-{validator.id}", spec)
     opinion = _Opinion(0.0, "its process was lost, and lost again")
-    for _ in range(_TRIES):
-        key = context.check_key(task.id, task.attempt, f"validator-{validator.id}")
-        reports = report_file(where, f"{key.step}.jsonl")
-        await context.fleet.launch(_spec(context, validator, key, where, reports, text))
-        sighting = await wait_or_stop(context, key)
-        ended = sighting.exit
-        if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
-            raise ChecksStopped
-        if ended is not None:
-            opinion = _heard_opinion(context, validator, ended, context.fleet.logs(key), reports)
-            break
-        await context.fleet.cancel(
-            key
-        )  # its supervisor died; what that left behind would disturb the next one
+    if ended is not None:
+        reports = _report_file(workspace, key)
+        opinion = _read_opinion(context, validator, ended, context.fleet.logs(key), reports)
     scored = ev.ValidatorScored(
         task=task.id,
         attempt=task.attempt,
@@ -121,32 +110,33 @@ async def _ask(
     await context.record([scored])
 
 
-def _spec(
-    context: RunContext, validator: Validator, key: LaunchKey, where: Path, reports: Path, text: str
+def _report_file(workspace: Path, key: LaunchKey) -> Path:
+    return report_file(workspace, f"{key.step}.jsonl")
+
+
+def _launch(
+    context: RunContext, validator: Validator, workspace: Path, text: str, key: LaunchKey
 ) -> LaunchSpec:
-    limits = context.state.plan.limits
+    plan = context.state.plan
     brief = context.directory.attempts / key.owner / str(key.attempt) / f"validator-{validator.id}.md"
     brief.parent.mkdir(parents=True, exist_ok=True)
     brief.write_text(text, encoding="utf-8")
-    how = _invocation(context, validator, key, where, brief, text)
-    passed = context.state.plan.pass_env + how.pass_env
-    env = attempt_environment(where, key.run, key.owner, key.attempt, brief, passed)
-    return LaunchSpec(
-        key=key,
-        token=secrets.token_hex(16),
-        argv=how.argv,
-        cwd=where,
-        env=env | report_variables(reports, context.directory.wake_pipe) | how.env,
-        stdin=brief if how.stdin_brief else None,
-        timeout_s=limits.check_timeout_s if validator.run else limits.timeout_s,
-        stall_s=0.0 if validator.run else limits.stall_s,
+    return workspace_launch(
+        key,
+        _invocation(context, validator, key, workspace, brief, text),
+        workspace,
+        brief,
+        timeout_s=plan.limits.check_timeout_s if validator.run else plan.limits.timeout_s,
+        stall_s=0.0 if validator.run else plan.limits.stall_s,
+        pass_env=plan.pass_env,
+        report_to=(_report_file(workspace, key), context.directory.wake_pipe),
     )
 
 
-def _heard_opinion(
+def _read_opinion(
     context: RunContext, validator: Validator, ended: Exit, log: bytes, reports: Path
 ) -> _Opinion:
-    """Return a validator's opinion from its output, whatever stream it speaks. Raises _ProviderGone if it had none to give."""
+    """Return a validator's opinion from its output. Raises _ProviderGone if its provider kept it from having one."""
     if validator.run:
         return _opinion(ended, log, reports)
     name = validator.agent or context.state.plan.agent

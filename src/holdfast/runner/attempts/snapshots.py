@@ -1,0 +1,49 @@
+"""Snapshots of unfinished work: what a workspace holds, committed to the task's own ref while and after an agent works."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from holdfast.core import ids
+from holdfast.core.projection import TaskRow
+from holdfast.errors import HoldfastError
+from holdfast.repo.landing import trailers
+from holdfast.repo.snapshots import count_snapshots, take_snapshot
+from holdfast.repo.workspaces import WorkspaceGoneError
+from holdfast.reporting.snapshot_message import snapshot_message
+from holdfast.runner.context import RunContext
+from holdfast.runner.effect_errors import capture_safely
+
+
+def save_snapshot(context: RunContext, task: TaskRow) -> str:
+    """Take a snapshot while the agent works; return the newest one, or "" if there is none.
+
+    Without a change in the workspace there is no new commit. If the workspace cannot be read at this moment, because
+    the agent is at work in it, the earlier snapshots stand.
+    """
+    try:
+        return _take(context, task)
+    except (HoldfastError, OSError):
+        return task.latest.snapshot
+
+
+def save_last_snapshot(context: RunContext, task: TaskRow) -> str:
+    """Take the snapshot of an attempt that is over. Its workspace will be used again, so this must succeed.
+
+    Raises UncollectedError if it does not. Only if the workspace is gone do the earlier snapshots stand.
+    """
+    try:
+        return capture_safely(context.workspaces.path(task), partial(_take, context, task))
+    except WorkspaceGoneError:
+        return task.latest.snapshot
+
+
+def _take(context: RunContext, task: TaskRow) -> str:
+    ref = ids.snapshot_ref(context.run, task.id)
+
+    def message(files: Sequence[str]) -> str:
+        number = count_snapshots(context.repo, ref) + 1
+        return snapshot_message(task, number, files, trailers(context.run, task.id, task.attempt))
+
+    return take_snapshot(context.repo, context.workspaces.of(task), ref, message) or task.latest.snapshot

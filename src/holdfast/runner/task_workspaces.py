@@ -1,0 +1,88 @@
+"""The workspaces of a run as its runner uses them: which task works where, and what this runner knows of each.
+
+What is remembered here lasts as long as the runner. A new runner knows nothing and prepares workspaces anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.core.projection import TaskRow
+from holdfast.core.state import RunState
+from holdfast.repo.workspaces import Workspace, Workspaces
+
+_LANDING = "landing"
+_GATE = "gate"
+
+
+class TaskWorkspaces:
+    """A pool of workspaces, numbered for tasks, and one each for merged trees and for gates."""
+
+    def __init__(self, pool: Workspaces, state: RunState) -> None:
+        self.pool = pool
+        self._state = state
+        self._intact: set[tuple[str, int]] = set()
+        self._collected: dict[str, str] = {}
+        self.gate_lock = asyncio.Lock()
+        """Held while the commands of a gate use the gate's workspace."""
+
+    def path(self, task: TaskRow) -> Path:
+        """Return the folder that a task's present attempt works in."""
+        return self.pool.path(_name(task))
+
+    def of(self, task: TaskRow) -> Workspace:
+        """Return the workspace that a task's present attempt works in."""
+        return self.pool.get(_name(task))
+
+    async def prepare(self, task: TaskRow, commit: str) -> Path:
+        """Bring a task's workspace to a commit. Done again, it is the same."""
+        path = await asyncio.to_thread(self.pool.prepare, _name(task), commit)
+        self._intact.add((task.id, task.attempt))
+        self._collected.pop(_name(task), None)
+        return path
+
+    async def ensure_intact(self, task: TaskRow, commit: str) -> Path:
+        """Prepare a task's workspace unless this runner did: an earlier runner's checks may have left files in it."""
+        if (task.id, task.attempt) in self._intact:
+            return self.path(task)
+        return await self.prepare(task, commit)
+
+    async def prepare_landing(self, commit: str) -> Path:
+        """Bring the workspace in which merged trees are checked to a commit."""
+        return await asyncio.to_thread(self.pool.prepare, _LANDING, commit)
+
+    async def prepare_gate(self, commit: str) -> Path:
+        """Bring the workspace in which gates are checked to a commit. The caller holds `gate_lock`."""
+        return await asyncio.to_thread(self.pool.prepare, _GATE, commit)
+
+    def mark_collected(self, task: TaskRow, commit: str) -> None:
+        """Remember that nothing of ours writes to a task's workspace after this commit of it."""
+        self._collected[_name(task)] = commit
+
+    def collected(self) -> Iterator[tuple[str, str]]:
+        """Yield each idle workspace whose work was collected, with the commit of that."""
+        for name, commit in list(self._collected.items()):
+            if self.is_collected(name, commit):
+                yield name, commit
+
+    def is_collected(self, name: str, commit: str) -> bool:
+        """Tell whether a workspace is idle and still holds what was collected as this commit."""
+        return not self.is_busy(name) and self._collected.get(name) == commit
+
+    def forget_collected(self, name: str) -> None:
+        """Compare a workspace no longer with what was collected from it."""
+        self._collected.pop(name, None)
+
+    def task_workspaces(self) -> list[str]:
+        """Return the names of the workspaces that are for tasks."""
+        return [name for name in self.pool.names() if name.isdigit()]
+
+    def is_busy(self, name: str) -> bool:
+        """Tell whether a task uses a workspace now."""
+        return any(_name(task) == name for task in list(self._state.active.values()))
+
+
+def _name(task: TaskRow) -> str:
+    return str(task.latest.workspace_number)
