@@ -87,6 +87,11 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
     stage_times: Mapping[str, Times] = {}
     files: Mapping[str, tuple[str, ...]] = {}
 
+    @property
+    def rows(self) -> list[TaskRow]:
+        """The rows of all tasks, in the order of the plan. A task that never began has an empty one."""
+        return [self.tasks.get(task.id) or TaskRow(id=task.id) for _, task in self.plan.tasks()]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignFormat:

@@ -1,4 +1,4 @@
-"""What an Execute state says of one task, as a claim: standing, attempts, failures, commits, where its work lies."""
+"""What an Execute state says of one task, as a claim: its status, attempts, failures, commits, and where its work is."""
 
 from __future__ import annotations
 
@@ -7,90 +7,82 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from holdfast.formats import extra_fields
-from holdfast.formats.lenient_json import Node, commits, count, first, items, node, nodes, text, texts
-from holdfast.formats.model import UNBEGUN, Claim, ClaimedStatus, PastFailure, spent_of
-from holdfast.formats.status_words import claimed_status
+from holdfast.formats.execute.documents import TASK_REFERENCE
+from holdfast.formats.lenient_json import Field, Node, commits, count, items, node, nodes, text
+from holdfast.formats.model import Claim, ClaimedStatus, PastFailure
+from holdfast.formats.status_words import claim_from, claimed_status
 
 GIVES_UP_AFTER = 5
 """Execute's own rule: the fifth failure abandons a task."""
 _NO_ATTEMPT = "limit"
+_LISTS = {
+    "completed": ClaimedStatus.DONE,
+    "failed": ClaimedStatus.FAILED,
+    "abandoned": ClaimedStatus.ABANDONED,
+}
+
+_STATUS = Field("status", "state")
+_ATTEMPTS = Field("attempts", "attempt", "attempt_count")
+_FILES = Field("files", "files_created", "files_changed")
+_BRANCH = Field("branch", "worktree_branch")
+_WORKTREE = Field("worktree_path", "worktree")
+_SUMMARY = Field("summary", "result")
+_ERRORS = Field("errors", "error", "last_error")
+_ERROR_CLASS = Field("type", "class", "failure_class")
+_MESSAGE = Field("message", "error", "summary", "type")
+_DETAILS = Field("details", "detail")
+_LEDGER_COMMIT = Field("commit", "hash")
+FEEDBACK = Field("feedback", "message")
 
 
 def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
     """Return what a task's entry, and its entry among the worktrees, claim."""
-    said = text(first(entry, "status", "state"))
+    said, counted = _STATUS.text(entry), _ATTEMPTS.count(entry)
     failures = tuple(_failures(entry))
-    seen = max(
-        [count(f.attempt) for f in failures]
-        + [count(node(c).get("attempt")) for c in items(entry.get("commits"))]
-        + [0]
-    )
-    standing = _standing(said, entry)
-    attempts = max(
-        count(first(entry, "attempts", "attempt", "attempt_count")), seen, int(standing not in UNBEGUN)
-    )
-    claim = Claim(
-        task="",
-        native=native,
-        standing=standing,
-        said=said,
-        attempts=attempts,
-        spent=_spent(standing, attempts, entry),
+    made_in = [count(node(commit).get("attempt")) for commit in items(entry.get("commits"))]
+    attempts = max([counted, *(failure.attempt for failure in failures), *made_in])
+    has_failed = claimed_status(said) is ClaimedStatus.FAILED
+    status = ClaimedStatus.ABANDONED if has_failed and counted >= GIVES_UP_AFTER else None
+    claim = claim_from(native, said, attempts, status)
+    # A wait for a usage limit is no attempt that counts.
+    waits = sum(_ERROR_CLASS.text(error) == _NO_ATTEMPT for error in nodes(entry.get("errors")))
+    claim = replace(
+        claim,
+        spent=max(claim.spent - waits, 0),
         failures=failures,
         commits=_commits(entry),
-        files=texts(first(entry, "files", "files_created", "files_changed")),
-        branch=text(first(entry, "branch", "worktree_branch")) or _live(worktree, "branch"),
-        worktree=text(first(entry, "worktree_path", "worktree")) or _live(worktree, "path"),
-        summary=text(first(entry, "summary", "result")),
+        files=_FILES.texts(entry),
+        branch=_BRANCH.text(entry) or _of_live(worktree, "branch"),
+        worktree=_WORKTREE.text(entry) or _of_live(worktree, "path"),
+        summary=_SUMMARY.text(entry),
     )
     return extra_fields.claim(claim, extra_fields.of(entry))
 
 
-def _standing(said: str, entry: Node) -> ClaimedStatus:
-    standing = claimed_status(said)
-    spent = count(first(entry, "attempts", "attempt", "attempt_count"))
-    return (
-        ClaimedStatus.ABANDONED if standing is ClaimedStatus.FAILED and spent >= GIVES_UP_AFTER else standing
-    )
-
-
-def _spent(standing: ClaimedStatus, attempts: int, entry: Node) -> int:
-    """Return the attempts that count: not the one that succeeded or was cut short, and no wait for a usage limit."""
-    waits = sum(
-        text(first(error, "type", "class", "failure_class")) == _NO_ATTEMPT
-        for error in nodes(entry.get("errors"))
-    )
-    return max(spent_of(standing, attempts) - waits, 0)
-
-
 def _failures(entry: Node) -> Iterator[PastFailure]:
     """Pair each error with the feedback that the attempt after it was given."""
-    feedback = {
-        count(each.get("attempt")): text(first(each, "feedback", "message"))
-        for each in nodes(entry.get("retry_feedback"))
-    }
-    loose = [text(each) for each in items(entry.get("retry_feedback")) if not isinstance(each, dict)]
-    errors = items(first(entry, "errors", "error", "last_error"))
-    for place, error in enumerate(errors, 1):
+    listed = items(entry.get("retry_feedback"))
+    numbered = nodes(entry.get("retry_feedback"))
+    feedback = {count(each.get("attempt")): FEEDBACK.text(each) for each in numbered}
+    unnumbered = [text(each) for each in listed if not isinstance(each, dict)]
+    for place, error in enumerate(items(_ERRORS.raw(entry)), 1):
         attempt = count(node(error).get("attempt")) or place
-        told = feedback.pop(attempt + 1, "") or (loose.pop(0) if loose else "")
-        message = _message(error, told)
-        if message or told:
-            yield PastFailure(attempt=attempt, error=message or told, feedback=told)
-    for attempt, told in feedback.items():
-        if told:
-            yield PastFailure(attempt=max(attempt - 1, 1), error=told, feedback=told)
-    for told in filter(None, loose):
-        yield PastFailure(attempt=1, error=told, feedback=told)
+        advice = feedback.pop(attempt + 1, "") or (unnumbered.pop(0) if unnumbered else "")
+        message = _message(error, advice)
+        if message or advice:
+            yield PastFailure(attempt=attempt, error=message or advice, feedback=advice)
+    rest = [(max(attempt - 1, 1), advice) for attempt, advice in feedback.items()]
+    for attempt, advice in (*rest, *((1, advice) for advice in unnumbered)):
+        if advice:
+            yield PastFailure(attempt=attempt, error=advice, feedback=advice)
 
 
-def _message(error: object, told: str) -> str:
+def _message(error: object, advice: str) -> str:
     """Return an error as one text; what the feedback repeats is not said twice."""
     if not isinstance(error, dict):
         return text(error)
-    message = text(first(error, "message", "error", "summary", "type"))
-    details = text(first(error, "details", "detail"))
-    return f"{message}: {details}" if message and details not in ("", told) else message or details
+    message, details = _MESSAGE.text(error), _DETAILS.text(error)
+    return f"{message}: {details}" if message and details not in ("", advice) else message or details
 
 
 def _commits(entry: Node) -> tuple[str, ...]:
@@ -99,14 +91,14 @@ def _commits(entry: Node) -> tuple[str, ...]:
     return commits([*items(entry.get("commits")), *single])
 
 
-def _live(worktree: Node, key: str) -> str:
-    """Return a fact of a worktree that still stands."""
+def _of_live(worktree: Node, key: str) -> str:
+    """Return a fact of a worktree that was not cleaned up."""
     return "" if text(worktree.get("status")) == "cleaned" else text(worktree.get(key))
 
 
 def with_ledger(claim: Claim, entry: Node) -> Claim:
     """Return the claim as the ledger has it: a line there was written after the merge, so it outranks the state."""
-    merged = commits(first(entry, "commit", "hash"))
+    merged = commits(_LEDGER_COMMIT.raw(entry))
     if not merged:
         return claim
     attempts = max(count(entry.get("attempts")), claim.attempts, 1)
@@ -119,20 +111,11 @@ def with_ledger(claim: Claim, entry: Node) -> Claim:
     )
 
 
-def listed_standings(state: Node) -> Mapping[str, ClaimedStatus]:
+def listed_statuses(state: Node) -> Mapping[str, ClaimedStatus]:
     """Return what the lists at the root say: some states keep no entry for a task that was done."""
-    lists = {
-        "completed": ClaimedStatus.DONE,
-        "failed": ClaimedStatus.FAILED,
-        "abandoned": ClaimedStatus.ABANDONED,
-    }
-    return {name: standing for key, standing in lists.items() for name in listed(state.get(key))}
+    return {name: status for key, status in _LISTS.items() for name in listed(state.get(key))}
 
 
 def listed(value: object) -> tuple[str, ...]:
     """Return the tasks of a list, which names them or holds objects that do."""
-    return tuple(
-        name
-        for each in items(value)
-        if (name := text(first(each, "task_id", "id", "task")) if isinstance(each, dict) else text(each))
-    )
+    return tuple(name for each in items(value) if (name := TASK_REFERENCE.text_or_self(each)))

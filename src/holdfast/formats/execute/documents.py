@@ -1,24 +1,27 @@
-"""Where Execute keeps its files, and what tells them apart: each name is spelled once, here."""
+"""The files of one Execute run: where they are kept, what tells them apart, and all of them parsed.
+
+Each name is spelled once, here. A file that cannot be read is a finding, and the others are used.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from posixpath import basename, dirname, join
 
-import msgspec
-
+from holdfast.formats.contradictions import truncated, unreadable
 from holdfast.formats.lenient_json import (
     BrokenFileError,
+    Field,
     Node,
-    first,
     node,
     object_in,
     parse_object,
-    text,
     truncated_object,
 )
+from holdfast.formats.markdown import decoded
 from holdfast.formats.model import Finding
 
 STATE = "execute-state.json"
@@ -30,6 +33,13 @@ _LEDGER_ROOT = ".execute"
 PLACES = (f"{_LEDGER_ROOT}/*/{LEDGER}", f"**/{STATE}")
 TRACES = (f"/{_LEDGER_ROOT}/", "/.worktrees/", STATE)
 _TASK_FILE = re.compile(r"(L\d+-\d+[A-Za-z]?)(?:[-_. ].*)?\.(?:xml|md)", re.IGNORECASE)
+
+TASK_REFERENCE = Field("task_id", "id", "task")
+"""What an entry that is about a task calls that task."""
+_SLUG = Field("prd_slug", "slug")
+_STATE_SLUG = Field("prd_slug", "slug", "project_slug", "name")
+_PRD_SLUG = Field("slug", "name")
+_MANIFEST_SLUG = Field("prd_slug", "slug", "prd")
 
 
 class ExecuteFile(StrEnum):
@@ -43,6 +53,11 @@ class ExecuteFile(StrEnum):
 
 
 _BY_NAME = {STATE: ExecuteFile.STATE, LAYER_PLAN: ExecuteFile.LAYER_PLAN}
+
+
+def recognises(path: str, data: bytes) -> bool:
+    """Tell whether a file is a state, plan or ledger of Execute. Task files alone say too little."""
+    return kind_of(path, data) not in (None, ExecuteFile.TASK)
 
 
 def kind_of(path: str, data: bytes) -> ExecuteFile | None:
@@ -63,9 +78,8 @@ def _kind_of_object(found: Node) -> ExecuteFile | None:
         return ExecuteFile.STATE
     if "layers" in found and ("dependency_graph" in found or _has_planned_tasks(found["layers"])):
         return ExecuteFile.LAYER_PLAN
-    return (
-        ExecuteFile.STATE if "prd_slug" in found and {"tasks", "layers", "completed"} & found.keys() else None
-    )
+    is_state = "prd_slug" in found and {"tasks", "layers", "completed"} & found.keys()
+    return ExecuteFile.STATE if is_state else None
 
 
 def _has_planned_tasks(layers: object) -> bool:
@@ -74,130 +88,125 @@ def _has_planned_tasks(layers: object) -> bool:
     return any(isinstance(node(layer).get("tasks"), list) and node(layer)["tasks"] for layer in each)
 
 
-def task_of_file(path: str) -> str:
-    """Return the task that a task file is about, by its name."""
-    found = _TASK_FILE.fullmatch(basename(path))
-    return found[1].upper() if found else ""
-
-
-def slug_of(path: str) -> str:
-    """Return the run that a file belongs to by its place: the name of its folder."""
-    return basename(dirname(path))
-
-
 def companions(main: str) -> tuple[str, ...]:
     """Return glob patterns of the files that belong to `main`: its folder, and the ledger under its slug."""
     folder = dirname(main)
     if basename(main) == LEDGER:
-        folder = join(TASKS_ROOT, slug_of(main))
+        folder = join(TASKS_ROOT, _folder_name(main))
     names = (STATE, LAYER_PLAN, MANIFEST, "L[0-9]*.xml", "L[0-9]*.md", "*/L[0-9]*.xml", "*/L[0-9]*.md")
-    ledger = f"{_LEDGER_ROOT}/{basename(folder) or '*'}/{LEDGER}"
-    return (*(join(folder, name) for name in names), ledger)
+    return (*(join(folder, name) for name in names), new_ledger_path(basename(folder) or "*"))
 
 
-def state_path(slug: str) -> str:
+def _folder_name(path: str) -> str:
+    """Return the run that a file belongs to by its place: the name of its folder."""
+    return basename(dirname(path))
+
+
+def new_state_path(slug: str) -> str:
     """Return where a run that Execute never saw keeps its state."""
     return f"{TASKS_ROOT}/{slug}/{STATE}"
 
 
-def ledger_path(slug: str) -> str:
+def new_ledger_path(slug: str) -> str:
     """Return where version 3 records what was merged."""
     return f"{_LEDGER_ROOT}/{slug}/{LEDGER}"
 
 
-class ExecuteDocuments(msgspec.Struct, kw_only=True):
-    """What lies on the table. `state_at` is the state's path; `tasks` are the texts of task files, by task."""
+@dataclass(slots=True)
+class ExecuteDocuments:
+    """The files of one run. `task_files` are the texts of task files, by task."""
 
-    state: Node = {}
-    state_at: str = ""
-    layer_plan: Node = {}
-    manifest: Node = {}
-    ledger: list[Node] = []
-    ledger_at: str = ""
-    tasks: dict[str, str] = {}
-    findings: list[Finding] = []
+    state: Node = field(default_factory=dict)
+    state_path: str = ""
+    layer_plan: Node = field(default_factory=dict)
+    manifest: Node = field(default_factory=dict)
+    ledger: list[Node] = field(default_factory=list)
+    ledger_path: str = ""
+    task_files: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
 
     @property
     def slug(self) -> str:
         """The name of the run: what the files say, else the folder they are in."""
         said = (
-            text(first(self.state, "prd_slug", "slug", "project_slug", "name"))
-            or text(first(node(self.manifest.get("prd")), "slug", "name"))
-            or text(first(self.manifest, "prd_slug", "slug", "prd"))
-            or text(first(self.layer_plan, "prd_slug", "slug"))
+            _STATE_SLUG.text(self.state)
+            or _PRD_SLUG.text(node(self.manifest.get("prd")))
+            or _MANIFEST_SLUG.text(self.manifest)
+            or _SLUG.text(self.layer_plan)
         )
-        return said or slug_of(self.state_at or self.ledger_at)
+        return said or _folder_name(self.state_path or self.ledger_path)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing here is of Execute."""
+        return not (self.state or self.layer_plan or self.manifest or self.ledger or self.task_files)
 
-def sort_documents(main: str, documents: Mapping[str, bytes]) -> ExecuteDocuments:
-    """Return the papers. Raises BrokenFileError if `main` cannot be read and nothing else says what to do."""
-    papers = ExecuteDocuments(findings=[])
-    broken: BrokenFileError | None = None
-    for path in (main, *(other for other in documents if other != main)):
-        if path not in documents:
-            continue
+    def add(self, path: str, data: bytes) -> None:
+        """Take a file for what it is. Raises BrokenFileError if it should be one of ours and cannot be read."""
+        kind = kind_of(path, data)
+        task = _TASK_FILE.fullmatch(basename(path))
+        if task:
+            self.task_files.setdefault(task[1].upper(), decoded(data).strip())
+        elif kind is ExecuteFile.LEDGER:
+            self._add_ledger(path, data)
+        elif kind is ExecuteFile.STATE:
+            self._add_state(path, self._parse_state(path, data))
+        elif kind is ExecuteFile.LAYER_PLAN and not self.layer_plan:
+            self.layer_plan = parse_object(path, data)
+        elif kind is ExecuteFile.MANIFEST and not self.manifest:
+            self.manifest = parse_object(path, data)
+        elif kind is None and basename(path) == MANIFEST:
+            # It is none of ours as it is; if it does not even parse, the user hears of it.
+            parse_object(path, data)
+
+    def _parse_state(self, path: str, data: bytes) -> Node:
+        """Return a state; of a truncated one, what was written whole. Raises BrokenFileError if no task is left."""
         try:
-            _take(papers, path, documents[path])
+            return parse_object(path, data)
+        except BrokenFileError as error:
+            state = truncated_object(data)
+            if not node(state.get("tasks")):
+                raise
+            self.findings.append(truncated(error))
+            return state
+
+    def _add_state(self, path: str, state: Node) -> None:
+        """Take the first state. A second copy, as some runs left at the project's root, is only compared."""
+        if not self.state_path:
+            self.state, self.state_path = state, path
+        elif state != self.state:
+            self.findings.append(
+                Finding("copies-differ", f"{path} differs from {self.state_path}, which is used.")
+            )
+
+    def _add_ledger(self, path: str, data: bytes) -> None:
+        """Take the lines that can be read: a kill may have cut off the last one. One slug has one ledger."""
+        slug = _SLUG.text(self.state)
+        if self.ledger or (slug and basename(path) == LEDGER and _folder_name(path) not in (slug, "")):
+            return
+        self.ledger_path = path
+        lines = [line for line in data.decode("utf-8", errors="replace").splitlines() if line.strip()]
+        for number, line in enumerate(lines, 1):
+            try:
+                self.ledger.append(parse_object(path, line.encode()))
+            except BrokenFileError:
+                sentence = f"{path}: line {number} of {len(lines)} cannot be read and is left out."
+                self.findings.append(Finding("unreadable", sentence))
+
+
+def parse_documents(main: str, documents: Mapping[str, bytes]) -> ExecuteDocuments:
+    """Return the documents. Raises BrokenFileError if `main` cannot be read and nothing else says what to do."""
+    parsed = ExecuteDocuments()
+    broken: BrokenFileError | None = None
+    for path in sorted(documents, key=lambda path: path != main):
+        try:
+            parsed.add(path, documents[path])
         except BrokenFileError as error:
             broken = broken or error
-            papers.findings.append(Finding(kind="unreadable", sentence=f"{error.message}. The rest is used."))
-    if not (papers.state or papers.layer_plan or papers.manifest or papers.ledger or papers.tasks):
+            parsed.findings.append(unreadable(error))
+    if parsed.is_empty:
         raise broken or BrokenFileError(
             f"{main}: nothing here is a state or a plan of Execute",
             f"Point adopt at {STATE} or at the folder that holds it.",
         )
-    return papers
-
-
-def _take(papers: ExecuteDocuments, path: str, data: bytes) -> None:
-    kind = kind_of(path, data)
-    if kind is ExecuteFile.TASK:
-        papers.tasks.setdefault(task_of_file(path), data.decode("utf-8-sig", errors="replace").strip())
-    elif kind is ExecuteFile.LEDGER:
-        _take_ledger(papers, path, data)
-    elif kind is ExecuteFile.STATE:
-        _take_state(papers, path, _state_in(papers, path, data))
-    elif kind is ExecuteFile.LAYER_PLAN and not papers.layer_plan:
-        papers.layer_plan = parse_object(path, data)
-    elif kind is ExecuteFile.MANIFEST and not papers.manifest:
-        papers.manifest = parse_object(path, data)
-    elif kind is None and basename(path) == MANIFEST:
-        # It is none of ours as it is; if it does not even parse, the user hears of it.
-        parse_object(path, data)
-
-
-def _state_in(papers: ExecuteDocuments, path: str, data: bytes) -> Node:
-    """Return a state; of one that breaks off, what was written whole. Raises BrokenFileError if no task is left."""
-    try:
-        return parse_object(path, data)
-    except BrokenFileError as error:
-        state = truncated_object(data)
-        if not node(state.get("tasks")):
-            raise
-        sentence = f"{error.message}. What stands before that is used."
-        papers.findings.append(Finding(kind="salvaged", sentence=sentence))
-        return state
-
-
-def _take_state(papers: ExecuteDocuments, path: str, state: Node) -> None:
-    """Take the first state there is. A second copy, as some runs left at the project's root, is only compared."""
-    if not papers.state_at:
-        papers.state, papers.state_at = state, path
-    elif state != papers.state:
-        sentence = f"{path} differs from {papers.state_at}, which is used."
-        papers.findings.append(Finding(kind="copies-differ", sentence=sentence))
-
-
-def _take_ledger(papers: ExecuteDocuments, path: str, data: bytes) -> None:
-    """Read the lines that can be read: a kill may have cut off the last one. One slug has one ledger."""
-    slug = text(first(papers.state, "prd_slug", "slug"))
-    if papers.ledger or (slug and basename(path) == LEDGER and slug_of(path) not in (slug, "")):
-        return
-    papers.ledger_at = path
-    lines = [line for line in data.decode("utf-8", errors="replace").splitlines() if line.strip()]
-    for number, line in enumerate(lines, 1):
-        try:
-            papers.ledger.append(parse_object(path, line.encode()))
-        except BrokenFileError:
-            sentence = f"{path}: line {number} of {len(lines)} cannot be read and is left out."
-            papers.findings.append(Finding(kind="unreadable", sentence=sentence))
+    return parsed

@@ -3,74 +3,78 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from holdfast.core.plan import Task
+from holdfast.core.plan import Limits, Task
 from holdfast.formats import extra_fields
-from holdfast.formats.execute.claims import claim_of, listed_standings, with_ledger
-from holdfast.formats.execute.documents import ExecuteDocuments
+from holdfast.formats.execute.claims import FEEDBACK, claim_of, listed_statuses, with_ledger
+from holdfast.formats.execute.documents import TASK_REFERENCE, ExecuteDocuments
 from holdfast.formats.execute.task_file import TaskFile, read_task_file
-from holdfast.formats.lenient_json import Node, first, items, node, nodes, text, texts
-from holdfast.formats.model import Claim, ClaimedStatus, Finding
-from holdfast.formats.plan_assembly import StageDraft, TaskDraft, distinct, is_command, is_path
+from holdfast.formats.lenient_json import Field, Node, items, node, nodes, text, texts
+from holdfast.formats.model import Claim, Finding
+from holdfast.formats.plan_assembly import (
+    Assembly,
+    StageDraft,
+    TaskDraft,
+    assemble,
+    distinct,
+    is_command,
+    is_path,
+)
 
 _NO_LAYER = "tasks"
+_JOBS_MAX = 64
+
+_ID = Field("id", "task_id", "taskId")
+_NAME = Field("id", "task_id", "taskId", "name")
+_LAYER_NAME = Field("id", "layer_id", "layer", "name")
+_LAYER = Field("layer", "layer_id")
+_NEEDS = Field("depends_on", "dependencies", "needs", "dependsOn")
+_WAITING = Field("to", "task", "target")
+_WAITED_FOR = Field("from", "depends_on", "source")
+_FILES = Field("files", "files_to_create", "deliverables")
+_CHECKS = Field("verification", "verify", "verification_commands")
+_ACCEPTANCE = Field("acceptance_criteria", "acceptance", "criteria")
+_DESCRIPTION = Field("description", "objective", "prompt", "details")
+_STATE_TITLE = Field("name", "title")
+_STATE_DESCRIPTION = Field("name", "title", "description")
+_PRD_GOAL = Field("title", "name", "description")
+_MANIFEST_GOAL = Field("title", "project_name", "goal")
+_PLAN_GOAL = Field("goal", "title", "project_name")
+_JOBS = Field("max_parallel", "parallel")
 
 
 class CollectedTasks(msgspec.Struct, kw_only=True):
-    """The run in native names."""
+    """The run in native names, and the plan that it amounts to."""
 
-    stages: list[StageDraft]
     drafts: list[TaskDraft]
     findings: list[Finding]
-    notes: dict[str, Node]
+    assembly: Assembly
 
 
-class _Known(msgspec.Struct, kw_only=True):
-    """Everything that is looked up by a task's name, gathered once."""
+def collect_tasks(documents: ExecuteDocuments) -> CollectedTasks:
+    """Return every task that any document knows, with its layer, its needs and its claim."""
+    sources = _Sources(documents)
+    layers = _Layers(documents)
+    drafts = [sources.draft(name, layers) for name in sources.names()]
+    findings = [finding for draft in drafts for finding in sources.disagreements(draft.native)]
+    jobs = _JOBS.count(node(documents.state.get("options"))) or Limits().jobs
+    limits = Limits(jobs=min(jobs, _JOBS_MAX))
+    made = assemble(_goal(documents), layers.stages(), drafts, limits=limits)
+    made = extra_fields.plan(made, extra_fields.of(documents.layer_plan), layers.extra)
+    return CollectedTasks(drafts=drafts, findings=findings, assembly=made)
 
-    planned: dict[str, Node]
-    layers: dict[str, str]
-    graph: dict[str, tuple[str, ...]]
-    inventory: dict[str, Node]
-    state: dict[str, Node]
-    lists: Mapping[str, ClaimedStatus]
-    worktrees: Node
-    ledger: dict[str, list[Node]]
 
-
-def collect_tasks(papers: ExecuteDocuments) -> CollectedTasks:
-    """Return every task that any paper knows, with its layer, its needs and its claim."""
-    known = _know(papers)
-    layers = _Layers(papers)
-    findings: list[Finding] = []
-    drafts = []
-    told = (
-        known.planned,
-        known.inventory,
-        papers.tasks,
-        known.state,
-        known.lists,
-        known.worktrees,
-        known.ledger,
+def _goal(documents: ExecuteDocuments) -> str:
+    return (
+        _PRD_GOAL.text(node(documents.manifest.get("prd")))
+        or _MANIFEST_GOAL.text(documents.manifest)
+        or _PLAN_GOAL.text(documents.layer_plan)
+        or documents.slug
+        or "Execute"
     )
-    for name in dict.fromkeys(name for source in told for name in source):
-        paper = read_task_file(papers.tasks[name]) if name in papers.tasks else TaskFile()
-        entry = {**known.inventory.get(name, {}), **known.planned.get(name, {})}
-        stage = layers.home(name, known.layers.get(name, "") or paper.layer, entry, known.state.get(name, {}))
-        task = _task(name, entry, paper, papers, known)
-        drafts.append(TaskDraft(native=name, stage=stage, task=task, claim=_claim(name, known)))
-        findings += _disagreement(name, known)
-    return CollectedTasks(stages=layers.stages(), drafts=drafts, findings=findings, notes=layers.notes)
-
-
-def named(entries: Iterable[Node]) -> dict[str, Node]:
-    """Return entries by name. One without a name gets a number, a second one of the same name a number behind it."""
-    listed = list(entries)
-    names = distinct((text(first(entry, "id", "task_id", "taskId", "name")) for entry in listed), "task")
-    return dict(zip(names, listed, strict=True))
 
 
 def state_tasks(state: Node) -> dict[str, Node]:
@@ -81,8 +85,18 @@ def state_tasks(state: Node) -> dict[str, Node]:
     tasks = state.get("tasks")
     if isinstance(tasks, dict):
         return {name: node(entry) or {"status": text(entry)} for name, entry in tasks.items()}
-    listed = nodes(tasks) or [entry for _, entry in _in_layers(state) if "status" in entry]
-    return named(listed)
+    return _by_name(nodes(tasks) or (entry for _, entry in _in_layers(state) if "status" in entry))
+
+
+def layer_name(layer: Node) -> str:
+    """Return what a layer is called."""
+    return _LAYER_NAME.text(layer)
+
+
+def _by_name(entries: Iterable[Node]) -> dict[str, Node]:
+    """Return entries by name. One without a name gets a number, a second one of the same name a number behind it."""
+    listed = list(entries)
+    return dict(zip(distinct(map(_NAME.text, listed), "task"), listed, strict=True))
 
 
 def _in_layers(document: Node) -> Iterator[tuple[str, Node]]:
@@ -93,163 +107,159 @@ def _in_layers(document: Node) -> Iterator[tuple[str, Node]]:
             yield layer_name(layer), node(each) or {"id": text(each)}
 
 
-def _know(papers: ExecuteDocuments) -> _Known:
-    entries = list(_in_layers(papers.layer_plan))
-    entries += [
-        (text(first(each, "layer", "layer_id")), each) for each in nodes(papers.layer_plan.get("tasks"))
-    ]
-    planned = named(entry for _, entry in entries)
-    ledger: dict[str, list[Node]] = {}
-    for line in papers.ledger:
-        if name := text(first(line, "task_id", "task", "id")):
-            ledger.setdefault(name, []).append(line)
-    said = {text(first(entry, "id", "task_id")): layer for layer, entry in _in_layers(papers.state)}
-    return _Known(
-        planned=planned,
-        layers=said | dict(zip(planned, (layer for layer, _ in entries), strict=True)),
-        graph=_graph(papers),
-        inventory=named(nodes(papers.manifest.get("task_inventory"))),
-        state=state_tasks(papers.state),
-        lists=listed_standings(papers.state),
-        worktrees=node(papers.state.get("worktrees")),
-        ledger=ledger,
-    )
+class _Sources:
+    """Everything that the documents say of a task, looked up by its name."""
+
+    def __init__(self, documents: ExecuteDocuments) -> None:
+        plan, state = documents.layer_plan, documents.state
+        entries = [*_in_layers(plan), *((_LAYER.text(each), each) for each in nodes(plan.get("tasks")))]
+        self._slug = documents.slug
+        self._files = documents.task_files
+        self._planned = _by_name(entry for _, entry in entries)
+        self._layers = {_ID.text(entry): layer for layer, entry in _in_layers(state)}
+        self._layers |= dict(zip(self._planned, (layer for layer, _ in entries), strict=True))
+        self._graph = _graph(plan.get("dependency_graph") or documents.manifest.get("dependency_graph"))
+        self._inventory = _by_name(nodes(documents.manifest.get("task_inventory")))
+        self._state = state_tasks(state)
+        self._lists = listed_statuses(state)
+        self._worktrees = node(state.get("worktrees"))
+        self._ledger: dict[str, list[Node]] = {}
+        for line in documents.ledger:
+            if name := TASK_REFERENCE.text(line):
+                self._ledger.setdefault(name, []).append(line)
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all tasks, those that were planned first."""
+        known = (
+            self._planned,
+            self._inventory,
+            self._files,
+            self._state,
+            self._lists,
+            self._worktrees,
+            self._ledger,
+        )
+        return dict.fromkeys(name for source in known for name in source)
+
+    def draft(self, name: str, layers: _Layers) -> TaskDraft:
+        """Return what all sources together say of a task."""
+        file = read_task_file(self._files[name]) if name in self._files else TaskFile()
+        entry = {**self._inventory.get(name, {}), **self._planned.get(name, {})}
+        said = self._layers.get(name) or file.layer or _LAYER.text(entry) or _LAYER.text(self._in_state(name))
+        return TaskDraft(
+            native=name,
+            stage=layers.layer_of(name, said),
+            task=extra_fields.task(self._task(name, entry, file), extra_fields.of(entry)),
+            claim=self._claim(name),
+        )
+
+    def disagreements(self, name: str) -> Iterator[Finding]:
+        """Yield a finding if a task and the dependency graph name different needs."""
+        said, drawn = set(_NEEDS.texts(self._planned.get(name, {}))), set(self._graph.get(name, ()))
+        if name not in self._planned or name not in self._graph or said == drawn:
+            return
+        only = [
+            f"only {who} says {', '.join(sorted(needs))}"
+            for who, needs in (("the task", said - drawn), ("the graph", drawn - said))
+            if needs
+        ]
+        differ = f"{name}: its dependencies and the dependency graph differ"
+        yield Finding("needs-differ", f"{differ} ({'; '.join(only)}); it waits for all of them.")
+
+    def _in_state(self, name: str) -> Node:
+        return self._state.get(name, {})
+
+    def _claim(self, name: str) -> Claim:
+        claim = claim_of(name, self._in_state(name), node(self._worktrees.get(name)))
+        if name not in self._state and name in self._lists:
+            status = self._lists[name]
+            claim = msgspec.structs.replace(claim, standing=status, said=status.value, attempts=1)
+        for line in self._ledger.get(name, ()):
+            claim = with_ledger(claim, line)
+        return claim
+
+    def _task(self, name: str, entry: Node, file: TaskFile) -> Task:
+        files = filter(is_path, _FILES.texts(entry))
+        checks = filter(is_command, _CHECKS.texts(entry))
+        run = texts(entry.get("run"))
+        # A name that had to serve as the id is no title.
+        title = text(entry.get("title")) or (text(entry.get("name")) if _ID.raw(entry) else "") or file.title
+        return Task(
+            id="",
+            title=title or _STATE_TITLE.text(self._in_state(name)),
+            prompt="" if run else self._prompt(name, entry, title),
+            run=run,
+            needs=_once(file.needs, _NEEDS.texts(entry), self._graph.get(name, ())),
+            files=_once(files, file.files),
+            verify=_once(checks, file.verify),
+            acceptance=_once(_ACCEPTANCE.texts(entry), file.acceptance),
+        )
+
+    def _prompt(self, name: str, entry: Node, title: str) -> str:
+        """Return the task file as it is; else what the plan says; else all that is known: the name and its failures."""
+        if name in self._files:
+            return self._files[name]
+        provides = "\n".join(f"- {line}" for line in texts(entry.get("provides")))
+        criteria = ", ".join(texts(entry.get("satisfies_criteria")))
+        parts = [
+            _DESCRIPTION.text(entry) or title,
+            f"It provides:\n{provides}" if provides else "",
+            f"It satisfies the criteria {criteria}." if criteria else "",
+        ]
+        return "\n\n".join(filter(None, parts)) or self._prompt_of_state(name)
+
+    def _prompt_of_state(self, name: str) -> str:
+        """Return a prompt for a task that only the state knows."""
+        entry = self._in_state(name)
+        described = _STATE_DESCRIPTION.text(entry)
+        goal = f"Do task {name} of {self._slug or 'this project'}{': ' if described else ''}{described}."
+        advice = [f"- {FEEDBACK.text(each)}" for each in nodes(entry.get("retry_feedback"))]
+        return "\n".join([goal, "", "What earlier attempts were told:", *advice]) if advice else goal
 
 
-def layer_name(layer: Node) -> str:
-    """Return what a layer is called: its id, whatever that key is named."""
-    return text(first(layer, "id", "layer_id", "layer", "name"))
+def _once(*groups: Iterable[str]) -> tuple[str, ...]:
+    """Return all values, each once."""
+    return tuple(dict.fromkeys(value for group in groups for value in group))
 
 
-def _claim(name: str, known: _Known) -> Claim:
-    claim = claim_of(name, known.state.get(name, {}), node(known.worktrees.get(name)))
-    if name not in known.state and name in known.lists:
-        standing = known.lists[name]
-        claim = msgspec.structs.replace(claim, standing=standing, said=standing.value, attempts=1)
-    for line in known.ledger.get(name, ()):
-        claim = with_ledger(claim, line)
-    return claim
-
-
-def _task(name: str, entry: Node, paper: TaskFile, papers: ExecuteDocuments, known: _Known) -> Task:
-    files = [
-        path for path in texts(first(entry, "files", "files_to_create", "deliverables")) if is_path(path)
-    ]
-    checks = [
-        line
-        for line in texts(first(entry, "verification", "verify", "verification_commands"))
-        if is_command(line)
-    ]
-    wanted = texts(first(entry, "acceptance_criteria", "acceptance", "criteria"))
-    run = texts(entry.get("run"))
-    task = Task(
-        id="",
-        title=_title(entry, paper) or text(first(known.state.get(name, {}), "name", "title")),
-        prompt="" if run else _prompt(name, entry, paper, papers, known),
-        run=run,
-        needs=tuple(dict.fromkeys([*paper.needs, *_depends_on(entry), *known.graph.get(name, ())])),
-        files=tuple(dict.fromkeys([*files, *paper.files])),
-        verify=tuple(dict.fromkeys([*checks, *paper.verify])),
-        acceptance=tuple(dict.fromkeys([*wanted, *paper.acceptance])),
-    )
-    return extra_fields.task(task, extra_fields.of(entry))
-
-
-def _title(entry: Node, paper: TaskFile) -> str:
-    """Return the title; a name that had to serve as the id is none."""
-    return (
-        text(entry.get("title"))
-        or (text(entry.get("name")) if first(entry, "id", "task_id", "taskId") else "")
-        or paper.title
-    )
-
-
-def _prompt(name: str, entry: Node, paper: TaskFile, papers: ExecuteDocuments, known: _Known) -> str:
-    """Return the task file as it is; else what the plan says; else all that is known: the name and its failures."""
-    if name in papers.tasks:
-        return papers.tasks[name]
-    described = text(first(entry, "description", "objective", "prompt", "details")) or _title(entry, paper)
-    provides = [f"- {line}" for line in texts(entry.get("provides"))]
-    meets = ", ".join(texts(entry.get("satisfies_criteria")))
-    parts = [
-        described,
-        "It provides:\n" + "\n".join(provides) if provides else "",
-        f"It satisfies the criteria {meets}." if meets else "",
-    ]
-    return "\n\n".join(filter(None, parts)) or _last_resort(name, papers.slug, known.state.get(name, {}))
-
-
-def _last_resort(name: str, slug: str, entry: Node) -> str:
-    """Return a prompt for a task that no paper describes."""
-    goal = f"Do task {name} of {slug or 'this project'}"
-    if described := text(first(entry, "name", "title", "description")):
-        goal = f"{goal}: {described}"
-    told = [f"- {text(first(each, 'feedback', 'message'))}" for each in nodes(entry.get("retry_feedback"))]
-    return "\n".join([f"{goal}.", "", "What earlier attempts were told:", *told]) if told else f"{goal}."
-
-
-def _depends_on(entry: Node) -> tuple[str, ...]:
-    return texts(first(entry, "depends_on", "dependencies", "needs", "dependsOn"))
-
-
-def _graph(papers: ExecuteDocuments) -> dict[str, tuple[str, ...]]:
-    """Return the dependency graph: an object of lists, or a list of edges that point at who waits."""
-    graph = papers.layer_plan.get("dependency_graph") or papers.manifest.get("dependency_graph")
+def _graph(graph: object) -> dict[str, tuple[str, ...]]:
+    """Return a dependency graph: an object of lists, or a list of edges that point at the task that waits."""
     if isinstance(graph, dict) and "edges" not in graph:
         return {
-            name: _depends_on(said) if isinstance(said, dict) else texts(said) for name, said in graph.items()
+            name: _NEEDS.texts(said) if isinstance(said, dict) else texts(said)
+            for name, said in graph.items()
         }
     found: dict[str, tuple[str, ...]] = {}
     for edge in nodes(graph.get("edges") if isinstance(graph, dict) else graph):
-        who = text(first(edge, "to", "task", "target"))
-        found[who] = (*found.get(who, ()), text(first(edge, "from", "depends_on", "source")))
-    return {name: tuple(filter(None, needs)) for name, needs in found.items() if name}
-
-
-def _disagreement(name: str, known: _Known) -> list[Finding]:
-    if name not in known.planned or name not in known.graph:
-        return []
-    said, drawn = set(_depends_on(known.planned[name])), set(known.graph[name])
-    if said == drawn:
-        return []
-    words = [
-        f"only the task says {', '.join(sorted(said - drawn))}" if said - drawn else "",
-        f"only the graph says {', '.join(sorted(drawn - said))}" if drawn - said else "",
-    ]
-    differ = f"{name}: its dependencies and the dependency graph differ"
-    return [
-        Finding(
-            kind="needs-differ",
-            sentence=f"{differ} ({'; '.join(filter(None, words))}); it waits for all of them.",
-        )
-    ]
+        if who := _WAITING.text(edge):
+            found[who] = (*found.get(who, ()), *filter(None, [_WAITED_FOR.text(edge)]))
+    return found
 
 
 class _Layers:
-    """The layers in order, and which one a task belongs to where nothing says so but its number."""
+    """The layers in order, and which one a task belongs to where only its number tells."""
 
-    def __init__(self, papers: ExecuteDocuments) -> None:
+    def __init__(self, documents: ExecuteDocuments) -> None:
         self._titles: dict[str, str] = {}
         self._needs: dict[str, tuple[str, ...]] = {}
-        self.notes: dict[str, Node] = {}
-        for source in (papers.layer_plan, papers.manifest, papers.state):
+        self.extra: dict[str, Node] = {}
+        for source in (documents.layer_plan, documents.manifest, documents.state):
             for layer in nodes(source.get("layers")):
                 if name := layer_name(layer):
-                    self._know(name, layer)
+                    self._add(name, layer)
 
-    def _know(self, name: str, layer: Node) -> None:
+    def _add(self, name: str, layer: Node) -> None:
         title = text(layer.get("name"))
         self._titles[name] = self._titles.get(name) or (title if title != name else "")
         self._needs.setdefault(name, texts(layer.get("depends_on")))
-        self.notes.setdefault(name, extra_fields.of(layer))
+        self.extra.setdefault(name, extra_fields.of(layer))
 
-    def home(self, task: str, said: str, entry: Node, in_state: Node) -> str:
-        """Return the layer of a task: what any paper says, else the layer of the number in its name."""
-        said = said or text(first(entry, "layer", "layer_id")) or text(first(in_state, "layer", "layer_id"))
+    def layer_of(self, task: str, said: str) -> str:
+        """Return the layer of a task: the one that a document names, else the layer of the number in its name."""
         number = re.match(r"[Ll](\d+)-", task)
-        if said not in self._titles and number:
-            same = next((name for name in self._titles if re.match(rf"\D{{0,6}}{number[1]}(?!\d)", name)), "")
-            said = said or same or f"layer-{number[1]}"
+        if not said and number:
+            same = (name for name in self._titles if re.match(rf"\D{{0,6}}{number[1]}(?!\d)", name))
+            said = next(same, f"layer-{number[1]}")
         said = said or (next(iter(self._titles)) if len(self._titles) == 1 else _NO_LAYER)
         self._titles.setdefault(said, "")
         return said
@@ -260,8 +270,10 @@ class _Layers:
         names = list(self._titles)
         if len(numbers) == len(names):
             names.sort(key=lambda name: int(numbers[name]))
-        drafts = [
-            StageDraft(native=name, title=self._titles[name], needs=self._needs.get(name) or None)
+        return [
+            extra_fields.stage(
+                StageDraft(native=name, title=self._titles[name], needs=self._needs.get(name) or None),
+                self.extra.get(name, {}),
+            )
             for name in names
         ]
-        return [extra_fields.stage(draft, self.notes.get(draft.native, {})) for draft in drafts]

@@ -13,37 +13,31 @@ from holdfast.formats.execute.documents import (
     LAYER_PLAN,
     STATE,
     ExecuteDocuments,
-    ledger_path,
-    sort_documents,
-    state_path,
+    new_ledger_path,
+    new_state_path,
+    parse_documents,
 )
-from holdfast.formats.execute.read import assemble_run
-from holdfast.formats.execute.state_document import (
-    current,
-    entry_of,
-    layers,
-    lists,
-    merge_queue,
-    metrics,
-    restated,
-)
+from holdfast.formats.execute.state_document import current, layers, lists, merge_queue, metrics, task_entry
 from holdfast.formats.execute.tasks import collect_tasks, state_tasks
 from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time, text, to_json
-from holdfast.formats.model import ClaimedStatus, ExportedRun, NativeFile, Times
+from holdfast.formats.model import ExportedRun, NativeFile, Times
 from holdfast.formats.plan_assembly import task_ids
-from holdfast.formats.run_to_claims import row_of
+from holdfast.formats.status_words import StatusWords
 
 _VERSION = "2.0"
-_RUN_WORDS = {
-    RunStatus.PENDING: ("pending", ClaimedStatus.PENDING),
-    RunStatus.RUNNING: ("in_progress", ClaimedStatus.RUNNING),
-    RunStatus.INTERRUPTED: ("in_progress", ClaimedStatus.RUNNING),
-    RunStatus.PAUSED: ("stopped", ClaimedStatus.RUNNING),
-    RunStatus.STOPPED: ("stopped", ClaimedStatus.RUNNING),
-    RunStatus.BLOCKED: ("stopped", ClaimedStatus.RUNNING),
-    RunStatus.COMPLETED: ("completed", ClaimedStatus.DONE),
-    RunStatus.ABANDONED: ("abandoned", ClaimedStatus.ABANDONED),
-}
+_RUN_WORDS = StatusWords(
+    {
+        RunStatus.PENDING: "pending",
+        RunStatus.RUNNING: "in_progress",
+        RunStatus.INTERRUPTED: "in_progress",
+        RunStatus.PAUSED: "stopped",
+        RunStatus.STOPPED: "stopped",
+        RunStatus.BLOCKED: "stopped",
+        RunStatus.COMPLETED: "completed",
+        RunStatus.ABANDONED: "abandoned",
+    },
+    stays_begun=True,
+)
 
 
 class _Names(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,52 +49,51 @@ class _Names(msgspec.Struct, frozen=True, kw_only=True):
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the state first, then what is derived from it: the ledger of version 3, the plan of a run of our own."""
-    papers = _papers(originals)
-    names = _names(view, papers)
+    documents = _parse_originals(originals)
+    names = _names(view, documents)
     slug = task_ids([view.name], "run")[0]
-    at = papers.state_at if "/" in papers.state_at else state_path(slug)
-    files = [NativeFile(path=at, content=to_json(_state(view, papers, names, at, slug)))]
-    if _is_derived(papers):
-        files.append(_ledger(view, papers, names, slug))
-    if not (papers.state or papers.layer_plan or papers.manifest or papers.tasks or papers.ledger):
-        plan = _layer_plan(view)
-        files.append(NativeFile(path=at.removesuffix(STATE) + LAYER_PLAN, content=to_json(plan)))
+    path = documents.state_path if "/" in documents.state_path else new_state_path(slug)
+    files = [NativeFile(path=path, content=to_json(_state(view, documents, names, path, slug)))]
+    if _has_ledger(documents):
+        files.append(_ledger(view, documents, names, slug))
+    if documents.is_empty:
+        plan = to_json(_layer_plan(view))
+        files.append(NativeFile(path=path.removesuffix(STATE) + LAYER_PLAN, content=plan))
     return files
 
 
-def _papers(originals: Mapping[str, bytes]) -> ExecuteDocuments:
+def _parse_originals(originals: Mapping[str, bytes]) -> ExecuteDocuments:
     """Return the originals, or nothing where they are another system's."""
     try:
-        return sort_documents(next(iter(originals), ""), originals)
+        return parse_documents(next(iter(originals), ""), originals)
     except BrokenFileError:
         return ExecuteDocuments()
 
 
-def _names(view: ExportedRun, papers: ExecuteDocuments) -> _Names:
+def _names(view: ExportedRun, documents: ExecuteDocuments) -> _Names:
     """Give back to each task and layer the name that `read` found it under, by the same assignment of ids."""
     tasks = {task.id: task.id for _, task in view.plan.tasks()}
     stages = {stage.id: stage.id for stage in view.plan.stages}
-    roster = collect_tasks(papers)
-    made = assemble_run(papers, roster)
-    found = dict(zip(made.ids, (draft.native for draft in roster.drafts), strict=True))
+    made = collect_tasks(documents).assembly
     return _Names(
-        tasks=tasks | {name: native for name, native in found.items() if name in tasks},
+        tasks=tasks | {claim.task: claim.native for claim in made.claims if claim.task in tasks},
         layers=stages | {name: native for native, name in made.stages.items() if name in stages},
     )
 
 
-def _is_derived(papers: ExecuteDocuments) -> bool:
-    return text(papers.state.get("schema_version")).startswith("3") or bool(papers.ledger)
+def _has_ledger(documents: ExecuteDocuments) -> bool:
+    """Tell whether this is version 3, whose state is derived from a ledger."""
+    return text(documents.state.get("schema_version")).startswith("3") or bool(documents.ledger)
 
 
-def _state(view: ExportedRun, papers: ExecuteDocuments, names: _Names, at: str, slug: str) -> Node:
-    before = papers.state
+def _state(view: ExportedRun, documents: ExecuteDocuments, names: _Names, path: str, slug: str) -> Node:
+    before, status = documents.state, view.row.status
     fresh: Node = {
         "schema_version": _VERSION,
         "prd_slug": slug,
         "project_path": view.project,
         "worktree_dir": f"{view.project}/.worktrees",
-        "tasks_path": f"{view.project}/{at.removesuffix(STATE).rstrip('/')}",
+        "tasks_path": f"{view.project}/{path.removesuffix(STATE).rstrip('/')}",
         "status": "pending",
         "current_layer": None,
         "current_batch": None,
@@ -109,38 +102,30 @@ def _state(view: ExportedRun, papers: ExecuteDocuments, names: _Names, at: str, 
         "completed_at": None,
         "options": {"max_parallel": view.plan.limits.jobs},
     }
-    word, standing = _RUN_WORDS[view.row.status]
-    if view.row.status is RunStatus.BLOCKED and _gave_up(view):
-        word, standing = "abandoned", ClaimedStatus.ABANDONED
-    done = view.row.status is RunStatus.COMPLETED
+    if status is RunStatus.BLOCKED and TaskStatus.ABANDONED in (row.status for row in view.tasks.values()):
+        status = RunStatus.ABANDONED
     return {
         **before,
         **{key: value for key, value in fresh.items() if key not in before},
-        "status": restated(text(before.get("status")), standing, word),
+        "status": _RUN_WORDS.word(status, text(before.get("status"))),
         **current(view, names.layers),
         "updated_at": iso_time(view.updated),
-        "completed_at": iso_time(view.updated) if done else None,
+        "completed_at": iso_time(view.updated) if status is RunStatus.COMPLETED else None,
         "layers": layers(view, names.layers, before.get("layers")),
-        "tasks": _tasks(view, papers, names),
+        "tasks": _tasks(view, documents, names),
         "merge_queue": merge_queue(view, names.tasks, before.get("merge_queue")),
         **lists(view, names.tasks),
         "metrics": metrics(view, before.get("metrics")),
     }
 
 
-def _gave_up(view: ExportedRun) -> bool:
-    return any(row.status is TaskStatus.ABANDONED for row in view.tasks.values())
-
-
-def _tasks(view: ExportedRun, papers: ExecuteDocuments, names: _Names) -> object:
+def _tasks(view: ExportedRun, documents: ExecuteDocuments, names: _Names) -> object:
     """Return the tasks in the container they were in, each entry made from what it was before."""
-    derived = _is_derived(papers)
-    entries = state_tasks(papers.state)
-    ids = {native: task for task, native in names.tasks.items()}
-    for native in [*entries, *(name for name in ids if name not in entries)]:
-        if native in ids:
-            entries[native] = entry_of(view, ids[native], entries.get(native, {}), derived=derived)
-    if isinstance(papers.state.get("tasks"), list):
+    has_ledger = _has_ledger(documents)
+    entries = state_tasks(documents.state)
+    for task, native in names.tasks.items():
+        entries[native] = task_entry(view, task, entries.get(native, {}), has_ledger=has_ledger)
+    if isinstance(documents.state.get("tasks"), list):
         return [
             entry if "id" in entry or "task_id" in entry else {"id": name, **entry}
             for name, entry in entries.items()
@@ -148,15 +133,11 @@ def _tasks(view: ExportedRun, papers: ExecuteDocuments, names: _Names) -> object
     return entries
 
 
-def _ledger(view: ExportedRun, papers: ExecuteDocuments, names: _Names, slug: str) -> NativeFile:
+def _ledger(view: ExportedRun, documents: ExecuteDocuments, names: _Names, slug: str) -> NativeFile:
     """Return the ledger with a line for each landing that it does not have yet. Lines that are there are kept."""
-    at = papers.ledger_at if "/" in papers.ledger_at else ledger_path(slug)
-    known = {text(line.get("task_id")) for line in papers.ledger}
-    landed = [row for _, task in view.plan.tasks() if (row := row_of(view, task.id)).merge_commit]
-    landed = [
-        row for row in landed if row.status is TaskStatus.COMPLETED and names.tasks[row.id] not in known
-    ]
-    lines = papers.ledger + [
+    known = {text(line.get("task_id")) for line in documents.ledger}
+    landed = [row for row in view.rows if row.merge_commit and row.status is TaskStatus.COMPLETED]
+    lines = documents.ledger + [
         {
             "task_id": names.tasks[row.id],
             "commit": row.merge_commit,
@@ -165,12 +146,14 @@ def _ledger(view: ExportedRun, papers: ExecuteDocuments, names: _Names, slug: st
             "verified": True,
         }
         for row in sorted(landed, key=lambda row: row.queue_number)
+        if names.tasks[row.id] not in known
     ]
-    return NativeFile(path=at, content=b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    path = documents.ledger_path if "/" in documents.ledger_path else new_ledger_path(slug)
+    return NativeFile(path=path, content=b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
 
 def _layer_plan(view: ExportedRun) -> Node:
-    """Return the plan of a run that Execute never saw, with notes where its words are not enough to read it back."""
+    """Return the plan of a run that Execute never saw, with extra fields where its own do not bring all of it back."""
     document: Node = {
         "goal": view.plan.goal,
         "layers": [
@@ -185,8 +168,7 @@ def _layer_plan(view: ExportedRun) -> Node:
         "dependency_graph": {task.id: [*task.needs, *task.needs_interface] for _, task in view.plan.tasks()},
         "summary": {"total_tasks": sum(len(stage.tasks) for stage in view.plan.stages)},
     }
-    papers = ExecuteDocuments(layer_plan=document)
-    read = assemble_run(papers, collect_tasks(papers)).plan
+    read = collect_tasks(ExecuteDocuments(layer_plan=document)).assembly.plan
     extra_fields.add_to_plan(document, "layers", "tasks", extra_fields.differences(view, read))
     return document
 
