@@ -8,28 +8,11 @@ from enum import StrEnum
 from posixpath import basename, dirname
 
 from holdfast.core.ids import slug
-from holdfast.formats.lenient_json import BrokenFileError, Node, node, nodes, parse_object
+from holdfast.formats.lenient_json import Node, node, nodes, object_in
 
 SPECS = ".auto-claude/specs"
-PLAN = "implementation_plan.json"
-ATTEMPTS = "memory/attempt_history.json"
-COMMITS = "memory/build_commits.json"
-PROGRESS = "build-progress.txt"
-SPEC = "spec.md"
-STATUS = ".auto-claude-status"
 ITEM_KEYS = ("subtasks", "chunks", "tasks", "items")
-"""What the parts of a phase are called, the present name first."""
-PLACES = (
-    f"{SPECS}/*/{PLAN}",
-    f".auto-claude/worktrees/tasks/*/{SPECS}/*/{PLAN}",
-    f".worktrees/*/{SPECS}/*/{PLAN}",
-    f"**/{PLAN}",
-)
-TRACES = ("/.auto-claude*", "/.worktrees/")
-_IN_FOLDER = (
-    PLAN, ATTEMPTS, COMMITS, PROGRESS, SPEC,
-    "requirements.json", "task_metadata.json", "review_state.json", "qa_report.md",
-)  # fmt: skip
+"""What the subtasks of a phase are called, the present name first."""
 _MARKS = {
     "feature", "workflow_type", "workflow_rationale", "planStatus", "final_acceptance", "qa_signoff", "spec_file",
     "qa_acceptance", "executionPhase", "xstateState", "recoveryNote", "spec_id", "spec_name",
@@ -38,32 +21,38 @@ _NUMBERED = re.compile(r"(\d+)-(.+)", re.DOTALL)
 
 
 class AutoClaudeFile(StrEnum):
-    """What a file of a spec folder is for."""
+    """The files of a spec by their paths below its folder; the status file lies in the project itself."""
 
-    PLAN = "plan"
-    ATTEMPTS = "attempts"
-    COMMITS = "commits"
-    STATUS = "status"
-    REVIEW = "review"
-    METADATA = "metadata"
-    REQUIREMENTS = "requirements"
-    SPEC = "spec"
-    PROGRESS = "progress"
-    QA = "qa"
+    PLAN = "implementation_plan.json"
+    ATTEMPTS = "memory/attempt_history.json"
+    COMMITS = "memory/build_commits.json"
+    PROGRESS = "build-progress.txt"
+    SPEC = "spec.md"
+    REQUIREMENTS = "requirements.json"
+    METADATA = "task_metadata.json"
+    REVIEW = "review_state.json"
+    QA = "qa_report.md"
+    STATUS = ".auto-claude-status"
 
 
-_BY_NAME = {
-    PLAN: AutoClaudeFile.PLAN,
-    basename(ATTEMPTS): AutoClaudeFile.ATTEMPTS,
-    basename(COMMITS): AutoClaudeFile.COMMITS,
-    STATUS: AutoClaudeFile.STATUS,
-    "review_state.json": AutoClaudeFile.REVIEW,
-    "task_metadata.json": AutoClaudeFile.METADATA,
-    "requirements.json": AutoClaudeFile.REQUIREMENTS,
-    SPEC: AutoClaudeFile.SPEC,
-    PROGRESS: AutoClaudeFile.PROGRESS,
-    "qa_report.md": AutoClaudeFile.QA,
-}
+_BY_NAME = {basename(file): file for file in AutoClaudeFile}
+_NOT_STATE = (AutoClaudeFile.QA, AutoClaudeFile.PROGRESS)
+PLACES = (
+    f"{SPECS}/*/{AutoClaudeFile.PLAN}",
+    f".auto-claude/worktrees/tasks/*/{SPECS}/*/{AutoClaudeFile.PLAN}",
+    f".worktrees/*/{SPECS}/*/{AutoClaudeFile.PLAN}",
+    f"**/{AutoClaudeFile.PLAN}",
+)
+TRACES = ("/.auto-claude*", "/.worktrees/")
+
+
+def recognises(path: str, data: bytes) -> bool:
+    """Tell whether a file tells of a spec. A broken plan in its place counts: the files around it can be used."""
+    named = kind_by_name(path)
+    is_at_home = in_specs(path) and named is not None and named not in _NOT_STATE
+    if is_at_home or named is AutoClaudeFile.PLAN:
+        return True
+    return named is not AutoClaudeFile.SPEC and kind_by_content(object_in(path, data)) is not None
 
 
 def kind_by_name(path: str) -> AutoClaudeFile | None:
@@ -126,8 +115,9 @@ def companions(main: str) -> tuple[str, ...]:
     if name:
         own = f"{SPECS}/{name}"
         folders += [own, *(f"{worktree}/{own}" for worktree in worktrees(name))]
-    patterns = [f"{glob.escape(folder)}/{file}".lstrip("/") for folder in folders for file in _IN_FOLDER]
-    return tuple(dict.fromkeys((*patterns, STATUS)))
+    files = [file for file in AutoClaudeFile if file is not AutoClaudeFile.STATUS]
+    patterns = [f"{glob.escape(folder)}/{file}".lstrip("/") for folder in folders for file in files]
+    return tuple(dict.fromkeys((*patterns, AutoClaudeFile.STATUS.value)))
 
 
 def worktrees(name: str) -> tuple[str, ...]:
@@ -158,21 +148,3 @@ def native_name(name: str) -> str:
         return f"001-{slug(name)}"
     number, words = found.groups()
     return name if len(number) >= 3 and "/" not in words else f"{int(number[:9]):03d}-{slug(words)}"
-
-
-_NOT_STATE = (AutoClaudeFile.QA, AutoClaudeFile.PROGRESS)
-
-
-def recognises(path: str, data: bytes) -> bool:
-    """Tell whether a file tells of a spec. A broken plan in its place counts: what is around it can be saved."""
-    named = kind_by_name(path)
-    is_at_home = in_specs(path) and named is not None and named not in _NOT_STATE
-    if named is AutoClaudeFile.SPEC or not data.lstrip().startswith(
-        (b"{", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-    ):
-        return is_at_home or named is AutoClaudeFile.PLAN
-    try:
-        content = parse_object(path, data)
-    except BrokenFileError:
-        return is_at_home or named is AutoClaudeFile.PLAN
-    return is_at_home or named is AutoClaudeFile.PLAN or kind_by_content(content) is not None

@@ -1,4 +1,4 @@
-"""What `memory/` keeps beside the plan: each subtask's attempts and failures, what is stuck, and its good commits."""
+"""What `memory/` keeps beside the plan, both ways: attempts and failures of subtasks, what is stuck, good commits."""
 
 from __future__ import annotations
 
@@ -8,108 +8,101 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.formats.auto_claude.layout import ITEM_KEYS
-from holdfast.formats.auto_claude.phases import PlanPhase, Subtask
-from holdfast.formats.lenient_json import Node, count, first, iso_time, node, nodes, text
+from holdfast.formats.auto_claude.phases import Subtask
+from holdfast.formats.lenient_json import Field, Node, iso_time, node, nodes, text, texts
 from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun, PastFailure
 from holdfast.formats.run_to_claims import error_of
-from holdfast.formats.status_words import claimed_status
+from holdfast.formats.status_words import claimed_status, kept_word
 
 FAILURES_KEPT = 20
 """Real subtasks failed thousands of times; the count is kept whole, the texts of the last ones are."""
-_IDS = ("subtask_id", "subtaskId", "chunk_id", "chunkId", "task_id", "id")
+_WORDS = {ClaimedStatus.DONE: "completed", ClaimedStatus.FAILED: "failed", ClaimedStatus.ABANDONED: "stuck"}
 _HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
-_TOLD = re.compile(r"\bcommit(?:ted|s)?\b[^.\n]{0,20}?\b([0-9a-f]{7,40})\b", re.IGNORECASE)
+_NAMED_COMMIT = re.compile(r"\bcommit(?:ted|s)?\b[^.\n]{0,20}?\b([0-9a-f]{7,40})\b", re.IGNORECASE)
+
+_ID = Field("subtask_id", "subtaskId", "chunk_id", "chunkId", "task_id", "id")
+_COMMIT = Field("hash", "commit", "sha")
+_OUTPUT = Field("actual_output", "notes")
+_ATTEMPT_COUNT = Field("attempt_count", "attemptCount")
 
 
 @dataclass(slots=True)
 class Memory:
-    """Attempts, stuck reasons and commits by a subtask's native name; `loose` are commits of no named subtask."""
+    """Attempts, stuck reasons and commits by a subtask's native name; `unnamed` are commits of no named subtask."""
 
     attempts: dict[str, Node] = field(default_factory=dict)
     stuck: dict[str, str] = field(default_factory=dict)
     commits: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    loose: tuple[str, ...] = ()
+    unnamed: tuple[str, ...] = ()
 
     def names(self) -> list[str]:
         """Return every subtask that the memory speaks of, in the order in which it came up."""
         return list(dict.fromkeys((*self.attempts, *self.commits, *self.stuck)))
 
+    def entry(self, native: str) -> Node:
+        """Return what the attempt history says of a subtask."""
+        return self.attempts.get(native, {})
+
+    def is_stuck(self, native: str) -> bool:
+        """Tell whether a subtask was abandoned and handed to people."""
+        return native in self.stuck or text(self.entry(native).get("status")) == "stuck"
+
 
 def read_memory(history: Node, build: Node) -> Memory:
-    """Return what the two memory files say."""
-    entries = next((kept for key in ITEM_KEYS if (kept := node(history.get(key)))), {})
-    made = [
-        (text(first(one, *_IDS)), _hash(first(one, "hash", "commit", "sha")))
-        for one in nodes(build.get("commits"))
-    ]
-    by_name: dict[str, tuple[str, ...]] = {}
+    """Return what the attempt history and the list of good commits say."""
+    entries = next((found for key in ITEM_KEYS if (found := node(history.get(key)))), {})
+    memory = Memory(attempts={name: node(entry) for name, entry in entries.items()})
+    for key in ("stuck_subtasks", "stuck_chunks"):
+        listed = history.get(key)
+        for one in listed if isinstance(listed, list) else []:
+            if name := _ID.text_or_self(one):
+                memory.stuck[name] = text(node(one).get("reason"))
+    made = [(_ID.text(one), _hash(_COMMIT.raw(one))) for one in nodes(build.get("commits"))]
+    last = _hash(build.get("last_good_commit"))
+    if last not in (commit for _, commit in made):
+        made.append(("", last))
     for name, commit in made:
         if name and commit:
-            by_name[name] = (*by_name.get(name, ()), commit)
-    last = _hash(build.get("last_good_commit"))
-    unnamed = [commit for name, commit in made if commit and not name]
-    if last and last not in (commit for _, commit in made):
-        unnamed.append(last)
-    return Memory(
-        {name: node(entry) for name, entry in entries.items()}, _stuck(history), by_name, tuple(unnamed)
-    )
-
-
-def _stuck(history: Node) -> dict[str, str]:
-    listed = [*_listed(history.get("stuck_subtasks")), *_listed(history.get("stuck_chunks"))]
-    return {text(first(one, *_IDS)): text(one.get("reason")) for one in listed if first(one, *_IDS)}
-
-
-def _listed(value: Any) -> list[Node]:
-    """Return the entries of a list in which some are mere names."""
-    found = value if isinstance(value, list) else []
-    return [one if isinstance(one, dict) else {"id": one} for one in found]
+            memory.commits[name] = (*memory.commits.get(name, ()), commit)
+    memory.unnamed = tuple(commit for name, commit in made if commit and not name)
+    return memory
 
 
 def _hash(value: Any) -> str:
     return found if _HASH.fullmatch(found := text(value)) else ""
 
 
-def claim_of(part: Subtask, memory: Memory) -> Claim:
+def claim_of(subtask: Subtask, memory: Memory) -> Claim:
     """Return what plan and memory together say of a subtask."""
-    native, found = part.native, part.node
-    said = text(found.get("status"))
-    standing = _standing(said, native, memory)
-    entry = memory.attempts.get(native, {})
-    tried = nodes(entry.get("attempts"))
-    failures = _failures(tried) or _own_failure(found, standing)
-    notes = text(first(found, "actual_output", "notes"))
-    is_done = standing is ClaimedStatus.DONE
+    native, entry = subtask.native, subtask.entry
+    said, output = text(entry.get("status")), _OUTPUT.text(entry)
+    status = _status(said, native, memory)
+    tried = nodes(memory.entry(native).get("attempts"))
+    failures = _failures(tried) or _own_failure(entry, status)
+    counted = _ATTEMPT_COUNT.count(memory.entry(native))
+    is_done = status is ClaimedStatus.DONE
+    created = entry.get("files_to_create")
     return Claim(
-        task=part.id,
+        task=subtask.id,
         native=native,
-        standing=standing,
+        standing=status,
         said=said,
-        attempts=max(len(tried) + (standing is ClaimedStatus.RUNNING), len(failures), _stuck_count(entry)),
+        attempts=max(len(tried) + (status is ClaimedStatus.RUNNING), len(failures), counted),
         spent=max(sum(one.get("success") is False for one in tried), len(failures)),
         failures=failures[-FAILURES_KEPT:],
-        commits=memory.commits.get(native) or (tuple(_TOLD.findall(notes)) if is_done else ()),
-        files=_created(found) if is_done else (),
-        summary=notes if is_done else "",
+        commits=memory.commits.get(native) or (tuple(_NAMED_COMMIT.findall(output)) if is_done else ()),
+        files=texts(created) if is_done and isinstance(created, list) else (),
+        summary=output if is_done else "",
     )
 
 
-def _stuck_count(entry: Node) -> int:
-    return count(first(entry, "attempt_count", "attemptCount"))
-
-
-def _standing(said: str, native: str, memory: Memory) -> ClaimedStatus:
-    """Return where a subtask stands. A landed one that the plan had not heard of counts, for git will judge it."""
-    standing = claimed_status(said)
-    remembered = claimed_status(text(memory.attempts.get(native, {}).get("status")))
-    if standing is ClaimedStatus.DONE or (remembered is ClaimedStatus.DONE and memory.commits.get(native)):
+def _status(said: str, native: str, memory: Memory) -> ClaimedStatus:
+    """Return the status of a subtask. One that landed and that the plan had not heard of is done; git decides."""
+    planned = claimed_status(said)
+    remembered = claimed_status(text(memory.entry(native).get("status")))
+    if planned is ClaimedStatus.DONE or (remembered is ClaimedStatus.DONE and memory.commits.get(native)):
         return ClaimedStatus.DONE
-    return ClaimedStatus.ABANDONED if is_stuck(native, memory) else standing
-
-
-def is_stuck(native: str, memory: Memory) -> bool:
-    """Tell whether a subtask was given up and handed to people."""
-    return native in memory.stuck or text(memory.attempts.get(native, {}).get("status")) == "stuck"
+    return ClaimedStatus.ABANDONED if memory.is_stuck(native) else planned
 
 
 def _failures(tried: list[Node]) -> tuple[PastFailure, ...]:
@@ -124,31 +117,12 @@ def _failures(tried: list[Node]) -> tuple[PastFailure, ...]:
     )
 
 
-def _own_failure(found: Node, standing: ClaimedStatus) -> tuple[PastFailure, ...]:
+def _own_failure(entry: Node, status: ClaimedStatus) -> tuple[PastFailure, ...]:
     """Return the failure that a subtask itself tells of, for files without a history."""
-    output = text(found.get("actual_output"))
-    if standing is ClaimedStatus.FAILED and output:
+    output = text(entry.get("actual_output"))
+    if status is ClaimedStatus.FAILED and output:
         return (PastFailure(attempt=1, error=output.removeprefix("FAILED:").strip() or output),)
     return ()
-
-
-def _created(found: Node) -> tuple[str, ...]:
-    return tuple(
-        path
-        for one in [found.get("files_to_create")]
-        if isinstance(one, list)
-        for path in map(text, one)
-        if path
-    )
-
-
-def unknown_names(phases: list[PlanPhase], memory: Memory) -> list[str]:
-    """Return the subtasks that the memory knows and the plan does not."""
-    known = {part.native for phase in phases for part in phase.parts}
-    return [name for name in memory.names() if name not in known]
-
-
-_WORDS = {ClaimedStatus.DONE: "completed", ClaimedStatus.FAILED: "failed", ClaimedStatus.ABANDONED: "stuck"}
 
 
 def write_history(view: ExportedRun, history: Node, claims: Mapping[str, Claim]) -> Node:
@@ -170,19 +144,17 @@ def _entry(view: ExportedRun, entry: Node, claim: Claim) -> Node:
     over = claim.attempts - (claim.standing is ClaimedStatus.RUNNING)
     failures = {failure.attempt: failure for failure in claim.failures}
     for number in range(len(tried) + 1, over + 1):
-        is_last = number == claim.attempts
-        tried.append(_attempt(view, claim, number, failures.get(number), is_last=is_last))
+        tried.append(_attempt(view, claim, number, failures.get(number)))
     said = text(entry.get("status"))
     word = _WORDS.get(claim.standing, "failed" if failures else "pending")
-    same = said and claimed_status(said) is claimed_status(word) and (said == "stuck") == (word == "stuck")
-    return {**entry, "attempts": tried, "status": said if same else word}
+    # Both `failed` and `stuck` mean failure, but only people take up what is stuck.
+    status = word if "stuck" in (said, word) else kept_word(said, word)
+    return {**entry, "attempts": tried, "status": status}
 
 
-def _attempt(
-    view: ExportedRun, claim: Claim, number: int, failure: PastFailure | None, *, is_last: bool
-) -> Node:
+def _attempt(view: ExportedRun, claim: Claim, number: int, failure: PastFailure | None) -> Node:
     """Return one attempt. One that was neither good nor bad, cut off by a crash, has no `success` at all."""
-    is_good = is_last and claim.standing is ClaimedStatus.DONE
+    is_good = number == claim.attempts and claim.standing is ClaimedStatus.DONE
     return {
         "session": number,
         "timestamp": iso_time(_time_of(view, claim.task)),
@@ -199,15 +171,15 @@ def _time_of(view: ExportedRun, task: str) -> float:
 
 
 def _stuck_entries(view: ExportedRun, listed: Any, claims: Mapping[str, Claim]) -> list[Any]:
-    """Return what people must look at: whoever was given up, each with the entry it had."""
-    had = {text(first(one, "subtask_id", "chunk_id", "id")): one for one in nodes(listed)}
+    """Return what people must look at: the abandoned subtasks, each with the entry it had."""
+    had = {_ID.text(one): one for one in nodes(listed)}
     ours = {claim.native for claim in claims.values()}
     kept = [one for name, one in had.items() if name not in ours]
-    given_up = [claim for claim in claims.values() if claim.standing is ClaimedStatus.ABANDONED]
-    return [*kept, *(had.get(claim.native) or _given_up(view, claim) for claim in given_up)]
+    abandoned = [claim for claim in claims.values() if claim.standing is ClaimedStatus.ABANDONED]
+    return [*kept, *(had.get(claim.native) or _stuck_entry(view, claim) for claim in abandoned)]
 
 
-def _given_up(view: ExportedRun, claim: Claim) -> Node:
+def _stuck_entry(view: ExportedRun, claim: Claim) -> Node:
     return {
         "subtask_id": claim.native,
         "reason": error_of(view, claim.task) or "No attempts are left",
@@ -219,7 +191,7 @@ def _given_up(view: ExportedRun, claim: Claim) -> Node:
 def write_commits(view: ExportedRun, build: Node, claims: Mapping[str, Claim]) -> Node:
     """Bring the list of good commits up to date, and return it: each landing once, in the order of landing."""
     commits = build["commits"] if isinstance(build.get("commits"), list) else []
-    known = {text(first(one, "hash", "commit", "sha")) for one in nodes(commits)}
+    known = {_COMMIT.text(one) for one in nodes(commits)}
     landed = [(claim, commit) for claim in claims.values() for commit in claim.commits if commit not in known]
     landed.sort(key=lambda each: _time_of(view, each[0].task))
     for claim, commit in landed:

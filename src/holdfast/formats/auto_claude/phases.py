@@ -1,6 +1,9 @@
-"""The phases and subtasks of a plan document under all their names, with the ids that they have here.
+"""The phases and subtasks of a plan document under all their names, with our ids, and what they depend on.
 
 Reading and writing both walk a document this way, so the same document always gives the same ids.
+
+Auto-Claude works through a plan in order, one subtask after another, in one worktree. Here tasks run side by side
+unless they need each other. So where a plan is silent, its order is what its author relied on.
 """
 
 from __future__ import annotations
@@ -11,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.formats.auto_claude.layout import ITEM_KEYS
-from holdfast.formats.lenient_json import Node, first, items, text
+from holdfast.formats.lenient_json import Field, Node, items, text
 from holdfast.formats.plan_assembly import task_ids
 
-_PHASE_IDS = ("id", "phase_id", "phaseId", "phase", "number")
-_PHASE_TITLES = ("name", "title", "phase_name", "phaseName")
-_PART_IDS = ("id", "subtask_id", "subtaskId", "chunk_id", "chunkId", "task_id", "taskId", "number")
+_PHASE_ID = Field("id", "phase_id", "phaseId", "phase", "number")
+_PHASE_TITLE = Field("name", "title", "phase_name", "phaseName")
+_SUBTASK_ID = Field("id", "subtask_id", "subtaskId", "chunk_id", "chunkId", "task_id", "taskId", "number")
+_REFERENCE = Field(*_SUBTASK_ID.names, *_PHASE_ID.names)
+_PHASE_NAMES = (*_PHASE_ID.names, *_PHASE_TITLE.names)
 _NEEDS = ("depends_on", "dependsOn", "dependencies", "depends", "needs", "blocked_by")
 _NO_NEED = ("none", "n/a", "null", "-")
 
@@ -27,7 +32,7 @@ class Subtask:
 
     id: str
     native: str
-    node: Node
+    entry: Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,33 +42,41 @@ class PlanPhase:
     id: str
     names: tuple[str, ...]
     title: str
-    node: Node
-    parts: tuple[Subtask, ...]
+    entry: Node
+    subtasks: tuple[Subtask, ...]
 
 
 def phases_of(document: Node) -> list[PlanPhase]:
     """Return the phases that have subtasks. A plan without phases is one phase with all its subtasks."""
-    rows = [row for row in _rows(document.get("phases")) if row[2]]
-    if not rows:
-        flat = _parts(document)
-        rows = [("main", document, flat)] if flat else []
-    phase_ids = task_ids((_phase_id(hint, found, place) for place, (hint, found, _) in enumerate(rows, 1)))
+    rows = [
+        (hint, entry, listed)
+        for hint, entry in children(document.get("phases"))
+        if (listed := _listed(entry))
+    ]
+    if not rows and (flat := _listed(document)):
+        rows = [("main", document, flat)]
+    phase_ids = task_ids(_phase_id(hint, entry, place) for place, (hint, entry, _) in enumerate(rows, 1))
     natives = [
         native or f"subtask-{place}-{number}"
-        for place, (_, _, parts) in enumerate(rows, 1)
-        for number, (native, _) in enumerate(parts, 1)
+        for place, (_, _, listed) in enumerate(rows, 1)
+        for number, (native, _) in enumerate(listed, 1)
     ]
-    named = zip(task_ids(natives), natives, (found for row in rows for _, found in row[2]), strict=True)
-    made = iter([Subtask(*each) for each in named])
-    return [_phase(own, row, made) for own, row in zip(phase_ids, rows, strict=True)]
+    named = iter(zip(task_ids(natives), natives, strict=True))
+    return [
+        PlanPhase(
+            id=own,
+            names=tuple(filter(None, [*(text(entry.get(key)) for key in _PHASE_NAMES), hint])),
+            title="" if hint == "main" else _PHASE_TITLE.text(entry),
+            entry=entry,
+            subtasks=tuple(Subtask(*next(named), subtask) for _, subtask in listed),
+        )
+        for own, (hint, entry, listed) in zip(phase_ids, rows, strict=True)
+    ]
 
 
-_Row = tuple[str, Node, list[tuple[str, Node]]]
-
-
-def _rows(phases: Any) -> Iterator[_Row]:
-    for hint, found in children(phases):
-        yield hint, found, _parts(found)
+def _phase_id(hint: str, entry: Node, place: int) -> str:
+    named = (hint != "main" and _PHASE_ID.text(entry)) or hint or str(place)
+    return f"phase-{named}" if named.isdecimal() else named
 
 
 def children(value: Any) -> list[tuple[str, Node]]:
@@ -81,129 +94,96 @@ def children(value: Any) -> list[tuple[str, Node]]:
     return [("", child) for child in value if isinstance(child, dict)]
 
 
-def _parts(found: Node) -> list[tuple[str, Node]]:
-    """Return the subtasks of a phase, each with its native name, whatever the list is called."""
-    kept = next((parts for key in ITEM_KEYS if (parts := children(found.get(key)))), [])
-    return [(text(first(part, *_PART_IDS)) or hint, part) for hint, part in kept]
+def _listed(entry: Node) -> list[tuple[str, Node]]:
+    """Return the subtasks of a phase, each with its native name, under the first name of the list that has some."""
+    found = next((listed for key in ITEM_KEYS if (listed := children(entry.get(key)))), [])
+    return [(_SUBTASK_ID.text(subtask) or hint, subtask) for hint, subtask in found]
 
 
-def twins_of(phase: PlanPhase) -> Iterator[tuple[Subtask, Node]]:
-    """Yield the copies of subtasks that a phase keeps under an older name of the list beside the present one."""
-    lists = [children(phase.node.get(key)) for key in ITEM_KEYS]
-    for copies in [kept for kept in lists if kept][1:]:
-        if len(copies) == len(phase.parts):
-            yield from ((part, copy) for part, (_, copy) in zip(phase.parts, copies, strict=True))
-
-
-def _phase_id(hint: str, found: Node, place: int) -> str:
-    named = text(first(found, *_PHASE_IDS)) if hint != "main" else ""
-    named = named or hint or str(place)
-    return f"phase-{named}" if named.isdecimal() else named
-
-
-def _phase(own: str, row: _Row, made: Iterator[Subtask]) -> PlanPhase:
-    hint, found, parts = row
-    names = [text(found.get(key)) for key in (*_PHASE_IDS, *_PHASE_TITLES)]
-    title = "" if hint == "main" else text(first(found, *_PHASE_TITLES))
-    taken = tuple(next(made) for _ in parts)
-    return PlanPhase(own, tuple(name for name in (*names, hint) if name), title, found, taken)
-
-
-def names_its_needs(found: Node) -> bool:
-    """Tell whether a phase or subtask says what it depends on, be it that it depends on nothing."""
-    return any(isinstance(found.get(key), list | str | int | dict) for key in _NEEDS)
-
-
-def needs_of(found: Node) -> list[str]:
-    """Return what a phase or subtask says it depends on, in its own words."""
-    refs = [_reference(ref) for key in _NEEDS for ref in items(found.get(key))]
-    return [ref for ref in dict.fromkeys(refs) if ref and ref.casefold() not in _NO_NEED]
-
-
-def _reference(ref: Any) -> str:
-    return text(first(ref, *_PART_IDS, *_PHASE_IDS)) if isinstance(ref, dict) else text(ref)
+def all_entries(phase: PlanPhase) -> Iterator[tuple[Subtask, Node]]:
+    """Yield every object that stands for a subtask: also the copies under older names of the list."""
+    lists = [children(phase.entry.get(key)) for key in ITEM_KEYS]
+    for entries in filter(None, lists):
+        if len(entries) == len(phase.subtasks):
+            yield from zip(phase.subtasks, (entry for _, entry in entries), strict=True)
 
 
 class Dependencies:
-    """The needs of every phase and subtask, by id. A phase without an entry needs the one before."""
+    """What every phase and subtask needs, by our ids. A phase without an entry needs the one before.
+
+    A name that means nothing is passed on as it is: the assembly of the plan drops it and says so.
+    """
 
     def __init__(self, phases: list[PlanPhase]) -> None:
-        names = _Names(phases)
+        self._phases: dict[str, PlanPhase] = {}
+        self._subtasks: dict[str, list[Subtask]] = {}
+        self._home = {subtask.id: phase for phase in phases for subtask in phase.subtasks}
+        self._enter_names(phases)
+        self.tasks = {who: needs for phase in phases for who, needs in self._of_subtasks(phase)}
         self.stages: dict[str, tuple[str, ...]] = {}
-        if any(names_its_needs(phase.node) for phase in phases):
-            self.stages = {phase.id: tuple(dict.fromkeys(_of_phase(phase, names))) for phase in phases}
-        self.tasks = {who: needs for phase in phases for who, needs in _of_parts(phase, names)}
+        if any(_names_needs(phase.entry) for phase in phases):
+            self.stages = {phase.id: tuple(dict.fromkeys(self._of_phase(phase))) for phase in phases}
 
-
-class _Names:
-    """Everything that a dependency may be called, and what is meant: ids, numbers, titles, however spelled."""
-
-    def __init__(self, phases: list[PlanPhase]) -> None:
-        self.phases: dict[str, PlanPhase] = {}
-        self.parts: dict[str, list[Subtask]] = {}
-        self.home = {part.id: phase for phase in phases for part in phase.parts}
-        for phase in phases:
-            for part in phase.parts:
-                for name in dict.fromkeys((part.native, _bare(part.native), part.id)):
-                    self.parts.setdefault(name, []).append(part)
-        self._name_phases(phases)
-
-    def _name_phases(self, phases: list[PlanPhase]) -> None:
+    def _enter_names(self, phases: list[PlanPhase]) -> None:
         """Enter exact names before spellings of them, and places last: a number means a name where there is one."""
         for phase in phases:
+            for subtask in phase.subtasks:
+                for name in dict.fromkeys((subtask.native, _bare(subtask.native), subtask.id)):
+                    self._subtasks.setdefault(name, []).append(subtask)
             for name in (*phase.names, phase.id):
-                self.phases.setdefault(name, phase)
+                self._phases.setdefault(name, phase)
         for place, phase in enumerate(phases, 1):
-            for name in (*(_bare(each) for each in phase.names), str(place), f"phase{place}"):
-                self.phases.setdefault(name, phase)
+            for name in (*map(_bare, phase.names), str(place), f"phase{place}"):
+                self._phases.setdefault(name, phase)
 
-    def knows(self, ref: str) -> bool:
-        """Tell whether a text as it stands is a name."""
-        return ref in self.parts or ref in self.phases
-
-    def part(self, ref: str, near: PlanPhase) -> Subtask | None:
+    def _subtask(self, ref: str, near: PlanPhase) -> Subtask | None:
         """Return the subtask meant: one of the same phase first, for numbers begin again in each."""
-        found = self.parts.get(ref) or self.parts.get(_bare(ref)) or []
-        return next((part for part in found if self.home[part.id] is near), found[0] if found else None)
+        found = self._subtasks.get(ref) or self._subtasks.get(_bare(ref)) or []
+        return next((one for one in found if self._home[one.id] is near), found[0] if found else None)
 
-    def phase(self, ref: str) -> PlanPhase | None:
-        """Return the phase meant."""
-        return self.phases.get(ref) or self.phases.get(_bare(ref))
+    def _phase(self, ref: str) -> PlanPhase | None:
+        return self._phases.get(ref) or self._phases.get(_bare(ref))
+
+    def _references(self, entry: Node) -> list[str]:
+        """Return what an object says it depends on. A list in one text is split, unless that text is a name."""
+        said = dict.fromkeys(_REFERENCE.text_or_self(ref) for key in _NEEDS for ref in items(entry.get(key)))
+        refs = (ref for ref in said if ref and ref.casefold() not in _NO_NEED)
+        split = (one for ref in refs for one in ([ref] if self._is_name(ref) else re.split(r"[,;]", ref)))
+        return [one.strip() for one in split if one.strip()]
+
+    def _is_name(self, ref: str) -> bool:
+        return ref in self._subtasks or ref in self._phases
+
+    def _of_phase(self, phase: PlanPhase) -> Iterator[str]:
+        for ref in self._references(phase.entry):
+            subtask = self._subtask(ref, phase)
+            meant = self._phase(ref) or (self._home[subtask.id] if subtask else None)
+            yield meant.id if meant else ref
+
+    def _of_subtasks(self, phase: PlanPhase) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the needs of each subtask. If none of a phase says anything, each needs the one before it."""
+        is_said = any(_names_needs(subtask.entry) for subtask in phase.subtasks)
+        is_free = phase.entry.get("parallel_safe") is True
+        for before, subtask in zip((None, *phase.subtasks), phase.subtasks, strict=False):
+            if is_said:
+                yield subtask.id, tuple(dict.fromkeys(self._of_subtask(subtask, phase)))
+            else:
+                yield subtask.id, (before.id,) if before and not is_free else ()
+
+    def _of_subtask(self, subtask: Subtask, phase: PlanPhase) -> Iterator[str]:
+        """Yield what a subtask needs. Another phase that it names means all of that phase's subtasks."""
+        for ref in self._references(subtask.entry):
+            found, group = self._subtask(ref, phase), self._phase(ref)
+            if found is not None or group is None:
+                yield found.id if found else ref
+            elif group is not phase:
+                yield from (each.id for each in group.subtasks)
+
+
+def _names_needs(entry: Node) -> bool:
+    """Tell whether a phase or subtask says what it depends on, be it that it depends on nothing."""
+    return any(isinstance(entry.get(key), list | str | int | dict) for key in _NEEDS)
 
 
 def _bare(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
-
-
-def _split(refs: list[str], names: _Names) -> list[str]:
-    """Take a list that was written as one text apart, unless the text as it stands is a name."""
-    apart = (one for ref in refs for one in ([ref] if names.knows(ref) else re.split(r"[,;]", ref)))
-    return [one.strip() for one in apart if one.strip()]
-
-
-def _of_phase(phase: PlanPhase, names: _Names) -> Iterator[str]:
-    for ref in _split(needs_of(phase.node), names):
-        part = names.part(ref, phase)
-        meant = names.phase(ref) or (names.home[part.id] if part else None)
-        yield meant.id if meant else ref
-
-
-def _of_parts(phase: PlanPhase, names: _Names) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the needs of each subtask. If none of a phase says anything, each needs the one before it."""
-    is_told = any(names_its_needs(part.node) for part in phase.parts)
-    is_free = phase.node.get("parallel_safe") is True
-    for before, part in zip((None, *phase.parts), phase.parts, strict=False):
-        if is_told:
-            yield part.id, tuple(dict.fromkeys(_of_part(part, phase, names)))
-        else:
-            yield part.id, (before.id,) if before and not is_free else ()
-
-
-def _of_part(part: Subtask, phase: PlanPhase, names: _Names) -> Iterator[str]:
-    """Yield what a subtask needs. A whole phase that it names is all subtasks of that; its own says nothing."""
-    for ref in _split(needs_of(part.node), names):
-        found, group = names.part(ref, phase), names.phase(ref)
-        if found is not None or group is None:
-            yield found.id if found else ref
-        elif group is not phase:
-            yield from (each.id for each in group.parts)

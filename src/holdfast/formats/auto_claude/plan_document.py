@@ -6,19 +6,19 @@ Keys and words that nobody here knows stay as they are, and so does a status tha
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.core.plan import Stage, Task
 from holdfast.core.status import RunStatus
 from holdfast.formats import extra_fields
-from holdfast.formats.auto_claude.layout import ITEM_KEYS, SPEC
-from holdfast.formats.auto_claude.phases import PlanPhase, Subtask, phases_of, twins_of
-from holdfast.formats.lenient_json import Node, iso_time, text
+from holdfast.formats.auto_claude.layout import ITEM_KEYS, AutoClaudeFile
+from holdfast.formats.auto_claude.phases import PlanPhase, all_entries, phases_of
+from holdfast.formats.lenient_json import Node, iso_time, nodes, text
 from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun
 from holdfast.formats.status_words import claimed_status, is_known, kept_word
 
-WORDS = {
+_WORDS = {
     ClaimedStatus.PENDING: "pending",
     ClaimedStatus.RUNNING: "in_progress",
     ClaimedStatus.DONE: "completed",
@@ -28,13 +28,14 @@ WORDS = {
     ClaimedStatus.BLOCKED: "blocked",
 }
 """The words that Auto-Claude's own loader accepts; it refuses a plan with any other."""
-_RUN_WORDS = {
+_HEAD_KEYS = ("status", "planStatus", "executionPhase", "xstateState")
+_HEAD_WORDS = {
     RunStatus.PENDING: ("backlog", "pending", "idle", "backlog"),
     RunStatus.BLOCKED: ("human_review", "review", "coding", "human_review"),
     RunStatus.COMPLETED: ("done", "completed", "complete", "done"),
     RunStatus.ABANDONED: ("error", "in_progress", "failed", "error"),
 }
-_GOES_ON = ("in_progress", "in_progress", "coding", "coding")
+_RUNNING_WORDS = ("in_progress", "in_progress", "coding", "coding")
 _KEPT_WORDS = (ClaimedStatus.DONE, ClaimedStatus.PENDING)
 
 
@@ -42,13 +43,14 @@ def write_plan(view: ExportedRun, document: Node, claims: Mapping[str, Claim]) -
     """Bring a document up to date with a run, and return it. An empty one is filled in."""
     if not document:
         document |= _blank(view)
+    document.pop(extra_fields.KEY, None)
     phases = phases_of(document)
-    for node in (document, *(phase.node for phase in phases)):
-        node.pop(extra_fields.KEY, None)
-    for part, node in _places(phases):
-        node.pop(extra_fields.KEY, None)
-        if part.id in claims:
-            _write_part(view, node, claims[part.id])
+    for phase in phases:
+        phase.entry.pop(extra_fields.KEY, None)
+        for subtask, entry in all_entries(phase):
+            entry.pop(extra_fields.KEY, None)
+            if subtask.id in claims:
+                _update_subtask(view, entry, claims[subtask.id])
     _add_missing(view, document, phases, claims)
     _write_head(view, document)
     return document
@@ -63,65 +65,46 @@ def _blank(view: ExportedRun) -> Node:
         "final_acceptance": [],
         "created_at": iso_time(view.started),
         "updated_at": iso_time(view.updated),
-        "spec_file": SPEC,
+        "spec_file": AutoClaudeFile.SPEC.value,
     }
 
 
-def _places(phases: list[PlanPhase]) -> Iterator[tuple[Subtask, Node]]:
-    """Yield every object that stands for a subtask, copies under older names too."""
-    for phase in phases:
-        yield from ((part, part.node) for part in phase.parts)
-        yield from twins_of(phase)
-
-
-def _write_part(view: ExportedRun, node: Node, claim: Claim) -> None:
-    """Write where a subtask stands, unless its own word says so already."""
-    said = text(node.get("status"))
-    meant = ClaimedStatus.DONE if claim.standing is ClaimedStatus.SKIPPED else claim.standing
-    meant = ClaimedStatus.FAILED if meant is ClaimedStatus.ABANDONED else meant
-    if said and is_known(said) and claimed_status(said) is meant:
+def _update_subtask(view: ExportedRun, entry: Node, claim: Claim) -> None:
+    """Write the status of a subtask, unless its own word says so already."""
+    said, word = text(entry.get("status")), _WORDS[claim.standing]
+    if said and is_known(said) and kept_word(said, word) == said:
         return
-    node["status"] = WORDS[claim.standing]
+    entry["status"] = word
     times = view.task_times.get(claim.task)
     if times and claim.standing is ClaimedStatus.DONE and times.ended is not None:
-        node["completed_at"] = iso_time(times.ended)
+        entry["completed_at"] = iso_time(times.ended)
 
 
 def _add_missing(
     view: ExportedRun, document: Node, phases: list[PlanPhase], claims: Mapping[str, Claim]
 ) -> None:
     """Add the tasks that the document does not have, stage by stage."""
-    known = {part.id for phase in phases for part in phase.parts}
-    is_flat = any(phase.node is document for phase in phases)
+    known = {subtask.id for phase in phases for subtask in phase.subtasks}
+    is_flat = any(phase.entry is document for phase in phases)
     for stage in view.plan.stages:
-        parts = [_part(task, claims[task.id]) for task in stage.tasks if task.id not in known]
-        if parts and is_flat:
-            _flat_list(document).extend(parts)
-        elif parts:
-            _phase_list(document).append(_phase(stage, parts, document))
+        subtasks = [_subtask(task, claims[task.id]) for task in stage.tasks if task.id not in known]
+        if subtasks and is_flat:
+            key = next((key for key in ITEM_KEYS if document.get(key)), ITEM_KEYS[0])
+            _list_under(document, key).extend(subtasks)
+        elif subtasks:
+            _list_under(document, "phases").append(_phase(stage, subtasks, document))
 
 
-def _flat_list(document: Node) -> list[Any]:
-    key = next((key for key in ITEM_KEYS if document.get(key)), ITEM_KEYS[0])
-    return _as_list(document, key)
-
-
-def _phase_list(document: Node) -> list[Any]:
-    return _as_list(document, "phases")
-
-
-def _as_list(document: Node, key: str) -> list[Any]:
-    """Return the list under a key, to be added to. What maps names to objects becomes a list of those."""
+def _list_under(document: Node, key: str) -> list[Any]:
+    """Return the list under a key, to be added to. An object that maps names to objects becomes a list of those."""
     found = document.get(key)
-    if isinstance(found, dict):
-        found = [{"id": name, **child} for name, child in found.items() if isinstance(child, dict)]
-    kept: list[Any] = found if isinstance(found, list) else []
-    document[key] = kept
-    return kept
+    document[key] = found if isinstance(found, list) else nodes(found) if isinstance(found, dict) else []
+    listed: list[Any] = document[key]
+    return listed
 
 
-def _phase(stage: Stage, parts: list[Node], document: Node) -> Node:
-    """Return a new phase. Its number is what others depend on; `id` is left out, for then ids would be."""
+def _phase(stage: Stage, subtasks: list[Node], document: Node) -> Node:
+    """Return a new phase. Its number is what others depend on; without an `id`, others need not use ids."""
     numbers = {phase.id: number for number, phase in enumerate(phases_of(document), 1)}
     own = {task.id for task in stage.tasks}
     return {
@@ -131,17 +114,16 @@ def _phase(stage: Stage, parts: list[Node], document: Node) -> Node:
         "type": "implementation",
         "depends_on": [numbers[need] for need in stage.needs if need in numbers],
         "parallel_safe": not any(own & set(task.needs) for task in stage.tasks),
-        "subtasks": parts,
+        "subtasks": subtasks,
     }
 
 
-def _part(task: Task, claim: Claim) -> Node:
-    asked = task.prompt or f"Run `{shlex.join(task.run)}`"
-    node: Node = {
+def _subtask(task: Task, claim: Claim) -> Node:
+    entry: Node = {
         "id": task.id,
         "title": task.title,
-        "description": asked,
-        "status": WORDS[claim.standing],
+        "description": task.prompt or f"Run `{shlex.join(task.run)}`",
+        "status": _WORDS[claim.standing],
         "depends_on": list(task.needs),
         "files_to_modify": [],
         "files_to_create": list(task.files),
@@ -149,25 +131,22 @@ def _part(task: Task, claim: Claim) -> Node:
     }
     if task.verify:
         several = {"commands": list(task.verify)} if len(task.verify) > 1 else {}
-        node["verification"] = {"type": "command", "run": " && ".join(task.verify), **several}
+        entry["verification"] = {"type": "command", "run": " && ".join(task.verify), **several}
     if task.acceptance:
-        node["acceptance_criteria"] = list(task.acceptance)
-    return node
+        entry["acceptance_criteria"] = list(task.acceptance)
+    return entry
 
 
 def _write_head(view: ExportedRun, document: Node) -> None:
-    """Write where the whole stands, also into the newest keys where the document has them."""
-    words = _RUN_WORDS.get(view.row.status, _GOES_ON)
-    keys = ("status", "planStatus", "executionPhase", "xstateState")
-    for key, word in zip(keys, words, strict=True):
+    """Write the status of the whole, also into the newest keys where the document has them."""
+    words = _HEAD_WORDS.get(view.row.status, _RUNNING_WORDS)
+    for key, word in zip(_HEAD_KEYS, words, strict=True):
+        said = text(document.get(key))
+        stays = is_known(said) and claimed_status(said) in _KEPT_WORDS
         if key in ("status", "planStatus") or key in document:
-            document[key] = _head_word(text(document.get(key)), word)
+            document[key] = kept_word(said, word) if stays else word
     if view.row.status is RunStatus.BLOCKED or "reviewReason" in document:
         document["reviewReason"] = "errors" if view.row.status is RunStatus.BLOCKED else None
     document["updated_at"] = iso_time(view.updated)
     if "last_updated" in document:
         document["last_updated"] = iso_time(view.updated)
-
-
-def _head_word(said: str, word: str) -> str:
-    return kept_word(said, word) if is_known(said) and claimed_status(said) in _KEPT_WORDS else word

@@ -4,72 +4,79 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.plan import Task
 from holdfast.formats.auto_claude.phases import Subtask
-from holdfast.formats.lenient_json import Node, first, items, line, node, text, texts
+from holdfast.formats.lenient_json import Field, Node, items, line, node, text, texts
 from holdfast.formats.plan_assembly import is_command, is_path
 
 _TITLE_CHARS = 80
 _CONTEXT_CHARS = 4_000
-_WORDS = ("description", "task", "details", "prompt", "name", "title")
 _NO_FILE = ("tbd", "n/a", "none", "na")
-_ELSEWHERE = re.compile(r"(?:^|[\s\"'=:])(?:/(?:Users|home|root|private|mnt)/|~/|[A-Za-z]:\\)")
-_BLANK = re.compile(r"\[[A-Z][A-Z_ -]{2,}\]|<[a-z][a-z_-]*(?:-|_)[a-z_-]*>")
-_PROSE = re.compile(r"(?:[A-Z][a-z]+|\d+[.)])\s")
+_NO_CHECK = (
+    # Prose, places of another machine, blanks to fill in, and what counts or prints instead of failing.
+    re.compile(r"\A(?:[A-Z][a-z]+|\d+[.)])\s"),
+    re.compile(r"(?:^|[\s\"'=:])(?:/(?:Users|home|root|private|mnt)/|~/|[A-Za-z]:\\)"),
+    re.compile(r"\[[A-Z][A-Z_ -]{2,}\]|<[a-z][a-z_-]*(?:-|_)[a-z_-]*>"),
+    re.compile(r"\|\s*wc\b|^\s*echo\b"),
+)
 _NOTHING = re.compile(
     r"^\s*(?:0\b|no\b|none\b|empty\b|nothing\b|zero\b)|\b(?:no|zero) (?:match|result|output|ref)", re.I
 )
 _SEARCH = re.compile(r"\b(?:grep|rg|find|ag)\b")
-_COUNTS = re.compile(r"\|\s*wc\b|^\s*echo\b")
+
+_DESCRIPTION = Field("description", "task", "details", "prompt", "name", "title")
+_SERVICE = Field("service", "services")
+_FILES = Field("files_to_modify", "files_involved", "files", "file_path", "files_to_change")
+_NOTES = Field("implementation_notes", "implementation_details", "instructions", "notes")
+_ACCEPTANCE = Field("acceptance_criteria", "acceptanceCriteria", "acceptance", "success_criteria")
+OVERVIEW = Field("description", "overview")
+_COMMANDS = Field("commands", "command", "run")
+_EXPECTED = Field("expected", "expect_contains")
+_ADDRESS = Field("url", "endpoint")
+_ANSWER = Field("expect_status", "expected_status")
+_BY_HAND = Field("scenario", "instructions", "manual", "steps", "checks", "description")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskWithUnusedChecks:
-    """A task, and the commands that its verification names but that cannot serve as checks."""
+def task_of(subtask: Subtask, needs: tuple[str, ...], context: str) -> tuple[Task, tuple[str, ...]]:
+    """Return the task that a subtask amounts to, without its id, and the commands that cannot serve as checks.
 
-    task: Task
-    unused: tuple[str, ...]
-
-
-def task_of(part: Subtask, needs: tuple[str, ...], context: str) -> TaskWithUnusedChecks:
-    """Return the task that a subtask amounts to, without its id. `context` tells what it is part of."""
-    found = part.node
-    checks, unused = _checks(node(found.get("verification")))
-    told = tuple(path for path in texts(found.get("files_to_create")) if path)
-    files = tuple(dict.fromkeys(clean for path in told if (clean := _deliverable(found, path))))
+    `context` tells what the task is part of.
+    """
+    entry = subtask.entry
+    checks, unused = _checks(node(entry.get("verification")))
+    to_create = texts(entry.get("files_to_create"))
+    files = tuple(dict.fromkeys(clean for path in to_create if (clean := _deliverable(entry, path))))
     task = Task(
         id="",
-        title=_title(found),
-        prompt=_prompt(part, [path for path in told if path not in files], context),
+        title=_title(entry),
+        prompt=_prompt(subtask, [path for path in to_create if path not in files], context),
         needs=needs,
         files=files,
         verify=checks,
-        acceptance=tuple(dict.fromkeys(_acceptance(found, unused))),
+        acceptance=tuple(dict.fromkeys(_acceptance(entry, unused))),
     )
-    return TaskWithUnusedChecks(task, unused)
+    return task, unused
 
 
-def _title(found: Node) -> str:
+def _title(entry: Node) -> str:
     """Return the title; without one, the beginning of what is asked for, as listings show."""
-    if isinstance(found.get("title"), str):
-        return " ".join(text(found["title"]).split())
-    return line(text(first(found, *_WORDS)), _TITLE_CHARS)
+    if isinstance(entry.get("title"), str):
+        return " ".join(text(entry["title"]).split())
+    return line(_DESCRIPTION.text(entry), _TITLE_CHARS)
 
 
-def _prompt(part: Subtask, to_create: list[str], context: str) -> str:
-    found = part.node
-    asked = text(first(found, *_WORDS)) or f"Do subtask {part.native}."
+def _prompt(subtask: Subtask, to_create: list[str], context: str) -> str:
+    entry = subtask.entry
     sections = [
-        asked,
-        _section("Service", texts(first(found, "service", "services"))),
-        _section("Files to change", _paths(found)),
+        _DESCRIPTION.text(entry) or f"Do subtask {subtask.native}.",
+        _section("Service", _SERVICE.texts(entry)),
+        _section("Files to change", _FILES.all_texts(entry)),
         _section("Files to create", to_create),
-        _section("Follow the patterns of", texts(found.get("patterns_from"))),
-        _section("Expected output", texts(found.get("expected_output"))),
-        _section("Notes", _notes(found)),
+        _section("Follow the patterns of", texts(entry.get("patterns_from"))),
+        _section("Expected output", texts(entry.get("expected_output"))),
+        _section("Notes", _NOTES.all_texts(entry)),
         context,
     ]
     return "\n\n".join(section for section in sections if section)
@@ -79,19 +86,9 @@ def _section(title: str, lines: Any) -> str:
     return f"{title}:\n" + "\n".join(f"- {line}" for line in lines) if lines else ""
 
 
-def _paths(found: Node) -> tuple[str, ...]:
-    keys = ("files_to_modify", "files_involved", "files", "file_path", "files_to_change")
-    return tuple(dict.fromkeys(path for key in keys for path in texts(found.get(key))))
-
-
-def _notes(found: Node) -> tuple[str, ...]:
-    keys = ("implementation_notes", "implementation_details", "instructions", "notes")
-    return tuple(dict.fromkeys(note for key in keys for note in texts(found.get(key))))
-
-
 def context_of(document: Node, spec: str, goal: str) -> str:
     """Return what every agent should know of the whole beyond its goal: what it is for, and when it is accepted."""
-    about = text(first(document, "description", "overview")) or _overview(spec)
+    about = OVERVIEW.text(document) or _overview(spec)
     about = "" if about == goal else about
     accepted = _section("The whole is accepted when", texts(document.get("final_acceptance")))
     parts = [f"What this is part of:\n{about}" if about else "", accepted]
@@ -105,13 +102,13 @@ def _overview(spec: str) -> str:
     return next((section.strip() for section in sections if section.strip()), "")
 
 
-def _deliverable(found: Node, path: str) -> str:
+def _deliverable(entry: Node, path: str) -> str:
     """Return a file that must exist in the end, or nothing where the plan does not say for certain where.
 
     Paths are often meant relative to the service's own folder, and what lies below `.auto-claude` is not committed.
     """
     path = re.sub(r"\s*\((?:new|create|created)\)$", "", path).removeprefix("./")
-    services = texts(first(found, "service", "services"))
+    services = _SERVICE.texts(entry)
     is_committed = not path.startswith(".auto-claude/") and not path.endswith("/")
     is_certain = all(service in path.split("/") for service in services)
     is_file = is_path(path) and path.casefold() not in _NO_FILE
@@ -122,7 +119,7 @@ def _checks(verification: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the commands that can be checks, and those that cannot: a check speaks by its exit status, anywhere."""
     if not _is_by_command(verification):
         return (), ()
-    commands = texts(first(verification, "commands", "command", "run"))
+    commands = _COMMANDS.texts(verification)
     expected = text(verification.get("expected"))
     good = tuple(command for command in commands if _is_check(command, expected))
     return good, tuple(command for command in commands if command not in good)
@@ -133,22 +130,14 @@ def _is_by_command(verification: Node) -> bool:
 
 
 def _is_check(command: str, expected: str) -> bool:
-    if (
-        not is_command(command)
-        or _PROSE.match(command)
-        or _ELSEWHERE.search(command)
-        or _BLANK.search(command)
-        or _COUNTS.search(command)
-    ):
+    if not is_command(command) or any(pattern.search(command) for pattern in _NO_CHECK):
         return False
     return not (_SEARCH.search(command) and _NOTHING.search(expected))
 
 
-def _acceptance(found: Node, unused: tuple[str, ...]) -> Iterator[str]:
-    yield from texts(
-        first(found, "acceptance_criteria", "acceptanceCriteria", "acceptance", "success_criteria")
-    )
-    for one in items(found.get("verification")):
+def _acceptance(entry: Node, unused: tuple[str, ...]) -> Iterator[str]:
+    yield from _ACCEPTANCE.texts(entry)
+    for one in items(entry.get("verification")):
         if not isinstance(one, dict):
             yield from texts(one)
             continue
@@ -157,8 +146,8 @@ def _acceptance(found: Node, unused: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_command(verification: Node, unused: tuple[str, ...]) -> Iterator[str]:
-    expected = text(first(verification, "expected", "expect_contains"))
-    commands = texts(first(verification, "commands", "command", "run"))
+    expected = _EXPECTED.text(verification)
+    commands = _COMMANDS.texts(verification)
     is_by_command = _is_by_command(verification)
     for command in commands:
         shown = f"`{command}`" if is_by_command else command
@@ -171,10 +160,9 @@ def _by_command(verification: Node, unused: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_hand(verification: Node) -> Iterator[str]:
-    where = text(first(verification, "url", "endpoint"))
-    status = text(first(verification, "expect_status", "expected_status"))
-    keys = ("scenario", "instructions", "manual", "steps", "checks", "description")
-    lines = [line for key in keys for line in texts(verification.get(key))]
+    where = _ADDRESS.text(verification)
+    status = _ANSWER.text(verification)
+    lines = _BY_HAND.all_texts(verification)
     if where and (status or not lines):
         method = text(verification.get("method"))
         yield f"{method} {where}".strip() + (f" answers {status}" if status else " works")
