@@ -209,7 +209,9 @@ def merge_queue(view: ExportedRun, names: Names, before: object) -> list[object]
         kept.append({**node(entry), "status": words[name]} if name in words else entry)
         present.add(name)
     last = max([count(node(entry).get("priority")) for entry in kept] + [len(kept)])
-    queued = sorted(view.rows, key=lambda row: row.queue_number or len(view.tasks) + view.row.queue_number + 1)
+    queued = sorted(
+        view.rows, key=lambda row: row.queue_number or len(view.tasks) + view.row.queue_number + 1
+    )
     fresh = [names[row.id] for row in queued if names[row.id] in words and names[row.id] not in present]
     return kept + [
         {"task_id": name, "priority": place, "status": words[name]}
