@@ -98,7 +98,7 @@ def first(node: Node, *keys: str) -> Any:
     return None
 
 
-class Field:
+class Key:
     """One value of foreign documents under all its names, the present name first: a row of a table of aliases."""
 
     def __init__(self, *names: str) -> None:

@@ -12,7 +12,7 @@ from holdfast.formats import lenient_yaml, markdown
 from holdfast.formats.contradictions import unknown_words
 from holdfast.formats.lenient_json import (
     BrokenFileError,
-    Field,
+    Key,
     Node,
     commits,
     items,
@@ -27,12 +27,12 @@ from holdfast.formats.registry import System
 from holdfast.formats.run_to_claims import claim_of
 from holdfast.formats.status_words import claim_from, claimed_status
 
-_ID = Field("id", "story_id", "key")
-_ASKED = Field("description", "title")
-_NEEDS = Field("depends_on", "dependencies")
-_CRITERIA = Field("acceptance_criteria", "criteria")
-_CRITERION = Field("description", "text", "title")
-_COMMITS = Field("commits", "commit")
+_ID = Key("id", "story_id", "key")
+_ASKED = Key("description", "title")
+_NEEDS = Key("depends_on", "dependencies")
+_CRITERIA = Key("acceptance_criteria", "criteria")
+_CRITERION = Key("description", "text", "title")
+_COMMITS = Key("commits", "commit")
 _STAGE = "stories"
 _WORDS = {
     ClaimedStatus.PENDING: "TODO",

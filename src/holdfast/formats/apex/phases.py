@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from holdfast.formats import extra_fields
-from holdfast.formats.lenient_json import Field, Node, items, text
+from holdfast.formats.lenient_json import Key, Node, items, text
 from holdfast.formats.plan_assembly import task_ids
 
 _WHAT = {
@@ -90,8 +90,8 @@ LISTS: dict[Place, str] = {
     "pending": "pending_phases",
 }
 """The lists of a state, in the order in which they are read."""
-_NUMBER = Field("number", "phase", "phase_number", "step")
-_NAME = Field("name", "phase_name", "title")
+_NUMBER = Key("number", "phase", "phase_number", "step")
+_NAME = Key("name", "phase_name", "title")
 _NUMBER_PARTS = re.compile(r"(\d{1,6})([a-z]{0,2})")
 
 

@@ -18,7 +18,7 @@ from holdfast.formats.apex.phases import ApexPhase, phases_of
 from holdfast.formats.contradictions import done_with_unfinished_parts, unknown_words
 from holdfast.formats.lenient_json import (
     BrokenFileError,
-    Field,
+    Key,
     Node,
     commits,
     count,
@@ -43,16 +43,16 @@ from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, asse
 from holdfast.formats.registry import System
 from holdfast.formats.status_words import claimed_status
 
-_TASK_ID = Field("task_id", "id")
-_GOAL = Field("task_description", "project_description", "description", "task")
-_BRANCH = Field("git_branch", "branch")
-_LAST_COMMIT = Field("git_last_commit", "last_commit")
-_UPDATED = Field("updated_at", "created_at")
-_BLOCKER = Field("description", "message", "reason", "error", "title")
-_COMMITS = Field("commits", "commit", "git_commit")
-_FILES = Field("files_changed", "files_modified", "files")
-_SUMMARY = Field("summary", "result")
-CRITERIA = Field("acceptance_criteria", "criteria")
+_TASK_ID = Key("task_id", "id")
+_GOAL = Key("task_description", "project_description", "description", "task")
+_BRANCH = Key("git_branch", "branch")
+_LAST_COMMIT = Key("git_last_commit", "last_commit")
+_UPDATED = Key("updated_at", "created_at")
+_BLOCKER = Key("description", "message", "reason", "error", "title")
+_COMMITS = Key("commits", "commit", "git_commit")
+_FILES = Key("files_changed", "files_modified", "files")
+_SUMMARY = Key("summary", "result")
+CRITERIA = Key("acceptance_criteria", "criteria")
 
 _UNSAID = {"completed": "PASS", "current": "IN_PROGRESS", "pending": ""}
 _RESUMABLE = "  ← resumable"

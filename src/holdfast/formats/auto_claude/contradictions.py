@@ -14,13 +14,13 @@ from holdfast.formats.contradictions import (
     unknown_word,
     unknown_words,
 )
-from holdfast.formats.lenient_json import Field, Node, count, node, text
+from holdfast.formats.lenient_json import Key, Node, count, node, text
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding
 from holdfast.formats.status_words import claimed_status
 
-_ISSUES = Field("issues_found", "issues")
-_ISSUE_TITLE = Field("title", "description")
-_COUNTED = Field("subtasks", "chunks")
+_ISSUES = Key("issues_found", "issues")
+_ISSUE_TITLE = Key("title", "description")
+_COUNTED = Key("subtasks", "chunks")
 _ISSUES_NAMED = 5
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.formats.auto_claude.layout import ITEM_KEYS
 from holdfast.formats.auto_claude.phases import Subtask
-from holdfast.formats.lenient_json import Field, Node, iso_time, node, nodes, text, texts
+from holdfast.formats.lenient_json import Key, Node, iso_time, node, nodes, text, texts
 from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun, PastFailure
 from holdfast.formats.run_to_claims import error_of
 from holdfast.formats.status_words import claimed_status, kept_word
@@ -20,10 +20,10 @@ _WORDS = {ClaimedStatus.DONE: "completed", ClaimedStatus.FAILED: "failed", Claim
 _HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _NAMED_COMMIT = re.compile(r"\bcommit(?:ted|s)?\b[^.\n]{0,20}?\b([0-9a-f]{7,40})\b", re.IGNORECASE)
 
-_ID = Field("subtask_id", "subtaskId", "chunk_id", "chunkId", "task_id", "id")
-_COMMIT = Field("hash", "commit", "sha")
-_OUTPUT = Field("actual_output", "notes")
-_ATTEMPT_COUNT = Field("attempt_count", "attemptCount")
+_ID = Key("subtask_id", "subtaskId", "chunk_id", "chunkId", "task_id", "id")
+_COMMIT = Key("hash", "commit", "sha")
+_OUTPUT = Key("actual_output", "notes")
+_ATTEMPT_COUNT = Key("attempt_count", "attemptCount")
 
 
 @dataclass(slots=True)

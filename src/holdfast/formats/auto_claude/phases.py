@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.formats.auto_claude.layout import ITEM_KEYS
-from holdfast.formats.lenient_json import Field, Node, items, text
+from holdfast.formats.lenient_json import Key, Node, items, text
 from holdfast.formats.plan_assembly import task_ids
 
-_PHASE_ID = Field("id", "phase_id", "phaseId", "phase", "number")
-_PHASE_TITLE = Field("name", "title", "phase_name", "phaseName")
-_SUBTASK_ID = Field("id", "subtask_id", "subtaskId", "chunk_id", "chunkId", "task_id", "taskId", "number")
-_REFERENCE = Field(*_SUBTASK_ID.names, *_PHASE_ID.names)
+_PHASE_ID = Key("id", "phase_id", "phaseId", "phase", "number")
+_PHASE_TITLE = Key("name", "title", "phase_name", "phaseName")
+_SUBTASK_ID = Key("id", "subtask_id", "subtaskId", "chunk_id", "chunkId", "task_id", "taskId", "number")
+_REFERENCE = Key(*_SUBTASK_ID.names, *_PHASE_ID.names)
 _PHASE_NAMES = (*_PHASE_ID.names, *_PHASE_TITLE.names)
 _NEEDS = ("depends_on", "dependsOn", "dependencies", "depends", "needs", "blocked_by")
 _NO_NEED = ("none", "n/a", "null", "-")

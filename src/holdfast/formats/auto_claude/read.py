@@ -20,7 +20,7 @@ from holdfast.formats.auto_claude.layout import AutoClaudeFile
 from holdfast.formats.auto_claude.memory import Memory, claim_of, read_memory
 from holdfast.formats.auto_claude.phases import Dependencies, PlanPhase, Subtask, phases_of
 from holdfast.formats.auto_claude.tasks import OVERVIEW, context_of, task_of
-from holdfast.formats.lenient_json import BrokenFileError, Field, Node, commits, line, node, nodes, text
+from holdfast.formats.lenient_json import BrokenFileError, Key, Node, commits, line, node, nodes, text
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble
 from holdfast.formats.registry import System
@@ -34,10 +34,10 @@ _COMPLETED = re.compile(r"^\W*(?:sub-?task|chunk) completed:\s*(.+)$", re.IGNORE
 _NEXT = re.compile(r"^\W*next (?:sub-?task|chunk):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _UNFINISHED = (ClaimedStatus.PENDING, ClaimedStatus.FAILED, ClaimedStatus.BLOCKED)
 
-_GOAL = Field("feature", "title", "task_name", "spec_name", "spec_id", "description")
-_REQUEST = Field("task_description", "description")
-_SPEC_NAME = Field("spec_id", "spec_name")
-_STATUS = Field("status", "xstateState", "executionPhase")
+_GOAL = Key("feature", "title", "task_name", "spec_name", "spec_id", "description")
+_REQUEST = Key("task_description", "description")
+_SPEC_NAME = Key("spec_id", "spec_name")
+_STATUS = Key("status", "xstateState", "executionPhase")
 
 
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.core.plan import Task
 from holdfast.formats.auto_claude.phases import Subtask
-from holdfast.formats.lenient_json import Field, Node, items, line, node, text, texts
+from holdfast.formats.lenient_json import Key, Node, items, line, node, text, texts
 from holdfast.formats.plan_assembly import is_command, is_path
 
 _TITLE_CHARS = 80
@@ -26,17 +26,17 @@ _NOTHING = re.compile(
 )
 _SEARCH = re.compile(r"\b(?:grep|rg|find|ag)\b")
 
-_DESCRIPTION = Field("description", "task", "details", "prompt", "name", "title")
-_SERVICE = Field("service", "services")
-_FILES = Field("files_to_modify", "files_involved", "files", "file_path", "files_to_change")
-_NOTES = Field("implementation_notes", "implementation_details", "instructions", "notes")
-_ACCEPTANCE = Field("acceptance_criteria", "acceptanceCriteria", "acceptance", "success_criteria")
-OVERVIEW = Field("description", "overview")
-_COMMANDS = Field("commands", "command", "run")
-_EXPECTED = Field("expected", "expect_contains")
-_ADDRESS = Field("url", "endpoint")
-_ANSWER = Field("expect_status", "expected_status")
-_BY_HAND = Field("scenario", "instructions", "manual", "steps", "checks", "description")
+_DESCRIPTION = Key("description", "task", "details", "prompt", "name", "title")
+_SERVICE = Key("service", "services")
+_FILES = Key("files_to_modify", "files_involved", "files", "file_path", "files_to_change")
+_NOTES = Key("implementation_notes", "implementation_details", "instructions", "notes")
+_ACCEPTANCE = Key("acceptance_criteria", "acceptanceCriteria", "acceptance", "success_criteria")
+OVERVIEW = Key("description", "overview")
+_COMMANDS = Key("commands", "command", "run")
+_EXPECTED = Key("expected", "expect_contains")
+_ADDRESS = Key("url", "endpoint")
+_ANSWER = Key("expect_status", "expected_status")
+_BY_HAND = Key("scenario", "instructions", "manual", "steps", "checks", "description")
 
 
 def task_of(subtask: Subtask, needs: tuple[str, ...], context: str) -> tuple[Task, tuple[str, ...]]:

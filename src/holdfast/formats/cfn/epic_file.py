@@ -13,22 +13,22 @@ from holdfast.core.plan import Limits
 from holdfast.formats import extra_fields
 from holdfast.formats.cfn.epic_model import EpicModel, Sprint
 from holdfast.formats.cfn.sprint import SPRINT_ID, task_of
-from holdfast.formats.lenient_json import Field, Node, items, node, text, texts
+from holdfast.formats.lenient_json import Key, Node, items, node, text, texts
 from holdfast.formats.plan_assembly import StageDraft, distinct
 
-_EPIC_ID = Field("epicId", "epic_id", "id", "slug")
-_EPIC_TITLE = Field("name", "title", "epic_name", "epicName", "epic_title")
-_STATUS = Field("status", "state")
-_EPIC_STATUS = Field("status", "production_status")
-_LIMITS = Field("resource_limits", "resourceLimits", "limits")
-_JOBS = Field("max_parallel_sprints", "maxParallelSprints", "max_parallel", "jobs")
-_PHASE_ID = Field("phaseId", "phase_id", "id", "phase", "name", "title")
-_PHASE_TITLE = Field("name", "title")
-_PHASE_NEEDS = Field("dependencies", "depends_on", "dependsOn")
-_EDGES = Field("crossPhaseDependencies", "cross_phase_dependencies")
-_EDGE_FROM = Field("from", "sprint")
-_EDGE_TO = Field("to", "dependsOn", "depends_on")
-_NEED = Field("sprintId", "sprint_id", "sprint", "id", "on", "to", "from", "task", "name")
+_EPIC_ID = Key("epicId", "epic_id", "id", "slug")
+_EPIC_TITLE = Key("name", "title", "epic_name", "epicName", "epic_title")
+_STATUS = Key("status", "state")
+_EPIC_STATUS = Key("status", "production_status")
+_LIMITS = Key("resource_limits", "resourceLimits", "limits")
+_JOBS = Key("max_parallel_sprints", "maxParallelSprints", "max_parallel", "jobs")
+_PHASE_ID = Key("phaseId", "phase_id", "id", "phase", "name", "title")
+_PHASE_TITLE = Key("name", "title")
+_PHASE_NEEDS = Key("dependencies", "depends_on", "dependsOn")
+_EDGES = Key("crossPhaseDependencies", "cross_phase_dependencies")
+_EDGE_FROM = Key("from", "sprint")
+_EDGE_TO = Key("to", "dependsOn", "depends_on")
+_NEED = Key("sprintId", "sprint_id", "sprint", "id", "on", "to", "from", "task", "name")
 _NEEDS = (
     "dependencies", "depends_on", "dependsOn", "crossPhaseDependencies", "cross_phase_dependencies", "blockedBy",
     "requires",

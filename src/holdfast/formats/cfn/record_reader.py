@@ -15,7 +15,7 @@ from holdfast.formats.cfn.layout import RecordKind, parse_key
 from holdfast.formats.cfn.sprint import sprint_claim, task_of
 from holdfast.formats.lenient_json import (
     BrokenFileError,
-    Field,
+    Key,
     Node,
     count,
     node,
@@ -29,12 +29,12 @@ from holdfast.formats.plan_assembly import StageDraft
 
 RecordsByKind = dict[RecordKind, dict[str, Node]]
 
-_EPIC_ID = Field("epicId", "epic_id")
-_SPRINT_ID = Field("sprintId", "sprint_id")
-_SWARM_ID = Field("swarmId", "id")
-_SWARM_GOAL = Field("description", "title")
-_SWARM_TASK_ID = Field("id", "taskId", "title")
-_SWARM_NEEDS = Field("dependencies", "depends_on")
+_EPIC_ID = Key("epicId", "epic_id")
+_SPRINT_ID = Key("sprintId", "sprint_id")
+_SWARM_ID = Key("swarmId", "id")
+_SWARM_GOAL = Key("description", "title")
+_SWARM_TASK_ID = Key("id", "taskId", "title")
+_SWARM_NEEDS = Key("dependencies", "depends_on")
 _OVER = ("completed", "complete", "done", "abandoned")
 
 

@@ -9,21 +9,21 @@ from msgspec.structs import replace
 from holdfast.core.plan import Task
 from holdfast.formats.cfn.epic_model import EpicModel
 from holdfast.formats.cfn.sprint import gate_of, issues_of, share_of, sprint_claim, task_of
-from holdfast.formats.lenient_json import Field, Node, count, items, node, text, texts
+from holdfast.formats.lenient_json import Key, Node, count, items, node, text, texts
 from holdfast.formats.model import Claim, ClaimedStatus, PastFailure
 from holdfast.formats.plan_assembly import plain_name
 from holdfast.formats.status_words import claimed_status
 
-_EPIC = Field("epic", "epic_id", "epicId")
-_EPIC_ID = Field("epic_id", "epicId", "epic")
-_EPIC_STATUS = Field("status", "epic_status")
-_SPRINT = Field("sprint", "sprint_id", "sprintId", "phase")
-_SPRINT_TITLE = Field("sprint_name", "title", "name")
-_PHASE = Field("phase", "name", "id")
-_SCORE = Field(
+_EPIC = Key("epic", "epic_id", "epicId")
+_EPIC_ID = Key("epic_id", "epicId", "epic")
+_EPIC_STATUS = Key("status", "epic_status")
+_SPRINT = Key("sprint", "sprint_id", "sprintId", "phase")
+_SPRINT_TITLE = Key("sprint_name", "title", "name")
+_PHASE = Key("phase", "name", "id")
+_SCORE = Key(
     "consensus_score", "consensusScore", "achieved_consensus", "average_score", "overall_confidence", "confidence"
 )  # fmt: skip
-_DECISION = Field("decision", "product_owner_decision", "vote", "recommendation")
+_DECISION = Key("decision", "product_owner_decision", "vote", "recommendation")
 _DECISIONS = (
     (re.compile(r"proceed|defer|approve|accept|pass", re.IGNORECASE), ClaimedStatus.DONE),
     (re.compile(r"relaunch|reject|retry|fail", re.IGNORECASE), ClaimedStatus.FAILED),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.plan import Task, Validator
 from holdfast.core.projection import Report
 from holdfast.formats import extra_fields
-from holdfast.formats.lenient_json import Field, Node, commits, count, items, node, nodes, text, texts
+from holdfast.formats.lenient_json import Key, Node, commits, count, items, node, nodes, text, texts
 from holdfast.formats.model import Claim, ClaimedStatus, PastFailure
 from holdfast.formats.plan_assembly import is_command, is_path, task_ids
 from holdfast.formats.status_words import claim_from
@@ -23,68 +23,68 @@ _REPORT_GATE = Task(id="").gate
 _VALIDATOR = re.compile(r"validat|review|judge|auditor", re.IGNORECASE)
 
 # What a sprint asks for.
-SPRINT_ID = Field(
+SPRINT_ID = Key(
     "sprintId", "sprint_id", "id", "sprint", "phaseId", "phase_id", "number", "name", "title"
 )  # fmt: skip
-SPRINT_TITLE = Field("name", "title", "sprint_name", "sprintName", "phase_name", "phaseName")
-_ABOUT = Field(
+SPRINT_TITLE = Key("name", "title", "sprint_name", "sprintName", "phase_name", "phaseName")
+_ABOUT = Key(
     "description", "goal", "sprint_goal", "sprintGoal", "objective", "sprint_objective", "purpose", "deliverable"
 )  # fmt: skip
-_POINT_TITLE = Field("title", "name", "id")
-_CRITERIA = Field(
+_POINT_TITLE = Key("title", "name", "id")
+_CRITERIA = Key(
     "acceptanceCriteria", "acceptance_criteria", "successCriteria", "success_criteria", "definitionOfDone",
     "definition_of_done", "acceptance",
 )  # fmt: skip
-_TESTS = Field("testCommand", "test_command", "testCommands", "test_commands", "verification", "verify")
-_IN_SCOPE = Field("in_scope", "inScope")
-_OUT_OF_SCOPE = Field("out_of_scope", "outOfScope")
+_TESTS = Key("testCommand", "test_command", "testCommands", "test_commands", "verification", "verify")
+_IN_SCOPE = Key("in_scope", "inScope")
+_OUT_OF_SCOPE = Key("out_of_scope", "outOfScope")
 _PARTS = ("tasks", "subtasks", "steps", "objectives", "requirements")
 _DELIVERED = ("deliverables", "files", "filesToCreate", "files_to_create")
 
 # Who validates it.
-_GATE = Field(
+_GATE = Key(
     "confidenceThreshold", "confidence_threshold", "consensusThreshold", "consensus_threshold", "consensusTarget",
     "consensus_target", "confidenceTarget", "confidence_target", "required_consensus", "gate", "autoApproveThreshold",
 )  # fmt: skip
 _GATE_GROUPS = (
     "quality_gates", "qualityGates", "confidenceThresholds", "confidence_thresholds", "thresholds", "gates",
 )  # fmt: skip
-_LOOP_2_GATE = Field(
+_LOOP_2_GATE = Key(
     "loop_2_consensus", "loop2Consensus", "loop2_consensus", "loop2", "loop_2", "consensus", "validation"
 )  # fmt: skip
-_LOOP_2 = Field("loop2", "loop_2", "validation")
-_AGENTS = Field("agents", "agent_roles", "agentRoles")
-_VALIDATOR_NAME = Field("id", "name", "role", "agent", "type")
-_VALIDATOR_PROMPT = Field("prompt", "focus", "description")
-_ROLE = Field("role", "type", "name", "id")
+_LOOP_2 = Key("loop2", "loop_2", "validation")
+_AGENTS = Key("agents", "agent_roles", "agentRoles")
+_VALIDATOR_NAME = Key("id", "name", "role", "agent", "type")
+_VALIDATOR_PROMPT = Key("prompt", "focus", "description")
+_ROLE = Key("role", "type", "name", "id")
 
 # What records say of it.
-_STATUS = Field("status", "state")
-_ATTEMPTS = Field("attempts", "iteration", "iterations", "loop3_iterations")
-_COMMIT = Field("commit", "commitHash", "commit_hash")
-_WIP_BRANCH = Field("wipBranch", "wip_branch", "branch")
-_WORKTREE = Field("worktree", "worktreePath")
-_SUMMARY = Field("summary", "outcome")
+_STATUS = Key("status", "state")
+_ATTEMPTS = Key("attempts", "iteration", "iterations", "loop3_iterations")
+_COMMIT = Key("commit", "commitHash", "commit_hash")
+_WIP_BRANCH = Key("wipBranch", "wip_branch", "branch")
+_WORKTREE = Key("worktree", "worktreePath")
+_SUMMARY = Key("summary", "outcome")
 _WRITTEN = (
     "filesWritten", "files_written", "filesCompleted", "files_completed", "files_created", "files_modified",
 )  # fmt: skip
-_IN_PROGRESS = Field("filesInProgress", "files_in_progress")
-_FILE = Field("path", "file", "fileBeingEdited", "name")
-_LINE = Field("currentLine", "current_line", "line", "lineNumber", "line_number")
-_SECTION_DONE = Field(
+_IN_PROGRESS = Key("filesInProgress", "files_in_progress")
+_FILE = Key("path", "file", "fileBeingEdited", "name")
+_LINE = Key("currentLine", "current_line", "line", "lineNumber", "line_number")
+_SECTION_DONE = Key(
     "lastCompletedSection", "last_completed_section", "lastSection", "last_section", "function"
 )
-_SECTION_NEXT = Field("nextSection", "next_section")
-_PROGRESS = Field("progress", "completion_percentage", "percentComplete")
-_CONFIDENCE = Field("confidence", "confidenceScore", "confidence_score")
-_LOOP_3 = Field("loop3", "loop_3", "overall")
-_ERRORS = Field("errors", "failures", "error")
-_MESSAGE = Field("message", "error", "description")
-_FEEDBACK = Field("feedback", "recommendation", "details")
+_SECTION_NEXT = Key("nextSection", "next_section")
+_PROGRESS = Key("progress", "completion_percentage", "percentComplete")
+_CONFIDENCE = Key("confidence", "confidenceScore", "confidence_score")
+_LOOP_3 = Key("loop3", "loop_3", "overall")
+_ERRORS = Key("errors", "failures", "error")
+_MESSAGE = Key("message", "error", "description")
+_FEEDBACK = Key("feedback", "recommendation", "details")
 _ISSUES = (
     "critical_issues", "major_issues", "issues_found", "issues", "blockers", "minor_issues", "scope_issues",
 )  # fmt: skip
-_ISSUE = Field("description", "title", "issue", "message")
+_ISSUE = Key("description", "title", "issue", "message")
 
 
 def task_of(sprint: Node, *around: Node) -> Task:
@@ -287,7 +287,7 @@ def _open_files(sprint: Node) -> list[Node]:
     return [file for file in files if file.get("completed") is not True]
 
 
-def _first_text(field: Field, places: Sequence[Node]) -> str:
+def _first_text(field: Key, places: Sequence[Node]) -> str:
     return next(filter(None, map(field.text, places)), "")
 
 

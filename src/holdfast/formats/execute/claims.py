@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.formats import extra_fields
 from holdfast.formats.execute.documents import TASK_REFERENCE
-from holdfast.formats.lenient_json import Field, Node, commits, count, items, node, nodes, text
+from holdfast.formats.lenient_json import Key, Node, commits, count, items, node, nodes, text
 from holdfast.formats.model import Claim, ClaimedStatus, PastFailure
 from holdfast.formats.status_words import claim_from, claimed_status
 
@@ -21,18 +21,18 @@ _LISTS = {
     "abandoned": ClaimedStatus.ABANDONED,
 }
 
-_STATUS = Field("status", "state")
-_ATTEMPTS = Field("attempts", "attempt", "attempt_count")
-_FILES = Field("files", "files_created", "files_changed")
-_BRANCH = Field("branch", "worktree_branch")
-_WORKTREE = Field("worktree_path", "worktree")
-_SUMMARY = Field("summary", "result")
-_ERRORS = Field("errors", "error", "last_error")
-_ERROR_CLASS = Field("type", "class", "failure_class")
-_MESSAGE = Field("message", "error", "summary", "type")
-_DETAILS = Field("details", "detail")
-_LEDGER_COMMIT = Field("commit", "hash")
-FEEDBACK = Field("feedback", "message")
+_STATUS = Key("status", "state")
+_ATTEMPTS = Key("attempts", "attempt", "attempt_count")
+_FILES = Key("files", "files_created", "files_changed")
+_BRANCH = Key("branch", "worktree_branch")
+_WORKTREE = Key("worktree_path", "worktree")
+_SUMMARY = Key("summary", "result")
+_ERRORS = Key("errors", "error", "last_error")
+_ERROR_CLASS = Key("type", "class", "failure_class")
+_MESSAGE = Key("message", "error", "summary", "type")
+_DETAILS = Key("details", "detail")
+_LEDGER_COMMIT = Key("commit", "hash")
+FEEDBACK = Key("feedback", "message")
 
 
 def claim_of(native: str, entry: Node, worktree: Node) -> Claim:

@@ -14,7 +14,7 @@ from posixpath import basename, dirname, join
 from holdfast.formats.contradictions import truncated, unreadable
 from holdfast.formats.lenient_json import (
     BrokenFileError,
-    Field,
+    Key,
     Node,
     node,
     object_in,
@@ -34,12 +34,12 @@ PLACES = (f"{_LEDGER_ROOT}/*/{LEDGER}", f"**/{STATE}")
 TRACES = (f"/{_LEDGER_ROOT}/", "/.worktrees/", STATE)
 _TASK_FILE = re.compile(r"(L\d+-\d+[A-Za-z]?)(?:[-_. ].*)?\.(?:xml|md)", re.IGNORECASE)
 
-TASK_REFERENCE = Field("task_id", "id", "task")
+TASK_REFERENCE = Key("task_id", "id", "task")
 """What an entry that is about a task calls that task."""
-_SLUG = Field("prd_slug", "slug")
-_STATE_SLUG = Field("prd_slug", "slug", "project_slug", "name")
-_PRD_SLUG = Field("slug", "name")
-_MANIFEST_SLUG = Field("prd_slug", "slug", "prd")
+_SLUG = Key("prd_slug", "slug")
+_STATE_SLUG = Key("prd_slug", "slug", "project_slug", "name")
+_PRD_SLUG = Key("slug", "name")
+_MANIFEST_SLUG = Key("prd_slug", "slug", "prd")
 
 
 class ExecuteFile(StrEnum):

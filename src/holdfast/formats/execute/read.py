@@ -17,12 +17,12 @@ from holdfast.formats.contradictions import (
 from holdfast.formats.execute.claims import GIVES_UP_AFTER, listed, listed_statuses
 from holdfast.formats.execute.documents import TASK_REFERENCE, ExecuteDocuments, parse_documents
 from holdfast.formats.execute.tasks import collect_tasks, layer_name, state_tasks
-from holdfast.formats.lenient_json import BrokenFileError, Field, Node, node, nodes, text
+from holdfast.formats.lenient_json import BrokenFileError, Key, Node, node, nodes, text
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun
 from holdfast.formats.registry import System
 from holdfast.formats.status_words import claimed_status
 
-_BRANCH = Field("base_branch", "target_branch", "main_branch")
+_BRANCH = Key("base_branch", "target_branch", "main_branch")
 _TOTALS = ("tasks_total", "total_tasks", "total")
 _DONES = ("tasks_completed", "completed_tasks", "merged", "completed")
 _DONE = (ClaimedStatus.DONE,)

@@ -17,7 +17,7 @@ from holdfast.core.status import TASK_IS_SETTLED, AttemptKind, FailureKind, Stag
 from holdfast.formats import extra_fields, run_to_claims
 from holdfast.formats.execute.claims import claim_of
 from holdfast.formats.execute.tasks import layer_name
-from holdfast.formats.lenient_json import Field, Node, count, iso_time, items, node, nodes, text
+from holdfast.formats.lenient_json import Key, Node, count, iso_time, items, node, nodes, text
 from holdfast.formats.model import ClaimedStatus, ExportedRun, Times
 from holdfast.formats.run_to_claims import row_of
 from holdfast.formats.status_words import StatusWords
@@ -73,7 +73,7 @@ _ERROR_TYPES = {
     FailureKind.SIDE_LOST: "merge_conflict",
 }
 _SHORT_HASH = 7
-_HASH = Field("hash", "sha", "commit")
+_HASH = Key("hash", "sha", "commit")
 
 Names = Mapping[str, str]
 """Native names by our ids."""

@@ -12,7 +12,7 @@ from holdfast.formats import extra_fields
 from holdfast.formats.execute.claims import FEEDBACK, claim_of, listed_statuses, with_ledger
 from holdfast.formats.execute.documents import TASK_REFERENCE, ExecuteDocuments
 from holdfast.formats.execute.task_file import TaskFile, read_task_file
-from holdfast.formats.lenient_json import Field, Node, items, node, nodes, text, texts
+from holdfast.formats.lenient_json import Key, Node, items, node, nodes, text, texts
 from holdfast.formats.model import Claim, Finding
 from holdfast.formats.plan_assembly import (
     Assembly,
@@ -27,23 +27,23 @@ from holdfast.formats.plan_assembly import (
 _NO_LAYER = "tasks"
 _JOBS_MAX = 64
 
-_ID = Field("id", "task_id", "taskId")
-_NAME = Field("id", "task_id", "taskId", "name")
-_LAYER_NAME = Field("id", "layer_id", "layer", "name")
-_LAYER = Field("layer", "layer_id")
-_NEEDS = Field("depends_on", "dependencies", "needs", "dependsOn")
-_WAITING = Field("to", "task", "target")
-_WAITED_FOR = Field("from", "depends_on", "source")
-_FILES = Field("files", "files_to_create", "deliverables")
-_CHECKS = Field("verification", "verify", "verification_commands")
-_ACCEPTANCE = Field("acceptance_criteria", "acceptance", "criteria")
-_DESCRIPTION = Field("description", "objective", "prompt", "details")
-_STATE_TITLE = Field("name", "title")
-_STATE_DESCRIPTION = Field("name", "title", "description")
-_PRD_GOAL = Field("title", "name", "description")
-_MANIFEST_GOAL = Field("title", "project_name", "goal")
-_PLAN_GOAL = Field("goal", "title", "project_name")
-_JOBS = Field("max_parallel", "parallel")
+_ID = Key("id", "task_id", "taskId")
+_NAME = Key("id", "task_id", "taskId", "name")
+_LAYER_NAME = Key("id", "layer_id", "layer", "name")
+_LAYER = Key("layer", "layer_id")
+_NEEDS = Key("depends_on", "dependencies", "needs", "dependsOn")
+_WAITING = Key("to", "task", "target")
+_WAITED_FOR = Key("from", "depends_on", "source")
+_FILES = Key("files", "files_to_create", "deliverables")
+_CHECKS = Key("verification", "verify", "verification_commands")
+_ACCEPTANCE = Key("acceptance_criteria", "acceptance", "criteria")
+_DESCRIPTION = Key("description", "objective", "prompt", "details")
+_STATE_TITLE = Key("name", "title")
+_STATE_DESCRIPTION = Key("name", "title", "description")
+_PRD_GOAL = Key("title", "name", "description")
+_MANIFEST_GOAL = Key("title", "project_name", "goal")
+_PLAN_GOAL = Key("goal", "title", "project_name")
+_JOBS = Key("max_parallel", "parallel")
 
 
 class CollectedTasks(msgspec.Struct, kw_only=True):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.core.plan import Task
 from holdfast.formats import extra_fields, markdown
-from holdfast.formats.lenient_json import Field, Node, commits, message, node, text, texts
+from holdfast.formats.lenient_json import Key, Node, commits, message, node, text, texts
 from holdfast.formats.model import UNBEGUN, Claim, ClaimedStatus, ForeignRun, PastFailure, spent_of
 from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble
 from holdfast.formats.registry import System
@@ -16,9 +16,9 @@ from holdfast.formats.specflow.specification import Spec, parse_spec
 from holdfast.formats.specflow.waves import Group, Wave, groups_of
 from holdfast.formats.status_words import claimed_status
 
-_SPEC_ID = Field("spec_id", "specId", "spec")
-_ATTEMPTS = Field("attempts", "attempt")
-_COMMITS = Field("commits", "commit")
+_SPEC_ID = Key("spec_id", "specId", "spec")
+_ATTEMPTS = Key("attempts", "attempt")
+_COMMITS = Key("commits", "commit")
 
 
 @dataclass(frozen=True, slots=True)

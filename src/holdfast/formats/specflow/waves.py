@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.formats import extra_fields
-from holdfast.formats.lenient_json import Field, Node, items, node, nodes, text
+from holdfast.formats.lenient_json import Key, Node, items, node, nodes, text
 from holdfast.formats.plan_assembly import task_ids
 from holdfast.formats.specflow.specification import Spec, SpecGroup
 
-_WAVE_ID = Field("id", "wave", "number")
-_GROUP_ID = Field("id", "group", "name")
+_WAVE_ID = Key("id", "wave", "number")
+_GROUP_ID = Key("id", "group", "name")
 
 
 @dataclass(frozen=True, slots=True)
