@@ -112,6 +112,15 @@ def test_a_sprint_that_waits_for_an_interface_may_start_when_it_is_ready(wait: A
     assert (task.needs, task.needs_interface) == ((), ("a",))
 
 
+def test_of_two_names_for_the_needs_of_a_phase_the_usual_one_counts() -> None:
+    """The same file gives the same plan at every start."""
+    sprints = {name: [{"id": name}] for name in "abc"}
+    phases = [{"id": name, "sprints": sprints[name], "dependencies": []} for name in "ab"]
+    phases.append({"id": "c", "sprints": sprints["c"], "dependencies": ["a"], "depends_on": ["b"]})
+    run = _read({"epicId": "notes", "phases": phases})
+    assert {stage.id: stage.needs for stage in run.plan.stages}["c"] == ("a",)
+
+
 def test_what_no_sprint_provides_is_told() -> None:
     """An unknown dependency and what the epic takes for granted are named, and nobody waits for them."""
     epic = {
@@ -145,7 +154,7 @@ def test_validators_gates_tests_and_deliverables_become_those_of_the_task() -> N
         ("pytest -q",),
     )
     assert (task.slot, run.plan.slots, task.gate) == ("tests", {"tests": 1}, 0.9)
-    assert [(judge.id, judge.prompt) for judge in task.validators] == [("reviewer", "Judge the work on a as its reviewer."), ("security", "Look for injections")]  # fmt: skip
+    assert [(validator.id, validator.prompt) for validator in task.validators] == [("reviewer", "Judge the work on a as its reviewer."), ("security", "Look for injections")]  # fmt: skip
     assert all(
         part in task.prompt for part in ("Write the API", "Routes", "Errors: with codes", "A review", "coder")
     )
@@ -406,7 +415,7 @@ def test_files_of_others_are_not_recognised() -> None:
 
 
 def _plan() -> Plan:
-    judge = Validator(id="reviewer", prompt="Is it right?")
+    reviewer = Validator(id="reviewer", prompt="Is it right?")
     auth = Task(
         id="auth",
         title="Auth",
@@ -420,7 +429,7 @@ def _plan() -> Plan:
         title="Shop",
         prompt="Write the shop",
         needs_interface=("auth",),
-        validators=(judge,),
+        validators=(reviewer,),
         gate=0.9,
     )
     admin = Task(

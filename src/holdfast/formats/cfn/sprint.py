@@ -17,7 +17,7 @@ from holdfast.formats.status_words import claim_from
 
 TEST_SLOT = "tests"
 """CFN Loop lets one sprint run its tests at a time; so does a slot of this name."""
-EPIC_GATE = 0.9
+_EPIC_GATE = 0.9
 """The score that validators must give where an epic names none: what epics of CFN Loop ask for."""
 _REPORT_GATE = Task(id="").gate
 _VALIDATOR = re.compile(r"validat|review|judge|auditor", re.IGNORECASE)
@@ -102,7 +102,7 @@ def task_of(sprint: Node, *around: Node) -> Task:
         verify=verify,
         slot=TEST_SLOT if verify else "",
         validators=_validators(name, sprint, *around),
-        gate=gate_of(sprint, *around, default=EPIC_GATE),
+        gate=gate_of(sprint, *around, default=_EPIC_GATE),
         acceptance=tuple(dict.fromkeys(_criteria(sprint))),
     )
     return extra_fields.task(task, extra_fields.of(sprint))
@@ -126,7 +126,7 @@ def _outline(sprint: Node) -> Iterator[str]:
     """Yield the sprint's own points, its deliverables, and those of the phases within it."""
     yield _list("What there is to do", _points(sprint, *_PARTS))
     yield _list("What it delivers", _points(sprint, "deliverables"))
-    for phase in nodes_in(sprint, "phases"):
+    for phase in _nodes_in(sprint, "phases"):
         head = ": ".join(
             filter(None, (SPRINT_TITLE.text(phase) or SPRINT_ID.text(phase), _ABOUT.text(phase)))
         )
@@ -148,7 +148,7 @@ def _list(head: str, lines: tuple[str, ...]) -> str:
     return "\n".join((f"{head}:", *(f"- {line}" for line in lines))) if lines else ""
 
 
-def nodes_in(sprint: Node, *keys: str) -> Iterator[Node]:
+def _nodes_in(sprint: Node, *keys: str) -> Iterator[Node]:
     """Yield the objects that a sprint lists under some keys."""
     yield from (child for key in keys for child in items(sprint.get(key)) if isinstance(child, dict))
 
@@ -156,7 +156,7 @@ def nodes_in(sprint: Node, *keys: str) -> Iterator[Node]:
 def _with_children(sprint: Node) -> Iterator[Node]:
     """Yield a sprint and the objects within it that carry criteria and deliverables of their own."""
     yield sprint
-    yield from nodes_in(sprint, "phases", "deliverables", "tasks", "subtasks")
+    yield from _nodes_in(sprint, "phases", "deliverables", "tasks", "subtasks")
 
 
 def _criteria(sprint: Node) -> Iterator[str]:
