@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.core.facts import ExitReason, Presence
 from holdfast.errors import LaunchError
+from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.paths import StateDir
 from tests.support.launches import FLEETS, RUN, FleetSetup, alive, ended
@@ -225,3 +226,19 @@ def test_a_key_cannot_leave_the_state_folder(setup: FleetSetup, owner: str) -> N
     """Names become folders, so a name that is a path is refused."""
     with pytest.raises(LaunchError, match="cannot name a launch"):
         setup.fleet.inspect(LaunchKey(RUN, owner, 1, "agent"))
+
+
+def test_a_url_names_the_fleet_that_is_opened(setup: FleetSetup) -> None:
+    """The state folder's own URL opens this machine's fleet; it finds what another one launched there."""
+    spec = setup.sh("exit 3")
+    asyncio.run(setup.finish(spec))
+    opened = open_fleet(setup.state.fleet)
+    assert opened.inspect(spec.key) == setup.fleet.inspect(spec.key)
+    opened.close()
+
+
+def test_a_url_of_no_known_fleet_is_refused() -> None:
+    """The message says which there are."""
+    with pytest.raises(LaunchError, match="no fleet for 'cloud:x'") as refused:
+        open_fleet("cloud:x")
+    assert "local" in refused.value.hint

@@ -185,7 +185,7 @@ def test_two_runs_make_their_pools_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda job: job[0].prepare(job[1], prepared.base), jobs))
     assert all(pool.is_intact(name) for pool, name in jobs)
-    assert len({pool.git_dir(name) for pool, name in jobs}) == 8
+    assert len({pool.get(name).git_dir for pool, name in jobs}) == 8
     assert len(prepared.project.git("worktree", "list").splitlines()) == 10
 
 

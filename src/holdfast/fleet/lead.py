@@ -1,8 +1,8 @@
 """The fleet of a run that an agent leads by itself: its tasks are offered to that agent instead of being started.
 
-An offer is in memory alone. A claim has the same folder, record and lock as a supervised launch of `LocalFleet`, so
-whoever carries the run on later finds it there: alive while this process lives, lost once it is gone. Commands,
-checks and validators are launched as ever.
+An offer is in memory alone. A task that the agent took has the same folder, record and lock as a supervised launch of
+`LocalFleet`, so the next runner finds it there: alive while this process lives, lost once it is gone. Commands, checks
+and validators are launched as always.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
 from holdfast.errors import HoldfastError
 from holdfast.fleet.local import LocalFleet, end_carriers
-from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchOutput, LaunchSpec
+from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchSpec
 from holdfast.locks import open_lockable, try_lock
 from holdfast.paths import StateDir
 from holdfast.process.launch_order import exit_file, log_file, make_folder, record_file, to_json, write_whole
@@ -31,11 +33,11 @@ _ERROR_CHARS = 300
 
 
 class ClaimError(HoldfastError):
-    """A claim cannot be had, or is not held any more."""
+    """A task cannot be taken, or is not held any more. MCP clients know this error by its name."""
 
 
 class Offer:
-    """One attempt that waits for the leading agent, or that it works on: `fd` is the lock of a claim."""
+    """One attempt that waits for the leading agent, or that it took and works on: then `fd` holds the lock."""
 
     def __init__(self, spec: LaunchSpec, folder: str) -> None:
         self.spec = spec
@@ -47,7 +49,7 @@ class Offer:
         self.exit: Exit | None = None
 
     @property
-    def is_claimed(self) -> bool:
+    def is_taken(self) -> bool:
         """Whether somebody works on it."""
         return self.fd >= 0 and self.exit is None
 
@@ -58,23 +60,23 @@ class Offer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process that works on this attempt should have: it can report, and is found if it is left behind."""
+        """The variables for a process that works on this attempt: with them it can report, and is found if it is left behind."""
         ours = {name: value for name, value in self.spec.env.items() if name.startswith(_OURS)}
         return {**ours, TOKEN_VARIABLE: self.spec.token}
 
     def sign(self) -> None:
-        """Note a sign of life, also for whoever looks at the record."""
+        """Note a sign of life, also in the time stamp of the record."""
         self.heard = time.monotonic()
         os.utime(self.fd)
 
     def limit(self) -> tuple[float, ExitReason]:
-        """Return when the claim is over at the latest if nothing is heard, and for which reason."""
+        """Return when the attempt is over at the latest if there is no sign of life, and for which reason."""
         timeout = self.began + self.spec.timeout_s
         stall = self.heard + self.spec.stall_s if self.spec.stall_s > 0 else _NEVER
         return (timeout, ExitReason.TIMEOUT) if timeout <= stall else (stall, ExitReason.STALLED)
 
-    def listen(self) -> None:
-        """Count a report, which whoever works on the task may have made without the leading agent, as a sign of life."""
+    def read_report(self) -> None:
+        """Count a new report as a sign of life: an agent below the leading one may have made it."""
         with suppress(OSError):
             changed = Path(self.spec.env[REPORT_VARIABLE]).lstat().st_mtime_ns
             if changed != self.reported:
@@ -82,16 +84,15 @@ class Offer:
                 self.sign()
 
 
-class LeadFleet:
-    """Offers the agents' launches of `followed` tasks; everything else is a launch on this machine.
+class LeadFleet(LocalFleet):
+    """Offers the agents' launches of the `led` tasks; everything else is a launch on this machine.
 
     `on_change` is called whenever there is a new offer.
     """
 
-    def __init__(self, state: StateDir, followed: frozenset[str], on_change: Callable[[], None]) -> None:
-        self._state = state
-        self._local = LocalFleet(state)
-        self._followed = followed
+    def __init__(self, state: StateDir, led: frozenset[str], on_change: Callable[[], None]) -> None:
+        super().__init__(state)
+        self._led = led
         self._on_change = on_change
         self._offers: dict[LaunchKey, Offer] = {}
         self._withdrawn = False
@@ -99,24 +100,24 @@ class LeadFleet:
     # -- for the agent that leads ---------------------------------------------------------------------------
 
     def offers(self) -> list[Offer]:
-        """Return what can be claimed."""
+        """Return what can be taken."""
         return [offer for offer in self._offers.values() if offer.is_open]
 
-    def claims(self) -> list[Offer]:
-        """Return what is claimed and not over."""
-        return [offer for offer in self._offers.values() if offer.is_claimed]
+    def taken(self) -> list[Offer]:
+        """Return what was taken and is not over."""
+        return [offer for offer in self._offers.values() if offer.is_taken]
 
-    def claim(self, task: str) -> Offer:
-        """Take what is offered of a task. Raises ClaimError if nothing is. It is durable: a crash makes it lost."""
+    def take(self, task: str) -> Offer:
+        """Take what is offered of a task. Raises ClaimError if nothing is. It is durable: after a crash it is lost."""
         offer = next((offer for offer in self.offers() if offer.spec.key.owner == task), None)
         if offer is None:
-            if any(offer.spec.key.owner == task for offer in self.claims()):
+            if any(offer.spec.key.owner == task for offer in self.taken()):
                 raise ClaimError(f"task {task} is claimed already", "go on with it, or claim another one")
             raise ClaimError(f"task {task} is not ready", "list what is ready, and claim one of those")
         make_folder(offer.folder)
         offer.fd = _take(offer)
         offer.began = time.monotonic()
-        offer.listen()
+        offer.read_report()
         offer.sign()
         # Whoever waits for the launch must learn that from now on there are limits.
         offer.over.set()
@@ -124,8 +125,8 @@ class LeadFleet:
         return offer
 
     def held(self, task: str, token: str) -> Offer:
-        """Return the claim that a token proves, which is a sign of life. Raises ClaimError if it is not held any more."""
-        for offer in self.claims():
+        """Return the taken task that a token proves; that counts as a sign of life. Raises ClaimError if it is over."""
+        for offer in self.taken():
             if offer.spec.key.owner == task and offer.spec.token == token:
                 offer.sign()
                 return offer
@@ -135,58 +136,54 @@ class LeadFleet:
         )
 
     async def finish(self, offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> None:
-        """End a claim as a process would end, having printed `words`. What it left running is ended with it."""
+        """End a taken task as a process would end, having printed `words`. Processes that it left running are ended."""
         await end_carriers(frozenset({offer.spec.token}))
         if offer.exit is None:
             _end(offer, reason, code, words)
 
     def withdraw(self) -> None:
-        """Take back what nobody claimed, and offer nothing more. Called twice, nothing happens."""
+        """Take back all open offers, and offer nothing more. Repeating it changes nothing."""
         self._withdrawn = True
         for offer in self.offers():
             _end(offer, ExitReason.CANCELLED)
 
     # -- for the runner -------------------------------------------------------------------------------------
 
-    def hosts(self) -> list[str]:
-        """Return where commands and checks run."""
-        return self._local.hosts()
-
     async def launch(self, spec: LaunchSpec) -> None:
-        """Offer the agent's work on a followed task, or start the process. What was launched before is not again."""
-        if not self._is_followed(spec.key):
-            await self._local.launch(spec)
+        """Offer the agent's work on a led task, or start the process. A key that was launched before is not launched again."""
+        if spec.key.step != AGENT_STEP or spec.key.owner not in self._led:
+            await super().launch(spec)
         elif self.inspect(spec.key).presence is Presence.UNKNOWN:
-            self._offers[spec.key] = offer = Offer(spec, self._local.folder(spec.key))
+            self._offers[spec.key] = offer = Offer(spec, self.folder(spec.key))
             if self._withdrawn:
                 _end(offer, ExitReason.CANCELLED)
             self._on_change()
 
     def inspect(self, key: LaunchKey) -> Sighting:
-        """Say what has become of a launch. An offer that nobody took is alive for us, and unknown to the next runner."""
+        """Return what became of a launch. An open offer is alive for us, and unknown to the next runner."""
         offer = self._offers.get(key)
         if offer is None:
-            return self._local.inspect(key)
+            return super().inspect(key)
         return Sighting(Presence.ALIVE) if offer.exit is None else Sighting(Presence.ENDED, offer.exit)
 
     async def wait(self, key: LaunchKey) -> Sighting:
-        """Return once the launch is over. A claim that is not heard of for too long is ended here."""
+        """Return once the launch is over. A taken task that shows no sign of life for too long is ended here."""
         offer = self._offers.get(key)
         if offer is None:
-            return await self._local.wait(key)
+            return await super().wait(key)
         while offer.exit is None:
-            due, reason = offer.limit() if offer.is_claimed else (_NEVER, ExitReason.STALLED)
+            due, reason = offer.limit() if offer.is_taken else (_NEVER, ExitReason.STALLED)
             if not await _happens(offer.over, due - time.monotonic()) and offer.exit is None:
-                offer.listen()
+                offer.read_report()
                 if offer.limit() == (due, reason):
                     await self.finish(offer, reason, code=1)
         return self.inspect(key)
 
     async def cancel(self, key: LaunchKey) -> Sighting:
-        """Stop the launch: a claim is not held any more, its token is refused. If it ended before, nothing happens."""
+        """Stop the launch: the token of a taken task is refused from now on. If it ended before, nothing happens."""
         offer = self._offers.get(key)
         if offer is None:
-            return await self._local.cancel(key)
+            return await super().cancel(key)
         if offer.exit is None:
             await self.finish(offer, ExitReason.CANCELLED)
         return self.inspect(key)
@@ -194,42 +191,23 @@ class LeadFleet:
     def live_launches(self, run: str) -> list[LaunchKey]:
         """Return every launch of the run that is not over, offers among them."""
         offers = [key for key, offer in self._offers.items() if offer.exit is None and key.run == run]
-        return sorted({*self._local.live_launches(run), *offers})
-
-    def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
-        """Return the folders in which launches of this step worked, each with the last one that did."""
-        return self._local.occupants(run, step)
-
-    def last_sign(self, key: LaunchKey) -> float:
-        """Return when the launch last showed a sign of life; 0 if never."""
-        return self._local.last_sign(key)
+        return sorted({*super().live_launches(run), *offers})
 
     async def sweep(
         self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()
     ) -> list[int]:
-        """End whatever belongs to no launch in `keep`, claims included; return the pids of processes."""
+        """End everything that belongs to no launch in `keep`, taken tasks included; return the pids of processes."""
         for key in [key for key in self._offers if key.run == run and key not in keep]:
             await self.cancel(key)
-        return await self._local.sweep(run, keep, tokens)
-
-    def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
-        """Return the output of a launch: of a claim, what its holder said at its end."""
-        return self._local.logs(key, offset)
-
-    def output(self, key: LaunchKey, offset: int, most: int) -> LaunchOutput:
-        """Return a piece of the output of a launch, as `logs` has it."""
-        return self._local.output(key, offset, most)
+        return await super().sweep(run, keep, tokens)
 
     def close(self) -> None:
-        """Let go of everything without ending anything: what is claimed is lost, to be found by the next runner."""
-        for offer in self.claims():
+        """Close everything without ending anything: taken tasks are lost, and the next runner finds them."""
+        for offer in self.taken():
             os.close(offer.fd)
             offer.fd = -1
         self._offers.clear()
-        self._local.close()
-
-    def _is_followed(self, key: LaunchKey) -> bool:
-        return key.step == AGENT_STEP and key.owner in self._followed
+        super().close()
 
 
 def _take(offer: Offer) -> int:
@@ -249,7 +227,7 @@ def _take(offer: Offer) -> int:
 
 
 def _end(offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> None:
-    """Leave the exit record of a claim and let go of it. What was never claimed leaves nothing on disk."""
+    """Leave the exit record of a taken task and release it. An open offer leaves nothing on disk."""
     said = redact(words).encode("utf-8", "replace")
     silent = f"no sign of life for {offer.spec.stall_s:g} s" if reason is ExitReason.STALLED else ""
     error = silent or (" ".join(said.decode().split())[:_ERROR_CHARS] if code else "")
@@ -264,25 +242,13 @@ def _end(offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> No
     )
     if offer.fd >= 0:
         Path(log_file(offer.folder)).write_bytes(said)
-        write_whole(exit_file(offer.folder), _record(offer.exit))
+        write_whole(exit_file(offer.folder), {**msgspec.structs.asdict(offer.exit), "reason": str(reason)})
         os.close(offer.fd)
     offer.over.set()
 
 
-def _record(ended: Exit) -> dict[str, str | float]:
-    return {
-        "token": ended.token,
-        "reason": str(ended.reason),
-        "code": ended.code,
-        "error": ended.error,
-        "duration_s": ended.duration_s,
-        "output_bytes": ended.output_bytes,
-        "strays": ended.strays,
-    }
-
-
 async def _happens(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, but not longer than that; tell whether it came."""
+    """Wait for an event, but no longer than that; tell whether it came."""
     try:
         await asyncio.wait_for(event.wait(), None if seconds == _NEVER else max(0.0, seconds))
     except TimeoutError:

@@ -54,10 +54,6 @@ class LocalFleet:
         self._state = state
         self._fork_server = ForkServer()
 
-    def hosts(self) -> list[str]:
-        """Return the one host there is."""
-        return [socket.gethostname()]
-
     async def launch(self, spec: LaunchSpec) -> None:
         """Start the process under a new supervisor. If the key was launched before, nothing starts anew."""
         if self.inspect(spec.key).presence is not Presence.UNKNOWN:
@@ -73,7 +69,7 @@ class LocalFleet:
             )
 
     def inspect(self, key: LaunchKey) -> Sighting:
-        """Say what has become of a launch, from its folder and the lock of its supervisor."""
+        """Return what became of a launch, from its folder and the lock of its supervisor."""
         folder = self.folder(key)
         if (ended := _exit(folder)) is not None:
             return Sighting(Presence.ENDED, ended)
@@ -94,7 +90,7 @@ class LocalFleet:
 
     async def cancel(self, key: LaunchKey) -> Sighting:
         """Stop the launch's whole tree. If it ended before, nothing happens; if it is lost, its orphans are ended, and
-        the unfinished file of its supervisor goes."""
+        the unfinished file of its supervisor is removed."""
         if (before := self.inspect(key)).presence in (Presence.ENDED, Presence.UNKNOWN):
             return before
         supervisor = locks.open_record_lock_holder(record_file(self.folder(key)))
@@ -113,10 +109,10 @@ class LocalFleet:
     async def sweep(
         self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()
     ) -> list[int]:
-        """End whatever carries a token of this run and belongs to no launch in `keep`; return their pids.
+        """End every process that carries a token of this run and belongs to no launch in `keep`; return their pids.
 
-        `tokens` count too, though somebody deleted the folders of their launches. The unfinished files of killed
-        supervisors go as well. Called twice, the second finds nothing.
+        `tokens` count too, because somebody may have deleted the folders of their launches. The unfinished files of
+        killed supervisors are removed as well. Called again, it finds nothing.
         """
         doomed = [key for key in self._launches(run) if key not in keep]
         tokens |= self._tokens(doomed)
@@ -139,7 +135,7 @@ class LocalFleet:
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
         """Return the folders in which launches of this step worked, each with the last one that did."""
         launches = [key for key in self._launches(run) if key.step == step]
-        launches.sort(key=lambda key: _written_at(record_file(self.folder(key))))
+        launches.sort(key=lambda key: _written_ns(record_file(self.folder(key))))
         records = ((key, _decode(record_file(self.folder(key)), _Record)) for key in launches)
         return {record.cwd: key for key, record in records if record is not None and record.cwd}
 
@@ -157,10 +153,10 @@ class LocalFleet:
     def last_sign(self, key: LaunchKey) -> float:
         """Return when the launch last started, printed or ended, by the clock of the disk; 0 if never."""
         folder = self.folder(key)
-        return max(map(_changed_at, (record_file(folder), log_file(folder), exit_file(folder))))
+        return max(map(_written_ns, (record_file(folder), log_file(folder), exit_file(folder)))) / 1e9
 
     def close(self) -> None:
-        """Let go of the fork server; supervisors and agents live on. Closed twice, nothing happens."""
+        """End the fork server; supervisors and agents live on. Repeating it changes nothing."""
         self._fork_server.close()
 
     def folder(self, key: LaunchKey) -> str:
@@ -240,24 +236,21 @@ def _decode(path: str, kind: type[_T]) -> _T | None:
 
 
 def _filled(path: str) -> bool:
+    found = _stat(path)
+    return found is not None and found.st_size > 0
+
+
+def _written_ns(path: str) -> int:
+    """Return when a file was last written; 0 if it is not there."""
+    found = _stat(path)
+    return 0 if found is None else found.st_mtime_ns
+
+
+def _stat(path: str) -> os.stat_result | None:
     try:
-        return os.stat(path).st_size > 0  # noqa: PTH116 - asked several times per launch
+        return os.stat(path)  # noqa: PTH116 - asked several times per launch
     except FileNotFoundError:
-        return False
-
-
-def _changed_at(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime  # noqa: PTH116 - a path of the launch's folder, as above
-    except FileNotFoundError:
-        return 0.0
-
-
-def _written_at(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns  # noqa: PTH116 - as above
-    except FileNotFoundError:
-        return 0
+        return None
 
 
 async def end_carriers(tokens: frozenset[str]) -> set[int]:
@@ -267,7 +260,7 @@ async def end_carriers(tokens: frozenset[str]) -> set[int]:
     while tokens and (found := procfs.open_carriers(tokens)):
         for fd in found.values():
             _signal(fd, number)
-        with suppress(TimeoutError):  # whoever did not heed SIGTERM is found again, and killed
+        with suppress(TimeoutError):  # those that ignore SIGTERM are found again, and killed
             async with asyncio.timeout(_ORPHAN_GRACE_S):
                 await asyncio.gather(*(_ended(fd) for fd in found.values()))
         ended |= found.keys()

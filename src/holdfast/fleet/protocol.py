@@ -32,9 +32,9 @@ class LaunchKey(msgspec.Struct, frozen=True, order=True):
 class LaunchSpec:
     """Everything a host needs to start and bound one process.
 
-    `holds` are descriptors of the caller's, a few at most: whatever supervises the process keeps them open until
-    the whole process tree is gone, the process itself does not get them. So a lock lives as long as what it guards.
-    `stop_signal` is what the process is asked to end with, before it is killed.
+    `holds` are descriptors of the caller's, a few at most: the supervisor keeps them open until the whole process tree
+    is gone, the process itself does not get them. So a lock lives as long as what it guards.
+    `stop_signal` asks the process to end, before it is killed.
     """
 
     key: LaunchKey
@@ -60,10 +60,7 @@ class LaunchOutput(NamedTuple):
 
 
 class Fleet(Protocol):
-    """Launches, finds again and stops supervised processes. All of it survives the caller's death."""
-
-    def hosts(self) -> list[str]:
-        """Return the names of the hosts that can take a launch."""
+    """Launches supervised processes, finds them again and stops them. They survive the caller's death."""
 
     async def launch(self, spec: LaunchSpec) -> None:
         """Start the process. If the key was launched before, by this runner or a dead one, nothing starts anew.
@@ -73,7 +70,7 @@ class Fleet(Protocol):
         """
 
     def inspect(self, key: LaunchKey) -> Sighting:
-        """Say what has become of a launch. This is the truth; events are hints."""
+        """Return what became of a launch. This is the truth; events are hints."""
 
     async def wait(self, key: LaunchKey) -> Sighting:
         """Return once the launch is no longer alive: ended, lost, or unknown."""
@@ -96,9 +93,9 @@ class Fleet(Protocol):
     async def sweep(
         self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()
     ) -> list[int]:
-        """Kill whatever carries a token of this run and belongs to no launch in `keep`; return their pids.
+        """End every process that carries a token of this run and belongs to no launch in `keep`; return their pids.
 
-        `tokens` are those of launches that the caller knows of and the fleet may have lost every record of.
+        `tokens` are those of launches that the caller knows, though the fleet may have lost every record of them.
         """
 
     def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
@@ -108,7 +105,7 @@ class Fleet(Protocol):
         """Return at most `most` bytes of the output from `offset` on; what is no longer kept is left out."""
 
     def close(self) -> None:
-        """Let go of everything without stopping anything: launches outlive this object."""
+        """Close everything without stopping anything: launches outlive this object."""
 
 
 __all__ = ["AGENT_STEP", "Exit", "Fleet", "LaunchKey", "LaunchOutput", "LaunchSpec", "Sighting"]

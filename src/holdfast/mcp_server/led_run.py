@@ -81,7 +81,7 @@ class LedRun:
             run=self.name,
             status=self.state.row.status,
             ready=tuple(ready_task(self.state, offer) for offer in self._fleet.offers()),
-            claimed=tuple(offer.spec.key.owner for offer in self._fleet.claims()),
+            claimed=tuple(offer.spec.key.owner for offer in self._fleet.taken()),
         )
 
     def status(self) -> StatusResult:
@@ -97,7 +97,7 @@ class LedRun:
             detail=view.run.detail,
             branch=view.run.branch,
             ready=tuple(ready_task(self.state, offer) for offer in self._fleet.offers()),
-            claimed=tuple(map(held_task, self._fleet.claims())),
+            claimed=tuple(map(held_task, self._fleet.taken())),
             stages=tuple(stage for stage in view.stages if stage.status in _STAGE_IS_OPEN)[:_UNSETTLED_MAX],
             unsettled=tuple(task_result(task, statuses[task.id]) for task in unsettled[:_UNSETTLED_MAX]),
             left_off=max(0, len(unsettled) - _UNSETTLED_MAX),
@@ -107,7 +107,7 @@ class LedRun:
     def resume_brief(self) -> TextResult:
         """Return what an agent must know after it lost its context: the goal, what landed, what it holds, what is ready."""
         refs = refs_by_commit(self._session.repo, self.name)
-        claims = map(held_task, self._fleet.claims())
+        claims = map(held_task, self._fleet.taken())
         held = [f"- {held.task}: token {held.token}, workspace {held.workspace}" for held in claims]
         ready = [f"- {offer.spec.key.owner}" for offer in self._fleet.offers()]
         next_steps = "\n".join(
@@ -129,7 +129,7 @@ class LedRun:
     def take(self, task: str) -> TakeResult:
         """Take a task that is ready. Raises ClaimError if it is not."""
         self._require_alive()
-        offer = self._fleet.claim(task)
+        offer = self._fleet.take(task)
         return take_result(offer, self._brief(task, offer.spec.key.attempt))
 
     def heartbeat(self, task: str, token: str) -> CheckpointResult:
@@ -176,7 +176,7 @@ class LedRun:
         """
         if self._task.done():
             return
-        for offer in self._fleet.claims():
+        for offer in self._fleet.taken():
             await self._fleet.finish(offer, ExitReason.CANCELLED)
             await self._until(partial(self._is_past, offer), _END_S)
 

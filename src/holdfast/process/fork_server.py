@@ -1,4 +1,7 @@
-"""The runner's end of the fork server: starts it, hands it links to new supervisors, replaces it when it died."""
+"""The runner's end of the fork server: starts it, hands it links to new supervisors, replaces one that died.
+
+The program that runs on the other end is `fork_server_main`.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,19 @@ _HAND_OVER_S = 5.0
 
 
 class ForkServer:
-    """One helper process that forks supervisors. It is started when first needed."""
+    """One process that forks supervisors. It is started when first needed."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._door: socket.socket | None = None
+        self._channel: socket.socket | None = None
 
     def hand_over(self, link: socket.socket, holds: Sequence[int] = ()) -> None:
         """Give `link` to a new supervisor, which keeps the descriptors `holds` open for as long as it lives.
 
-        A fork server that died is replaced; raises LaunchError when none can be had.
+        A fork server that died is replaced. Raises LaunchError when none can be started.
         """
         for _ in range(2):
-            if self._door is None:
+            if self._channel is None:
                 self._start()
             try:
                 self._send([link.fileno(), *holds])
@@ -41,10 +44,10 @@ class ForkServer:
         raise LaunchError("no process could be started to supervise the agent", "see `holdfast doctor`")
 
     def close(self) -> None:
-        """End the helper process; supervisors live on. Closed twice, nothing happens."""
-        if self._door is not None:
-            self._door.close()
-            self._door = None
+        """End the fork server; supervisors live on. Repeating it changes nothing."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -70,9 +73,9 @@ class ForkServer:
                 ours.close()
                 raise LaunchError(f"{sys.executable} cannot be started: {error.strerror}") from error
         ours.settimeout(_HAND_OVER_S)
-        self._door = ours
+        self._channel = ours
 
     def _send(self, descriptors: list[int]) -> None:
-        assert self._door is not None
+        assert self._channel is not None
         rights = array.array("i", descriptors)
-        self._door.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        self._channel.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])

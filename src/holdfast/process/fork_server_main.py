@@ -18,23 +18,23 @@ _INT = 4
 _RIGHTS_BYTES = _socket.CMSG_SPACE(_INT * 8)  # room for the link and what the supervisor holds for the runner
 
 
-def main(door: int) -> None:
-    """Fork a supervisor for each link that arrives through `door`, until the runner closes it or dies."""
+def main(channel: int) -> None:
+    """Fork a supervisor for each link that arrives through `channel`, until the runner closes it or dies."""
     fork_server = os.getpid()
 
     def reap(*_: object) -> None:
-        # Supervisors get this handler with the fork, and reap by themselves: there it only rings their bell.
+        # Supervisors get this handler with the fork, but reap by themselves: there it only wakes them.
         if os.getpid() == fork_server:
             _reap()
 
     supervisor.install_signal_handlers(reap)
-    orders = _socket.socket(fileno=door)
+    orders = _socket.socket(fileno=channel)
     boot = boot_id()
     # Objects that the collector never walks stay on pages that are never copied after a fork.
     gc.disable()
     gc.freeze()
     while received := _receive(orders):
-        _fork(received, door, boot)
+        _fork(received, channel, boot)
 
 
 def _receive(orders: _socket.socket) -> list[int]:
@@ -44,8 +44,8 @@ def _receive(orders: _socket.socket) -> list[int]:
     return [int.from_bytes(data[at : at + _INT], sys.byteorder) for at in range(0, len(data), _INT)]
 
 
-def _fork(received: list[int], door: int, boot: str) -> None:
-    """Start a supervisor. It has what the runner wants held by having been forked; only the fork server lets go of it."""
+def _fork(received: list[int], channel: int, boot: str) -> None:
+    """Start a supervisor. It gets the descriptors to hold with the fork; only the fork server closes them."""
     link = received[0]
     try:
         pid = os.fork()
@@ -54,7 +54,7 @@ def _fork(received: list[int], door: int, boot: str) -> None:
         pid = -1
     if pid == 0:
         try:
-            os.close(door)
+            os.close(channel)
             supervisor.main(link, boot)
         finally:
             os._exit(0)

@@ -1,4 +1,4 @@
-"""Starting Holdfast itself in the background: a session of its own, its output in a file.
+"""Programs that Holdfast starts besides agents: itself in the background, and programs that it asks a short question.
 
 Agents are never started here; they belong under a supervisor.
 """
@@ -17,7 +17,7 @@ from holdfast.errors import LaunchError
 
 
 def start_in_background(arguments: Sequence[str], output: Path) -> int:
-    """Start `holdfast` with these arguments in a new session and return its pid. Output is added to the file."""
+    """Start `holdfast` with these arguments in a new session and return its pid. Its output is added to the file."""
     # Without -P, a folder named `holdfast` in the user's repository would be run in our place.
     argv = [sys.executable, "-P", "-m", "holdfast", *arguments]
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def start_in_background(arguments: Sequence[str], output: Path) -> int:
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether a process that we started is over. Once it was said, asking again says the same."""
+    """Tell whether a process that we started has ended. Asked again, the answer is the same."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
@@ -47,7 +47,7 @@ def has_ended(pid: int) -> bool:
 
 
 def kill_started(pid: int) -> None:
-    """Kill a process that we started, the hard way, and wait until it is gone. Killing it again does nothing."""
+    """Kill a process that we started and wait until it is gone. Killing it again does nothing."""
     if not has_ended(pid):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -57,7 +57,7 @@ _OUTPUT_CHARS = 2_000
 
 
 def ask_program(argv: Sequence[str], timeout_s: float) -> str | None:
-    """Return what a program prints, or None if it cannot be run, fails, or takes longer. Asking again runs it again."""
+    """Return what a program prints, such as its version; None if it cannot be run, fails, or takes too long."""
     try:
         asked = subprocess.Popen(
             argv,

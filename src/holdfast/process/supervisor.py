@@ -1,10 +1,10 @@
 """The process above one agent: it starts it, keeps its output, bounds it, and leaves nothing of it alive.
 
-It lives on when Holdfast dies. Being a subreaper it is the parent of every orphan below it, so "no child is left"
-means that the whole tree is gone, however its parts detached themselves. Limits are counted on the monotonic
-clock: it knows no clock jumps, and a suspended machine is not charged to an agent that could not work.
+It lives on when Holdfast dies. It is a subreaper, so every orphan below it becomes its child: "no child is left" means
+that the whole tree is gone, however its parts detached themselves. Limits are counted on the monotonic clock, which
+has no jumps and does not charge an agent for the time that the machine was suspended.
 
-Runs in a fork of the fork server: no import here beyond what the fork server loaded, and no code of the runner.
+It runs in a fork of the fork server: it must import nothing beyond what the fork server loaded, and no code of the runner.
 """
 
 from __future__ import annotations
@@ -33,34 +33,6 @@ from holdfast.process.launch_order import (
 from holdfast.process.output_log import BoundedLog
 from holdfast.process.spawn import NotStartedError, spawn
 
-STOP = int(signal.SIGTERM)
-
-
-def install_signal_handlers(on_child: Callable[..., None]) -> None:
-    """Let SIGTERM and SIGCHLD ring the bell, and no other request to end be heard. Installed again, nothing changes."""
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    signal.signal(signal.SIGTERM, _wake)
-    signal.signal(signal.SIGCHLD, on_child)
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-
-
-class SignalPipe:
-    """The descriptor that becomes readable with each signal of this process."""
-
-    def __init__(self) -> None:
-        self.fd, rope = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(rope, warn_on_full_buffer=False)
-
-    def numbers(self) -> bytes:
-        """Return the numbers of the signals that came; call it when the descriptor is readable."""
-        return os.read(self.fd, 4096)
-
-
-def _wake(*_: object) -> None:
-    """Do nothing: that a handler exists is what makes the kernel's signal ring the bell."""
-
-
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _PRCTL = ctypes.CDLL(None).prctl
@@ -79,6 +51,7 @@ _TIMEOUT = "timeout"
 _STALLED = "stalled"
 _CANCELLED = "cancelled"
 _NOT_STARTED = "not_started"
+_STOP = int(signal.SIGTERM)
 
 
 def main(link: int, boot: str) -> None:
@@ -128,10 +101,38 @@ def _take(order: LaunchOrder, boot: str, link: int) -> bytes:
 
 
 def is_abandoned(link: int) -> bool:
-    """Tell whether whoever sent the order has died: it keeps its end open until it is answered."""
-    asker = select.poll()
-    asker.register(link, 0)
-    return bool(asker.poll(0))
+    """Tell whether the sender of the order has died: it keeps its end open until it has an answer."""
+    poll = select.poll()
+    poll.register(link, 0)
+    return bool(poll.poll(0))
+
+
+def install_signal_handlers(on_child: Callable[..., None]) -> None:
+    """Let SIGTERM and SIGCHLD wake the process, and ignore other requests to end. Repeating it changes nothing.
+
+    The fork server does it once; every supervisor gets the handlers with the fork.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGTERM, _wake)
+    signal.signal(signal.SIGCHLD, on_child)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _wake(*_: object) -> None:
+    """Do nothing: the kernel writes to the signal pipe only for signals that have a handler."""
+
+
+class SignalPipe:
+    """Signals as bytes to read, so that one poll waits for output, children and orders to stop alike."""
+
+    def __init__(self) -> None:
+        self.fd, writing_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writing_end, warn_on_full_buffer=False)
+
+    def numbers(self) -> bytes:
+        """Return the numbers of the signals that came; call it when the descriptor is readable."""
+        return os.read(self.fd, 4096)
 
 
 class Supervision:
@@ -148,9 +149,9 @@ class Supervision:
         self.cancelled = False
         self.kill_at = _NEVER
         self.patience = _KILL_AGAIN_S
-        self.bell = SignalPipe()
+        self.signals = SignalPipe()
         self.poll = select.poll()
-        self.poll.register(self.bell.fd, select.POLLIN)
+        self.poll.register(self.signals.fd, select.POLLIN)
 
     def run(self) -> None:
         """Start the agent, wait until its whole tree is gone, and leave the exit record."""
@@ -217,15 +218,15 @@ class Supervision:
         due = limit if self.kill_at == _NEVER else self.kill_at
         nap = min(max(0.0, due - time.monotonic()), _NAP_MAX_S)
         for fd, _ in self.poll.poll(nap * 1000):
-            if fd == self.bell.fd:
-                self.cancelled |= STOP in self.bell.numbers()
+            if fd == self.signals.fd:
+                self.cancelled |= _STOP in self.signals.numbers()
             elif self.log.pump(self.pipe):
                 self.heard = time.monotonic()
             else:
                 self.poll.unregister(self.pipe)  # every writer closed it
 
     def _drain(self) -> None:
-        """Keep what the dead tree left in the pipe. Bounded, in case a stranger was given the other end."""
+        """Keep what the dead tree left in the pipe. Bounded, because another process may have been given the other end."""
         end = self.log.total + _PIPE_BYTES_MAX
         while self.log.total < end and self.log.pump(self.pipe):
             continue

@@ -99,10 +99,6 @@ class Workspaces:
         """Return the directory of a workspace."""
         return self.get(name).path
 
-    def git_dir(self, name: str) -> Path:
-        """Return git's administrative directory of a workspace."""
-        return self.get(name).git_dir
-
     def names(self) -> list[str]:
         """Return the workspaces of which anything exists: directory, administrative files or index."""
         found = {path.name for path in _listing(self.directory) if not path.name.startswith(".")}

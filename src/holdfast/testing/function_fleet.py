@@ -24,10 +24,6 @@ class FunctionFleet:
     work: Work
     launches: dict[LaunchKey, asyncio.Task[Exit]] = field(default_factory=dict)
 
-    def hosts(self) -> list[str]:
-        """Return the one place there is."""
-        return ["here"]
-
     async def launch(self, spec: LaunchSpec) -> None:
         """Call the function in a thread. A key that was launched before is not launched again."""
         if spec.key not in self.launches:
