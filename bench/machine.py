@@ -22,12 +22,10 @@ def measure(*, quick: bool) -> list[Figure]:
         syncs, commits = syncs_per_s(folder, times), commits_per_s(folder, times)
     python = bare_python_s(3 if quick else 15)
     return [
-        Figure(workload="raw", name="append 256 B + fdatasync", value=syncs, unit="/s"),
-        Figure(workload="raw", name="SQLite WAL FULL, one row per commit", value=commits, unit="/s"),
-        Figure(
-            workload="raw", name="posix_spawn /bin/true, 8 at a time", value=spawns_per_s(times), unit="/s"
-        ),
-        Figure(workload="raw", name="python -c pass", value=python * 1000, unit="ms"),
+        Figure("raw", "append 256 B + fdatasync", syncs, "/s"),
+        Figure("raw", "SQLite WAL FULL, one row per commit", commits, "/s"),
+        Figure("raw", "posix_spawn /bin/true, 8 at a time", spawns_per_s(times), "/s"),
+        Figure("raw", "python -c pass", python * 1000, "ms"),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Measuring: wall and processor time, memory, and runs in a process of their own."""
+"""How to measure, and what a measurement yields: time and memory, and figures with units, some with a bound."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def in_own_process(kind: type[T], module: str, *args: str) -> T:
     return msgspec.json.decode(done.stdout, type=kind)
 
 
-def medianly(times: int, measure: Callable[[], T], by: Callable[[T], float]) -> T:
+def median_run(times: int, measure: Callable[[], T], by: Callable[[T], float]) -> T:
     """Measure several times and return the measurement in the middle."""
     taken = sorted((measure() for _ in range(times)), key=by)
     return taken[len(taken) // 2]
@@ -102,8 +102,8 @@ def scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One measured number. `bound` says what it must be at least (`>=`) or at most (`<=`)."""
+class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One measured number. It must be at least (`>=`) or at most (`<=`) its `bound`, if it has one."""
 
     workload: str
     name: str

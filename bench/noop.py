@@ -65,7 +65,7 @@ class NoopLoop(RunLoop):
 
     async def run(self) -> RunStatus:
         """As the real one, but what git would say about earlier landings is what the journal says."""
-        self._commit([self._attach(), *_take_over(self._context.state)])
+        self._commit([self._attach(), *_reconcile(self._context.state)])
         for task in list(self._context.state.active.values()):
             if task.status is TaskStatus.RUNNING:
                 self._act(
@@ -85,7 +85,7 @@ class NoopLoop(RunLoop):
     def _act(self, command: Command) -> None:
         match command:
             case StartAttempt(task=task):
-                self._start(command, self._carry_out(task))
+                self._start(command, self._run_attempt(task))
             case LandTasks():
                 self._start(command, self._land(command))
             case OpenStage(stage):
@@ -93,7 +93,7 @@ class NoopLoop(RunLoop):
             case CloseStage(stage):
                 self._start(command, _at_once(ev.StageClosed(stage=stage)))
 
-    async def _carry_out(self, name: str) -> list[ev.Event]:
+    async def _run_attempt(self, name: str) -> list[ev.Event]:
         task = self._context.state.tasks[name]
         ended = await self._attempt(name)
         return [
@@ -134,7 +134,7 @@ async def _at_once(event: ev.Event) -> list[ev.Event]:
     return [event]
 
 
-def _take_over(state: RunState) -> list[ev.Event]:
+def _reconcile(state: RunState) -> list[ev.Event]:
     done = [task for task in state.tasks.values() if task.status is TaskStatus.COMPLETED]
     landings = tuple(
         Landing(task.id, task.attempt, task.merge_commit, task.latest.head, _TREE) for task in done
@@ -174,8 +174,8 @@ def begin(folder: Path, plan: Plan) -> None:
     journal.close()
 
 
-def carry_on(folder: Path, observer: Observer, *, processes: bool = False) -> RunState:
-    """Load the run and carry it on to its end, as `runner.session` does."""
+def execute(folder: Path, observer: Observer, *, processes: bool = False) -> RunState:
+    """Load the run and execute it to its end, as `runner.session` does."""
     directory = StateDir(folder).run(RUN)
     journal = SqliteJournal.open(StateDir(folder).journal)
     lease = Lease.acquire(directory.lease)
@@ -235,7 +235,7 @@ def main() -> None:
     """Run it and print the outcome."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--tasks", type=int, default=0, help="begin a run of so many; else carry one on")
+    parser.add_argument("--tasks", type=int, default=0, help="begin a run of so many; else continue one")
     parser.add_argument("--stages", type=int, default=1)
     parser.add_argument("--processes", action="store_true")
     parser.add_argument("--kill-after", type=int, default=0, metavar="COMPLETED")
@@ -245,7 +245,7 @@ def main() -> None:
     with timed() as span:
         if options.tasks:
             begin(options.folder, plan)
-        state = carry_on(options.folder, tally, processes=options.processes)
+        state = execute(options.folder, tally, processes=options.processes)
     outcome = Outcome(
         completed=state.settled_count,
         events=tally.events,

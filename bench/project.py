@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from bench.measurement import environment
-from bench.w6_landing import generate
 from holdfast.core.status import TASK_IS_SETTLED
 from holdfast.journal.sqlite import SqliteJournal, SqliteReader
 from holdfast.paths import StateDir
 
 _FILES = 20
 _CHAINS = 8
+_MAIN = "refs/heads/main"
 
 
 class Project:
@@ -25,7 +27,7 @@ class Project:
         self.checkout = checkout
         self.plan = checkout.with_name("plan.json")
         self.state = StateDir.of_checkout(checkout)
-        generate(checkout, _FILES, 0)
+        generate_repository(checkout, _FILES, 0)
 
     def write_plan(self, goal: str, tasks: int) -> None:
         """Replace the plan, which lies beside the repository. Its tasks form eight chains, so that none starts long before others land."""
@@ -69,3 +71,37 @@ def _task(goal: str, number: int) -> dict[str, object]:
         "run": ["sh", "-c", f"echo {goal} > new-{number}.txt"],
         "needs": [f"t{number - _CHAINS}"] if number >= _CHAINS else [],
     }
+
+
+def generate_repository(checkout: Path, files: int, branches: int) -> None:
+    """Make a repository whose branches `t0`, `t1` … each change one file of their own."""
+    checkout.mkdir()
+    run_git(checkout, "init", "-q", "-b", "main")
+    stream = "".join(_commits(files, branches)).encode()
+    subprocess.run(["git", "-C", checkout, "fast-import", "--quiet"], input=stream, check=True)
+    run_git(checkout, "reset", "-q", "--hard", "main")
+
+
+def _commits(files: int, branches: int) -> Iterator[str]:
+    yield _commit(_MAIN, "", (f"d{i // 50}/f{i}.txt" for i in range(files)), "line\n" * 20)
+    for branch in range(branches):
+        number = branch * files // branches
+        yield _commit(
+            f"refs/heads/t{branch}", _MAIN, [f"d{number // 50}/f{number}.txt"], f"changed {branch}\n"
+        )
+
+
+def _commit(ref: str, parent: str, paths: Iterator[str] | list[str], content: str) -> str:
+    who = "committer Bench <bench@localhost> 1700000000 +0000"
+    start = f"from {parent}\n" if parent else ""
+    changes = "".join(f"M 100644 inline {path}\ndata {len(content)}\n{content}\n" for path in paths)
+    return f"commit {ref}\n{who}\ndata 2\nx\n{start}{changes}\n"
+
+
+def run_git(where: Path, *args: str) -> str:
+    """Run git with a fixed author and none of the user's configuration; return its output."""
+    who = {f"GIT_{role}_{what}": "bench" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    env = {**os.environ, **who, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    return subprocess.run(
+        ["git", "-C", where, *args], env=env, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.machine import commits_per_s
-from bench.measurement import Figure, in_own_process, medianly, scratch
+from bench.measurement import Figure, in_own_process, median_run, scratch
 from bench.noop import Outcome
 
 _SIZES = (1_000, 10_000, 100_000)
@@ -24,21 +24,17 @@ def measure(*, quick: bool) -> list[Figure]:
     return [
         *figures,
         Figure(
-            workload="W1",
-            name="events made durable",
-            value=rates[1],
-            unit="/s",
+            "W1",
+            "events made durable",
+            rates[1],
+            "/s",
             bound=commits,
             note="bound: single-row commits/s, now",
         ),
         _growth("cost per task, largest / smallest, wall", _wall(large) / _wall(small)),
         _growth("cost per task, largest / smallest, CPU", _cpu(large) / _cpu(small)),
-        Figure(
-            workload="W1", name="peak memory, largest", value=large.rss_mb, unit="MB", bound=400, sense="<="
-        ),
-        Figure(
-            workload="W1", name="journal per task", value=large.journal_bytes / large.completed, unit="bytes"
-        ),
+        Figure("W1", "peak memory, largest", large.rss_mb, "MB", bound=400, sense="<="),
+        Figure("W1", "journal per task", large.journal_bytes / large.completed, "bytes"),
     ]
 
 
@@ -50,7 +46,7 @@ def measure_stages(*, quick: bool) -> list[Figure]:
 
 def run(tasks: int, stages: int, repeats: int) -> Outcome:
     """Measure a run of no-op tasks, each time in a process and a journal of its own."""
-    return medianly(repeats, lambda: _once(tasks, stages), by=lambda outcome: outcome.span.wall_s)
+    return median_run(repeats, lambda: _once(tasks, stages), by=lambda outcome: outcome.span.wall_s)
 
 
 def _once(tasks: int, stages: int) -> Outcome:
@@ -64,21 +60,19 @@ def _once(tasks: int, stages: int) -> Outcome:
 def _cost(workload: str, tasks: int, outcome: Outcome, note: str = "") -> list[Figure]:
     return [
         Figure(
-            workload=workload,
-            name=f"{tasks:,} no-op tasks",
-            value=1 / _wall(outcome),
-            unit="tasks/s",
+            workload,
+            f"{tasks:,} no-op tasks",
+            1 / _wall(outcome),
+            "tasks/s",
             bound=8_000 if workload == "W1" else None,
             note=note,
         ),
-        Figure(
-            workload=workload, name=f"{tasks:,} no-op tasks, CPU", value=_cpu(outcome) * 1e6, unit="µs/task"
-        ),
+        Figure(workload, f"{tasks:,} no-op tasks, CPU", _cpu(outcome) * 1e6, "µs/task"),
     ]
 
 
 def _growth(name: str, ratio: float) -> Figure:
-    return Figure(workload="W1", name=name, value=ratio, unit="x", bound=1.3, sense="<=")
+    return Figure("W1", name, ratio, "x", bound=1.3, sense="<=")
 
 
 def _wall(outcome: Outcome) -> float:

@@ -12,7 +12,7 @@ _ROUNDS = 3
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Alternate ours and bare, so that what else the machine does burdens both."""
+    """Alternate ours and bare, so that other work on the machine slows both alike."""
     tasks = 100 if quick else 1_000
     # One folder for all rounds: some file systems are slow to make files right after many were removed.
     with scratch() as folder:
@@ -20,35 +20,12 @@ def measure(*, quick: bool) -> list[Figure]:
     ours, bare = sorted(rounds, key=lambda pair: pair[1].wall_s / pair[0].span.wall_s)[_ROUNDS // 2]
     supervised = ours.span.children_cpu_s / tasks
     return [
-        Figure(
-            workload="W2",
-            name=f"{tasks:,} supervised /bin/true",
-            value=tasks / ours.span.wall_s,
-            unit="tasks/s",
-        ),
-        Figure(workload="W2", name="bare posix_spawn, same moment", value=tasks / bare.wall_s, unit="/s"),
-        Figure(
-            workload="W2",
-            name="supervised / bare, wall",
-            value=bare.wall_s / ours.span.wall_s,
-            unit="x",
-            bound=0.4,
-        ),
-        Figure(
-            workload="W2", name="bare process, CPU", value=bare.children_cpu_s / tasks * 1000, unit="ms/task"
-        ),
-        Figure(
-            workload="W2",
-            name="supervisor, CPU",
-            value=(supervised - bare.children_cpu_s / tasks) * 1000,
-            unit="ms/task",
-        ),
-        Figure(
-            workload="W2",
-            name="loop, journal and fleet, CPU",
-            value=ours.span.own_cpu_s / tasks * 1000,
-            unit="ms/task",
-        ),
+        Figure("W2", f"{tasks:,} supervised /bin/true", tasks / ours.span.wall_s, "tasks/s"),
+        Figure("W2", "bare posix_spawn, same moment", tasks / bare.wall_s, "/s"),
+        Figure("W2", "supervised / bare, wall", bare.wall_s / ours.span.wall_s, "x", bound=0.4),
+        Figure("W2", "bare process, CPU", bare.children_cpu_s / tasks * 1000, "ms/task"),
+        Figure("W2", "supervisor, CPU", (supervised - bare.children_cpu_s / tasks) * 1000, "ms/task"),
+        Figure("W2", "loop, journal and fleet, CPU", ours.span.own_cpu_s / tasks * 1000, "ms/task"),
     ]
 
 

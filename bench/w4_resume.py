@@ -42,30 +42,16 @@ def _figures(what: str, resumed: _Resumed) -> list[Figure]:
     note = f"killed with {resumed.completed_before} done"
     return [
         Figure(
-            workload="W4",
-            name=f"{what}: resume to first task carried on",
-            value=resumed.first_start_s,
-            unit="s",
+            "W4",
+            f"{what}: resume to first task continued",
+            resumed.first_start_s,
+            "s",
             bound=1,
             sense="<=",
             note=note,
         ),
-        Figure(
-            workload="W4",
-            name=f"{what}: completed, redone",
-            value=resumed.redone,
-            unit="tasks",
-            bound=0,
-            sense="<=",
-        ),
-        Figure(
-            workload="W4",
-            name=f"{what}: never finished",
-            value=resumed.unfinished,
-            unit="tasks",
-            bound=0,
-            sense="<=",
-        ),
+        Figure("W4", f"{what}: completed, redone", resumed.redone, "tasks", bound=0, sense="<="),
+        Figure("W4", f"{what}: never finished", resumed.unfinished, "tasks", bound=0, sense="<="),
     ]
 
 
@@ -100,7 +86,7 @@ def _real(folder: Path, tasks: int) -> _Resumed:
 
 
 def _judge(reader: SqliteReader, run: str, tasks: int, began: float) -> _Resumed:
-    """Read the story from the journal: what had landed when the second runner came, and what it started."""
+    """Read from the journal what had landed when the second runner started, and what that one started."""
     recorded = list(reader.events(run))
     takeover = [i for i, entry in enumerate(recorded) if isinstance(entry.event, ev.RunnerAttached)][-1]
     before = {entry.event.task for entry in recorded[:takeover] if isinstance(entry.event, ev.TaskLanded)}

@@ -30,27 +30,27 @@ def measure(*, quick: bool) -> list[Figure]:
     status, bare = (median(span.wall_s for span in spans) for spans in (ours, bares))
     status_cpu, bare_cpu = (median(span.cpu_s for span in spans) for spans in (ours, bares))
     return [
-        Figure(workload="W5", name="python -c pass", value=bare * 1000, unit="ms"),
+        Figure("W5", "python -c pass", bare * 1000, "ms"),
         Figure(
-            workload="W5",
-            name="holdfast status",
-            value=status * 1000,
-            unit="ms",
+            "W5",
+            "holdfast status",
+            status * 1000,
+            "ms",
             bound=round(3 * bare * 1000 + 100),
             sense="<=",
             note="bound: 3 x python -c pass + 100 ms",
         ),
-        Figure(workload="W5", name="python -c pass, CPU", value=bare_cpu * 1000, unit="ms"),
-        Figure(workload="W5", name="holdfast status, CPU", value=status_cpu * 1000, unit="ms"),
+        Figure("W5", "python -c pass, CPU", bare_cpu * 1000, "ms"),
+        Figure("W5", "holdfast status, CPU", status_cpu * 1000, "ms"),
         Figure(
-            workload="W5",
-            name="holdfast report, CPU",
-            value=median(span.cpu_s for span in reports) * 1000,
-            unit="ms",
+            "W5",
+            "holdfast report, CPU",
+            median(span.cpu_s for span in reports) * 1000,
+            "ms",
             bound=60,
             sense="<=",
         ),
-        Figure(workload="W5", name="holdfast run, one task", value=run * 1000, unit="ms"),
+        Figure("W5", "holdfast run, one task", run * 1000, "ms"),
     ]
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 from bench.measurement import Figure, Span, scratch, timed
+from bench.project import generate_repository, run_git
 from holdfast.core import events as ev
 from holdfast.core.commands import LandTasks
 from holdfast.core.decide import LANDING_BATCH_MAX
@@ -33,10 +32,10 @@ def measure(*, quick: bool) -> list[Figure]:
     files, branches = (500, 20) if quick else (5_000, 200)
     with scratch() as folder:
         checkout = folder / "repo"
-        generate(checkout, files, branches)
-        queue, alone, theirs = asyncio.run(_race(checkout, folder / "tree", branches))
+        generate_repository(checkout, files, branches)
+        queue, alone, theirs = asyncio.run(_compare(checkout, folder / "tree", branches))
         trees = {
-            _git(checkout, "rev-parse", f"{ref}^{{tree}}") for ref in (_QUEUE, _ALONE, "refs/heads/merged")
+            run_git(checkout, "rev-parse", f"{ref}^{{tree}}") for ref in (_QUEUE, _ALONE, "refs/heads/merged")
         }
     assert len(trees) == 1, "all ways must give the same tree"
     return [
@@ -55,48 +54,23 @@ def measure(*, quick: bool) -> list[Figure]:
 def _cost(name: str, span: Span, branches: int, note: str) -> list[Figure]:
     wall, cpu = (seconds / branches * 1000 for seconds in (span.wall_s, span.cpu_s))
     return [
-        Figure(workload="W6", name=name, value=wall, unit="ms/branch", note=note),
-        Figure(workload="W6", name=f"{name}, CPU", value=cpu, unit="ms/branch"),
+        Figure("W6", name, wall, "ms/branch", note=note),
+        Figure("W6", f"{name}, CPU", cpu, "ms/branch"),
     ]
 
 
 def _ratio(name: str, value: float, bound: float | None = None) -> Figure:
-    return Figure(workload="W6", name=name, value=value, unit="x", bound=bound)
+    return Figure("W6", name, value, "x", bound=bound)
 
 
-def generate(checkout: Path, files: int, branches: int) -> None:
-    """Make a repository whose branches `t0`, `t1` … each change one file of their own."""
-    checkout.mkdir()
-    _git(checkout, "init", "-q", "-b", "main")
-    stream = "".join(_commits(files, branches)).encode()
-    subprocess.run(["git", "-C", checkout, "fast-import", "--quiet"], input=stream, check=True)
-    _git(checkout, "reset", "-q", "--hard", "main")
-
-
-def _commits(files: int, branches: int) -> Iterator[str]:
-    yield _commit(_MAIN, "", (f"d{i // 50}/f{i}.txt" for i in range(files)), "line\n" * 20)
-    for branch in range(branches):
-        number = branch * files // branches
-        yield _commit(
-            f"refs/heads/t{branch}", _MAIN, [f"d{number // 50}/f{number}.txt"], f"changed {branch}\n"
-        )
-
-
-def _commit(ref: str, parent: str, paths: Iterator[str] | list[str], content: str) -> str:
-    who = "committer Bench <bench@localhost> 1700000000 +0000"
-    start = f"from {parent}\n" if parent else ""
-    changes = "".join(f"M 100644 inline {path}\ndata {len(content)}\n{content}\n" for path in paths)
-    return f"commit {ref}\n{who}\ndata 2\nx\n{start}{changes}\n"
-
-
-async def _race(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span, Span]:
-    """Do each batch all ways in turn, so that what else the machine does burdens all."""
+async def _compare(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span, Span]:
+    """Land each batch all ways in turn, so that other work on the machine slows all of them alike."""
     queue, alone, theirs = Span(), Span(), Span()
     repo = Repository.open(checkout)
-    context, tip = _workshop(repo, branches), repo.resolve("main")
+    context, tip = _context(repo, branches), repo.resolve("main")
     for branch in (_QUEUE, _ALONE):
         move_branch(repo, branch, tip, "")
-    _git(checkout, "worktree", "add", "-q", "-b", "merged", str(tree), "main")
+    run_git(checkout, "worktree", "add", "-q", "-b", "merged", str(tree), "main")
     names = list(context.state.tasks)
     for batch in (names[i : i + LANDING_BATCH_MAX] for i in range(0, branches, LANDING_BATCH_MAX)):
         with timed() as span:
@@ -108,12 +82,12 @@ async def _race(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span, 
         alone += span
         with timed() as span:
             for name in batch:
-                _git(tree, "merge", "-q", "--no-ff", "-m", f"Land {name}", name)
+                run_git(tree, "merge", "-q", "--no-ff", "-m", f"Land {name}", name)
         theirs += span
     return queue, alone, theirs
 
 
-def _workshop(repo: Repository, branches: int) -> RunContext:
+def _context(repo: Repository, branches: int) -> RunContext:
     """Return what the merge queue needs, with a head to land for every task and a journal that costs nothing."""
     names = [f"t{number}" for number in range(branches)]
     tasks = tuple(Task(id=name, run=("true",)) for name in names)
@@ -130,7 +104,7 @@ async def _record(_events: Sequence[ev.Event]) -> None:
 
 
 async def _land_together(context: RunContext, batch: list[str]) -> None:
-    """Land a batch by the runner's own hands, synced to disk."""
+    """Land a batch with the runner's own code, synced to disk."""
     landed = await land_tasks(context, LandTasks(tuple((name, 1) for name in batch)))
     tips = [event.commit for event in landed if isinstance(event, ev.TaskLanded)]
     assert len(tips) == len(batch)
@@ -144,11 +118,3 @@ def _land(repo: Repository, tip: str, head: str, task: str) -> str:
     commit = commit_merge(repo, outcome.tree, tip, head, f"Land {task}\n\n{trailers(_RUN, task, 1)}")
     assert move_branch(repo, _ALONE, commit, tip)
     return commit
-
-
-def _git(where: Path, *args: str) -> str:
-    who = {f"GIT_{role}_{what}": "bench" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    env = {**os.environ, **who, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
-    return subprocess.run(
-        ["git", "-C", where, *args], env=env, check=True, stdout=subprocess.PIPE, text=True
-    ).stdout

@@ -26,17 +26,10 @@ def measure(*, quick: bool) -> list[Figure]:
     size = len(encode_event(_saved(1)))
     ours, bare = _p99_ms(checkpoints), _p99_ms(floors)
     return [
-        Figure(workload="W7", name="checkpoint, 99th percentile", value=ours, unit="ms"),
-        Figure(workload="W7", name="append 256 B + fdatasync, 99th percentile", value=bare, unit="ms"),
-        Figure(
-            workload="W7",
-            name="checkpoint above that floor",
-            value=max(0.0, ours - bare),
-            unit="ms",
-            bound=10,
-            sense="<=",
-        ),
-        Figure(workload="W7", name="one event", value=size, unit="bytes", bound=1024, sense="<="),
+        Figure("W7", "checkpoint, 99th percentile", ours, "ms"),
+        Figure("W7", "append 256 B + fdatasync, 99th percentile", bare, "ms"),
+        Figure("W7", "checkpoint above that floor", max(0.0, ours - bare), "ms", bound=10, sense="<="),
+        Figure("W7", "one event", size, "bytes", bound=1024, sense="<="),
     ]
 
 

@@ -1,4 +1,4 @@
-"""W8: real Codex agents in parallel, whose model thinks as long as a real one: what does Holdfast take beside them?"""
+"""W8: real Codex agents in parallel, whose model thinks as long as a real one: what does Holdfast use besides them?"""
 
 from __future__ import annotations
 
@@ -20,13 +20,20 @@ from holdfast.core.plan import AgentSpec
 from holdfast.process import procfs
 from holdfast.testing import Script, ScriptedModel, Shell, Write
 
+THINK_S = 3.5
+"""How long the model thinks before each answer. The larger it is, the better Holdfast looks; hosted models take 2 to 20 s."""
+_AGENTS = 8
+_ANSWERS = 10
+_SAMPLE_S = 0.2
+_ORPHANS_S = 5.0
+_STOPWATCH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("stopwatch.py")))
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _SUPERVISOR = "hf-supervisor"
 
 
 @dataclass(slots=True)
 class ProcessUsage:
-    """What was seen of a runner and of all below it. Memory is proportional set size, at its peak over all looks."""
+    """The memory and processor time of a runner and of all processes below it. Memory is the peak proportional set size."""
 
     runner: int
     own_mb: float = 0.0
@@ -36,12 +43,12 @@ class ProcessUsage:
     _supervisor_cpu_s: dict[int, float] = field(default_factory=dict)
     _seen: dict[int, int] = field(default_factory=dict)
 
-    def look(self) -> None:
-        """Look once. A process that ends meanwhile is left out."""
+    def sample(self) -> None:
+        """Take one sample. A process that ends meanwhile is left out."""
         below = procfs.descendants(self.runner)
         supervisors = {pid for pid in below if _read(pid, "comm").strip() == _SUPERVISOR}
-        agents = _under({pid: entry.ppid for pid, entry in below.items()}, supervisors)
-        self.own_mb = max(self.own_mb, _pss_mb({self.runner, *self._apart(below)} - agents))
+        agents = _descendants({pid: entry.ppid for pid, entry in below.items()}, supervisors)
+        self.own_mb = max(self.own_mb, _pss_mb({self.runner, *self._distinct(below)} - agents))
         self.agents_mb = max(self.agents_mb, _pss_mb(agents))
         self.supervisors = max(self.supervisors, len(supervisors))
         self.runner_cpu_s = max(self.runner_cpu_s, _cpu_s(self.runner))
@@ -49,14 +56,14 @@ class ProcessUsage:
             self._supervisor_cpu_s[pid] = max(_thread_cpu_s(pid), self._supervisor_cpu_s.get(pid, 0.0))
         self._seen |= {pid: entry.started for pid, entry in below.items()}
 
-    def _apart(self, pids: Iterable[int]) -> list[int]:
+    def _distinct(self, pids: Iterable[int]) -> list[int]:
         """Leave out children of the runner that are not yet the program they will be: its memory would count twice."""
         runner = _read(self.runner, "cmdline")
         return [pid for pid in pids if _read(pid, "cmdline") != runner]
 
     @property
     def supervisors_cpu_s(self) -> float:
-        """The processor time of all supervisors; what each took after the last look at it is not in it."""
+        """The processor time of all supervisors, each up to the last sample."""
         return sum(self._supervisor_cpu_s.values())
 
     def survivors(self) -> list[int]:
@@ -65,7 +72,7 @@ class ProcessUsage:
         return [entry.pid for entry in entries if entry.alive and entry.started == self._seen[entry.pid]]
 
 
-def _under(parents: Mapping[int, int], roots: set[int]) -> set[int]:
+def _descendants(parents: Mapping[int, int], roots: set[int]) -> set[int]:
     """Return all processes below some others."""
     found: set[int] = set()
     while more := {pid for pid, parent in parents.items() if parent in roots | found} - found:
@@ -96,15 +103,6 @@ def _read(pid: int, what: str) -> str:
         return ""
 
 
-THINK_S = 3.5
-"""How long the model thinks before each answer. The larger it is, the better we look; hosted models take 2 to 20 s."""
-_AGENTS = 8
-_ANSWERS = 10
-_LOOK_S = 0.2
-_ORPHANS_S = 5.0
-_STOPWATCH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("stopwatch.py")))
-
-
 @dataclass(frozen=True, slots=True)
 class _Taken:
     """What one run took. `cpu_s` is that of the runner and of all below it, `agents_cpu_s` that of the agents alone."""
@@ -113,7 +111,7 @@ class _Taken:
     cpu_s: float
     agents_cpu_s: float
     watching_cpu_s: float
-    census: ProcessUsage
+    usage: ProcessUsage
     orphans: int
 
     @property
@@ -168,26 +166,26 @@ def _plan(agent: AgentSpec, notes: Path, tasks: int) -> bytes:
 def _run(project: Project, notes: Path) -> _Taken:
     began = time.perf_counter()
     runner = project.start("run", str(project.plan), "--yes")
-    census = ProcessUsage(runner.pid)
+    usage = ProcessUsage(runner.pid)
     while not (ended := os.wait4(runner.pid, os.WNOHANG))[0]:
-        census.look()
-        time.sleep(_LOOK_S)
-    wall_s, usage = time.perf_counter() - began, ended[2]
+        usage.sample()
+        time.sleep(_SAMPLE_S)
+    wall_s, resources = time.perf_counter() - began, ended[2]
     runner.returncode = os.waitstatus_to_exitcode(ended[1])
     assert runner.returncode == 0, f"holdfast run ended with {runner.returncode}"
     agents, watching = zip(*(map(float, note.read_text().split()) for note in notes.iterdir()), strict=True)
     time.sleep(_ORPHANS_S)
     return _Taken(
         wall_s=wall_s,
-        cpu_s=usage.ru_utime + usage.ru_stime,
+        cpu_s=resources.ru_utime + resources.ru_stime,
         agents_cpu_s=sum(agents),
         watching_cpu_s=sum(watching),
-        census=census,
-        orphans=len({*census.survivors(), *_carriers(project)}),
+        usage=usage,
+        orphans=len({*usage.survivors(), *_token_holders(project)}),
     )
 
 
-def _carriers(project: Project) -> list[int]:
+def _token_holders(project: Project) -> list[int]:
     """Return every live process that carries the token of an attempt, seen before or not."""
     records = project.state.root.glob("runs/*/attempts/*/*/*/supervisor.json")
     tokens = {msgspec.json.decode(record.read_bytes())["token"] for record in records}
@@ -195,28 +193,28 @@ def _carriers(project: Project) -> list[int]:
 
 
 def _figures(taken: _Taken, tasks: int, note: str) -> list[Figure]:
-    own, census = taken.own_cpu_s, taken.census
-    git = own - census.runner_cpu_s - census.supervisors_cpu_s
+    own, usage = taken.own_cpu_s, taken.usage
+    git = own - usage.runner_cpu_s - usage.supervisors_cpu_s
     return [
         _figure(f"{tasks} tasks, {_AGENTS} Codex agents at a time", taken.wall_s, "s", note=note),
         _figure("agents, CPU", taken.agents_cpu_s, "s"),
         _figure("Holdfast, CPU", own, "s"),
         _figure("Holdfast, CPU / wall time of the run", own / taken.wall_s * 100, "%", 3),
         _figure("Holdfast, CPU / agents' CPU", own / taken.agents_cpu_s * 100, "%"),
-        _figure("runner, CPU", census.runner_cpu_s / tasks * 1000, "ms/task"),
-        _figure("supervisors, CPU", census.supervisors_cpu_s / tasks * 1000, "ms/task"),
+        _figure("runner, CPU", usage.runner_cpu_s / tasks * 1000, "ms/task"),
+        _figure("supervisors, CPU", usage.supervisors_cpu_s / tasks * 1000, "ms/task"),
         _figure("git and fork server, CPU", git / tasks * 1000, "ms/task"),
-        _figure("agents, peak memory", census.agents_mb, "MB", note="PSS"),
+        _figure("agents, peak memory", usage.agents_mb, "MB", note="PSS"),
         _figure(
             "Holdfast, peak memory",
-            census.own_mb,
+            usage.own_mb,
             "MB",
             60,
-            note=f"PSS, with {census.supervisors} supervisors",
+            note=f"PSS, with {usage.supervisors} supervisors",
         ),
         _figure(f"processes left {_ORPHANS_S:g} s after the end", taken.orphans, "", 0),
     ]
 
 
 def _figure(name: str, value: float, unit: str, bound: float | None = None, note: str = "") -> Figure:
-    return Figure(workload="W8", name=name, value=value, unit=unit, bound=bound, sense="<=", note=note)
+    return Figure("W8", name, value, unit, bound=bound, sense="<=", note=note)
