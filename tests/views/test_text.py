@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
-from typing import get_args
+from string import Formatter
 
 import pytest
 from rich.console import Console
@@ -38,9 +38,20 @@ def test_times_for_programs_are_utc_with_a_z() -> None:
     assert timestamp(0.0) == "1970-01-01T00:00:00.000Z"
 
 
-def test_every_event_has_its_words() -> None:
+def test_each_sentence_is_that_of_an_event_and_names_its_fields() -> None:
+    """A renamed event or field takes its sentence along."""
+    for name, sentence in _SENTENCES.items():
+        fields = {*getattr(ev, name).__struct_fields__, "how"}
+        assert {field for _, field, _, _ in Formatter().parse(sentence) if field} <= fields, name
+
+
+def test_an_event_without_a_sentence_is_told_by_its_name() -> None:
     """Nothing that happens goes untold because the views were forgotten."""
-    assert {kind.__name__ for kind in get_args(ev.Event)} <= _SENTENCES.keys()
+
+    class ChecksSkipped(ev.TaskEvent, frozen=True):
+        pass
+
+    assert event_sentence(ChecksSkipped(task="a")) == "a: checks skipped"
 
 
 def test_an_event_becomes_one_safe_line() -> None:

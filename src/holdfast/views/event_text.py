@@ -1,10 +1,11 @@
-"""Each event as one sentence for people. The words are data; an event without words is not worth a line.
+"""Each event as one sentence for people. The sentences are a table; an empty one means that the event gets no line.
 
-They are keyed by the `kind` that the journal has, so that the words of an event of another version do no harm.
+An event that has no row here is told by its name, so nothing that happens goes untold.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Self, TextIO
@@ -12,7 +13,7 @@ from typing import Self, TextIO
 import msgspec
 
 from holdfast.core.event_codec import encode_event
-from holdfast.core.events import AgentsReattached, AttemptStarted, Event, PauseRequested
+from holdfast.core.events import AgentsReattached, AttemptStarted, Event, PauseRequested, TaskEvent
 from holdfast.core.state import RunState
 from holdfast.views.terminal import write_line
 from holdfast.views.text import one_line, time_of_day
@@ -94,7 +95,15 @@ def event_sentence(event: Event) -> str:
         for name, value in msgspec.structs.asdict(event).items()
     }
     fields["how"] = _how(event) if isinstance(event, AttemptStarted) else ""
-    return one_line(_SENTENCES.get(type(event).__name__, "").format_map(fields), width=200)
+    sentence = _SENTENCES.get(type(event).__name__)
+    words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
+    return one_line(words, width=200)
+
+
+def _name_in_words(event: Event) -> str:
+    """Return `a: checks skipped` for an event ChecksSkipped of task a."""
+    words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
+    return f"{event.task}: {words}" if isinstance(event, TaskEvent) else words
 
 
 def _how(event: AttemptStarted) -> str:
