@@ -1,13 +1,17 @@
-"""Every error Holdfast raises on purpose, with the exit code it ends a command with.
+"""Every error that Holdfast raises on purpose, with the exit code that a command ends with, and words for messages.
 
-An error says what failed, on what, and what to type next. A leaf module: it imports nothing of ours.
+An error says what failed, on what, and what to type next. A leaf module, and a light one: every supervisor loads it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from enum import IntEnum
+
+_SHOWN_MAX = 60
+_LISTED_MAX = 12
+# Longer words are not typing mistakes, and comparing them costs the square of their length.
+_SUGGEST_MAX = 100
 
 
 class ExitCode(IntEnum):
@@ -22,7 +26,7 @@ class ExitCode(IntEnum):
 
 
 class HoldfastError(Exception):
-    """A failure we understand. `hint` is the way out, phrased as the next thing to do."""
+    """A failure that we understand. `hint` is the way out, phrased as the next thing to do."""
 
     exit_code = ExitCode.BAD_INPUT
 
@@ -33,7 +37,7 @@ class HoldfastError(Exception):
 
     @property
     def out_of_space(self) -> bool:
-        """Whether a full disk is behind it: the machine's trouble, which no retry mends."""
+        """Whether a full disk is the cause: no retry helps then."""
         return "No space left on device" in f"{self.message} {self.hint}"
 
 
@@ -42,7 +46,7 @@ class PlanError(HoldfastError):
 
 
 class RepositoryError(HoldfastError):
-    """The git repository cannot be used, or git said no."""
+    """The git repository cannot be used, or git refused a command."""
 
 
 class JournalError(HoldfastError):
@@ -71,24 +75,20 @@ class NeedsDecisionError(HoldfastError):
     exit_code = ExitCode.NEEDS_DECISION
 
 
-_SHOWN_MAX = 60
-# Longer words are not typing mistakes, and comparing them costs the square of their length.
-_SUGGEST_MAX = 100
-
-
 def quoted(text: str) -> str:
     """Quote a text of the user's for a message: one line, bounded, control characters escaped."""
+    from json import dumps  # too heavy for a supervisor, and only mistakes need it
+
     cut = text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "…"
-    quoted = json.dumps(cut, ensure_ascii=False)
-    return quoted if quoted.isprintable() else json.dumps(cut)
+    quoted = dumps(cut, ensure_ascii=False)
+    return quoted if quoted.isprintable() else dumps(cut)
 
 
 def nearest(word: str, known: Collection[str]) -> str:
     """Return the known word that was most likely meant, or an empty string."""
     if len(word) > _SUGGEST_MAX:
         return ""
-    # Imported here because only mistakes need it, and every command would pay for it.
-    import difflib
+    import difflib  # only mistakes need it, and every command would pay for it
 
     folded = {name.lower(): name for name in known}
     found = difflib.get_close_matches(word.lower(), folded, n=1)
@@ -99,5 +99,5 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     """Return the end of a message that offers the nearest known word, or else lists the known ones."""
     if guess := nearest(word, known):
         return f"; did you mean {quoted(guess)}?"
-    listed = ", ".join(sorted(known)[:12])
-    return f"; known: {listed}{', …' if len(known) > 12 else ''}" if listed else ""
+    listed = ", ".join(sorted(known)[:_LISTED_MAX])
+    return f"; known: {listed}{', …' if len(known) > _LISTED_MAX else ''}" if listed else ""

@@ -9,7 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
+import holdfast
 from holdfast.core.facts import Presence
 from holdfast.fleet.protocol import LaunchSpec
 from holdfast.process.fork_server import ForkServer
@@ -155,3 +157,14 @@ def test_an_order_whose_sender_died_is_told_from_one_that_is_awaited() -> None:
         awaited = is_abandoned(theirs.fileno())
         ours.close()
         assert (awaited, is_abandoned(theirs.fileno())) == (False, True)
+
+
+def test_a_supervisor_carries_no_weight_that_it_does_not_need() -> None:
+    """Every fork copies what the fork server loaded, so heavy modules stay out."""
+    heavy = ("asyncio", "dataclasses", "json", "msgspec", "pathlib", "re", "socket", "subprocess", "typing")
+    program = (
+        f"import sys, holdfast.process.fork_server_main; print([m for m in {heavy} if m in sys.modules])"
+    )
+    root = Path(holdfast.__file__).parents[1]
+    argv = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(root)!r}); {program}"]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "[]\n"
