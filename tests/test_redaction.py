@@ -1,4 +1,4 @@
-"""Secrets never reach a disk: known values and known shapes are blotted out, wherever a stream is cut."""
+"""Secrets never reach a disk: known values and known shapes are redacted, wherever a stream is cut."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.redaction import Redactor, blot, names_a_secret, redact, secret_values
+from holdfast.redaction import Redactor, mask, names_a_secret, redact, secret_values
 
 KEYS = [
     "sk-ant-api03-Zx8Qw3Er5Ty7Ui9Op1As3Df5",
@@ -38,7 +38,7 @@ def test_a_key_of_a_known_shape_is_blotted_out(key: str) -> None:
 @pytest.mark.parametrize("text", ["task-001-make-the-user-model-and-more", "disk-usage-1234567890-abcdefghij",
                                   "a sk- alone", "risk-assessment-2024-version-10-final"])  # fmt: skip
 def test_ordinary_words_stay_as_they_are(text: str) -> None:
-    """A blot where no secret was would hide what a person needs to read."""
+    """A redaction where no secret was would hide what a person needs to read."""
     assert redact(text) == text
 
 
@@ -67,7 +67,7 @@ def test_no_cut_of_the_stream_lets_a_known_value_through(cuts: list[int]) -> Non
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     redactor = Redactor([value])
     out = b"".join(redactor.feed(data[a:b]) for a, b in pairwise(places)) + redactor.finish()
-    assert out == b"before " + blot(len(value)) + b" after"
+    assert out == b"before " + mask(len(value)) + b" after"
 
 
 @given(st.integers(1, 50))
@@ -132,5 +132,5 @@ def test_variables_that_hold_secrets_under_other_names_are_known(name: str) -> N
     "name", ["PWD", "OLDPWD", "PATH", "TOKENIZERS_PARALLELISM", "XAUTHORITY", "KEYBOARD"]
 )
 def test_ordinary_variables_are_no_secrets(name: str) -> None:
-    """A path that is blotted out of every log helps nobody."""
+    """A path that is redacted in every log helps nobody."""
     assert not names_a_secret(name)

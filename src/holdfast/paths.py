@@ -24,7 +24,7 @@ class StateDir:
 
     @property
     def journal(self) -> Path:
-        """The journal: the one file whose loss matters."""
+        """The journal: the only file whose loss matters."""
         return self.root / "journal.db"
 
     @property
@@ -34,25 +34,25 @@ class StateDir:
 
     @property
     def agents(self) -> Path:
-        """What this repository changes or adds to the known agents."""
+        """What this repository changes in the known agents, or adds to them."""
         return self.root / "agents.toml"
 
     def slot(self, name: str, index: int) -> Path:
-        """The file whose lock is one of the places of a slot, shared by all runs."""
+        """Return the file whose lock is one place of a slot, which all runs share."""
         return self.root / "slots" / f"{name}.{index}"
 
     @property
     def backups(self) -> Path:
-        """Where copies of the journal go before something is taken out of it."""
+        """Where copies of the journal go before something is removed from it."""
         return self.root / "backups"
 
     def outputs(self, run: str) -> Path:
-        """Return what stays of a run that was cleaned away."""
+        """Return the folder of what remains of a run after `clean`."""
         return self.root / "outputs" / run
 
     @property
     def plans(self) -> Path:
-        """Where the plans that planners wrote are kept, one per goal."""
+        """Where the plans are that planners wrote, one per goal."""
         return self.root / "plans"
 
     def run(self, run: str) -> RunDir:
@@ -60,7 +60,7 @@ class StateDir:
         return RunDir(self._runs / run, self.root / "work" / run)
 
     def runs(self) -> list[str]:
-        """Return the runs that have a folder, also those that the journal does not know."""
+        """Return the runs that have a folder, also runs that the journal does not know."""
         return sorted(folder.name for folder in self._runs.glob("*"))
 
     @property
@@ -92,16 +92,16 @@ class RunDir:
 
     @property
     def note(self) -> Path:
-        """The resume note: there while the run rests unfinished."""
+        """The resume note: it is there while an unfinished run rests."""
         return self.root / "continue-here.md"
 
     def mirror_ledger(self, system: str) -> Path:
-        """Return the list of the native files that are ours."""
+        """Return the list of the native files that a mirror wrote."""
         return self.root / "mirrors" / f"{system}.json"
 
     @property
     def staging_notice(self) -> Path:
-        """What was last said about a staging worktree that could not show the build; said once."""
+        """The last message about a staging worktree that could not show the build, so that it is said once."""
         return self.root / "mirrors" / "staging.txt"
 
     @property
@@ -114,5 +114,5 @@ class RunDir:
         return self.attempts / task / str(attempt) / "brief.md"
 
     def workspace(self, name: str) -> Path:
-        """Return the working tree of one slot."""
+        """Return the working tree of the workspace with this number."""
         return self.workspaces / name

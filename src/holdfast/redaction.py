@@ -1,7 +1,7 @@
-"""Secrets are blotted out before anything is written: the values we know, and the shapes that keys are known by.
+"""Secrets are redacted before anything is written: the values that we know, and text that has the shape of a key.
 
-What replaces a secret has its length, so an offset into a log means the same byte for ever and a line of JSON stays
-one. A leaf module without any import: every supervisor has it in its memory.
+The replacement of a secret has its length, so an offset into a log means the same byte for ever, and a line of JSON
+stays one. A leaf module without any import: every supervisor has it in its memory.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 _WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _TOKEN = _WORD + b".+/="
 _DIGITS = frozenset(b"0123456789")
-_BLOT = b"[redacted]"
+_MASK = b"[redacted]"
 _HELD_MAX = 512
 _VALUE_CHARS_MIN = 8
 
@@ -37,7 +37,7 @@ _NO_SECRETS = ("GIT_CONFIG_", "HOLDFAST_")
 
 
 def names_a_secret(name: str) -> bool:
-    """Tell whether a variable is one that holds a secret, going by the words of its name."""
+    """Tell whether a variable holds a secret, judging by the words of its name."""
     upper = name.upper()
     return not name.startswith(_NO_SECRETS) and (
         upper.endswith(_SECRET_ENDS) or not _SECRET_PARTS.isdisjoint(upper.split("_"))
@@ -47,8 +47,8 @@ def names_a_secret(name: str) -> bool:
 def secret_values(env: dict[str, str]) -> list[bytes]:
     """Return what must never be written of an environment: its secrets and the passwords in its addresses, longest first.
 
-    Each is there as it is and as JSON has it, in which most agents print. A value of a few characters would blot out
-    half of what is printed, and is no secret worth the name.
+    Each is there as it is and as JSON writes it, because most agents print JSON. A value of a few characters is left
+    out: it is no real secret, and would redact half of what is printed.
     """
     values = [value for name, value in env.items() if names_a_secret(name)]
     values += [_password_in(word) for value in env.values() if "://" in value for word in value.split()]
@@ -71,9 +71,9 @@ def redact(text: str, values: list[bytes] | None = None) -> str:
 
 
 class Redactor:
-    """Blots secrets out of a stream, wherever its chunks are cut.
+    """Redacts secrets in a stream, wherever its chunks are cut.
 
-    The last word of a chunk is held back until it is known how it goes on; `finish` gives it out.
+    The last word of a chunk is held back until the next chunk shows how it goes on; `finish` returns it.
     """
 
     def __init__(self, values: list[bytes]) -> None:
@@ -83,10 +83,10 @@ class Redactor:
         self._in_key = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take in a chunk and return what may be written by now."""
+        """Take a chunk and return what may be written by now."""
         data = self._held + data
         for value in self._values:
-            data = data.replace(value, blot(len(value)))
+            data = data.replace(value, mask(len(value)))
         cut = len(data) - self._unsure(data)
         self._held = data[cut:]
         return self._clean(data[:cut])
@@ -110,10 +110,10 @@ class Redactor:
         data = self._without_keys(data)
         spans = [span for prefix, least in _SHAPES for span in _tokens(data, prefix, least, self._before)]
         self._before = data[-1:]
-        return _blotted(data, spans) if spans else data
+        return _masked(data, spans) if spans else data
 
     def _without_keys(self, data: bytes) -> bytes:
-        """Blot out the lines between the marks of a private key. They may come in many chunks."""
+        """Redact the lines between the marks of a private key. They may come in many chunks."""
         if not self._in_key and _KEY_MARK not in data:
             return data
         out, at = b"", 0
@@ -141,9 +141,9 @@ def _unfinished_mark(data: bytes, cut: int) -> int:
     return len(data) - at if torn else 0
 
 
-def blot(length: int) -> bytes:
-    """Return what stands in the place of a secret of that length."""
-    return _BLOT.ljust(length, b"*") if length >= len(_BLOT) else b"*" * length
+def mask(length: int) -> bytes:
+    """Return what replaces a secret of that length."""
+    return _MASK.ljust(length, b"*") if length >= len(_MASK) else b"*" * length
 
 
 def _tokens(data: bytes, prefix: bytes, least: int, before: bytes) -> list[tuple[int, int]]:
@@ -161,8 +161,8 @@ def _tokens(data: bytes, prefix: bytes, least: int, before: bytes) -> list[tuple
     return found
 
 
-def _blotted(data: bytes, spans: list[tuple[int, int]]) -> bytes:
+def _masked(data: bytes, spans: list[tuple[int, int]]) -> bytes:
     out = bytearray(data)
     for begin, end in spans:
-        out[begin:end] = blot(end - begin)
+        out[begin:end] = mask(end - begin)
     return bytes(out)

@@ -1,7 +1,7 @@
-"""The report channel between agents and the runner: names and bounds that both ends agree on, and how to write to it.
+"""The channel for an agent's reports to the runner: names and bounds that both ends agree on, and how to write to it.
 
-An agent appends one JSON line per report to a file inside its workspace, because that is where any sandbox lets it
-write. A leaf module, and a light one: `holdfast report` must start at once.
+An agent appends one JSON line per report to a file inside its workspace, because every sandbox lets it write there.
+A leaf module, and a light one: `holdfast report` must start at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from holdfast.errors import HoldfastError
 
 REPORT_VARIABLE = "HOLDFAST_REPORT"
-"""Names the file to append to; it is set for agents and validators alone."""
+"""Names the file to append to; only agents and validators have it."""
 WAKE_VARIABLE = "HOLDFAST_BELL"
 """Names the FIFO that wakes the runner, if one listens and the sandbox lets the agent reach it."""
 REPORT_FILE = "report.jsonl"
@@ -44,10 +44,10 @@ def checked_contract(name: str, contract: str) -> str:
     return contract
 
 
-def send_report(path: str, bell: str, said: Mapping[str, str | float]) -> None:
+def send_report(path: str, wake_pipe: str, said: Mapping[str, str | float]) -> None:
     """Append one report to the attempt's file and wake the runner, if one listens. Sent twice, it counts twice."""
     _append(path, json.dumps(said).encode() + b"\n")
-    _ring(bell)
+    _wake(wake_pipe)
 
 
 def _append(path: str, line: bytes) -> None:
@@ -58,7 +58,7 @@ def _append(path: str, line: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         if os.fstat(fd).st_size + len(line) > FILE_BYTES_MAX:
-            raise HoldfastError(f"{path} is full", "What it holds is known; later reports would not be read.")
+            raise HoldfastError(f"{path} is full", "The runner has read it; later reports would not be read.")
         if os.write(fd, line) < len(line):
             raise HoldfastError(f"{path} could not be written whole", "Free space on the disk.")
     finally:
@@ -66,7 +66,7 @@ def _append(path: str, line: bytes) -> None:
 
 
 def _make_folder(folder: str) -> None:
-    """Make the folder of the reports, inside a workspace that is there. A workspace is never made up."""
+    """Make the folder of the reports. Its workspace must be there; we never make one."""
     try:
         os.mkdir(folder)  # noqa: PTH102 - pathlib takes long to start
     except FileExistsError:
@@ -78,15 +78,15 @@ def _make_folder(folder: str) -> None:
         ) from None
 
 
-def _ring(bell: str) -> None:
-    """Wake the runner. If none lives, or the sandbox hides its bell, the report is found later all the same."""
+def _wake(wake_pipe: str) -> None:
+    """Wake the runner. If none lives, or the sandbox hides the pipe, the runner finds the report later."""
     try:
-        fd = os.open(bell, os.O_WRONLY | os.O_NONBLOCK)
+        fd = os.open(wake_pipe, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
         return
     try:
         os.write(fd, b"!")
     except BlockingIOError:
-        return  # it rings already
+        return  # the pipe is full: the runner wakes anyway
     finally:
         os.close(fd)

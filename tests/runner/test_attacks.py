@@ -152,7 +152,7 @@ def test_a_git_that_waits_for_ever_is_ended(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "p")
     (project.path / ".gitignore").unlink()
     os.mkfifo(project.path / ".gitignore")
-    git = Git(project.path / ".git", patience_s=0.2)
+    git = Git(project.path / ".git", timeout_s=0.2)
     with pytest.raises(GitError, match="did not end within") as caught:
         git.run("ls-files", "-o", "--exclude-standard", work_tree=project.path)
     assert "pipe" in caught.value.hint

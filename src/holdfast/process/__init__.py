@@ -1,1 +1,1 @@
-"""The only door to processes: supervisors are started here, agents are started by supervisors, signals are sent here."""
+"""The only door to processes: the fork server, the supervisor above each agent, and what the process table shows."""

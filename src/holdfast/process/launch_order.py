@@ -1,4 +1,4 @@
-"""What a supervisor is told, and the files it keeps in the folder of its launch.
+"""The order that a supervisor gets, and the files that it keeps in the folder of its launch.
 
 The order travels through a socket and is stored nowhere, because its environment may hold secrets.
 """
@@ -13,10 +13,10 @@ TAKEN = b"taken"
 
 
 class LaunchOrder:
-    """One launch, as its supervisor needs it. `stdin` is a path, or empty for none; `secrets` must not appear in the log;
-    `stop_signal` is the one that the tree is asked to end with.
+    """One launch, as its supervisor needs it.
 
-    A plain class: what dataclasses and named tuples import would be copied into every supervisor.
+    `stdin` is a path, or empty for none; `secrets` must not appear in the log; `stop_signal` asks the tree to end.
+    A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LaunchOrder:
         self.stop_signal = stop_signal
 
     def encode(self) -> bytes:
-        """Return the order for the socket. Both ends are one interpreter, so its own fast format will do."""
+        """Return the order for the socket. Both ends are the same interpreter, so its own fast format will do."""
         return marshal.dumps(vars(self))
 
     @classmethod
@@ -73,12 +73,12 @@ def log_file(folder: str) -> str:
 
 
 def draft_file(path: str) -> str:
-    """The file that becomes `path` once it is whole. If its writer was killed, it stays behind and means nothing."""
+    """The file that becomes `path` once it is whole. If its writer is killed, it stays behind and means nothing."""
     return f"{path}.tmp"
 
 
 def make_folder(folder: str) -> None:
-    """Make the folder of a launch, for this user's eyes only. If it is there, nothing happens."""
+    """Make the folder of a launch, readable by this user only. If it is there, nothing happens."""
     try:
         os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is too heavy for the supervisor
     except FileExistsError:
@@ -99,14 +99,13 @@ def to_json(record: dict[str, str | float]) -> bytes:
 def _quote(text: str) -> str:
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    # Only an error message comes here. The whole encoder, loaded for it alone, would weigh on every supervisor.
-    from json import dumps
+    from json import dumps  # only an error message needs it, and it would weigh on every supervisor
 
     return dumps(text)
 
 
 def write_whole(path: str, record: dict[str, str | float]) -> None:
-    """Write a JSON file that is either there whole or not at all. Written again, it is replaced.
+    """Write a JSON file that is there whole or not at all. An older one is replaced.
 
     Not synced to disk: after a power cut no process lives, and a torn file is read as absent.
     """

@@ -1,4 +1,4 @@
-"""Starting the agent itself: finding its program, giving it its input, output, environment and own session."""
+"""Starts the agent itself: finds its program, and gives it its input, output, environment and a session of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing and removing files the careful way. What the files mean is known only to the callers."""
+"""Writes and removes files so that a crash leaves no half of one. Only the callers know what the files mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DRAFT = ".holdfast-"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file as a whole. Leaves it alone when it already holds `content`; one that fails leaves no draft."""
+    """Replace a file as a whole. If it already holds `content`, nothing happens; a failure leaves no draft."""
     if holds(path, content):
         return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=draft_prefix())
@@ -24,7 +24,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         Path(name).chmod(0o644)
         Path(name).replace(path)
     except OSError as error:
-        # A full disk must not litter the user's folders as well, and the message has to say which file it was.
+        # A full disk must not litter the user's folders as well, and the message must say which file it was.
         Path(name).unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
 
@@ -48,7 +48,7 @@ def copy_atomically(source: Path, target: Path) -> None:
 
 
 def link_atomically(link: Path, target: Path) -> None:
-    """Make `link` point to `target`. Leaves it alone when it already does; two processes may do it at once."""
+    """Make `link` point to `target`. If it already does, nothing happens; two processes may do it at once."""
     if link.is_symlink() and link.readlink() == target:
         return
     if is_plain_directory(link):
@@ -60,7 +60,7 @@ def link_atomically(link: Path, target: Path) -> None:
 
 
 def draft_prefix() -> str:
-    """Return how the name of a file begins that this process is still writing: it tells whose it is."""
+    """Return how the names of files begin that this process is still writing: the pid says whose they are."""
     return f"{_DRAFT}{os.getpid()}-"
 
 
@@ -111,11 +111,11 @@ def open_up(root: Path) -> None:
 
 
 def _unless_gone(_call: object, name: str, problem: tuple[object, BaseException, object]) -> None:
-    """Let a removal go on past what somebody else removed first."""
+    """Let a removal go on if somebody else removed the file first."""
     if os.path.lexists(name):
         raise problem[1]
 
 
 def is_closed(folder: Path) -> bool:
-    """Tell whether we may not read, write or enter a directory that is there."""
+    """Tell whether a directory is there that we may not read, write or enter."""
     return is_plain_directory(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK)

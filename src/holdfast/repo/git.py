@@ -1,6 +1,6 @@
-"""How git is started: one command factory with a fixed environment, an explicit git directory and typed failures.
+"""The only door to git: starts it with a fixed environment and an explicit git directory, and raises typed errors.
 
-No other module of Holdfast starts git. What is asked of git lives in the modules beside this one.
+No other module of Holdfast starts git. What we ask of git is in the modules beside this one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from holdfast.errors import RepositoryError
 
 MINIMUM_VERSION = (2, 38)
 _STDERR_MAX = 2000
-# No checkout takes this long; a pipe in the place of a file does.
-_PATIENCE_S = 600.0
+# No checkout takes this long, but git waits for ever for a pipe in the place of a file.
+_TIMEOUT_S = 600.0
 _INSTALL_HINT = "Install git 2.38 or newer and make sure that `git --version` works."
 
 # These say which files are the user's own configuration. Every other GIT_* variable is dropped: it may point
@@ -131,14 +131,14 @@ class Git:
 
     The directory is always passed explicitly and git never starts inside a workspace, so that nothing an agent wrote
     there decides which repository or configuration is used. Git gets a session of its own: Ctrl-C in the
-    terminal does not stop it half-way. Where it opens files that an agent may have made, it has `patience_s`.
+    terminal does not stop it half-way. With a work tree, whose files an agent may have made, it has `timeout_s`.
     """
 
     def __init__(
-        self, git_dir: Path, identity: CommitIdentity | None = None, patience_s: float = _PATIENCE_S
+        self, git_dir: Path, identity: CommitIdentity | None = None, timeout_s: float = _TIMEOUT_S
     ) -> None:
         self.git_dir = git_dir
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._env = _environment(identity or CommitIdentity())
 
     def run(self, *args: str, **options: Unpack[CallOptions]) -> bytes:
@@ -170,13 +170,13 @@ class Git:
 
     def try_run(self, *args: str, **options: Unpack[CallOptions]) -> GitResult:
         """Run git and return how it ended, whatever its exit status; raise GitError if it never ends."""
-        patience = self._patience_s if "work_tree" in options else None
+        timeout = self._timeout_s if "work_tree" in options else None
         with self._start(args, options) as process:
             try:
-                stdout, stderr = process.communicate(options.get("stdin", b""), timeout=patience)
+                stdout, stderr = process.communicate(options.get("stdin", b""), timeout=timeout)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                raise GitError(args, -signal.SIGKILL, f"it did not end within {patience:g} s") from None
+                raise GitError(args, -signal.SIGKILL, f"it did not end within {timeout:g} s") from None
         return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
     def read_up_to(self, max_bytes: int, *args: str) -> tuple[bytes, bool]:
@@ -229,7 +229,7 @@ def require_git() -> None:
 
 
 def rev_parse_from(start: Path, *questions: str) -> GitResult:
-    """Ask `git rev-parse` from a directory the user stands in. The only call that lets git look for a repository."""
+    """Ask `git rev-parse` in a directory where the user stands. Only this call lets git look for a repository."""
     argv = ["git", "-C", str(start), "rev-parse", "--path-format=absolute", *questions]
     with _spawn(argv, Path("/"), _environment(CommitIdentity())) as process:
         stdout, stderr = process.communicate()
@@ -264,7 +264,7 @@ def _spawn(argv: list[str], cwd: Path, env: dict[bytes, bytes]) -> subprocess.Po
 def _program(path: bytes) -> bytes | None:
     """Return where git is, so that no start of it has to try every folder of the PATH; None if it is not there.
 
-    By hand, because `shutil` takes as long to load as git to start, and `status` starts git only once.
+    Not with `shutil`, which takes as long to load as git to start, and `status` starts git only once.
     """
     places = (os.path.join(folder, b"git") for folder in path.split(b":") if folder)  # noqa: PTH118 - bytes
     return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)  # noqa: PTH113
@@ -295,7 +295,7 @@ def _environment(identity: CommitIdentity) -> dict[bytes, bytes]:
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Return variables as a process gets them. Done once, because there are many, and git is started all the time."""
+    """Return variables as bytes. Done once per object, because there are many, and git is started all the time."""
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
 
 
