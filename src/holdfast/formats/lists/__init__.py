@@ -3,7 +3,51 @@
 Pure over bytes. What a list marks as done is left out unless it is asked for: a plan is what remains to be done.
 """
 
-from holdfast.formats.lists.kinds import ListKind, kind_of, read_list
-from holdfast.formats.lists.model import ImportedPlan, ImportOptions, LeftOut
+from __future__ import annotations
 
-__all__ = ["ImportOptions", "ImportedPlan", "LeftOut", "ListKind", "kind_of", "read_list"]
+from collections.abc import Mapping
+from enum import StrEnum
+
+from holdfast.formats.lists import backlog, checklist, spec_kit, task_master
+from holdfast.formats.lists.model import ImportedPlan, ImportOptions
+from holdfast.formats.markdown import decoded
+
+__all__ = ["ImportOptions", "ImportedPlan", "ListKind", "kind_of", "read_list"]
+
+
+class ListKind(StrEnum):
+    """The lists that can be imported, by the names that `--from` takes."""
+
+    SPEC_KIT = "spec-kit"
+    TASK_MASTER = "task-master"
+    BACKLOG = "backlog"
+    CHECKLIST = "checklist"
+
+
+def kind_of(path: str, data: bytes) -> ListKind | None:
+    """Return what kind of list a file is, or None. The more special kinds are asked first."""
+    if data.lstrip()[:1] == b"{":
+        return ListKind.TASK_MASTER if task_master.is_task_master(path, data) else None
+    if not path.lower().endswith((".md", ".markdown", ".txt", ".mdx")):
+        return None
+    if backlog.is_backlog(data):
+        return ListKind.BACKLOG
+    text = decoded(data)
+    if spec_kit.is_spec_kit(text):
+        return ListKind.SPEC_KIT
+    return ListKind.CHECKLIST if checklist.is_checklist(text) else None
+
+
+def read_list(
+    kind: ListKind, path: str, documents: Mapping[str, bytes], options: ImportOptions
+) -> ImportedPlan:
+    """Return the plan of a list; `path` names it. Raises BrokenFileError if there is nothing to be done in it."""
+    if kind is ListKind.BACKLOG:
+        return backlog.read(path, documents, options)
+    data = documents.get(path, b"")
+    readers = {
+        ListKind.SPEC_KIT: spec_kit.read,
+        ListKind.TASK_MASTER: task_master.read,
+        ListKind.CHECKLIST: checklist.read,
+    }
+    return readers[kind](path, data, options)

@@ -18,12 +18,11 @@ from holdfast.formats.lists.model import (
     LeftOut,
     ListEntry,
     into_plan,
+    listed_status,
     paragraphs,
 )
 from holdfast.formats.markdown import bullets, decoded, section
-from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import StageDraft, plain_name
-from holdfast.formats.status_words import claimed_status
 
 _STAGE = "backlog"
 _HEAD = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
@@ -36,7 +35,7 @@ def is_backlog(data: bytes) -> bool:
     return bool(text(head.get("id")) and text(head.get("title")) and "status" in head)
 
 
-def read(path: str, documents: Mapping[str, bytes], wishes: ImportOptions) -> ImportedPlan:
+def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> ImportedPlan:
     """Return the plan of the tasks in these files."""
     heads = {name: _head(decoded(data)) for name, data in documents.items()}
     tasks = {name: head for name, head in heads.items() if text(head.get("id"))}
@@ -53,12 +52,12 @@ def read(path: str, documents: Mapping[str, bytes], wishes: ImportOptions) -> Im
                 whole.needs = (*whole.needs, entry.native)
     others = [LeftOut(basename(name), "it has no id at its head") for name in documents if name not in tasks]
     goal = f"The backlog in {path}" if len(entries) != 1 else entries[0].title
-    return into_plan(path, goal, [StageDraft(native=_STAGE, title="")], entries, wishes, others)
+    return into_plan(path, goal, [StageDraft(native=_STAGE, title="")], entries, options, others)
 
 
-def _head(said: str) -> Node:
+def _head(content: str) -> Node:
     """Return the YAML at the head of a file, every value as text; nothing if it cannot be read."""
-    found = _HEAD.match(said)
+    found = _HEAD.match(content)
     if found is None or len(found[1]) > _HEAD_CHARS_MAX:
         return {}
     try:
@@ -67,9 +66,9 @@ def _head(said: str) -> Node:
         return {}
 
 
-def _entry(head: Node, said: str) -> ListEntry:
-    body = without_comments(_HEAD.sub("", said))
-    standing = claimed_status(text(head.get("status")))
+def _entry(head: Node, content: str) -> ListEntry:
+    body = without_comments(_HEAD.sub("", content))
+    said = text(head.get("status"))
     criteria = bullets(section(body, "Acceptance Criteria")) + bullets(section(body, "Definition of Done"))
     title = text(head.get("title"))
     return ListEntry(
@@ -84,10 +83,8 @@ def _entry(head: Node, said: str) -> ListEntry:
         ),
         needs=texts(head.get("dependencies")),
         acceptance=tuple(re.sub(r"^#\d+\s+", "", line) for line in criteria),
-        standing=standing
-        if standing in (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)
-        else ClaimedStatus.PENDING,
-        said=text(head.get("status")),
+        status=listed_status(said),
+        said=said,
     )
 
 

@@ -2,7 +2,7 @@
 
 What is indented below a box is part of its task, which is not done as long as a part is open. Only boxes numbered like `1.2` below a box `1` are tasks of their
 own: there the outer one is a heading in disguise. People work a list from top to bottom, so each task waits for the
-one before it, unless the user wishes otherwise.
+one before it, unless the user options otherwise.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Box:
     below: list[str] = field(default_factory=list)
 
     @property
-    def standing(self) -> ClaimedStatus:
+    def status(self) -> ClaimedStatus:
         """What the mark says: ticked, struck out, or still to be done. A mark that nobody knows says nothing."""
         if self.mark == " " and _STRUCK.fullmatch(self.text):
             return ClaimedStatus.SKIPPED
@@ -44,7 +44,7 @@ class Box:
     def said(self) -> str:
         """How a person would say what the mark is."""
         return {ClaimedStatus.DONE: "ticked", ClaimedStatus.SKIPPED: "struck out"}.get(
-            self.standing, f"[{self.mark}]"
+            self.status, f"[{self.mark}]"
         )
 
 
@@ -94,7 +94,7 @@ def is_checklist(text: str) -> bool:
     return bool(boxes(text))
 
 
-def read(path: str, data: bytes, wishes: ImportOptions) -> ImportedPlan:
+def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
     """Return the plan of a checklist."""
     text = decoded(data)
     goal = first_heading(text) or basename(path)
@@ -106,13 +106,13 @@ def read(path: str, data: bytes, wishes: ImportOptions) -> ImportedPlan:
         if entry.native in taken:
             entry.native += f"-{len(entries) + 1}"
         taken.add(entry.native)
-        if before is not None and not wishes.parallel:
+        if before is not None and not options.parallel:
             entry.needs = (before.native,)
         entries.append(entry)
     _bridge(entries)
     names = dict.fromkeys(entry.stage for entry in entries)
     stages = [StageDraft(native=name, title="" if name == _NO_STAGE else name) for name in names]
-    return into_plan(path, goal, stages, entries, wishes)
+    return into_plan(path, goal, stages, entries, options)
 
 
 def _grouped(found: list[Box]) -> list[tuple[str, Box, list[Box]]]:
@@ -137,9 +137,9 @@ def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Lis
     number = _ANY_NUMBER.match(box.text)
     name = number[1] if number else f"{place:02}"
     section = "" if _stage(box, goal) == _NO_STAGE else f", under “{_stage(box, goal)}”"
-    done = [part.text for part in parts if part.standing is ClaimedStatus.DONE]
-    left = [part for part in parts if part.standing is ClaimedStatus.PENDING]
-    overlooked = bool(left) and box.standing is ClaimedStatus.DONE
+    done = [part.text for part in parts if part.status is ClaimedStatus.DONE]
+    left = [part for part in parts if part.status is ClaimedStatus.PENDING]
+    overlooked = bool(left) and box.status is ClaimedStatus.DONE
     return ListEntry(
         native="-".join(filter(None, (name, words(title)))),
         stage=_stage(box, goal),
@@ -153,7 +153,7 @@ def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Lis
             f"It is part of: {_ANY_NUMBER.sub('', whole, count=1)}." if whole else "",
             f"This is one point of the list “{goal}”{section}. Do this point only.",
         ),
-        standing=ClaimedStatus.PENDING if overlooked else box.standing,
+        status=ClaimedStatus.PENDING if overlooked else box.status,
         said=box.said,
     )
 
@@ -167,7 +167,7 @@ def _stage(box: Box, goal: str) -> str:
 def _bridge(entries: list[ListEntry]) -> None:
     """Let a task whose predecessor is done wait for the last one before it that is not."""
     needs = {entry.native: entry.needs for entry in entries}
-    gone = {entry.native for entry in entries if entry.standing is not ClaimedStatus.PENDING}
+    gone = {entry.native for entry in entries if entry.status is not ClaimedStatus.PENDING}
     for entry in entries:
         waiting = entry.needs
         while waiting and waiting[0] in gone:

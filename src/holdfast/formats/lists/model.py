@@ -12,9 +12,10 @@ from holdfast.core.plan import Plan, Task
 from holdfast.formats.lenient_json import BrokenFileError
 from holdfast.formats.model import Claim, ClaimedStatus, Finding
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble, task_ids
+from holdfast.formats.status_words import claimed_status
 
 TITLE_CHARS = 80
-_GONE = (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)
+_OVER = (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,8 +35,14 @@ class ListEntry(msgspec.Struct, kw_only=True):
     prompt: str
     needs: tuple[str, ...] = ()
     acceptance: tuple[str, ...] = ()
-    standing: ClaimedStatus = ClaimedStatus.PENDING
+    status: ClaimedStatus = ClaimedStatus.PENDING
     said: str = ""
+
+
+def listed_status(said: str) -> ClaimedStatus:
+    """Return what a list's word for a task means to a plan: it is over, or it is still to be done."""
+    status = claimed_status(said)
+    return status if status in _OVER else ClaimedStatus.PENDING
 
 
 class LeftOut(msgspec.Struct, frozen=True):
@@ -58,12 +65,13 @@ def into_plan(
     goal: str,
     stages: Sequence[StageDraft],
     entries: Sequence[ListEntry],
-    wishes: ImportOptions,
+    options: ImportOptions,
     left_out: Sequence[LeftOut] = (),
 ) -> ImportedPlan:
     """Return the plan of what remains to be done. Nobody waits for what was left out."""
-    gone = [entry for entry in entries if _is_gone(entry, wishes)]
-    kept = [entry for entry in entries if not _is_gone(entry, wishes)]
+    over = () if options.keep_done else _OVER
+    gone = [entry for entry in entries if entry.status in over]
+    kept = [entry for entry in entries if entry.status not in over]
     if not kept:
         why = "all of its tasks are done" if entries else "no task was found in it"
         raise BrokenFileError(
@@ -77,8 +85,8 @@ def into_plan(
     for entry in kept:
         entry.stage = short[entry.stage]
     made = assemble(clean(goal), stages, [_draft(entry, absent) for entry in kept])
-    missing = [LeftOut(entry.native, entry.said or entry.standing.value) for entry in gone]
-    return ImportedPlan(plan=made.plan, left_out=(*missing, *left_out), findings=made.findings)
+    named = [LeftOut(entry.native, entry.said or entry.status.value) for entry in gone]
+    return ImportedPlan(plan=made.plan, left_out=(*named, *left_out), findings=made.findings)
 
 
 def _short_names(headings: Sequence[str]) -> dict[str, str]:
@@ -92,10 +100,6 @@ def words(text: str) -> str:
     return slug(text) if re.search(r"[A-Za-z0-9]", text) else ""
 
 
-def _is_gone(entry: ListEntry, wishes: ImportOptions) -> bool:
-    return entry.standing in _GONE and not wishes.keep_done
-
-
 def _draft(entry: ListEntry, absent: set[str]) -> TaskDraft:
     task = Task(
         id="",
@@ -104,7 +108,7 @@ def _draft(entry: ListEntry, absent: set[str]) -> TaskDraft:
         needs=tuple(need for need in entry.needs if need not in absent),
         acceptance=tuple(filter(None, map(clean, entry.acceptance))),
     )
-    claim = Claim(task="", native=entry.native, standing=entry.standing)
+    claim = Claim(task="", native=entry.native, standing=entry.status)
     return TaskDraft(native=clean(entry.native), stage=entry.stage, task=task, claim=claim)
 
 

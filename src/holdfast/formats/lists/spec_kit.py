@@ -94,7 +94,7 @@ def is_spec_kit(text: str) -> bool:
     return any(_TASK.match(box.text) for box in boxes(text))
 
 
-def read(path: str, data: bytes, wishes: ImportOptions) -> ImportedPlan:
+def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
     """Return the plan of a `tasks.md`."""
     text = decoded(data)
     found = [(box, task) for box in boxes(text) if (task := _TASK.match(box.text))]
@@ -106,7 +106,7 @@ def read(path: str, data: bytes, wishes: ImportOptions) -> ImportedPlan:
     _wait_in_order(found, entries)
     _heed(entries, said.tasks)
     others = [LeftOut(box.text, "not a task of spec-kit") for box in boxes(text) if not _TASK.match(box.text)]
-    return into_plan(path, title, _stages(entries, said.phases, said.stories), entries, wishes, others)
+    return into_plan(path, title, _stages(entries, said.phases, said.stories), entries, options, others)
 
 
 def _heed(entries: Sequence[ListEntry], said: dict[str, tuple[str, ...]]) -> None:
@@ -138,7 +138,7 @@ def _entry(path: str, title: str, context: dict[str, str], box: Box, task: re.Ma
             f"What it is part of is described in {join(folder, 'spec.md')} and {join(folder, 'plan.md')}, if they exist.",
         ),
         needs=tuple(_after(said)),
-        standing=box.standing,
+        status=box.status,
         said=box.said,
     )
 

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.formats.lenient_json import BrokenFileError, Node, first, node, nodes, parse_object, text, texts
+from holdfast.formats.lenient_json import BrokenFileError, Key, Node, node, nodes, parse_object, text, texts
 from holdfast.formats.lists.model import (
     ImportedPlan,
     ImportOptions,
     LeftOut,
     ListEntry,
     into_plan,
+    listed_status,
     paragraphs,
 )
 from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import StageDraft
-from holdfast.formats.status_words import claimed_status
 
 _STAGE = "tasks"
 _MASTER = "master"
-_PUT_OFF = ("deferred", "cancelled", "canceled")
+_PUT_OFF = "deferred"
+_TITLE = Key("title", "description")
+_GOAL = Key("projectName", "description")
 
 
 def is_task_master(path: str, data: bytes) -> bool:
@@ -39,11 +41,11 @@ def is_task_master(path: str, data: bytes) -> bool:
     )
 
 
-def read(path: str, data: bytes, wishes: ImportOptions) -> ImportedPlan:
+def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
     """Return the plan of one of the file's lists: the tag that is wished for, else `master`, else the first."""
     document = parse_object(path, data)
     lists = _lists(document)
-    tag = _tag(path, lists, wishes)
+    tag = _tag(path, lists, options)
     others = [
         LeftOut(f"tag {name}", f"tasks: {len(rows)}; --tag {name}")
         for name, rows in lists.items()
@@ -51,12 +53,9 @@ def read(path: str, data: bytes, wishes: ImportOptions) -> ImportedPlan:
     ]
     entries = list(_entries(lists.get(tag, ())))
     meta = node(document.get("meta")) | node(node(document.get(tag)).get("metadata"))
-    goal = text(first(meta, "projectName", "description")) or text(
-        first(node(document.get("metadata")), "projectName")
-    )
-    if wishes.tag or not goal:
-        goal = goal or (f"Task Master: {tag}" if tag else path)
-    return into_plan(path, goal, [StageDraft(native=_STAGE, title="")], entries, wishes, others)
+    goal = _GOAL.text(meta) or text(node(document.get("metadata")).get("projectName"))
+    goal = goal or (f"Task Master: {tag}" if tag else path)
+    return into_plan(path, goal, [StageDraft(native=_STAGE, title="")], entries, options, others)
 
 
 def _lists(document: Node) -> dict[str, list[Node]]:
@@ -67,11 +66,11 @@ def _lists(document: Node) -> dict[str, list[Node]]:
     return {name: nodes(rows) for name, rows in tagged.items() if isinstance(rows, list)}
 
 
-def _tag(path: str, lists: dict[str, list[Node]], wishes: ImportOptions) -> str:
-    if wishes.tag and wishes.tag not in lists:
+def _tag(path: str, lists: dict[str, list[Node]], options: ImportOptions) -> str:
+    if options.tag and options.tag not in lists:
         known = ", ".join(filter(None, lists)) or "none"
-        raise BrokenFileError(f"{path}: there is no tag {wishes.tag}", f"Its tags are: {known}.")
-    return wishes.tag or (_MASTER if _MASTER in lists else next(iter(lists), ""))
+        raise BrokenFileError(f"{path}: there is no tag {options.tag}", f"Its tags are: {known}.")
+    return options.tag or (_MASTER if _MASTER in lists else next(iter(lists), ""))
 
 
 def _entries(tasks: Sequence[Node]) -> Iterator[ListEntry]:
@@ -86,11 +85,9 @@ def _entries(tasks: Sequence[Node]) -> Iterator[ListEntry]:
             entry = _entry(
                 own, part, (*before, *_all_needs(part, name, parts)), f"It is part of task {name}:\n\n{whole}"
             )
-            if (
-                _standing(task)[0] in (ClaimedStatus.DONE, ClaimedStatus.ABANDONED)
-                and entry.standing is ClaimedStatus.PENDING
-            ):
-                entry.standing, entry.said = _standing(task)
+            is_over = _status(task) in (ClaimedStatus.DONE, ClaimedStatus.ABANDONED)
+            if is_over and entry.status is ClaimedStatus.PENDING:
+                entry.status, entry.said = _status(task), text(task.get("status"))
             yield entry
 
 
@@ -102,8 +99,8 @@ def _parts(name: str, task: Node) -> list[tuple[str, Node]]:
 def _open_parts(name: str, task: Node) -> list[str]:
     """Return the subtasks that stand for a task; none if all are done, for then the task itself remains."""
     parts = _parts(name, task)
-    is_open = any(_standing(part)[0] is not ClaimedStatus.DONE for _, part in parts)
-    return [own for own, _ in parts] if is_open or _standing(task)[0] is ClaimedStatus.DONE else []
+    is_open = any(_status(part) is not ClaimedStatus.DONE for _, part in parts)
+    return [own for own, _ in parts] if is_open or _status(task) is ClaimedStatus.DONE else []
 
 
 def _all_needs(task: Node, parent: str, parts: dict[str, list[str]]) -> tuple[str, ...]:
@@ -119,8 +116,7 @@ def _all_needs(task: Node, parent: str, parts: dict[str, list[str]]) -> tuple[st
 
 
 def _entry(name: str, task: Node, needs: tuple[str, ...], context: str) -> ListEntry:
-    standing, said = _standing(task)
-    title = text(task.get("title")) or text(task.get("description")) or name
+    title = _TITLE.text(task) or name
     return ListEntry(
         native=name,
         stage=_STAGE,
@@ -128,18 +124,13 @@ def _entry(name: str, task: Node, needs: tuple[str, ...], context: str) -> ListE
         prompt=paragraphs(title, text(task.get("description")), text(task.get("details")), context),
         needs=needs,
         acceptance=(*_criteria(task), text(task.get("testStrategy"))),
-        standing=standing,
-        said=said,
+        status=_status(task),
+        said=text(task.get("status")),
     )
 
 
 def _whole(task: Node) -> str:
-    return paragraphs(
-        text(task.get("title")),
-        text(task.get("description")),
-        text(task.get("details")),
-        text(task.get("testStrategy")),
-    )
+    return paragraphs(*(text(task.get(key)) for key in ("title", "description", "details", "testStrategy")))
 
 
 def _criteria(task: Node) -> list[str]:
@@ -147,13 +138,6 @@ def _criteria(task: Node) -> list[str]:
     return [line.strip().removeprefix("-").strip() for line in lines]
 
 
-def _standing(task: Node) -> tuple[ClaimedStatus, str]:
+def _status(task: Node) -> ClaimedStatus:
     said = text(task.get("status"))
-    if said.casefold() in _PUT_OFF:
-        return ClaimedStatus.ABANDONED, said
-    standing = claimed_status(said)
-    return (
-        standing
-        if standing in (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)
-        else ClaimedStatus.PENDING
-    ), said
+    return ClaimedStatus.ABANDONED if said.casefold() == _PUT_OFF else listed_status(said)
