@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from holdfast.errors import HoldfastError, PlanError
 from holdfast.workflows import InputDocument, WorkflowInputs, expand, parse_workflow
@@ -179,6 +179,7 @@ def test_a_workflow_of_which_nothing_is_left_says_so() -> None:
         plan_of(workflow(text))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200) | st.from_regex(r"(stages|flags|goal|when|each|\{|\}|:|\n|- | |a|1)+"))
 def test_any_text_is_a_workflow_or_an_error_of_ours(text: str) -> None:
     """No file makes the reader fall over."""

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Container, Sequence
 
 from holdfast.core import events as ev
 from holdfast.core.facts import ExitReason
@@ -42,6 +41,12 @@ from holdfast.views.text import timestamp
 
 _UNSETTLED_MAX = 50
 _STAGE_IS_OPEN = (StageStatus.OPENING, StageStatus.RUNNING, StageStatus.CLOSING, StageStatus.BLOCKED)
+_TASK_IS_UNDER_WAY = (
+    TaskStatus.RUNNING,
+    TaskStatus.VERIFYING,
+    TaskStatus.VERIFIED,
+    TaskStatus.MERGING,
+)
 _POLL_S = 0.02
 _END_S = 2.0
 WAIT_MAX_S = 600.0
@@ -53,7 +58,7 @@ class LedRun:
     def __init__(self, session: RunSession) -> None:
         self._session = session
         self._directory: RunDir = session.repo.state.run(session.state.row.run)
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._changed = asyncio.Event()
         self._fleet = self._make_fleet(session.repo.state)
         self._task = asyncio.create_task(self._execute())
 
@@ -150,18 +155,15 @@ class LedRun:
         """End a claim as done. Wait that long for its checks and its landing, and return the result."""
         if summary:
             await self._report(self._held(task, token), {"summary": summary})
-        done = partial(self._fleet.finish, reason=ExitReason.EXITED, words=summary)
-        return await self._end(task, token, done, wait_s)
+        return await self._end(self._held(task, token), wait_s, words=summary)
 
     async def fail(self, task: str, token: str, reason: str) -> TaskResult:
         """End a claim as failed. The next attempt is told the reason; the work is kept."""
-        failed = partial(self._fleet.finish, reason=ExitReason.EXITED, code=1, words=reason[:LINE_BYTES_MAX])
-        return await self._end(task, token, failed, _END_S)
+        return await self._end(self._held(task, token), _END_S, code=1, words=reason[:LINE_BYTES_MAX])
 
     async def release(self, task: str, token: str) -> TaskResult:
         """Give a claim back unfinished. The work is kept, no attempt is charged."""
-        given_back = partial(self._fleet.finish, reason=ExitReason.CANCELLED)
-        return await self._end(task, token, given_back, _END_S)
+        return await self._end(self._held(task, token), _END_S, ExitReason.CANCELLED)
 
     async def pause(self, *, now: bool, wait_s: float) -> RunStatus:
         """Offer nothing more and come to rest when all claims are over. `now` ends them, their work kept."""
@@ -178,7 +180,7 @@ class LedRun:
             return
         for offer in self._fleet.taken():
             await self._fleet.finish(offer, ExitReason.CANCELLED)
-            await self._until(partial(self._is_past, offer), _END_S)
+            await self._until_past(offer, {TaskStatus.RUNNING}, _END_S)
 
     # -- inside ---------------------------------------------------------------------------------------------
 
@@ -199,9 +201,9 @@ class LedRun:
         self._wake()
 
     def _wake(self) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        """Wake everybody who waits for a change; later ones wait for the next."""
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     async def _until(self, holds: Callable[[], bool], seconds: float) -> None:
         """Wait until `holds` is true or the run has come to rest, but no longer than that."""
@@ -210,17 +212,9 @@ class LedRun:
         try:
             async with asyncio.timeout(bounded):
                 while not (holds() or self._task.done()):
-                    await self._change()
+                    await self._changed.wait()
         except TimeoutError:
             return
-
-    async def _change(self) -> None:
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.discard(waiter)
 
     def _require_alive(self) -> None:
         if not self._task.done():
@@ -236,28 +230,32 @@ class LedRun:
         return self._fleet.held(task, token)
 
     async def _end(
-        self, task: str, token: str, finish: Callable[[Offer], Awaitable[None]], wait_s: float
+        self,
+        offer: Offer,
+        wait_s: float,
+        reason: ExitReason = ExitReason.EXITED,
+        *,
+        code: int = 0,
+        words: str = "",
     ) -> TaskResult:
-        offer = self._held(task, token)
-        await finish(offer)
-        await self._until(partial(self._is_decided, offer), wait_s)
-        return attempt_result(self.state, offer.spec.key, self._statuses()[task])
+        """End a claim and wait until the attempt has its outcome: it landed, or there will be another one."""
+        await self._fleet.finish(offer, reason, code, words)
+        await self._until_past(offer, _TASK_IS_UNDER_WAY, wait_s)
+        return attempt_result(self.state, offer.spec.key, self._statuses()[offer.spec.key.owner])
 
     def _statuses(self) -> dict[str, TaskStatus]:
         """Return the displayed statuses. An offered task runs for the runner, but nothing has begun for the agent."""
         offered = dict.fromkeys((offer.spec.key.owner for offer in self._fleet.offers()), TaskStatus.PENDING)
         return displayed_task_statuses(self.state) | offered
 
-    def _is_past(self, offer: Offer) -> bool:
-        """Tell whether the journal knows that the attempt is over."""
-        row = self.state.tasks[offer.spec.key.owner]
-        return row.attempt > offer.spec.key.attempt or row.status is not TaskStatus.RUNNING
+    async def _until_past(self, offer: Offer, statuses: Container[TaskStatus], seconds: float) -> None:
+        """Wait until the task has another attempt or left these statuses, but no longer than that."""
 
-    def _is_decided(self, offer: Offer) -> bool:
-        """Tell whether the attempt has its outcome: it landed, or there will be another one."""
-        row = self.state.tasks[offer.spec.key.owner]
-        under_way = (TaskStatus.RUNNING, TaskStatus.VERIFYING, TaskStatus.VERIFIED, TaskStatus.MERGING)
-        return row.attempt > offer.spec.key.attempt or row.status not in under_way
+        def is_past() -> bool:
+            row = self.state.tasks[offer.spec.key.owner]
+            return row.attempt > offer.spec.key.attempt or row.status not in statuses
+
+        await self._until(is_past, seconds)
 
     async def _report(self, offer: Offer, report: dict[str, str | float]) -> None:
         env = offer.spec.env

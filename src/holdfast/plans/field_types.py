@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan_rules import Where
@@ -35,14 +36,34 @@ _KINDS = {
 }
 
 
-class FieldType(Protocol):
+class FieldType(ABC):
     """One type of value."""
 
+    @abstractmethod
     def read(self, value: Any, at: Where, problems: Problems) -> Any:
         """Return the normalised value, or note a problem and return None."""
 
+    @abstractmethod
     def schema(self) -> Schema:
         """Describe the values that can be read."""
+
+
+class Scalar(FieldType):
+    """A type of value without parts: it is described by a `fault` that a value may have."""
+
+    def read(self, value: Any, at: Where, problems: Problems) -> Any:
+        """Return the normalised value, or note its fault and return None."""
+        if fault := self._fault(value):
+            problems.add(at, fault)
+            return None
+        return self._normalised(value)
+
+    @abstractmethod
+    def _fault(self, value: Any) -> str:
+        """Return what is wrong with a value and what to write in its place; empty if it is good."""
+
+    def _normalised(self, value: Any) -> Any:
+        return value
 
 
 def kind_of(value: Any) -> str:
@@ -50,56 +71,52 @@ def kind_of(value: Any) -> str:
     return _KINDS[type(value)]
 
 
-def is_number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     """Tell whether a value is a number, which true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def wrong_kind(value: Any, expected: str, at: Where, problems: Problems) -> None:
-    """Note that a value is of the wrong kind, and what to write in its place."""
+def _wrong_kind(value: Any, expected: str) -> str:
+    """Return that a value is of the wrong kind, and what to write in its place."""
     if value is None:
-        problems.add(at, f"has no value; write {expected}, or remove the key")
-    elif isinstance(value, dict) and len(value) == 1 and next(iter(value.values())) is None:
+        return f"has no value; write {expected}, or remove the key"
+    if isinstance(value, dict) and len(value) == 1 and next(iter(value.values())) is None:
         braces = quoted("{" + next(iter(value)) + "}")
-        problems.add(at, f"must be {expected}, not a mapping; quote the braces: {braces}")
-    else:
-        problems.add(at, f"must be {expected}, not {kind_of(value)}")
+        return f"must be {expected}, not a mapping; quote the braces: {braces}"
+    return f"must be {expected}, not {kind_of(value)}"
+
+
+# -- values without parts ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class FormatVersion:
+class FormatVersion(Scalar):
     """The number that says which format a file has, under a `key`. Only this one number can be read."""
 
     key: str
     what: str
     number: int
 
-    def read(self, value: Any, at: Where, problems: Problems) -> int | None:
-        """Return the number."""
-        if type(value) is int and value == self.number:
-            return value
-        if self.is_newer(value):
-            reads = f"this Holdfast reads {self.number}; upgrade Holdfast"
-            problems.add(at, f"this {self.what} has format {value}, and {reads}")
-        else:
-            given = quoted(value) if isinstance(value, str) else "this"
-            problems.add(at, f"{given} is not a {self.what} format; write `{self.key}: {self.number}`")
-        return None
-
     def is_newer(self, value: Any) -> bool:
         """Tell whether a newer Holdfast wrote the file."""
         return type(value) is int and value > self.number
+
+    def _fault(self, value: Any) -> str:
+        if type(value) is int and value == self.number:
+            return ""
+        if self.is_newer(value):
+            reads = f"this Holdfast reads {self.number}; upgrade Holdfast"
+            return f"this {self.what} has format {value}, and {reads}"
+        given = quoted(value) if isinstance(value, str) else "this"
+        return f"{given} is not a {self.what} format; write `{self.key}: {self.number}`"
 
     def schema(self) -> Schema:
         """Describe the one number there is."""
         return {"const": self.number}
 
 
-# -- texts ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
-class Text:
+class Text(FieldType):
     """A text. Editors check its `pattern` while typing; `empty` says that it may be empty."""
 
     pattern: str = ""
@@ -115,7 +132,7 @@ class Text:
         elif isinstance(value, bool | int | float):
             problems.add(at, f"must be a text, but this reads as {kind_of(value)}", quote=True)
         else:
-            wrong_kind(value, "a text", at, problems)
+            problems.add(at, _wrong_kind(value, "a text"))
         return None
 
     def schema(self) -> Schema:
@@ -135,21 +152,18 @@ def _text_fault(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(Scalar):
     """One of a few words."""
 
     options: tuple[str, ...]
 
-    def read(self, value: Any, at: Where, problems: Problems) -> str | None:
-        """Return the word."""
-        if isinstance(value, str) and value in self.options:
-            return value
+    def _fault(self, value: Any) -> str:
         expected = "one of " + ", ".join(self.options)
-        if isinstance(value, str):
-            problems.add(at, f"{quoted(value)} is not {expected}{did_you_mean(value, self.options)}")
-        else:
-            wrong_kind(value, expected, at, problems)
-        return None
+        if not isinstance(value, str):
+            return _wrong_kind(value, expected)
+        if value in self.options:
+            return ""
+        return f"{quoted(value)} is not {expected}{did_you_mean(value, self.options)}"
 
     def schema(self) -> Schema:
         """Describe it as an enumeration."""
@@ -157,15 +171,11 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Boolean:
+class Boolean(Scalar):
     """True or false."""
 
-    def read(self, value: Any, at: Where, problems: Problems) -> bool | None:
-        """Return the boolean."""
-        if isinstance(value, bool):
-            return value
-        wrong_kind(value, "true or false", at, problems)
-        return None
+    def _fault(self, value: Any) -> str:
+        return "" if isinstance(value, bool) else _wrong_kind(value, "true or false")
 
     def schema(self) -> Schema:
         """Describe it as a boolean."""
@@ -173,7 +183,87 @@ class Boolean:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class Count(Scalar):
+    """A whole number, from one to a bound that catches slips of the keyboard."""
+
+    most: int = 10_000
+
+    def _fault(self, value: Any) -> str:
+        if type(value) is int and 1 <= value <= self.most:
+            return ""
+        return _wrong_number(value, f"a whole number from 1 to {self.most}")
+
+    def schema(self) -> Schema:
+        """Describe it as an integer with bounds."""
+        return {"type": "integer", "minimum": 1, "maximum": self.most}
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Scalar):
+    """A number from zero to `most`, both allowed; without `most`, any number above zero."""
+
+    most: float | None = None
+
+    def _fault(self, value: Any) -> str:
+        if _is_number(value) and (0 < value < float("inf") if self.most is None else 0 <= value <= self.most):
+            return ""
+        bounds = "above 0" if self.most is None else f"from 0 to {self.most:g}"
+        return _wrong_number(value, f"a number {bounds}")
+
+    def _normalised(self, value: Any) -> float:
+        return float(value)
+
+    def schema(self) -> Schema:
+        """Describe it as a number with bounds."""
+        if self.most is None:
+            return {"type": "number", "exclusiveMinimum": 0}
+        return {"type": "number", "minimum": 0, "maximum": self.most}
+
+
+def _wrong_number(value: Any, expected: str) -> str:
+    return f"is {value}; write {expected}" if _is_number(value) else _wrong_kind(value, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Duration(Scalar):
+    """A time such as `90s`, `1h30m` or `2d`, or a number of seconds; read as seconds."""
+
+    zero: bool = False
+
+    def _fault(self, value: Any) -> str:
+        seconds = _seconds(value)
+        if seconds is None:
+            is_text = isinstance(value, str)
+            fault = f"{quoted(value)} is not a time" if is_text else f"must be a time, not {kind_of(value)}"
+            return f"{fault}; write it like 90s, 60m, 1h30m or 2d, or as a number of seconds"
+        if not (0 <= seconds <= _MAX_SECONDS) or (seconds == 0 and not self.zero):
+            return f"must be {'at least' if self.zero else 'above'} 0 and at most 365d"
+        return ""
+
+    def _normalised(self, value: Any) -> float | None:
+        return _seconds(value)
+
+    def schema(self) -> Schema:
+        """Describe both spellings."""
+        bound = {"minimum": 0} if self.zero else {"exclusiveMinimum": 0}
+        number = {"type": "number", **bound, "maximum": _MAX_SECONDS}
+        return {"oneOf": [number, {"type": "string", "pattern": _DURATION_SCHEMA}]}
+
+
+def _seconds(value: Any) -> float | None:
+    if _is_number(value):
+        return float(value)
+    found = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
+    if found is None:
+        return None
+    return sum(float(part) * unit for part, unit in zip(found.groups(), _UNIT_SECONDS, strict=True) if part)
+
+
+# -- lists of texts ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Texts(FieldType):
     """A list of texts. With `single`, one text alone is a list of one."""
 
     item: Text = Text()
@@ -187,7 +277,8 @@ class Texts:
         if isinstance(value, list):
             return _read_items(repeat(self.item), value, at, problems)
         is_short = isinstance(value, str) and len(value) < 60
-        wrong_kind(value, f"a list: [{json.dumps(value)}]" if is_short else "a list of texts", at, problems)
+        expected = f"a list: [{json.dumps(value)}]" if is_short else "a list of texts"
+        problems.add(at, _wrong_kind(value, expected))
         return None
 
     def schema(self) -> Schema:
@@ -197,22 +288,22 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class Argv:
+class Argv(FieldType):
     """A command as the list of its arguments. It never reaches a shell unless it names one."""
 
     def read(self, value: Any, at: Where, problems: Problems) -> tuple[str, ...] | None:
         """Return the arguments. A single line is refused with the spelling that runs it in a shell."""
+        if isinstance(value, list) and value:
+            # Only the program, which comes first, must not be empty.
+            return _read_items(chain([Text()], repeat(Text(empty=True))), value, at, problems)
+        fault = _wrong_kind(value, "a list of arguments")
         if isinstance(value, str):
             line = json.dumps(value, ensure_ascii=False) if len(value) < 60 and value.isprintable() else '"…"'
             shell = f'{at[-1]}: ["sh", "-c", {line}]'
-            problems.add(at, f"must be a list of arguments, not one line; write {shell}")
-        elif not isinstance(value, list):
-            wrong_kind(value, "a list of arguments", at, problems)
-        elif not value:
-            problems.add(at, 'is an empty list; write the program and its arguments: ["make", "generate"]')
-        else:
-            # Only the program, which comes first, must not be empty.
-            return _read_items(chain([Text()], repeat(Text(empty=True))), value, at, problems)
+            fault = f"must be a list of arguments, not one line; write {shell}"
+        elif isinstance(value, list):
+            fault = 'is an empty list; write the program and its arguments: ["make", "generate"]'
+        problems.add(at, fault)
         return None
 
     def schema(self) -> Schema:
@@ -227,97 +318,6 @@ def _read_items(
     read = [item.read(value, (*at, index), problems) for index, (item, value) in pairs]
     good = tuple(text for text in read if text is not None)
     return good if len(good) == len(read) else None
-
-
-# -- numbers -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """A whole number, from one to a bound that catches slips of the keyboard."""
-
-    most: int = 10_000
-
-    def read(self, value: Any, at: Where, problems: Problems) -> int | None:
-        """Return the number."""
-        if type(value) is int and 1 <= value <= self.most:
-            return value
-        _wrong_number(value, f"a whole number from 1 to {self.most}", at, problems)
-        return None
-
-    def schema(self) -> Schema:
-        """Describe it as an integer with bounds."""
-        return {"type": "integer", "minimum": 1, "maximum": self.most}
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number from zero to `most`, both allowed; without `most`, any number above zero."""
-
-    most: float | None = None
-
-    def read(self, value: Any, at: Where, problems: Problems) -> float | None:
-        """Return the number."""
-        if is_number(value) and (0 < value < float("inf") if self.most is None else 0 <= value <= self.most):
-            return float(value)
-        bounds = "above 0" if self.most is None else f"from 0 to {self.most:g}"
-        _wrong_number(value, f"a number {bounds}", at, problems)
-        return None
-
-    def schema(self) -> Schema:
-        """Describe it as a number with bounds."""
-        if self.most is None:
-            return {"type": "number", "exclusiveMinimum": 0}
-        return {"type": "number", "minimum": 0, "maximum": self.most}
-
-
-def _wrong_number(value: Any, expected: str, at: Where, problems: Problems) -> None:
-    if is_number(value):
-        problems.add(at, f"is {value}; write {expected}")
-    else:
-        wrong_kind(value, expected, at, problems)
-
-
-@dataclass(frozen=True, slots=True)
-class Duration:
-    """A time such as `90s`, `1h30m` or `2d`, or a number of seconds; read as seconds."""
-
-    zero: bool = False
-
-    def read(self, value: Any, at: Where, problems: Problems) -> float | None:
-        """Return the seconds."""
-        seconds = _seconds(value)
-        if seconds is None:
-            fault = (
-                f"{quoted(value)} is not a time"
-                if isinstance(value, str)
-                else f"must be a time, not {kind_of(value)}"
-            )
-            problems.add(at, f"{fault}; write it like 90s, 60m, 1h30m or 2d, or as a number of seconds")
-        elif not (0 <= seconds <= _MAX_SECONDS) or (seconds == 0 and not self.zero):
-            problems.add(at, f"must be {'at least' if self.zero else 'above'} 0 and at most 365d")
-        else:
-            return seconds
-        return None
-
-    def schema(self) -> Schema:
-        """Describe both spellings."""
-        bound = {"minimum": 0} if self.zero else {"exclusiveMinimum": 0}
-        return {
-            "oneOf": [
-                {"type": "number", **bound, "maximum": _MAX_SECONDS},
-                {"type": "string", "pattern": _DURATION_SCHEMA},
-            ]
-        }
-
-
-def _seconds(value: Any) -> float | None:
-    if is_number(value):
-        return float(value)
-    found = _DURATION.fullmatch(value) if isinstance(value, str) and value else None
-    if found is None:
-        return None
-    return sum(float(part) * unit for part, unit in zip(found.groups(), _UNIT_SECONDS, strict=True) if part)
 
 
 # -- records, lists and maps ---------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordType:
+class RecordType(FieldType):
     """A mapping with known keys. If `one_of` is given, exactly one of its keys must be there."""
 
     name: str
@@ -390,7 +390,7 @@ class RecordType:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRef:
+class RecordRef(FieldType):
     """A record that the JSON Schema describes once and refers to by its name."""
 
     record: RecordType
@@ -405,7 +405,7 @@ class RecordRef:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(FieldType):
     """A list of records, at least one. Where one is bad, an empty record keeps the others' places."""
 
     record: RecordType
@@ -430,7 +430,7 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(FieldType):
     """A mapping of names to values of one type. `example` says what to write in place of something else.
 
     Editors check that names match `names`; `name_fault`, if given, returns what is wrong with one.
@@ -444,7 +444,7 @@ class MapOf:
     def read(self, value: Any, at: Where, problems: Problems) -> dict[str, Any] | None:
         """Return the entries that are good."""
         if not isinstance(value, dict):
-            wrong_kind(value, f"a mapping such as {self.example}", at, problems)
+            problems.add(at, _wrong_kind(value, f"a mapping such as {self.example}"))
             return None
         for name in value:
             if self.name_fault and (fault := self.name_fault(name)):

@@ -21,6 +21,7 @@ from holdfast.plans.field_types import (
     OneOf,
     RecordRef,
     RecordType,
+    Scalar,
     Schema,
     Text,
     Texts,
@@ -44,14 +45,11 @@ VERSION = FormatVersion("workflow", "workflow", 1)
 _NAME = Text(ID_PATTERN)
 
 
-class DeferredValue:
+class DeferredValue(Scalar):
     """A value of the plan inside. It can be checked only when its placeholders are filled in."""
 
-    def read(self, value: Any, at: Where, problems: Problems) -> Any:
-        """Return the value as it is. A missing one is a mistake in any case."""
-        if value is None:
-            problems.add(at, "has no value; write one, or remove the key")
-        return value
+    def _fault(self, value: Any) -> str:
+        return "has no value; write one, or remove the key" if value is None else ""
 
     def schema(self) -> Schema:
         """Describe nothing."""
