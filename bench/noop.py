@@ -30,8 +30,8 @@ from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import LaunchSpec
+from holdfast.journal import open_journal
 from holdfast.journal.lease import Lease
-from holdfast.journal.sqlite import SqliteJournal
 from holdfast.paths import StateDir
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
@@ -169,7 +169,7 @@ def begin(folder: Path, plan: Plan) -> None:
     event = ev.RunStarted(
         run=RUN, goal=plan.goal, plan_hash=plan_hash(plan), base=_BASE, branch=ids.run_branch(RUN)
     )
-    journal = SqliteJournal.open(StateDir(folder).journal)
+    journal = open_journal(StateDir(folder).journal)
     journal.create_run(plan, first_row(event), event, time.time())
     journal.close()
 
@@ -177,7 +177,7 @@ def begin(folder: Path, plan: Plan) -> None:
 def execute(folder: Path, observer: Observer, *, processes: bool = False) -> RunState:
     """Load the run and execute it to its end, as `runner.session` does."""
     directory = StateDir(folder).run(RUN)
-    journal = SqliteJournal.open(StateDir(folder).journal)
+    journal = open_journal(StateDir(folder).journal)
     lease = Lease.acquire(directory.lease)
     stored = journal.load(RUN)
     epoch = journal.take_epoch(RUN)

@@ -12,7 +12,8 @@ import msgspec
 
 from bench.measurement import environment
 from holdfast.core.status import TASK_IS_SETTLED
-from holdfast.journal.sqlite import SqliteJournal, SqliteReader
+from holdfast.journal import open_reader
+from holdfast.journal.protocol import JournalReader
 from holdfast.paths import StateDir
 
 _FILES = 20
@@ -59,9 +60,9 @@ class Project:
             sum(task.status in TASK_IS_SETTLED for task in reader.load(runs[-1].row.run).tasks) if runs else 0
         )
 
-    def reader(self) -> SqliteReader:
+    def reader(self) -> JournalReader:
         """Open the journal for looking."""
-        return SqliteJournal.open_read_only(self.state.journal)
+        return open_reader(self.state.journal)
 
 
 def _task(goal: str, number: int) -> dict[str, object]:

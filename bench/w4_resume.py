@@ -12,7 +12,8 @@ from bench.measurement import ROOT, Figure, environment, scratch
 from bench.noop import RUN
 from bench.project import Project
 from holdfast.core import events as ev
-from holdfast.journal.sqlite import SqliteJournal, SqliteReader
+from holdfast.journal import open_reader
+from holdfast.journal.protocol import JournalReader
 from holdfast.paths import StateDir
 
 _LOOK_S = 0.01
@@ -66,7 +67,7 @@ def _noop(folder: Path, tasks: int) -> _Resumed:
     assert killed.returncode < 0, "the run ended before it could be killed"
     began = time.time()
     subprocess.run(argv, cwd=ROOT, env=environment(), check=True, stdout=subprocess.DEVNULL)
-    return _judge(SqliteJournal.open_read_only(StateDir(folder).journal), RUN, tasks, began)
+    return _judge(open_reader(StateDir(folder).journal), RUN, tasks, began)
 
 
 def _real(folder: Path, tasks: int) -> _Resumed:
@@ -85,7 +86,7 @@ def _real(folder: Path, tasks: int) -> _Resumed:
     return _judge(reader, reader.runs()[-1].row.run, tasks, began)
 
 
-def _judge(reader: SqliteReader, run: str, tasks: int, began: float) -> _Resumed:
+def _judge(reader: JournalReader, run: str, tasks: int, began: float) -> _Resumed:
     """Read from the journal what had landed when the second runner started, and what that one started."""
     recorded = list(reader.events(run))
     takeover = [i for i, entry in enumerate(recorded) if isinstance(entry.event, ev.RunnerAttached)][-1]

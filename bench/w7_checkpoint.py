@@ -12,7 +12,8 @@ from holdfast.core.event_codec import encode_event
 from holdfast.core.plan import Limits, Plan, Stage, Task, plan_hash
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal import open_journal
+from holdfast.journal.protocol import Journal
 
 _ROW = b"x" * 256
 _COMMIT = "c" * 40
@@ -53,7 +54,7 @@ def _alternately(folder: Path, times: int) -> tuple[list[float], list[float]]:
     return checkpoints, floors
 
 
-def _running(folder: Path) -> tuple[SqliteJournal, RunState]:
+def _running(folder: Path) -> tuple[Journal, RunState]:
     """Return a journal and a run whose only task is being worked on."""
     plan = Plan(
         goal="Checkpoint", limits=Limits(), stages=(Stage(id="s", tasks=(Task(id="t", prompt="p"),)),)
@@ -62,7 +63,7 @@ def _running(folder: Path) -> tuple[SqliteJournal, RunState]:
         run="01-checkpoint", goal=plan.goal, plan_hash=plan_hash(plan), base="b", branch="r"
     )
     state = RunState(plan, first_row(started))
-    journal = SqliteJournal.open(folder / "journal.db")
+    journal = open_journal(folder / "journal.db")
     journal.create_run(plan, state.row, started, time.time())
     epoch = journal.take_epoch(state.row.run)
     begun: list[ev.Event] = [

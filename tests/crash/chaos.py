@@ -24,7 +24,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal import open_reader
 from holdfast.process import procfs
 from tests.support.repositories import Project
 from tests.support.runs import Trial, sh, stage
@@ -141,7 +141,7 @@ def redone(events: list[ev.Event]) -> list[str]:
 
 def problems_of(trial: Trial, tasks: int) -> list[str]:
     """Return what is wrong with the run after all is over; empty when nothing was lost, doubled or redone."""
-    with_events = SqliteJournal.open_read_only(trial.project.path / ".holdfast" / "journal.db")
+    with_events = open_reader(trial.project.path / ".holdfast" / "journal.db")
     events = [record.event for record in with_events.events(trial.run)]
     landed = trial.landed()
     wrong = [f"invariant {found.number}: {found.sentence}" for found in trial.violations()]

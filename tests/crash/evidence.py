@@ -14,8 +14,8 @@ from holdfast.core.event_codec import Recorded, decode_event
 from holdfast.core.facts import BranchFacts, Landing
 from holdfast.core.ids import run_branch
 from holdfast.core.state import RunState
+from holdfast.journal import open_reader
 from holdfast.journal.protocol import StoredRun
-from holdfast.journal.sqlite import SqliteReader
 from tests.crash.sample_run import RUN, git
 
 BRANCH = run_branch(RUN)
@@ -64,7 +64,7 @@ def _journal(repository: Path) -> tuple[StoredRun | None, tuple[Recorded, ...]]:
     path = repository / ".holdfast" / "journal.db"
     if not path.exists():
         return None, ()
-    reader = SqliteReader(path)
+    reader = open_reader(path)
     if not any(listing.row.run == RUN for listing in reader.runs()):
         return None, ()
     return reader.load(RUN), tuple(reader.events(RUN))

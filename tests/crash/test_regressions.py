@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal import open_journal
 from holdfast.process.launch_order import draft_file, exit_file
 from holdfast.runner.effect_errors import UncollectedError
 from holdfast.runner.session import remove_leftovers
@@ -58,7 +58,7 @@ def test_a_journal_left_half_made_is_removed(tmp_path: Path) -> None:
     """The draft of a journal goes when the next process opens it for writing."""
     draft = tmp_path / f"journal.db.{dead_pid()}.new"
     draft.touch()
-    SqliteJournal.open(tmp_path / "journal.db").close()
+    open_journal(tmp_path / "journal.db").close()
     assert not draft.exists()
 
 

@@ -173,7 +173,7 @@ def test_an_older_journal_is_migrated_with_everything_in_it(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         sqlite_schema.migrate(db, path, later)
         sqlite_schema.migrate(db, path, later)
-        assert sqlite_schema.check_version(db, path, later) == 2
+        assert sqlite_schema.check_version(db, path, later) == len(later)
         assert db.execute("SELECT note, last_seq FROM runs").fetchall() == [(RUN, last)]
     check_refused_and_kept(path, "newer Holdfast", "upgrade")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.core import events as ev
 from holdfast.core.status import AttemptKind, FailureKind, RunStatus, StageStatus
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal import open_journal, open_reader
 from holdfast.runner.session import RunOptions, execute_run
 from tests.support.repositories import Project, fingerprint
 from tests.support.runs import Fifo, Trial, sh, stage
@@ -94,13 +94,13 @@ def test_the_state_is_on_disk_before_the_result_appears(tmp_path: Path) -> None:
     branch_when_prepared: list[str] = []
 
     def look(events: object, state: object) -> None:
-        reader = SqliteJournal.open_read_only(repo.state.journal)
+        reader = open_reader(repo.state.journal)
         recorded = [record.event for record in reader.events(trial.run)]
         reader.close()
         if any(isinstance(event, ev.MergePrepared) for event in recorded) and not branch_when_prepared:
             branch_when_prepared.append(repo.read_ref(trial.stored().row.branch))
 
-    journal = SqliteJournal.open(repo.state.journal)
+    journal = open_journal(repo.state.journal)
     execute_run(repo, journal, trial.run, RunOptions(), look)
     journal.close()
     assert branch_when_prepared == [trial.stored().row.base]

@@ -20,8 +20,8 @@ from holdfast.core.facts import BranchFacts
 from holdfast.core.invariants import Evidence, Violation, commits_to_keep, fold_violations, violations
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
-from holdfast.journal.protocol import StoredRun
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal import open_journal
+from holdfast.journal.protocol import Journal, StoredRun
 from holdfast.plans.reader import parse_plan
 from holdfast.process.procfs import open_carriers
 from holdfast.repo.landing import branch_facts
@@ -119,9 +119,9 @@ class open_project_journal:  # noqa: N801 - reads as a statement
     """The project's journal, closed after use."""
 
     def __init__(self, repo: Repository) -> None:
-        self._journal = SqliteJournal.open(repo.state.journal)
+        self._journal = open_journal(repo.state.journal)
 
-    def __enter__(self) -> SqliteJournal:
+    def __enter__(self) -> Journal:
         return self._journal
 
     def __exit__(self, *exc: object) -> None:

@@ -15,7 +15,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.status import TaskStatus
 from holdfast.demo.project import PLAN_FILE, write_project
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal import open_reader
 from holdfast.paths import StateDir
 from holdfast.process.programs import has_ended, kill_started, start_in_background
 from holdfast.repo.discovery import create_repository
@@ -109,7 +109,7 @@ def _tasks(folder: Path) -> list[TaskRow]:
     journal = StateDir.of_checkout(folder).journal
     if not journal.exists():
         return []
-    runs = SqliteJournal.open_read_only(journal)
+    runs = open_reader(journal)
     listing = runs.runs()
     return list(runs.load(listing[-1].row.run).tasks) if listing else []
 

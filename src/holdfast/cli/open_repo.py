@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError, JournalError, LeaseHeldError, did_you_mean, quoted
+from holdfast.journal import open_journal, open_reader
 from holdfast.journal.lease import Holder, holder
-from holdfast.journal.protocol import JournalReader, RunListing
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.protocol import Journal, JournalReader, RunListing
 from holdfast.paths import RunDir, StateDir
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class OpenRepo:
     """A repository and its journal, to change."""
 
     repo: Repository
-    journal: SqliteJournal
+    journal: Journal
 
     def read_only(self) -> ReadOnlyRepo:
         """Return the same for code that only reads."""
@@ -86,7 +86,7 @@ def open_read_only() -> ReadOnlyRepo:
     """Find the repository around the current directory and its journal, read-only."""
     checkout = _checkout(Path.cwd())
     state = StateDir.of_checkout(checkout)
-    journal = SqliteJournal.open_read_only(state.journal) if state.journal.exists() else None
+    journal = open_reader(state.journal) if state.journal.exists() else None
     return ReadOnlyRepo(checkout, state, journal)
 
 
@@ -114,7 +114,7 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
         repo.hide_state_dir()
     elif not repo.state.journal.exists():
         raise no_run_yet()
-    journal = SqliteJournal.open(repo.state.journal)
+    journal = open_journal(repo.state.journal)
     try:
         yield OpenRepo(repo, journal)
     finally:

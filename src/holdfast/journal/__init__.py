@@ -1,1 +1,47 @@
-"""Durable truth: append-only events, a projection beside them, and the lease that says who may write."""
+"""Durable truth: append-only events, a projection beside them, and the lease that says who may write.
+
+`open_journal` and `open_reader` are the only places that know which journals there are. To add one, write a module with
+a class on top of `base.py`, with `open` and `open_read_only`, and add its row to `JOURNALS`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from holdfast.journal.protocol import Journal, JournalReader
+
+JOURNALS = {
+    "sqlite": "holdfast.journal.sqlite:SqliteJournal",
+    "memory": "holdfast.journal.memory:MemoryJournal",
+}
+"""The scheme of a journal's address, and its class. A plain path is a SQLite file."""
+
+
+def open_journal(where: str | Path) -> Journal:
+    """Open a journal for writing, made or brought up to date if need be. Raises JournalError if that is impossible."""
+    journal, address = _implementation(where)
+    opened: Journal = journal.open(address)
+    return opened
+
+
+def open_reader(where: str | Path) -> JournalReader:
+    """Open a journal for looking; this changes nothing. Raises JournalError if there is none that can be read."""
+    journal, address = _implementation(where)
+    opened: JournalReader = journal.open_read_only(address)
+    return opened
+
+
+def _implementation(where: str | Path) -> tuple[Any, str]:
+    scheme, separator, address = str(where).partition("://")
+    if not separator:
+        scheme, address = "sqlite", str(where)
+    if scheme not in JOURNALS:
+        from holdfast.errors import JournalError
+
+        raise JournalError(f"there is no journal of kind {scheme}", f"known kinds: {', '.join(JOURNALS)}")
+    module, name = JOURNALS[scheme].split(":")
+    return getattr(import_module(module), name), address

@@ -5,6 +5,7 @@ Nothing here knows what is stored. Journals and leases ask before they create a 
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -23,6 +24,15 @@ def private_folder(folder: Path) -> None:
         return
     private_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what was created, renamed or removed in a folder survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def refuse_network_filesystem(path: Path) -> None:

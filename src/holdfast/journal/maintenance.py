@@ -12,10 +12,9 @@ from itertools import count
 from pathlib import Path
 
 from holdfast.errors import JournalError
-from holdfast.journal.filesystem_checks import private_folder
+from holdfast.journal.filesystem_checks import private_folder, sync_folder
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.sqlite_read import consistent_read, explained
-from holdfast.journal.sqlite_schema import sync_folder
 
 _LOG = "-wal"
 _BESIDE = ("", _LOG, "-shm")

@@ -12,7 +12,6 @@ from holdfast.core.events import Event
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.state import RunState
-from holdfast.errors import JournalError
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +98,6 @@ class Journal(JournalReader, Protocol):
 
     def confirm_plan(self, plan_hash: str, at: float) -> None:
         """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
-
-
-def unplanned(run: str, task: str) -> JournalError:
-    """Return the error for a row of a task that the run's plan does not have."""
-    return JournalError(f"run {run} has no task {task}", "`holdfast doctor` looks into it")
 
 
 def number_after(runs: Iterable[str]) -> int:

@@ -1,27 +1,35 @@
 """The embedded journal: one SQLite file per repository, many readers, one writer per run.
 
-Every append is one transaction and one sync. Views use `SqliteReader`, which can only look.
+Every append is one transaction and one sync. Views use `SqliteReader`, which can only look. The tables and the keys
+are explained in `sqlite_schema.py`.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
-from holdfast.core.event_codec import Recorded, decode_events, encode_events
-from holdfast.core.events import Event
-from holdfast.core.plan import Plan, decode_plan, encode_plan
-from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
-from holdfast.errors import JournalError, LeaseLostError
+from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
+from holdfast.journal.base import (
+    REBUILD,
+    BytesJournal,
+    BytesReader,
+    StoredBytes,
+    StoredEvents,
+    StoredListing,
+    lease_lost,
+    no_plan,
+    no_such_run,
+    plan_hash_of,
+    run_exists,
+)
 from holdfast.journal.filesystem_checks import private_folder, refuse_network_filesystem
-from holdfast.journal.protocol import RunListing, StoredRun, number_after, unplanned
-from holdfast.journal.sqlite_read import REBUILD, consistent_read, explained
+from holdfast.journal.sqlite_read import consistent_read, explained
 
 T = TypeVar("T")
 _BUSY_S = 30.0
@@ -33,6 +41,7 @@ _TASKS = "SELECT row FROM tasks WHERE key BETWEEN ? AND ? ORDER BY key"
 _RUN_KEY = "SELECT key FROM runs WHERE run = ?"
 _EVENTS = """SELECT key, at, body FROM events
   WHERE key BETWEEN (SELECT max(key) FROM events WHERE key <= ?) AND ? ORDER BY key LIMIT ?"""
+_MORE_EVENTS = "SELECT key, at, body FROM events WHERE key > ? AND key <= ? ORDER BY key LIMIT ?"
 _CONFIRMED = "SELECT 1 FROM confirmed_plans WHERE hash = ?"
 _ADD_CONFIRMED = "INSERT INTO confirmed_plans VALUES (?, ?) ON CONFLICT DO NOTHING"
 _ADD_PLAN = "INSERT INTO plans VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -50,40 +59,12 @@ _DROP_RUN = "DELETE FROM runs WHERE key = ?"
 _DROP_PLAN = "DELETE FROM plans WHERE hash = ?"
 
 
-class SqliteReader:
-    """The reading half. It holds nothing open between two questions, so it never stands in a writer's way."""
+class SqliteReader(BytesReader):
+    """The reading half. It holds nothing open between two questions, so it never blocks a writer."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-
-    def next_run_number(self) -> int:
-        """Return the counter for the next run id."""
-        return number_after(
-            name for (name,) in self._ask(lambda db: db.execute("SELECT run FROM runs").fetchall())
-        )
-
-    def load(self, run: str) -> StoredRun:
-        """Return the run as last written. Raises JournalError if there is none of that id."""
-        return self._ask(lambda db: _load(db, run))
-
-    def events(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Recorded]:
-        """Yield the run's events in order; a page at a time, so that a slow reader holds back no writer."""
-        base, end = _range(self._ask(lambda db: _run_key(db, run)))
-        last = end if upto is None else base + upto
-        seen = base + after
-        while page := self._page(seen + 1, last):
-            with explained(self._path):
-                recorded = [item for batch in page for item in _unpacked(*batch, base)]
-            yield from (item for item in recorded if seen < base + item.seq <= last)
-            if len(page) < _PAGE:
-                return
-            seen = base + recorded[-1].seq
-
-    def runs(self) -> list[RunListing]:
-        """Return every run, oldest first."""
-        rows = self._ask(lambda db: db.execute(f"{_LISTING} ORDER BY key").fetchall())
-        with explained(self._path):
-            return [RunListing(decode_run_row(row), *rest) for row, *rest in rows]
+        self.name = f"journal {path}"
 
     def is_confirmed(self, plan_hash: str) -> bool:
         """Tell whether the user agreed to this plan before."""
@@ -92,31 +73,52 @@ class SqliteReader:
     def close(self) -> None:
         """Release files and locks. Repeating it changes nothing."""
 
+    def _run_ids(self) -> Iterable[str]:
+        return [run for (run,) in self._ask(lambda db: db.execute("SELECT run FROM runs").fetchall())]
+
+    def _listings(self) -> list[StoredListing]:
+        return [
+            StoredListing(*found)
+            for found in self._ask(lambda db: db.execute(f"{_LISTING} ORDER BY key").fetchall())
+        ]
+
+    def _stored(self, run: str) -> StoredBytes:
+        return self._ask(lambda db: _stored_run(db, run))
+
+    def _stored_events(self, run: str, after: int, upto: int | None) -> Iterator[StoredEvents]:
+        """Yield a page at a time, so that a slow reader holds back no writer."""
+        base, end = sqlite_schema.key_range(self._ask(lambda db: _run_key(db, run)))
+        last = end if upto is None else base + upto
+        page = self._page(_EVENTS, base + after + 1, last)
+        while page:
+            yield from (StoredEvents(key - base, at, body) for key, at, body in page)
+            page = self._page(_MORE_EVENTS, page[-1][0], last) if len(page) == _PAGE else []
+
+    def _page(self, query: str, position: int, last: int) -> list[tuple[int, float, bytes]]:
+        return self._ask(lambda db: db.execute(query, (position, last, _PAGE)).fetchall())
+
     def _ask(self, query: Callable[[sqlite3.Connection], T]) -> T:
         with explained(self._path):
             return consistent_read(self._path, query)
 
-    def _page(self, position: int, last: int) -> list[tuple[int, float, bytes]]:
-        return self._ask(lambda db: db.execute(_EVENTS, (position, last, _PAGE)).fetchall())
 
-
-class SqliteJournal(SqliteReader):
+class SqliteJournal(SqliteReader, BytesJournal):
     """The journal opened for writing. One connection; each process that writes has its own."""
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
-        super().__init__(path)
+        BytesJournal.__init__(self)
+        SqliteReader.__init__(self, path)
         self._db = db
         self._file = path.stat()
-        self._places: dict[str, dict[str, int]] = {}
 
     @classmethod
-    def open(cls, path: Path) -> Self:
+    def open(cls, where: str | Path) -> Self:
         """Open the journal for writing, made or brought up to date if need be.
 
         Raises JournalError, and leaves the bytes as they are, if the file is not a journal this program knows,
         or would be on a network file system.
         """
-        path = path.resolve()
+        path = Path(where).resolve()
         refuse_network_filesystem(path)
         with explained(path):
             private_folder(path.parent)
@@ -128,22 +130,12 @@ class SqliteJournal(SqliteReader):
             return cls(path, _connect(path))
 
     @staticmethod
-    def open_read_only(path: Path) -> SqliteReader:
+    def open_read_only(where: str | Path) -> SqliteReader:
         """Open the journal for looking: beside a live writer, after a crash, in a read-only folder, on a full disk."""
-        path = path.resolve()
+        path = Path(where).resolve()
         with explained(path):
             sqlite_schema.check_identity(path)
         return SqliteReader(path)
-
-    def create_run(self, plan: Plan, row: RunRow, event: Event, at: float) -> None:
-        """Make a run durable with its plan and its first event. Raises JournalError if the id is taken."""
-        with self._transaction() as db:
-            if db.execute(_RUN_KEY, (row.run,)).fetchone():
-                raise JournalError(f"run {row.run} exists already", "`holdfast resume` carries it on")
-            db.execute(_ADD_PLAN, (row.plan_hash, encode_plan(plan)))
-            db.execute(_ADD_RUN, (row.run, row.epoch, at, at, encode_row(row)))
-            base, _ = _range(_run_key(db, row.run))
-            db.execute(_ADD_EVENT, (base + 1, at, encode_events([event])))
 
     def take_epoch(self, run: str) -> int:
         """Raise the run's epoch and return it. Each call fences off all earlier ones."""
@@ -153,30 +145,6 @@ class SqliteJournal(SqliteReader):
             epoch: int = db.execute(_EPOCH, (run,)).fetchone()[0]
         return epoch
 
-    def append(
-        self,
-        run: str,
-        epoch: int,
-        events: Sequence[Event],
-        row: RunRow,
-        tasks: Sequence[TaskRow],
-        at: float,
-    ) -> int:
-        """Make events and the rows they changed durable together; return the last event's number.
-
-        Appending the same events again records them again: the epoch, not the content, tells writers apart.
-        After a JournalError nothing of it is recorded, and the journal can be used as before.
-        """
-        with self._transaction() as db:
-            key, last = _owned(db, run, epoch)
-            base, _ = _range(key)
-            db.execute(_SET_RUN, (encode_row(row), at, last + len(events), key))
-            if events:
-                db.execute(_ADD_EVENT, (base + last + 1, at, encode_events(events)))
-            if tasks:
-                db.executemany(_SET_TASK, self._keyed(db, base, row, tasks))
-        return last + len(events)
-
     def remove_run(self, run: str, epoch: int) -> None:
         """Forget a run: its events, its rows, and its plan unless another run has the same.
 
@@ -184,13 +152,12 @@ class SqliteJournal(SqliteReader):
         """
         with self._transaction() as db:
             key, _ = _owned(db, run, epoch)
-            row = decode_run_row(db.execute(f"{_LISTING} WHERE key = ?", (key,)).fetchone()[0])
-            db.execute(_DROP_EVENTS, _range(key))
-            db.execute(_DROP_TASKS, _range(key))
+            plan = plan_hash_of(db.execute(f"{_LISTING} WHERE key = ?", (key,)).fetchone()[0])
+            db.execute(_DROP_EVENTS, sqlite_schema.key_range(key))
+            db.execute(_DROP_TASKS, sqlite_schema.key_range(key))
             db.execute(_DROP_RUN, (key,))
-            rest = (decode_run_row(body) for body, *_ in db.execute(_LISTING).fetchall())
-            if all(other.plan_hash != row.plan_hash for other in rest):
-                db.execute(_DROP_PLAN, (row.plan_hash,))
+            if plan not in (plan_hash_of(row) for row, *_ in db.execute(_LISTING).fetchall()):
+                db.execute(_DROP_PLAN, (plan,))
 
     def confirm_plan(self, plan_hash: str, at: float) -> None:
         """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
@@ -205,18 +172,39 @@ class SqliteJournal(SqliteReader):
         with explained(self._path):
             return query(self._db)
 
-    def _keyed(
-        self, db: sqlite3.Cursor, base: int, row: RunRow, tasks: Sequence[TaskRow]
-    ) -> list[tuple[int, bytes]]:
-        """Return each task's row with its key. A plan never changes, so its order is read once."""
-        places = self._places.get(row.plan_hash)
-        if places is None:
-            names = (task.id for _, task in _plan(db, row).tasks())
-            places = self._places[row.plan_hash] = {name: place for place, name in enumerate(names)}
-        try:
-            return [(base + places[task.id], encode_row(task)) for task in tasks]
-        except KeyError as error:
-            raise unplanned(row.run, error.args[0]) from error
+    def _plan(self, plan_hash: str) -> bytes:
+        return self._ask(lambda db: _plan_body(db, plan_hash))
+
+    def _add_run(
+        self, run: str, epoch: int, plan: tuple[str, bytes], row: bytes, events: bytes, at: float
+    ) -> None:
+        with self._transaction() as db:
+            if db.execute(_RUN_KEY, (run,)).fetchone():
+                raise run_exists(run)
+            db.execute(_ADD_PLAN, plan)
+            db.execute(_ADD_RUN, (run, epoch, at, at, row))
+            base, _ = sqlite_schema.key_range(_run_key(db, run))
+            db.execute(_ADD_EVENT, (base + 1, at, events))
+
+    def _add(
+        self,
+        run: str,
+        epoch: int,
+        events: bytes,
+        count: int,
+        row: bytes,
+        tasks: Sequence[tuple[int, bytes]],
+        at: float,
+    ) -> int:
+        with self._transaction() as db:
+            key, last = _owned(db, run, epoch)
+            base, _ = sqlite_schema.key_range(key)
+            db.execute(_SET_RUN, (row, at, last + count, key))
+            if count:
+                db.execute(_ADD_EVENT, (base + last + 1, at, events))
+            if tasks:
+                db.executemany(_SET_TASK, [(base + place, body) for place, body in tasks])
+        return last + count
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Cursor]:
@@ -260,19 +248,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _run_key(db: sqlite3.Connection | sqlite3.Cursor, run: str) -> int:
     found = db.execute(_RUN_KEY, (run,)).fetchone()
     if found is None:
-        raise JournalError(f"there is no run {run}", "`holdfast list` shows the runs there are")
+        raise no_such_run(run)
     key: int = found[0]
     return key
-
-
-def _range(key: int) -> tuple[int, int]:
-    """Return the keys between which a run's tasks and events are."""
-    return key << sqlite_schema.KEY_BITS, ((key + 1) << sqlite_schema.KEY_BITS) - 1
-
-
-def _unpacked(key: int, at: float, body: bytes, base: int) -> Iterator[Recorded]:
-    """Yield the events of one append, numbered from `base`."""
-    return (Recorded(number, at, event) for number, event in enumerate(decode_events(body), key - base))
 
 
 def _owned(db: sqlite3.Cursor, run: str, epoch: int) -> tuple[int, int]:
@@ -280,42 +258,29 @@ def _owned(db: sqlite3.Cursor, run: str, epoch: int) -> tuple[int, int]:
     found: tuple[int, int] | None = db.execute(_OWNED, (run, epoch)).fetchone()
     if found is None:
         _run_key(db, run)
-        raise LeaseLostError(
-            f"another runner took over run {run}", "`holdfast status` shows how it goes on there"
-        )
+        raise lease_lost(run)
     return found
 
 
-def _load(db: sqlite3.Connection, run: str) -> StoredRun:
+def _stored_run(db: sqlite3.Connection, run: str) -> StoredBytes:
     """Read run, plan and tasks as of one moment."""
     db.execute("BEGIN")
     try:
         key = _run_key(db, run)
-        row_body, *rest = db.execute(f"{_LISTING} WHERE run = ?", (run,)).fetchone()
-        row = decode_run_row(row_body)
-        plan = _plan(db, row)
-        with _collector_paused():
-            tasks = [decode_task_row(body) for (body,) in db.execute(_TASKS, _range(key))]
-        return StoredRun(plan, row, tasks, *rest)
+        listing = StoredListing(*db.execute(f"{_LISTING} WHERE key = ?", (key,)).fetchone())
+        plan = _plan_body(db, plan_hash_of(listing.row))
+        if sqlite_schema.has_old_tasks(db):
+            return StoredBytes(listing, plan, [row for _, row in sqlite_schema.folded_tasks(db, key, plan)])
+        tasks = db.execute(_TASKS, sqlite_schema.key_range(key)).fetchall()
+        return StoredBytes(listing, plan, [body for (body,) in tasks])
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
 
 
-def _plan(db: sqlite3.Connection | sqlite3.Cursor, row: RunRow) -> Plan:
-    found = db.execute(_PLAN, (row.plan_hash,)).fetchone()
+def _plan_body(db: sqlite3.Connection, plan_hash: str) -> bytes:
+    found = db.execute(_PLAN, (plan_hash,)).fetchone()
     if found is None:
-        raise JournalError(f"the plan of run {row.run} is missing from the journal", REBUILD)
-    return decode_plan(found[0])
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from walking rows that are all alive; it doubles the time of a large load."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+        raise no_plan(plan_hash)
+    body: bytes = found[0]
+    return body

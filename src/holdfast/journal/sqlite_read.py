@@ -1,4 +1,8 @@
-"""What a failure below the journal means to a person, and the way out of it."""
+"""Reading a SQLite file without leaving a trace, and what its errors mean to a person.
+
+No file is made or changed, and no writer waits. Three situations are told apart by the files beside the journal; each
+works in a read-only folder and on a full disk.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from holdfast.errors import JournalError
-
-REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
+from holdfast.journal.base import REBUILD, decoding
 
 _MEANINGS = {
     sqlite3.SQLITE_FULL: (
@@ -36,9 +37,10 @@ _UNKNOWN = ("SQLite refused it", "`holdfast doctor` looks into it")
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what the system, SQLite or the codecs raise about the journal at `path` into a JournalError with a hint."""
+    """Turn what the system or SQLite raises about the journal at `path` into a JournalError with a hint."""
     try:
-        yield
+        with decoding(f"journal {path}"):
+            yield
     except FileNotFoundError as error:
         raise JournalError(f"there is no journal at {path}", "`holdfast run` starts the first run") from error
     except OSError as error:
@@ -49,10 +51,6 @@ def explained(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
         meaning, hint = _MEANINGS.get(code, _UNKNOWN)
         raise JournalError(f"journal {path}: {meaning} ({error})", hint) from error
-    except msgspec.DecodeError as error:
-        raise JournalError(
-            f"journal {path}: it holds a record that cannot be read ({error})", REBUILD
-        ) from error
 
 
 T = TypeVar("T")
@@ -63,7 +61,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made inside it
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _Files:
     """The files of a journal at one moment; if two are equal, nobody changed the main file in between."""
 
     main: tuple[int, int, int]
@@ -83,28 +81,28 @@ def consistent_read(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
     away and asked for again.
     """
     for _ in range(_TRIES):
-        scene = _scene(path)
+        files = _files(path)
         try:
-            answer = _ask(path, scene, query)
+            answer = _ask(path, files, query)
         except (sqlite3.Error, FileNotFoundError):
-            if _scene(path) == scene:
+            if _files(path) == files:
                 raise
             continue
-        if scene.guarded or _scene(path) == scene:
+        if files.guarded or _files(path) == files:
             return answer
     raise JournalError(f"journal {path} keeps changing hands", "try again in a moment")
 
 
-def _scene(path: Path) -> _Scene:
+def _files(path: Path) -> _Files:
     main = path.stat()
     try:
         pending = _beside(path, "-wal").stat().st_size > _LOG_HEADER_BYTES
     except FileNotFoundError:
         pending = False
-    return _Scene((main.st_ino, main.st_size, main.st_mtime_ns), pending, _beside(path, "-shm").exists())
+    return _Files((main.st_ino, main.st_size, main.st_mtime_ns), pending, _beside(path, "-shm").exists())
 
 
-def _ask(path: Path, scene: _Scene, query: Callable[[sqlite3.Connection], T]) -> T:
+def _ask(path: Path, files: _Files, query: Callable[[sqlite3.Connection], T]) -> T:
     """Choose the way in. Without a log of pending changes the main file is the whole truth and stands still.
 
     With one, its shared index is read but never written: SQLite takes part in a live writer's locking through
@@ -112,9 +110,9 @@ def _ask(path: Path, scene: _Scene, query: Callable[[sqlite3.Connection], T]) ->
     SQLite would have to make one: it gets a copy in memory to do so. (Only there may we open the file ourselves:
     closing a descriptor of it would drop the locks of a writer in this very process.)
     """
-    if not scene.pending:
+    if not files.pending:
         return _query(f"{path.as_uri()}?mode=ro&immutable=1", query)
-    if scene.shared:
+    if files.shared:
         return _query(f"{path.as_uri()}?mode=ro&readonly_shm=1", query)
     return _query_copy(path, query)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from holdfast.errors import JournalError
-from holdfast.journal.sqlite_read import REBUILD, consistent_read
+from holdfast.journal.base import REBUILD, plan_hash_of
+from holdfast.journal.filesystem_checks import sync_folder
+from holdfast.journal.sqlite_read import consistent_read
 
 APPLICATION_ID = 0x486C6466
 """`Hldf`, at byte 68 of every journal."""
@@ -24,7 +26,48 @@ KEY_BITS = 32
 A task's number is its place in the plan. Events of one append are one row, under the number of the first of them.
 """
 
-Migration = tuple[str, ...]
+
+def key_range(key: int) -> tuple[int, int]:
+    """Return the keys between which a run's tasks and events are."""
+    return key << KEY_BITS, ((key + 1) << KEY_BITS) - 1
+
+
+def has_old_tasks(db: sqlite3.Connection) -> bool:
+    """Tell whether the rows of tasks have the shape of version 1, in which attempts had no record of their own."""
+    return _pragma(db, "user_version") < _NESTED_ATTEMPTS
+
+
+def folded_tasks(db: sqlite3.Connection, key: int, plan: bytes) -> list[tuple[int, bytes]]:
+    """Return the rows of a run's tasks with their places in the plan, folded from its events."""
+    # Imported here because only a journal of an older version needs it.
+    from holdfast.core.event_codec import decode_events
+    from holdfast.core.plan import decode_plan
+    from holdfast.core.projection import TaskRow, encode_row
+    from holdfast.core.state import replay
+    from holdfast.core.transitions import IllegalEventError
+
+    stored = db.execute("SELECT body FROM events WHERE key BETWEEN ? AND ? ORDER BY key", key_range(key))
+    events = (event for (body,) in stored for event in decode_events(body))
+    try:
+        tasks = enumerate(replay(decode_plan(plan), events).tasks.values())
+    except IllegalEventError as error:
+        raise JournalError(f"the journal's events contradict each other: {error}", REBUILD) from error
+    return [(place, encode_row(task)) for place, task in tasks if task != TaskRow(id=task.id)]
+
+
+def _fold_tasks_anew(db: sqlite3.Connection) -> None:
+    """Replace the rows of all tasks by the fold of their events."""
+    plans = dict(db.execute("SELECT hash, body FROM plans").fetchall())
+    for key, row in db.execute("SELECT key, row FROM runs").fetchall():
+        db.execute("DELETE FROM tasks WHERE key BETWEEN ? AND ?", key_range(key))
+        base, _ = key_range(key)
+        folded = folded_tasks(db, key, plans[plan_hash_of(row)])
+        db.executemany("INSERT INTO tasks VALUES (?, ?)", [(base + place, body) for place, body in folded])
+
+
+Migration = tuple[str | Callable[[sqlite3.Connection], None], ...]
+_NESTED_ATTEMPTS = 2
+"""The version in which rows of tasks got a record of the latest attempt."""
 
 MIGRATIONS: tuple[Migration, ...] = (
     (
@@ -35,6 +78,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         "CREATE TABLE tasks (key INTEGER PRIMARY KEY, row BLOB NOT NULL)",
         "CREATE TABLE events (key INTEGER PRIMARY KEY, at REAL NOT NULL, body BLOB NOT NULL)",
     ),
+    (_fold_tasks_anew,),
 )
 """Applied in order, never edited: a change is a new entry."""
 
@@ -102,8 +146,11 @@ def migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[Migration] 
     db.execute("BEGIN IMMEDIATE")
     try:
         for step in migrations[check_version(db, path, migrations) :]:
-            for statement in step:
-                db.execute(statement)
+            for part in step:
+                if isinstance(part, str):
+                    db.execute(part)
+                else:
+                    part(db)
         db.execute(f"PRAGMA user_version = {len(migrations)}")
         db.execute("COMMIT")
     finally:
@@ -119,15 +166,6 @@ def _empty_journal() -> bytes:
         image = bytearray(db.serialize())
     image[_FORMAT_BYTES] = _WAL_FORMAT
     return bytes(image)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make what was created, renamed or removed in a folder survive a power cut."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _pragma(db: sqlite3.Connection, name: str) -> int:

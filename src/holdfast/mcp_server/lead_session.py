@@ -14,8 +14,8 @@ from holdfast.agents.presets import agent_names, presets_of
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError
+from holdfast.journal import open_journal
 from holdfast.journal.protocol import Journal, RunListing
-from holdfast.journal.sqlite import SqliteJournal
 from holdfast.mcp_server.led_run import LedRun
 from holdfast.mcp_server.tool_results import OpenResult
 from holdfast.paths import STATE_DIR
@@ -133,7 +133,7 @@ class LeadSession:
         self._here = here
         self._agreed = agreed
         self._run: LedRun | None = None
-        self._journal: SqliteJournal | None = None
+        self._journal: Journal | None = None
 
     async def open(self, request: OpenRequest) -> OpenResult:
         """Open a run and wait a moment for its first ready task. Raises LeaseHeldError if another process holds the run."""
@@ -150,11 +150,11 @@ class LeadSession:
         await run.ready(_FIRST_TASK_S)
         return OpenResult(run=run.name, resumed=opened.resumed, notice=opened.notice, standing=run.status())
 
-    def _open_journal(self, repo: Repository) -> SqliteJournal:
+    def _open_journal(self, repo: Repository) -> Journal:
         """Open the journal again: it may have been replaced since the last run."""
         if self._journal is not None:
             self._journal.close()
-        self._journal = SqliteJournal.open(repo.state.journal)
+        self._journal = open_journal(repo.state.journal)
         return self._journal
 
     @property

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.errors import HoldfastError
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal import open_reader
 from holdfast.runner.decisions.clean import clean_run, remove_forgotten_folders, run_size
 from holdfast.runner.decisions.rewind import back_up_state, reset_task
 from holdfast.runner.decisions.user_decisions import abandon, discard
@@ -69,7 +69,7 @@ def test_a_backup_is_a_whole_journal_and_a_list_of_refs(tmp_path: Path) -> None:
     """E8: from it everything can be put back by hand."""
     trial = _blocked(tmp_path)
     copy = back_up_state(trial.project.open())
-    reader = SqliteJournal.open_read_only(copy)
+    reader = open_reader(copy)
     assert reader.load(trial.run) == trial.stored()
     refs = copy.with_name(copy.name.replace("journal.db", "refs.txt")).read_text()
     assert f"refs/heads/holdfast/{trial.run}" in refs

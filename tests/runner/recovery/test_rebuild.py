@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal import open_journal
 from holdfast.runner.recovery.invariant_evidence import examine_run
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
 from tests.support.repositories import Project
@@ -231,6 +231,6 @@ def test_a_log_without_its_journal_is_never_played_into_a_new_one(tmp_path: Path
     path = trial.project.open().state.journal
     path.unlink()
     with pytest.raises(HoldfastError, match="only its log"):
-        SqliteJournal.open(path)
+        open_journal(path)
     _rebuild(trial)
     assert trial.execute() is RunStatus.COMPLETED

@@ -9,7 +9,7 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError
-from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal import open_journal
 from holdfast.runner.decisions.user_decisions import waive_gates
 from tests.support.command import Cli, eventually, writes
 from tests.support.repositories import Project
@@ -18,7 +18,7 @@ from tests.support.runs import Fifo, Trial, sh, stage, start_runner
 
 def _waive(trial: Trial, *stages: str) -> bool:
     repo = trial.project.open()
-    journal = SqliteJournal.open(repo.state.journal)
+    journal = open_journal(repo.state.journal)
     try:
         return waive_gates(repo, journal, trial.run, stages)
     finally:
@@ -167,7 +167,7 @@ def test_a_waiver_is_journalled(tmp_path: Path) -> None:
     trial = _blocked(tmp_path, exit=[])
     _waive(trial, "one")
     repo = trial.project.open()
-    journal = SqliteJournal.open(repo.state.journal)
+    journal = open_journal(repo.state.journal)
     kinds = [type(record.event) for record in journal.events(trial.run)]
     journal.close()
     assert kinds.index(ev.StageGateFailed) < kinds.index(ev.StageGateWaived)

@@ -15,8 +15,8 @@ from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError
 from holdfast.formats.model import NativeFile
 from holdfast.formats.registry import System
+from holdfast.journal import open_reader
 from holdfast.journal.protocol import JournalReader
-from holdfast.journal.sqlite import SqliteReader
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import RunContext
 from holdfast.runner.mirror.mirror_files import MirrorFiles, is_in_ledger
@@ -70,7 +70,7 @@ class MirrorWriter:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         # Another thread than the loop's reads the journal, so it gets a reader of its own.
-        self._renderer = RunRenderer(context.repo, SqliteReader(context.repo.state.journal), context.run)
+        self._renderer = RunRenderer(context.repo, open_reader(context.repo.state.journal), context.run)
         self.paths: set[str] = set()
         self._one_at_a_time = threading.Lock()
         self._stale = False

@@ -29,10 +29,10 @@ from holdfast.core.status import TASK_IS_SETTLED, RunStatus
 from holdfast.errors import HoldfastError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
+from holdfast.journal import open_reader
 from holdfast.journal.lease import Lease
 from holdfast.journal.maintenance import diagnose, open_draft, put_in_place
 from holdfast.journal.protocol import Journal
-from holdfast.journal.sqlite import SqliteJournal
 from holdfast.paths import RunDir
 from holdfast.repo.commit_contents import commit_time
 from holdfast.repo.debris import clear_debris
@@ -198,7 +198,7 @@ def _reason(repo: Repository, *, replace: bool) -> str:
         return why
     if replace:
         return "the journal is sound, and was to be replaced"
-    journal = SqliteJournal.open_read_only(path)
+    journal = open_reader(path)
     absent = sorted({*in_git} - {listing.row.run for listing in journal.runs()})
     also = f"; it lacks {', '.join(absent)}" if absent else ""
     raise NeedsDecisionError(
