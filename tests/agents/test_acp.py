@@ -48,7 +48,7 @@ def told(folder: Path, behaviour: str, *options: str) -> tuple[int, list[dict[st
 
 
 def heard(lines: list[dict[str, Any]], **patterns: list[str]) -> StreamSummary:
-    """Return what the lines add up to, with these signals of a preset's."""
+    """Return what the lines add up to, with these patterns of a preset."""
     reader = StreamReader(
         "acp", ErrorPatterns.of({AgentTrouble(name): some for name, some in patterns.items()}, {}, {})
     )

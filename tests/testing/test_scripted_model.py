@@ -1,4 +1,4 @@
-"""The scripted model by plain HTTP: every dialect says the same things, and fails in the same ways."""
+"""The scripted model by plain HTTP: every API words the same replies and fails in the same ways."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ PATHS = {
     "messages": ("/v1/messages", messages),
     "gemini": ("/v1beta/models/m:streamGenerateContent?alt=sse", gemini),
 }
-EACH = pytest.mark.parametrize("dialect", PATHS)
+EACH = pytest.mark.parametrize("api", PATHS)
 
 
-def ask(model: ScriptedModel, dialect: str, mode: str = "ok", made: int = 0) -> Said:
-    """Make a streamed request in a dialect."""
-    path, body = PATHS[dialect]
+def ask(model: ScriptedModel, api: str, mode: str = "ok", made: int = 0) -> Said:
+    """Make a streamed request in a api."""
+    path, body = PATHS[api]
     return post(model.url(mode) + path, body(made, stream=True))
 
 
@@ -129,9 +129,9 @@ def model() -> Iterator[ScriptedModel]:
 
 
 @EACH
-def test_a_script_is_followed_step_by_step_in_every_dialect(model: ScriptedModel, dialect: str) -> None:
+def test_a_script_is_followed_step_by_step_in_every_api(model: ScriptedModel, api: str) -> None:
     """The conversation says how many calls were made; the next step comes, and at last the text."""
-    said = [ask(model, dialect, made=made) for made in range(3)]
+    said = [ask(model, api, made=made) for made in range(3)]
     assert [answer.status for answer in said] == [200, 200, 200]
     assert "b.txt" in said[0].text
     assert '"ls' in said[1].text.replace("\\", "")
@@ -185,46 +185,46 @@ def test_an_agent_without_tools_is_told_in_words(model: ScriptedModel) -> None:
 @EACH
 @pytest.mark.parametrize(("mode", "status"), [("rate-limit", 429), ("usage-limit", 429), ("bad-key", 401)])
 def test_refusals_have_the_status_of_the_real_thing(
-    model: ScriptedModel, dialect: str, mode: str, status: int
+    model: ScriptedModel, api: str, mode: str, status: int
 ) -> None:
     """Agents decide by status first."""
-    said = ask(model, dialect, mode)
+    said = ask(model, api, mode)
     assert said.status == status
     assert "error" in said.json
 
 
 @EACH
-def test_an_overflow_is_told_as_the_provider_tells_it(model: ScriptedModel, dialect: str) -> None:
+def test_an_overflow_is_told_as_the_provider_tells_it(model: ScriptedModel, api: str) -> None:
     """OpenAI has a code for it, the others a sentence."""
     words = {"messages": "prompt is too long", "gemini": "exceeds the maximum number of tokens"}
-    assert words.get(dialect, "context_length_exceeded") in ask(model, dialect, "overflow").text
+    assert words.get(api, "context_length_exceeded") in ask(model, api, "overflow").text
 
 
 @EACH
-def test_a_usage_limit_names_its_reset(dialect: str) -> None:
+def test_a_usage_limit_names_its_reset(api: str) -> None:
     """The wait is where each provider puts it: in the body, in details or in a header."""
     with ScriptedModel(lambda _: Script(fault=Fault.USAGE_LIMIT, resets_in_s=1234)) as model:
-        said = ask(model, dialect)
+        said = ask(model, api)
     assert "1234" in said.text + said.headers.get("retry-after", "")
 
 
 @EACH
-def test_a_429_that_comes_once_is_followed_by_the_script(model: ScriptedModel, dialect: str) -> None:
+def test_a_429_that_comes_once_is_followed_by_the_script(model: ScriptedModel, api: str) -> None:
     """What a client that retries sees."""
-    assert [ask(model, dialect, "rate-limit-once").status for _ in range(3)] == [429, 200, 200]
+    assert [ask(model, api, "rate-limit-once").status for _ in range(3)] == [429, 200, 200]
 
 
 @EACH
-def test_a_cut_answer_ends_in_a_reset_connection(model: ScriptedModel, dialect: str) -> None:
+def test_a_cut_answer_ends_in_a_reset_connection(model: ScriptedModel, api: str) -> None:
     """The client has read the beginning and then finds nobody at the other end."""
     with pytest.raises(ConnectionResetError):
-        ask(model, dialect, "cut")
+        ask(model, api, "cut")
 
 
 @EACH
-def test_an_answer_that_ends_early_ends_cleanly(model: ScriptedModel, dialect: str) -> None:
+def test_an_answer_that_ends_early_ends_cleanly(model: ScriptedModel, api: str) -> None:
     """Only the missing finish reason tells it from a whole answer."""
-    said = ask(model, dialect, "eof")
+    said = ask(model, api, "eof")
     assert "I will begin by" in said.text
     assert not [word for word in ('"stop"', "completed", "message_stop", "STOP") if word in said.text]
 

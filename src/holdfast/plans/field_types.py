@@ -152,7 +152,7 @@ def _text_fault(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf(Scalar):
+class Choice(Scalar):
     """One of a few words."""
 
     options: tuple[str, ...]

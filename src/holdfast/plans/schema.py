@@ -11,6 +11,7 @@ from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode
 from holdfast.plans.field_types import (
     Argv,
     Boolean,
+    Choice,
     Count,
     Duration,
     Field,
@@ -18,7 +19,6 @@ from holdfast.plans.field_types import (
     ListOf,
     MapOf,
     Number,
-    OneOf,
     RecordRef,
     RecordType,
     Text,
@@ -48,12 +48,12 @@ AGENT = RecordType(
             Text(), "The known agent that this one is, with the changes that the other keys make."
         ),
         "prompt": Field(
-            OneOf(get_args(PromptMode)),
+            Choice(get_args(PromptMode)),
             "How the agent gets its brief: file ({brief} is a path), stdin, or arg ({brief} is the text)."
             " Default: the preset's, else file.",
         ),
         "stream": Field(
-            OneOf(STREAMS),
+            Choice(STREAMS),
             "How to read the agent's output: raw, or the event stream of a known agent. Default: the preset's, else raw.",
         ),
         "model": Field(Text(), "The model that the agent of a preset uses."),
@@ -102,7 +102,7 @@ LIMITS = RecordType(
         "attempt_cost_usd": Field(_MONEY, "What one attempt may cost, in dollars; then it is ended."),
         "attempt_tokens": Field(_TOKENS, "How many tokens one attempt may use; then it is ended."),
         "on_limit": Field(
-            OneOf(get_args(OnLimit)),
+            Choice(get_args(OnLimit)),
             "When a provider's usage limit is reached: wait until it ends, or stop and say when that is.",
             default=_LIMITS.on_limit,
         ),

@@ -14,11 +14,11 @@ from holdfast.core.plan_rules import Where
 from holdfast.errors import PlanError, did_you_mean, quoted
 from holdfast.plans.field_types import (
     Boolean,
+    Choice,
     Field,
     FormatVersion,
     ListOf,
     MapOf,
-    OneOf,
     RecordRef,
     RecordType,
     Scalar,
@@ -72,7 +72,7 @@ _WHEN = Field(Text(), "Flags with `not`, `and`, `or`; the part is left out when 
 INPUT = RecordType(
     "input",
     {
-        "kind": Field(OneOf(get_args(InputKind)), "description, document or none.", required=True),
+        "kind": Field(Choice(get_args(InputKind)), "description, document or none.", required=True),
         "help": Field(Text(), "What the input is, for people."),
         "readers": Field(Texts(single=True), "The formats that a document may have."),
         "planned": Field(Boolean(), "Whether a planner agent plans a specification that has no plan yet."),
@@ -100,7 +100,7 @@ TASK_TEMPLATE = RecordType(
     _deferred(
         TASK,
         when=_WHEN,
-        each=Field(OneOf(("tasks",)), "Make one of these for every task of the document, or of its stage."),
+        each=Field(Choice(("tasks",)), "Make one of these for every task of the document, or of its stage."),
     ),
     one_of=TASK.one_of,
 )
@@ -110,7 +110,7 @@ STAGE_TEMPLATE = RecordType(
     _deferred(
         STAGE,
         when=_WHEN,
-        each=Field(OneOf(("stages",)), "Make one of these for every stage of the document."),
+        each=Field(Choice(("stages",)), "Make one of these for every stage of the document."),
         tasks=Field(ListOf(TASK_TEMPLATE), "The tasks of the stage.", required=True),
     ),
 )
