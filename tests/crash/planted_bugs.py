@@ -20,7 +20,7 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.attempts import attempt
 from holdfast.runner.attempts.collect import collect
 from holdfast.runner.landing import merge_queue
-from holdfast.runner.recovery import recover
+from holdfast.runner.recovery import facts
 
 
 def _move_without_comparing() -> None:
@@ -41,7 +41,7 @@ def _forget_landings() -> None:
         seen = real(*args)
         return BranchFacts(seen.tip, (), seen.descends_from_base)
 
-    _replace(recover, "branch_facts", blind)
+    _replace(facts, "branch_facts", blind)
 
 
 def _deliver_late() -> None:

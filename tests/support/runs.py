@@ -20,12 +20,15 @@ from holdfast.core.facts import BranchFacts
 from holdfast.core.invariants import Evidence, Violation, commits_to_keep, fold_violations, violations
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
+from holdfast.fleet import open_fleet
 from holdfast.journal import open_journal
 from holdfast.journal.protocol import Journal, StoredRun
 from holdfast.plans.reader import parse_plan
 from holdfast.process.procfs import open_carriers
 from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
+from holdfast.reporting.recovery_report import TaskRecovery
+from holdfast.runner.recovery.resume_preview import preview_resume
 from holdfast.runner.session import RunOptions, create_run, execute_run
 from tests.support.repositories import Project
 
@@ -86,6 +89,13 @@ class Trial:
         """Return what git shows of the run branch."""
         row = self.stored().row
         return branch_facts(self.project.open(), row.branch, row.base, self.run)
+
+    def preview(self) -> dict[str, TaskRecovery]:
+        """Return what resuming the run now would do to each task."""
+        repo = self.project.open()
+        with open_project_journal(repo) as journal:
+            report = preview_resume(repo, open_fleet(repo.state.fleet), journal, self.run, RunOptions())
+        return {task.id: task for task in report.tasks}
 
     def landed(self) -> list[str]:
         """Return the tasks that landed, in order, as git proves it."""

@@ -82,9 +82,13 @@ class Equivalent:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything recovery may look at. `wall` is the time of day, by which waits for limits are reckoned anew."""
+    """Everything recovery may look at. `wall` is the time of day, by which waits for limits are shortened.
+
+    Without `branch_exists`, `branch` is what the recorded tip shows: recovery makes the branch there again.
+    """
 
     branch: BranchFacts
+    branch_exists: bool = True
     sightings: dict[str, Sighting] = field(default_factory=dict)
     equivalents: dict[str, Equivalent] = field(default_factory=dict)
     missing_commits: frozenset[str] = frozenset()

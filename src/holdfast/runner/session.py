@@ -253,5 +253,5 @@ def write_resume_note(repo: Repository, state: RunState) -> None:
     at = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%d %H:%M:%S} UTC"
     # The run rests safely in the journal by now: a full disk may cost this note, but not the run's good end.
     with suppress(OSError, HoldfastError):
-        text = resume_note(state, refs_by_commit(repo, ids.run_refs_prefix(run)), at)
+        text = resume_note(state, refs_by_commit(repo, run), at)
         write_atomically(repo.state.run(run).note, text.encode("utf-8", "surrogateescape"))

@@ -6,10 +6,8 @@ from pathlib import Path
 
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
-from holdfast.fleet.local import LocalFleet
 from holdfast.reporting.recovery_report import ResumeAction
 from holdfast.runner.recovery.invariant_evidence import examine_run
-from holdfast.runner.recovery.resume_preview import preview_tasks
 from tests.support.repositories import Project, git
 from tests.support.runs import Trial, open_project_journal, sh, stage
 
@@ -97,8 +95,5 @@ def test_a_dry_run_knows_what_is_provably_there(tmp_path: Path) -> None:
     trial, desk = _half_done(tmp_path)
     git(desk, "reset", "-q", "--soft", trial.stored().row.base)
     git(desk, "commit", "-q", "-m", "squashed")
-    repo = trial.project.open()
-    stored = trial.stored()
-    state = stored.state()
-    moves = {line.task: line.move for line in preview_tasks(repo, LocalFleet(repo.state), state)}
+    moves = {name: task.move for name, task in trial.preview().items()}
     assert moves == {"A": ResumeAction.SKIP, "B": ResumeAction.SKIP, "C": ResumeAction.RUN}

@@ -29,12 +29,12 @@ from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.journal.maintenance import back_up
 from holdfast.journal.protocol import Journal, JournalReader, StoredRun
 from holdfast.repo.files import write_atomically
-from holdfast.repo.landing import branch_facts, first_parents
+from holdfast.repo.landing import first_parents
 from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon, record_decision, stop_leftover_agents
-from holdfast.runner.recovery.facts import equivalents
+from holdfast.runner.recovery.facts import gather_facts
 from holdfast.runner.session import create_run
 
 
@@ -126,12 +126,12 @@ def rewind_run(repo: Repository, journal: Journal, rewind: Rewind, observer: Obs
 def _places(repo: Repository, state: RunState) -> tuple[list[str], dict[str, int], set[str]]:
     """Return the first-parent line of the run branch, where on it each landed task is, and which were adopted."""
     row = state.row
-    where = row.branch if repo.read_ref(row.branch) else row.tip
-    branch = branch_facts(repo, where, row.base, row.run)
+    facts = gather_facts(repo, state, {}, ())
+    branch = facts.branch
     line = first_parents(repo, row.base, branch.tip)
     at = {commit: place for place, commit in enumerate(line)}
     places = {landing.task: at[landing.commit] for landing in branch.landings}
-    places |= {name: at[same.commit] for name, same in equivalents(repo, state, branch).items()}
+    places |= {name: at[same.commit] for name, same in facts.equivalents.items()}
     return line, places, {landing.task for landing in branch.landings if landing.adopted}
 
 

@@ -1,13 +1,59 @@
-"""What git shows about the landings that a run has recorded: looked at by recovery and by whoever foretells it."""
+"""Gathering the facts about a run: what git shows of its branch and commits, and what the fleet shows of its agents.
+
+Recovery, its preview and doctor all gather here, so that they judge by the same facts. Nothing is changed.
+"""
 
 from __future__ import annotations
 
-from holdfast.core.facts import BranchFacts, Equivalent
+import time
+from collections.abc import Iterable, Mapping
+
+from holdfast.core.facts import BranchFacts, Equivalent, Facts, Sighting
 from holdfast.core.invariants import replacements
+from holdfast.core.projection import RunRow
 from holdfast.core.reconcile import vanished
 from holdfast.core.state import RunState
+from holdfast.errors import RepositoryError
 from holdfast.repo.ancestry import MissingLanding, find_equivalents
+from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
+
+
+def gather_facts(
+    repo: Repository,
+    state: RunState,
+    sightings: Mapping[str, Sighting],
+    commits: Iterable[str] | None = None,
+) -> Facts:
+    """Return the facts about a run. `commits` are those that should exist; by default the heads of tasks under way.
+
+    If somebody deleted the branch, the recorded tip speaks for it: every landing that we know of is below that.
+    """
+    row = state.row
+    branch = branch_facts(repo, row.branch, row.base, row.run)
+    exists = bool(branch.tip)
+    if not exists and repo.exists(row.tip):
+        branch = branch_facts(repo, row.tip, row.base, row.run)
+    wanted = (task.latest.head for task in state.active.values()) if commits is None else commits
+    return Facts(
+        branch=branch,
+        branch_exists=exists,
+        sightings=dict(sightings),
+        equivalents=equivalents(repo, state, branch),
+        missing_commits=repo.missing(sorted(commit for commit in wanted if commit)),
+        wall=time.time(),
+    )
+
+
+def require_base(row: RunRow, facts: Facts) -> None:
+    """Raise RepositoryError if the run branch was moved off the commit that the run began with."""
+    if facts.branch.descends_from_base:
+        return
+    name = row.branch.removeprefix("refs/heads/")
+    raise RepositoryError(
+        f"branch {name} no longer descends from {row.base[:12]}, where the run began",
+        f"Put it back with `git update-ref {row.branch} {row.tip}` and resume.",
+    )
 
 
 def equivalents(repo: Repository, state: RunState, branch: BranchFacts) -> dict[str, Equivalent]:
@@ -23,7 +69,5 @@ def equivalents(repo: Repository, state: RunState, branch: BranchFacts) -> dict[
 
 
 def off_branch(repo: Repository, state: RunState, branch: BranchFacts) -> frozenset[str]:
-    """Return the commits that landings are said to live on in and that the run branch does not contain."""
-    return frozenset(
-        commit for commit in replacements(state) if branch.tip and not repo.is_ancestor(commit, branch.tip)
-    )
+    """Return the commits that replace landings, as recorded, and that the run branch does not contain."""
+    return frozenset(commit for commit in replacements(state) if not repo.is_ancestor(commit, branch.tip))

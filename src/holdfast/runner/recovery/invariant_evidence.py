@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
-from holdfast.core.facts import BranchFacts
 from holdfast.core.invariants import (
     Evidence,
     LiveAttempt,
@@ -23,11 +22,10 @@ from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.journal.lease import Lease, holder
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.debris import clear_debris, fsck_errors, stale_locks
-from holdfast.repo.landing import branch_facts
 from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
-from holdfast.runner.recovery.facts import off_branch
+from holdfast.runner.recovery.facts import gather_facts, off_branch
 
 
 def examine_repository(repo: Repository) -> list[Violation]:
@@ -76,15 +74,17 @@ def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -
     alive = open_fleet(repo.state.fleet).live_launches(row.run)
     # Agents may outlive a runner that died: `resume` re-attaches them. Once the run rests, nothing may live.
     at_rest = row.status is not RunStatus.RUNNING and holder(repo.state.run(row.run).lease) is None
-    branch = branch_facts(repo, row.branch, row.base, row.run)
+    facts = gather_facts(repo, state, {}, commits_to_keep(state))
+    # A branch that was put away lost nothing.
+    branch = facts.branch if facts.branch_exists else None
     return Evidence(
         settled=at_rest,
-        branch=branch if branch.tip else None,
-        lost_tips=_lost_tips(repo, state, branch),
+        branch=branch,
+        lost_tips=(row.tip,) if branch and not repo.is_ancestor(row.tip, branch.tip) else (),
         prepared=_prepared(recorded),
         once_skipped=frozenset(r.event.task for r in recorded if isinstance(r.event, ev.TaskSkipped)),
-        missing_commits=repo.missing(sorted(commits_to_keep(state))),
-        off_branch=off_branch(repo, state, branch),
+        missing_commits=facts.missing_commits,
+        off_branch=off_branch(repo, state, branch) if branch else frozenset(),
         live=tuple(LiveAttempt(key.owner, key.attempt) for key in alive if key.step == AGENT_STEP),
         live_without_runner=tuple(map(_name, alive)) if at_rest else (),
     )
@@ -98,12 +98,6 @@ def _prepared(recorded: Sequence[Recorded]) -> frozenset[str]:
         for r in recorded
         if isinstance(r.event, ev.MergePrepared) or (isinstance(r.event, ev.TaskLanded) and r.seq < rebuilt)
     )
-
-
-def _lost_tips(repo: Repository, state: RunState, branch: BranchFacts) -> tuple[str, ...]:
-    """Return the recorded tip if the branch no longer contains it. A branch that was put away lost nothing."""
-    kept = not branch.tip or repo.is_ancestor(state.row.tip, branch.tip)
-    return () if kept else (state.row.tip,)
 
 
 def _name(key: LaunchKey) -> str:

@@ -1,18 +1,24 @@
-"""What resuming a run would do to each task, worked out from the journal, git and the processes. Read-only."""
+"""The preview of `resume`: what it would do to each task, by the same facts and the same core as the resume itself.
+
+Nothing is changed: the events of the preview are applied to a state that nobody stores.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from holdfast.agents.presets import presets_of
 from holdfast.core import events as ev
-from holdfast.core.facts import Facts, Presence, Sighting
+from holdfast.core.commands import RecordEvent
+from holdfast.core.decide import decide
+from holdfast.core.facts import Presence, Sighting
 from holdfast.core.projection import TaskRow
+from holdfast.core.provider_limits import available_agent
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
-from holdfast.core.status import TaskStatus
-from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
+from holdfast.core.status import RUN_IS_OVER, TaskStatus
+from holdfast.fleet.protocol import Fleet
 from holdfast.journal.protocol import JournalReader, StoredRun
-from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.repo.snapshots import unsaved_files
 from holdfast.repo.workspaces import Workspaces
@@ -26,9 +32,9 @@ from holdfast.reporting.recovery_report import (
     recovery_report,
 )
 from holdfast.runner.decisions.user_decisions import state_after
-from holdfast.runner.recovery.agent_signs import last_heard
-from holdfast.runner.recovery.facts import equivalents
-from holdfast.runner.session import RunOptions
+from holdfast.runner.recovery.agent_signs import find_agents, last_heard
+from holdfast.runner.recovery.facts import gather_facts, require_base
+from holdfast.runner.session import RunOptions, apply_options
 
 _BY_PRESENCE = {
     Presence.ALIVE: (ResumeAction.REATTACH, "its agent is alive"),
@@ -43,60 +49,10 @@ _BY_STATUS = {
     TaskStatus.ABANDONED: (ResumeAction.SKIP, "abandoned; `holdfast retry` gives it another chance"),
     TaskStatus.VERIFYING: (ResumeAction.CHECK, "its work is there; all its checks run again"),
     TaskStatus.VERIFIED: (ResumeAction.LAND, "verified; it waits in the merge queue"),
-    TaskStatus.FAILED: (ResumeAction.REDO, "failed; a fresh agent mends it"),
+    TaskStatus.FAILED: (ResumeAction.REDO, "failed; a fresh agent repairs it"),
     TaskStatus.BLOCKED: (ResumeAction.WAIT, "it needs a task that was abandoned"),
     TaskStatus.WAITING_LIMIT: (ResumeAction.RUN, "it waits for a usage limit"),
 }
-
-
-def preview_tasks(repo: Repository, fleet: Fleet, state: RunState) -> list[TaskPreview]:
-    """Return what would happen to each task, in plan order. The state given is used up."""
-    running = [task for task in state.active.values() if task.status is TaskStatus.RUNNING]
-    sightings = {
-        task.id: fleet.inspect(LaunchKey(state.row.run, task.id, task.attempt, AGENT_STEP))
-        for task in running
-    }
-    for event in reconcile(state, _facts(repo, state, sightings)):
-        state.apply(event)
-    shown = displayed_task_statuses(state)
-    alone = left_alone(state)
-    return [
-        TaskPreview(name, ResumeAction.LEAVE, alone[name])
-        if name in alone
-        else _preview_task(task, shown[name], sightings.get(name))
-        for name, task in state.tasks.items()
-    ]
-
-
-def _facts(repo: Repository, state: RunState, sightings: dict[str, Sighting]) -> Facts:
-    row = state.row
-    # A branch that somebody deleted is put back where the journal knows it was.
-    where = row.branch if repo.read_ref(row.branch) else row.tip
-    heads = [task.latest.head for task in state.active.values() if task.latest.head]
-    branch = branch_facts(repo, where, row.base, row.run)
-    same = equivalents(repo, state, branch)
-    return Facts(branch, sightings, same, missing_commits=repo.missing(heads))
-
-
-def _preview_task(task: TaskRow, shown: TaskStatus, sighting: Sighting | None) -> TaskPreview:
-    if shown is TaskStatus.RUNNING and sighting is not None:
-        return TaskPreview(task.id, *_BY_PRESENCE[sighting.presence])
-    if shown is TaskStatus.PENDING:
-        return _preview_pending(task)
-    if task.status is TaskStatus.BLOCKED:
-        return TaskPreview(task.id, ResumeAction.REDO, "it needed you; an agent tries again")
-    return TaskPreview(task.id, *_BY_STATUS[shown])
-
-
-def _preview_pending(task: TaskRow) -> TaskPreview:
-    if task.attempt == 0:
-        return TaskPreview(task.id, ResumeAction.RUN, "not started yet")
-    kept = f"a fresh agent goes on from {task.carry[:12]}" if task.carry else "nothing of it was saved"
-    if task.forgiven and task.forgiven == len(task.failures):
-        return TaskPreview(task.id, ResumeAction.REDO, f"it has all its attempts again; {kept}")
-    # What has no token was not begun by us: all that is known of it is that it ended, if only by a crash.
-    ended = "was cut short" if task.latest.token else "is over"
-    return TaskPreview(task.id, ResumeAction.REDO, f"attempt {task.attempt} {ended}; {kept}")
 
 
 def preview_resume(
@@ -104,28 +60,79 @@ def preview_resume(
     fleet: Fleet,
     journal: JournalReader,
     run: str,
-    choices: RunOptions,
+    options: RunOptions,
     decisions: Sequence[ev.Event] = (),
 ) -> RecoveryReport:
-    """Return the recovery report of a run as it is at this moment.
+    """Return the recovery report of a run as it is at this moment: where it stands, and what resuming does.
 
-    What resuming does is worked out for these choices, after what the user decides along with them.
+    The preview is for these options, after the decisions that the user makes along with them.
     """
     stored = journal.load(run)
     state = stored.state()
-    state.jobs = choices.jobs or state.jobs
+    state.jobs = options.jobs or state.jobs
     future = state_after(journal.load(run), *decisions)
-    if choices.only is not None:
-        future.restrict(choices.only)
-    forecasts = preview_tasks(repo, fleet, future)
+    apply_options(future, options, presets_of(repo.checkout))
+    sightings = find_agents(fleet, run, future.active.values())
+    if future.row.status not in RUN_IS_OVER:
+        _recover(repo, future, sightings)
     recorded = journal.events(run, upto=stored.last_seq)
-    return recovery_report(state, forecasts, _seen(repo, fleet, stored), recorded)
+    unsaved = _unsaved_work(repo, fleet, stored)
+    return recovery_report(state, _preview_tasks(future, sightings), unsaved, recorded)
 
 
-def _seen(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str, UnsavedWork]:
+def _recover(repo: Repository, state: RunState, sightings: dict[str, Sighting]) -> None:
+    """Bring the state to where the next runner brings it before it starts anything."""
+    facts = gather_facts(repo, state, sightings)
+    require_base(state.row, facts)
+    state.apply(ev.RunnerAttached(epoch=state.row.epoch + 1, pid=0, host="", boot_id=""))
+    for event in reconcile(state, facts):
+        state.apply(event)
+    while records := [one for one in decide(state, state.row.clock) if isinstance(one, RecordEvent)]:
+        for record in records:
+            state.apply(record.event)
+
+
+def _preview_tasks(state: RunState, sightings: dict[str, Sighting]) -> list[TaskPreview]:
+    """Return what would happen to each task, in plan order."""
+    shown = displayed_task_statuses(state)
+    alone = left_alone(state)
+    return [
+        TaskPreview(name, ResumeAction.LEAVE, alone[name])
+        if name in alone
+        else _preview_task(state, task, shown[name], sightings.get(name))
+        for name, task in state.tasks.items()
+    ]
+
+
+def _preview_task(
+    state: RunState, task: TaskRow, shown: TaskStatus, sighting: Sighting | None
+) -> TaskPreview:
+    if shown is TaskStatus.RUNNING and sighting is not None:
+        return TaskPreview(task.id, *_BY_PRESENCE[sighting.presence])
+    if shown is TaskStatus.PENDING:
+        return _preview_pending(task)
+    if task.status is TaskStatus.BLOCKED:
+        return TaskPreview(task.id, ResumeAction.REDO, "it needed you; an agent tries again")
+    if shown is TaskStatus.WAITING_LIMIT and available_agent(state, task, state.row.clock) is not None:
+        return TaskPreview(task.id, ResumeAction.RUN, "its usage limit is over")
+    return TaskPreview(task.id, *_BY_STATUS[shown])
+
+
+def _preview_pending(task: TaskRow) -> TaskPreview:
+    if task.attempt == 0:
+        return TaskPreview(task.id, ResumeAction.RUN, "not started yet")
+    kept = f"a fresh agent continues from {task.carry[:12]}" if task.carry else "nothing of it was saved"
+    if task.forgiven and task.forgiven == len(task.failures):
+        return TaskPreview(task.id, ResumeAction.REDO, f"it has all its attempts again; {kept}")
+    # What has no token was not begun by us: all that is known of it is that it ended, if only by a crash.
+    ended = "was cut short" if task.latest.token else "is over"
+    return TaskPreview(task.id, ResumeAction.REDO, f"attempt {task.attempt} {ended}; {kept}")
+
+
+def _unsaved_work(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str, UnsavedWork]:
     workspaces = Workspaces(repo, repo.state.run(stored.row.run).workspaces)
     heard = last_heard(fleet, stored)
-    # Whenever something was recorded a runner was watching, so the agent was alive then.
+    # When something was recorded, a runner was watching, so the agent was alive then.
     watched = stored.updated_at
     return {
         task.id: UnsavedWork(
