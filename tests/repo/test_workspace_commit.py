@@ -43,7 +43,7 @@ def test_changed_new_and_deleted_files_become_one_commit(tmp_path: Path) -> None
     prepared.agent_writes("trace.log", "ignored\n")
     done = capture(prepared)
     assert done.changed == ("a.txt", "new dir/ü.txt", "src/b.txt")
-    assert (done.empty, done.problems) == (False, ())
+    assert (bool(done.changed), done.problems) == (True, ())
     assert prepared.project.git("rev-parse", REF, f"{REF}^") == f"{done.commit}\n{prepared.base}"
     assert prepared.repo.tree_of(done.commit) == done.tree
 
@@ -52,7 +52,7 @@ def test_an_attempt_that_changed_nothing_is_empty(tmp_path: Path) -> None:
     """It still has a commit of its own, which a merge can prove it by."""
     prepared = PreparedWorkspace.create(tmp_path / "p")
     done = capture(prepared)
-    assert (done.empty, done.changed) == (True, ())
+    assert done.changed == ()
     assert prepared.project.git("rev-parse", f"{done.commit}^") == prepared.base
 
 

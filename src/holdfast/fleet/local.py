@@ -65,7 +65,8 @@ class LocalFleet:
         if answer not in (STARTED, TAKEN):
             why = answer.decode(errors="replace") or "killed before it answered"
             raise LaunchError(
-                f"no supervisor for {_name(spec.key)}: {why}", "free memory, disk or processes, then resume"
+                f"no supervisor for {'/'.join(map(str, msgspec.structs.astuple(spec.key)))}: {why}",
+                "free memory, disk or processes, then resume",
             )
 
     def inspect(self, key: LaunchKey) -> Sighting:
@@ -218,10 +219,6 @@ def _order(spec: LaunchSpec, folder: str) -> LaunchOrder:
     )
 
 
-def _name(key: LaunchKey) -> str:
-    return f"{key.run}/{key.owner}/{key.attempt}/{key.step}"
-
-
 def _exit(folder: str) -> Exit | None:
     return _decode(exit_file(folder), Exit)
 
@@ -277,16 +274,10 @@ def _signal(pidfd: int, number: signal.Signals) -> None:
 
 async def _ended(pidfd: int) -> None:
     """Wait until the process ended. Closes the pidfd."""
-    loop = asyncio.get_running_loop()
-    end = loop.create_future()
-    loop.add_reader(pidfd, _settle, end)
+    loop, over = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(pidfd, over.set)
     try:
-        await end
+        await over.wait()
     finally:
         loop.remove_reader(pidfd)
         os.close(pidfd)
-
-
-def _settle(end: asyncio.Future[None]) -> None:
-    if not end.done():
-        end.set_result(None)

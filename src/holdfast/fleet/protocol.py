@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.core.facts import Exit, Sighting
+from holdfast.core.facts import Sighting
 
 AGENT_STEP = "agent"
 """The step of a launch that is an attempt's agent."""
@@ -106,6 +106,3 @@ class Fleet(Protocol):
 
     def close(self) -> None:
         """Close everything without stopping anything: launches outlive this object."""
-
-
-__all__ = ["AGENT_STEP", "Exit", "Fleet", "LaunchKey", "LaunchOutput", "LaunchSpec", "Sighting"]

@@ -19,33 +19,21 @@ class LaunchOrder:
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 
-    def __init__(
-        self,
-        folder: str,
-        token: str,
-        argv: list[str],
-        cwd: str,
-        env: dict[str, str],
-        stdin: str,
-        timeout_s: float,
-        stall_s: float,
-        grace_s: float,
-        log_bytes_max: int,
-        secrets: list[bytes],
-        stop_signal: int,
-    ) -> None:
-        self.folder = folder
-        self.token = token
-        self.argv = argv
-        self.cwd = cwd
-        self.env = env
-        self.stdin = stdin
-        self.timeout_s = timeout_s
-        self.stall_s = stall_s
-        self.grace_s = grace_s
-        self.log_bytes_max = log_bytes_max
-        self.secrets = secrets
-        self.stop_signal = stop_signal
+    folder: str
+    token: str
+    argv: list[str]
+    cwd: str
+    env: dict[str, str]
+    stdin: str
+    timeout_s: float
+    stall_s: float
+    grace_s: float
+    log_bytes_max: int
+    secrets: list[bytes]
+    stop_signal: int
+
+    def __init__(self, **fields: object) -> None:
+        vars(self).update(fields)
 
     def encode(self) -> bytes:
         """Return the order for the socket. Both ends are the same interpreter, so its own fast format will do."""

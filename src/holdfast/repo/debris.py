@@ -8,9 +8,10 @@ signalled. The user's index lock is never touched.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from holdfast.core.ids import run_branch, run_refs_prefix
 from holdfast.repo.files import abandoned_drafts, remove
@@ -22,6 +23,7 @@ from holdfast.repo.worktrees import linked_git_dirs
 _ORPHAN_WAIT_S = 5.0
 _POLL_S = 0.02
 _PROC = Path("/proc")
+_T = TypeVar("_T")
 _SHARED = (
     "packed-refs.lock",
     "packed-refs.new",
@@ -124,7 +126,9 @@ def _remove_own_locks(repo: Repository, run: str) -> list[str]:
 def _remove_shared(repo: Repository) -> list[str]:
     stale = _shared_locks(repo)
     alive = _git_in_repository(repo) if stale else []
-    return [_left(path, alive[0]) if alive else _removed(path) for path in stale]
+    if alive:
+        return [f"Left {path}: git is running (process {alive[0].pid})." for path in stale]
+    return [_removed(path) for path in stale]
 
 
 def _shared_locks(repo: Repository) -> list[Path]:
@@ -147,10 +151,6 @@ def _removed(path: Path) -> str:
     return f"Removed {path}, left by a killed git command."
 
 
-def _left(path: Path, process: _GitProcess) -> str:
-    return f"Left {path}: git is running (process {process.pid})."
-
-
 # -- live git processes, as /proc shows them ------------------------------------------------------------------
 
 
@@ -165,7 +165,7 @@ def _git_processes(places: Collection[Path]) -> list[_GitProcess]:
     One that this user may not inspect is counted, because it could be working there.
     """
     pids = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal()]
-    running = [_GitProcess(pid, _command(pid)) for pid in pids if _name(pid).startswith("git")]
+    running = [_GitProcess(pid, _command(pid)) for pid in pids if _read(pid, "comm").startswith("git")]
     return [process for process in running if _concerns(process, [str(place) for place in places])]
 
 
@@ -174,8 +174,9 @@ def _concerns(process: _GitProcess, roots: list[str]) -> bool:
         return False  # it has ended, and only its parent has not noticed yet
     folder = _PROC / str(process.pid)
     try:
-        held = [_target(link) for link in [folder / "cwd", *_entries(folder / "fd")]]
-        environment = _read(folder / "environ").split("\0")
+        files = _unless_gone(lambda: sorted((folder / "fd").iterdir()), list[Path]())
+        held = [str(_unless_gone(link.readlink, Path())) for link in (folder / "cwd", *files)]
+        environment = _read(process.pid, "environ").split("\0")
     except PermissionError:
         return True
     named = [
@@ -184,33 +185,17 @@ def _concerns(process: _GitProcess, roots: list[str]) -> bool:
     return any(path == root or path.startswith(f"{root}/") for path in [*held, *named] for root in roots)
 
 
-def _name(pid: int) -> str:
-    return _read(_PROC / str(pid) / "comm").strip()
-
-
 def _command(pid: int) -> tuple[str, ...]:
-    return tuple(_read(_PROC / str(pid) / "cmdline").split("\0")[:-1])
+    return tuple(_read(pid, "cmdline").split("\0")[:-1])
 
 
-# A process can end, or close a file, between any two looks: what is gone says nothing.
+def _read(pid: int, name: str) -> str:
+    return _unless_gone((_PROC / str(pid) / name).read_bytes, b"").decode("utf-8", "replace")
 
 
-def _read(path: Path) -> str:
+def _unless_gone(look: Callable[[], _T], otherwise: _T) -> _T:
+    """Look into /proc. A process can end, or close a file, between any two looks: what is gone says nothing."""
     try:
-        return path.read_bytes().decode("utf-8", "replace")
+        return look()
     except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
-def _target(link: Path) -> str:
-    try:
-        return str(link.readlink())
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+        return otherwise

@@ -212,8 +212,7 @@ def decode_text(output: bytes) -> str:
 
 def git_version() -> tuple[int, ...]:
     """Return the version of the installed git, such as (2, 39, 5)."""
-    with _spawn(["git", "--version"], Path("/"), _environment(CommitIdentity())) as process:
-        said = process.communicate()[0].decode("utf-8", "replace")
+    said = _ask("--version").stdout.decode("utf-8", "replace")
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
     if not found:
         raise RepositoryError(f"`git --version` said {said.strip()!r}, which is no version.", _INSTALL_HINT)
@@ -230,8 +229,12 @@ def require_git() -> None:
 
 def rev_parse_from(start: Path, *questions: str) -> GitResult:
     """Ask `git rev-parse` in a directory where the user stands. Only this call lets git look for a repository."""
-    argv = ["git", "-C", str(start), "rev-parse", "--path-format=absolute", *questions]
-    with _spawn(argv, Path("/"), _environment(CommitIdentity())) as process:
+    return _ask("-C", str(start), "rev-parse", "--path-format=absolute", *questions)
+
+
+def _ask(*args: str) -> GitResult:
+    """Run git without a git directory."""
+    with _spawn(["git", *args], Path("/"), _environment(CommitIdentity())) as process:
         stdout, stderr = process.communicate()
     return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 

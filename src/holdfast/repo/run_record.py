@@ -4,17 +4,21 @@
 - The origin of an adopted run: the other system's own files, under its origin ref, and the first commit of the run
   branch, which says what was finished before.
 
-The contents are bytes here; the caller knows what they mean.
+Plan and first event are bytes here; the caller knows what they mean.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from holdfast.core import ids
+from holdfast.core.event_codec import decode_events, encode_events
+from holdfast.core.events import Event
 from holdfast.repo.commit_contents import read_contents
 from holdfast.repo.landing import ADOPTED_TRAILER, RUN_TRAILER
 from holdfast.repo.repository import Repository
@@ -46,10 +50,17 @@ class FinishedTask:
 
 @dataclass(frozen=True, slots=True)
 class AdoptionOrigin:
-    """What git has of an adoption: what the run began with, encoded, and the other system's files by their paths."""
+    """What git has of an adoption: the events that the run began with, encoded, and the other system's files by path.
 
-    record: bytes
-    documents: dict[str, bytes]
+    Both are empty if the run was not adopted, or not to the end.
+    """
+
+    record: bytes = b"[]"
+    documents: Mapping[str, bytes] = field(default_factory=dict)
+
+    def events(self) -> list[Event]:
+        """Return the events that the adopted run began with."""
+        return decode_events(self.record)
 
 
 def keep_record(repo: Repository, run: str, plan: bytes, started: bytes) -> None:
@@ -78,9 +89,12 @@ def commit_adoption(
     return repo.private_git.commit_tree(tree, base, message=message, env=dates)
 
 
-def keep_origin(repo: Repository, run: str, record: bytes, documents: Mapping[str, bytes]) -> None:
-    """Keep the other system's files, and what the run began with, under the run's origin ref. Repeating changes nothing."""
-    ref = ids.origin_ref(run)
+def keep_origin(repo: Repository, run: str, events: Sequence[Event], documents: Mapping[str, bytes]) -> None:
+    """Keep the other system's files, and the events the run began with, under its origin ref. Repeating changes nothing.
+
+    So the run can be rebuilt, and written back in the other system's files.
+    """
+    ref, record = ids.origin_ref(run), msgspec.json.format(encode_events(list(events)), indent=1)
     tree = _write_tree(
         repo, {RECORD_FILE: record, **{f"{DOCUMENTS}/{path}": data for path, data in documents.items()}}
     )
@@ -88,17 +102,17 @@ def keep_origin(repo: Repository, run: str, record: bytes, documents: Mapping[st
         repo.keep(ref, repo.git.commit_tree(tree, message=f"Run {run}: the files it was adopted from\n"))
 
 
-def read_origin(repo: Repository, run: str) -> AdoptionOrigin | None:
-    """Return what git has of a run's adoption, or None if it was never adopted, or not to the end."""
+def read_origin(repo: Repository, run: str) -> AdoptionOrigin:
+    """Return what git has of a run's adoption."""
     if not repo.read_ref(ids.origin_ref(run)):
-        return None
+        return AdoptionOrigin()
     listing = repo.git.paths("ls-tree", "-r", "-z", "--full-tree", ids.origin_ref(run))
     blobs = {path: facts.split()[2] for facts, _, path in (line.partition("\t") for line in listing)}
     contents = read_contents(repo, blobs.values(), _DOCUMENT_BYTES_MAX)
     files = {path: contents[blob] for path, blob in blobs.items() if blob in contents}
     record = files.pop(RECORD_FILE, None)
     if record is None:
-        return None
+        return AdoptionOrigin()
     return AdoptionOrigin(record, {path.removeprefix(f"{DOCUMENTS}/"): data for path, data in files.items()})
 
 

@@ -33,7 +33,7 @@ _GITLINK = "160000"
 
 @dataclass(frozen=True, slots=True)
 class WorkCommit:
-    """What an attempt produced: `changed` and `empty` compare with the commit it started from.
+    """What an attempt produced: `changed` are the paths that differ from the commit it started from.
 
     `problems` name work that could not be taken; `remarks` are worth knowing, but nothing is missing.
     """
@@ -41,7 +41,6 @@ class WorkCommit:
     commit: str
     tree: str
     changed: tuple[str, ...]
-    empty: bool
     problems: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -93,9 +92,7 @@ def commit_work(
     problems = [
         f"{path} points to a commit of another repository; its files are not part of it." for path in pointers
     ]
-    return WorkCommit(
-        commit, found.tree, changed, not changed, (*problems, *found.problems), (*remarks, *found.remarks)
-    )
+    return WorkCommit(commit, found.tree, changed, (*problems, *found.problems), (*remarks, *found.remarks))
 
 
 def commit_on_ref(

@@ -26,10 +26,9 @@ from holdfast.journal.protocol import Journal, JournalReader, StoredRun
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
 from holdfast.repo.repository import Repository
-from holdfast.repo.run_record import FinishedTask, commit_adoption, keep_record
+from holdfast.repo.run_record import FinishedTask, commit_adoption, keep_origin, keep_record
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.adoption.assessment import AdoptionOptions, Assessment, assess
-from holdfast.runner.adoption.origin import keep_inheritance
 from holdfast.runner.adoption.unfinished_work import save_unfinished_work
 from holdfast.runner.session import create_run
 
@@ -112,7 +111,7 @@ def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: As
     events = [storable(event) for event in told]
     # The branch goes first: a run with its origin in git counts as adopted, so nothing else may be missing by then.
     landed = _landings(repo, row, prospect)
-    keep_inheritance(repo, row.run, events, foreign.documents)
+    keep_origin(repo, row.run, events, foreign.documents)
     events += landed
     for event in events:
         state.apply(event)

@@ -111,7 +111,7 @@ def _changed_nothing(context: RunContext, task: TaskRow, captured: WorkCommit) -
     if captured.tree == context.repo.tree_of(task.base):
         return True
     failed_here = bool(task.failures) and task.failures[-1].attempt == task.attempt - 1
-    return captured.empty and failed_here
+    return not captured.changed and failed_here
 
 
 def _lost_sides(context: RunContext, task: TaskRow, head: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from holdfast.formats.registry import System
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.repo.commit_contents import files_changed_by
 from holdfast.repo.repository import Repository
-from holdfast.runner.adoption.origin import originals_of
+from holdfast.repo.run_record import read_origin
 
 _ENDS = ev.TaskLanded | ev.TaskAbandoned | ev.TaskSkipped
 _REOPENS = ev.TaskReset | ev.TaskRewound | ev.LandingVanished
@@ -49,7 +49,7 @@ class RunRenderer:
         """Return the files that the run was adopted from, the state file first; none if it came from elsewhere."""
         if self._originals is None:
             origin = self._journal.load(self.run).row.origin
-            kept = originals_of(self._repo, self.run) if origin is not None else {}
+            kept = read_origin(self._repo, self.run).documents if origin is not None else {}
             names = sorted(kept, key=lambda path: (origin is None or path != origin.main, path))
             self._origin, self._originals = origin, {path: kept[path] for path in names}
         is_theirs = self._origin is not None and self._origin.system == system

@@ -39,10 +39,9 @@ from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import branch_facts, trailers
 from holdfast.repo.refs import known_runs, recorded_runs, run_refs
 from holdfast.repo.repository import Repository
-from holdfast.repo.run_record import read_record
+from holdfast.repo.run_record import read_origin, read_record
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspaces import WorkspaceGoneError, Workspaces
-from holdfast.runner.adoption.origin import inheritance_of
 from holdfast.runner.effect_errors import capture_safely
 
 
@@ -263,7 +262,7 @@ def _history(
     repo: Repository, one: _ReadableRun, state: RunState, found: LostRun, ask: Ask
 ) -> list[ev.Event]:
     """Bring the run to where git shows it to be; return the events that did it."""
-    inherited = inheritance_of(repo, one.run)
+    inherited = read_origin(repo, one.run).events()
     if one.started.adopting and not inherited:
         # Its adoption was cut short: adopting the same files again takes everything in, also what the branch says.
         return rebuild_events(state, BranchFacts(tip=""), {}, ())
