@@ -130,6 +130,11 @@ def bullets(text: str) -> tuple[str, ...]:
     return tuple(found[1].strip() for line in plain_lines(text) if (found := _BULLET.match(line)))
 
 
+def code_spans(line: str) -> tuple[str, ...]:
+    """Return the texts between backticks in a line."""
+    return tuple(found.strip() for found in re.findall(r"`([^`\n]+)`", line))
+
+
 def value(text: str, *keys: str) -> str:
     """Return what a line such as `**Task:** …`, `- **Status:** …`, `# Status: …` or `status: …` says."""
     names = "|".join(re.escape(key) for key in keys)

@@ -121,11 +121,6 @@ def is_path(name: str) -> bool:
     return " " not in name and ("/" in name or _ENDING.search(last) is not None or last.startswith("."))
 
 
-def quoted(line: str) -> tuple[str, ...]:
-    """Return what stands between backticks in a line."""
-    return tuple(found.strip() for found in re.findall(r"`([^`\n]+)`", line))
-
-
 class StageDraft(msgspec.Struct, kw_only=True):
     """A layer, phase or wave by its native name. `needs` names others; None stands for the one before."""
 
@@ -195,180 +190,138 @@ def assemble(
     slots: dict[str, int] | None = None,
 ) -> Assembly:
     """Return the plan and the claims. Stages that hold no task are left out."""
-    findings: list[Finding] = []
-    ids = task_ids([draft.native for draft in drafts])
-    order, stage_needs = _stages_in_order(stages, findings)
-    needs = _needs(drafts, ids, findings)
-    homes = _homes(drafts, ids, needs, order, findings)
-    used = set(homes.values())
-    order = [stage for stage in order if stage.native in used]
-    names = _stage_ids(order)
-    tasks: dict[str, list[Task]] = {native: [] for native in names}
-    for draft, name in zip(drafts, ids, strict=True):
-        tasks[homes[name]].append(_task(draft, name, needs))
-    made = tuple(_stage(stage, names, stage_needs[stage.native], tasks[stage.native]) for stage in order)
+    draft_plan = _DraftPlan(stages, drafts)
+    tasks: dict[str, list[Task]] = {}
+    for task, home in draft_plan.homes().items():
+        tasks.setdefault(home, []).append(draft_plan.task(task))
+    order = [native for native in draft_plan.stage_order if native in tasks]
+    stage_ids = dict(zip(order, task_ids(order, "stage"), strict=True))
+    made = tuple(
+        Stage(
+            id=stage_ids[native],
+            title=draft_plan.stages[native].title,
+            needs=tuple(stage_ids[need] for need in draft_plan.stage_needs[native] if need in stage_ids),
+            tasks=tuple(tasks[native]),
+        )
+        for native in order
+    )
     plan = Plan(goal=goal.strip() or "Carry on", limits=limits or Limits(), slots=slots or {}, stages=made)
     return Assembly(
         plan=plan,
-        claims=_claims(plan, drafts, ids),
-        findings=tuple(findings),
-        ids=tuple(ids),
-        stages=names,
+        claims=tuple(draft_plan.claim(task.id) for _, task in plan.tasks()),
+        findings=tuple(draft_plan.findings),
+        ids=tuple(draft_plan.drafts),
+        stages=stage_ids,
     )
 
 
-def _stages_in_order(
-    stages: Sequence[StageDraft], findings: list[Finding]
-) -> tuple[list[StageDraft], dict[str, tuple[str, ...]]]:
-    """Return the stages so that each comes after those it needs, and what each needs."""
-    known: dict[str, StageDraft] = {}
-    for stage in stages:
-        known.setdefault(stage.native, stage)
-    plain = {plain_name(name): name for name in known}
-    wanted: dict[str, tuple[str, ...]] = {}
-    before: tuple[str, ...] = ()
-    for name, stage in known.items():
-        wanted[name] = before if stage.needs is None else _known_stages(stage, known, plain, findings)
-        before = (name,)
-    kept, dropped = acyclic(wanted)
-    for who, what in dropped:
-        findings.append(
-            Finding(kind="cycle", sentence=f"{who} and {what} wait for each other; {who} no longer waits.")
+class _DraftPlan:
+    """Drafts by their ids, with needs that can be met. Every need that is dropped and every move is a finding."""
+
+    def __init__(self, stages: Sequence[StageDraft], drafts: Sequence[TaskDraft]) -> None:
+        self.findings: list[Finding] = []
+        self.stages: dict[str, StageDraft] = {}
+        for stage in stages:
+            self.stages.setdefault(stage.native, stage)
+        self.drafts = dict(zip(task_ids(draft.native for draft in drafts), drafts, strict=True))
+        self.stage_needs = self._without_cycles(self._stage_edges())
+        self.stage_order = in_order(self.stage_needs)
+        self._landings: Edges = {}
+        self._interfaces: Edges = {}
+        names = self._task_names()
+        for task, draft in self.drafts.items():
+            self._landings[task] = self._resolve(task, draft.task.needs, names)
+            self._interfaces[task] = self._resolve(task, draft.task.needs_interface, names)
+        self._edges = self._without_cycles(
+            {task: needs + self._interfaces[task] for task, needs in self._landings.items()}
         )
-    return [known[name] for name in in_order(kept)], kept
 
+    def _without_cycles(self, edges: Edges) -> Edges:
+        kept, dropped = acyclic(edges)
+        for who, what in dropped:
+            sentence = (
+                f"{who} and {what} need each other, perhaps through others; {who} no longer waits for {what}."
+            )
+            self.findings.append(Finding("cycle", sentence, who if who in self.drafts else ""))
+        return kept
 
-def _known_stages(
-    stage: StageDraft, known: dict[str, StageDraft], plain: dict[str, str], findings: list[Finding]
-) -> tuple[str, ...]:
-    found: list[str] = []
-    for need in stage.needs or ():
-        name = need if need in known else plain.get(plain_name(need), "")
-        if name and name != stage.native:
-            found.append(name)
-        elif not name:
-            findings.append(
-                Finding(
-                    kind="unknown-stage",
-                    sentence=f"{stage.native} waits for {need}, which is nowhere described.",
+    def _stage_edges(self) -> Edges:
+        """Return what each stage waits for: what it names, else the one before."""
+        plain = {plain_name(name): name for name in self.stages}
+        edges: Edges = {}
+        before: tuple[str, ...] = ()
+        for native, stage in self.stages.items():
+            found = {
+                need: need if need in self.stages else plain.get(plain_name(need))
+                for need in stage.needs or ()
+            }
+            for need in (need for need, name in found.items() if name is None):
+                self.findings.append(
+                    Finding("unknown-stage", f"{native} waits for {need}, which is nowhere described.")
                 )
-            )
-    return tuple(found)
+            named = tuple(name for name in found.values() if name and name != native)
+            edges[native] = before if stage.needs is None else named
+            before = (native,)
+        return edges
 
+    def _task_names(self) -> dict[str, str]:
+        """Map every name to the id it means: exact names first, then other names, then names written differently."""
+        names: dict[str, str] = {}
+        for spellings in (
+            lambda draft: (draft.native,),
+            lambda draft: draft.names,
+            lambda draft: map(plain_name, (draft.native, *draft.names)),
+        ):
+            for task, draft in self.drafts.items():
+                for name in filter(None, spellings(draft)):
+                    names.setdefault(name, task)
+        return names
 
-class _Needs(msgspec.Struct, kw_only=True):
-    """What each task waits for, by ids: landings, and interfaces."""
+    def _resolve(self, task: str, wanted: Iterable[str], names: Mapping[str, str]) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for need in dict.fromkeys(wanted):
+            name = names.get(need) or names.get(plain_name(need))
+            if name is None:
+                sentence = (
+                    f"{task} waits for {need}, which is nowhere described; it no longer waits for that."
+                )
+                self.findings.append(Finding("unknown-need", sentence, task))
+            elif name == task:
+                self.findings.append(Finding("cycle", f"{task} waits for itself; that is left out.", task))
+            else:
+                found[name] = None
+        return tuple(found)
 
-    landed: dict[str, tuple[str, ...]]
-    interface: dict[str, tuple[str, ...]]
+    def homes(self) -> dict[str, str]:
+        """Return each task's stage: its own, or a later one if something it needs is only there."""
+        places = {native: place for place, native in enumerate(self.stage_order)}
+        own = {task: places[draft.stage] for task, draft in self.drafts.items()}
+        for task in in_order(self._edges):
+            later = max((own[need] for need in self._edges[task]), default=0)
+            if later > own[task]:
+                said, to = self.stage_order[own[task]], self.stage_order[later]
+                sentence = f"{task} is listed in {said} but needs work of {to}; it runs with {to}."
+                self.findings.append(Finding("moved", sentence, task))
+                own[task] = later
+        return {task: self.stage_order[place] for task, place in own.items()}
 
-
-def _needs(drafts: Sequence[TaskDraft], ids: Sequence[str], findings: list[Finding]) -> _Needs:
-    lookup = _lookup(drafts, ids)
-    landed: dict[str, tuple[str, ...]] = {}
-    interface: dict[str, tuple[str, ...]] = {}
-    for draft, name in zip(drafts, ids, strict=True):
-        landed[name] = _resolved(draft.task.needs, name, lookup, findings)
-        waits = _resolved(draft.task.needs_interface, name, lookup, findings)
-        interface[name] = tuple(need for need in waits if need not in landed[name])
-    kept, dropped = acyclic({name: landed[name] + interface[name] for name in ids})
-    for who, what in dropped:
-        sentence = (
-            f"{who} and {what} need each other, directly or through others; {who} no longer waits for {what}."
+    def task(self, task: str) -> Task:
+        """Return a task under its id. An empty prompt is no use to anybody: then the names have to do."""
+        draft = self.drafts[task]
+        title = " ".join((draft.task.title or (draft.native if draft.native != task else "")).split())
+        landings = tuple(need for need in self._landings[task] if need in self._edges[task])
+        return msgspec.structs.replace(
+            draft.task,
+            id=task,
+            title=title,
+            prompt=draft.task.prompt.strip() or ("" if draft.task.run else title or task),
+            needs=landings,
+            needs_interface=tuple(
+                need for need in self._interfaces[task] if need in self._edges[task] and need not in landings
+            ),
         )
-        findings.append(Finding(kind="cycle", sentence=sentence, task=who))
-    return _Needs(
-        landed={name: tuple(need for need in landed[name] if need in kept[name]) for name in ids},
-        interface={name: tuple(need for need in interface[name] if need in kept[name]) for name in ids},
-    )
 
-
-def _lookup(drafts: Sequence[TaskDraft], ids: Sequence[str]) -> dict[str, str]:
-    """Map every name to the id it means: exact names first, then other names, then names written differently."""
-    lookup: dict[str, str] = {}
-    for names in (
-        [(draft.native,) for draft in drafts],
-        [draft.names for draft in drafts],
-        [(plain_name(draft.native), *map(plain_name, draft.names)) for draft in drafts],
-    ):
-        for given, name in zip(names, ids, strict=True):
-            for each in given:
-                if each:
-                    lookup.setdefault(each, name)
-    return lookup
-
-
-def _resolved(
-    wanted: Iterable[str], who: str, lookup: dict[str, str], findings: list[Finding]
-) -> tuple[str, ...]:
-    found: list[str] = []
-    for need in dict.fromkeys(wanted):
-        name = lookup.get(need) or lookup.get(plain_name(need))
-        if name is None:
-            sentence = f"{who} waits for {need}, which is nowhere described; it no longer waits for that."
-            findings.append(Finding(kind="unknown-need", sentence=sentence, task=who))
-        elif name == who:
-            findings.append(
-                Finding(kind="cycle", sentence=f"{who} waits for itself; that is left out.", task=who)
-            )
-        elif name not in found:
-            found.append(name)
-    return tuple(found)
-
-
-def _homes(
-    drafts: Sequence[TaskDraft],
-    ids: Sequence[str],
-    needs: _Needs,
-    order: Sequence[StageDraft],
-    findings: list[Finding],
-) -> dict[str, str]:
-    """Return each task's stage: its own, or a later one if something it needs is only there."""
-    place = {stage.native: number for number, stage in enumerate(order)}
-    own = {name: place[draft.stage] for draft, name in zip(drafts, ids, strict=True)}
-    edges = {name: needs.landed[name] + needs.interface[name] for name in ids}
-    homes: dict[str, str] = {}
-    for name in in_order(edges):
-        later = max((own[need] for need in edges[name]), default=0)
-        if later > own[name]:
-            said, to = order[own[name]].native, order[later].native
-            sentence = f"{name} is listed in {said} but needs work of {to}; it runs with {to}."
-            findings.append(Finding(kind="moved", sentence=sentence, task=name))
-            own[name] = later
-        homes[name] = order[own[name]].native
-    return homes
-
-
-def _stage_ids(order: Sequence[StageDraft]) -> dict[str, str]:
-    natives = [stage.native for stage in order]
-    return dict(zip(natives, task_ids(natives, "stage"), strict=True))
-
-
-def _stage(stage: StageDraft, names: dict[str, str], wanted: Sequence[str], tasks: Sequence[Task]) -> Stage:
-    """Return the stage under its id. Nobody waits for a stage that holds no task."""
-    needs = tuple(names[need] for need in wanted if need in names)
-    return Stage(id=names[stage.native], title=stage.title, needs=needs, tasks=tuple(tasks))
-
-
-def _task(draft: TaskDraft, name: str, needs: _Needs) -> Task:
-    """Return the task under its id. Nobody can work on an empty prompt: its names are the least there is to say."""
-    spec = draft.task
-    title = " ".join((spec.title or (draft.native if draft.native != name else "")).split())
-    prompt = spec.prompt.strip() or ("" if spec.run else title or name)
-    return msgspec.structs.replace(
-        spec,
-        id=name,
-        title=title,
-        prompt=prompt,
-        needs=needs.landed[name],
-        needs_interface=needs.interface[name],
-    )
-
-
-def _claims(plan: Plan, drafts: Sequence[TaskDraft], ids: Sequence[str]) -> tuple[Claim, ...]:
-    """Return one claim per task, in the order of the plan."""
-    by_id = dict(zip(ids, drafts, strict=True))
-    return tuple(
-        msgspec.structs.replace(by_id[task.id].claim, task=task.id, native=by_id[task.id].native)
-        for _, task in plan.tasks()
-    )
+    def claim(self, task: str) -> Claim:
+        """Return what is claimed of a task, under its id."""
+        draft = self.drafts[task]
+        return msgspec.structs.replace(draft.claim, task=task, native=draft.native)

@@ -10,8 +10,8 @@ from html import unescape
 
 import msgspec
 
-from holdfast.formats.markdown import bullets, section, title
-from holdfast.formats.plan_assembly import is_command, is_path, quoted
+from holdfast.formats.markdown import bullets, code_spans, section, title
+from holdfast.formats.plan_assembly import is_command, is_path
 
 _FENCED = re.compile(r"^\s*```(?:bash|sh|shell|console)?\s*\n(.*?)^\s*```", re.DOTALL | re.MULTILINE)
 _DONE_BY = ("verification", "verify", "verification steps", "test", "tests")
@@ -55,7 +55,7 @@ def _markdown(content: str) -> TaskFile:
     listed = tuple(point.strip("`") for point in bullets(section(content, *_FILES)))
     return TaskFile(
         title=re.sub(r"^(?:Task\s+)?L\d+-\d+\w*\s*[^\w\s]*\s*", "", title(content)),
-        files=tuple(path for point in listed if is_path(path := (quoted(point) or (point,))[0])),
+        files=tuple(path for point in listed if is_path(path := (code_spans(point) or (point,))[0])),
         verify=_fenced(checks) or tuple(command for point in bullets(checks) for command in _commands(point)),
         acceptance=bullets(section(content, *_MUST)),
         needs=_ids(section(content, "dependencies", "depends on")),
@@ -83,7 +83,7 @@ def _commands(step: str) -> tuple[str, ...]:
     """Return the command of a step that says to run one; what is to be looked at is for people and agents."""
     step = step.strip()
     told = re.match(r"run\b:?\s*", step, re.IGNORECASE)
-    said = quoted(step)
+    said = code_spans(step)
     line = said[0] if said else step[told.end() :] if told else ""
     meant = told or " " in line or step == f"`{line}`"
     looked_at = re.match(r"check\b|confirm\b|ensure\b|verify\b", step, re.IGNORECASE)
