@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan_rules import Where
@@ -20,6 +19,10 @@ from holdfast.errors import did_you_mean, quoted
 from holdfast.plans.problems import Problems
 
 Schema = dict[str, Any]
+Reader = Callable[[Any, Where, Problems], Any]
+"""Returns the normalised value, or notes a problem at that place and returns None."""
+FindFault = Callable[[Any], str]
+"""Returns what is wrong with a value and what to write in its place; empty if it is good."""
 
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?")
 _DURATION_SCHEMA = r"^(?=.)(\d+d)?(\d+h)?(\d+m)?(\d+(\.\d+)?s)?$"
@@ -36,34 +39,36 @@ _KINDS = {
 }
 
 
-class FieldType(ABC):
+class FieldType(Protocol):
     """One type of value."""
 
-    @abstractmethod
-    def read(self, value: Any, at: Where, problems: Problems) -> Any:
-        """Return the normalised value, or note a problem and return None."""
+    @property
+    def read(self) -> Reader:
+        """Reads a value of this type."""
 
-    @abstractmethod
+    @property
     def schema(self) -> Schema:
-        """Describe the values that can be read."""
+        """Describes the values that can be read."""
 
 
-class Scalar(FieldType):
-    """A type of value without parts: it is described by a `fault` that a value may have."""
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """A type that is no record."""
 
-    def read(self, value: Any, at: Where, problems: Problems) -> Any:
-        """Return the normalised value, or note its fault and return None."""
-        if fault := self._fault(value):
-            problems.add(at, fault)
+    schema: Schema
+    read: Reader
+
+
+def scalar(schema: Schema, fault: FindFault, normalised: Callable[[Any], Any] = lambda value: value) -> ValueType:
+    """Return a type of values without parts, by what can be wrong with one."""
+
+    def read(value: Any, at: Where, problems: Problems) -> Any:
+        if problem := fault(value):
+            problems.add(at, problem)
             return None
-        return self._normalised(value)
+        return normalised(value)
 
-    @abstractmethod
-    def _fault(self, value: Any) -> str:
-        """Return what is wrong with a value and what to write in its place; empty if it is good."""
-
-    def _normalised(self, value: Any) -> Any:
-        return value
+    return ValueType(schema, read)
 
 
 def kind_of(value: Any) -> str:
@@ -89,8 +94,14 @@ def _wrong_kind(value: Any, expected: str) -> str:
 # -- values without parts ------------------------------------------------------------------------------------
 
 
+BOOLEAN = scalar(
+    {"type": "boolean"},
+    lambda value: "" if isinstance(value, bool) else _wrong_kind(value, "true or false"),
+)
+
+
 @dataclass(frozen=True, slots=True)
-class FormatVersion(Scalar):
+class FormatVersion:
     """The number that says which format a file has, under a `key`. Only this one number can be read."""
 
     key: str
@@ -101,6 +112,11 @@ class FormatVersion(Scalar):
         """Tell whether a newer Holdfast wrote the file."""
         return type(value) is int and value > self.number
 
+    @property
+    def type(self) -> ValueType:
+        """The type of the number."""
+        return scalar({"const": self.number}, self._fault)
+
     def _fault(self, value: Any) -> str:
         if type(value) is int and value == self.number:
             return ""
@@ -110,144 +126,100 @@ class FormatVersion(Scalar):
         given = quoted(value) if isinstance(value, str) else "this"
         return f"{given} is not a {self.what} format; write `{self.key}: {self.number}`"
 
-    def schema(self) -> Schema:
-        """Describe the one number there is."""
-        return {"const": self.number}
 
+def text(pattern: str = "", *, empty: bool = False) -> ValueType:
+    """Return the type of a text. Editors check its `pattern` while typing; `empty` says that it may be empty."""
 
-@dataclass(frozen=True, slots=True)
-class Text(FieldType):
-    """A text. Editors check its `pattern` while typing; `empty` says that it may be empty."""
-
-    pattern: str = ""
-    empty: bool = False
-
-    def read(self, value: Any, at: Where, problems: Problems) -> str | None:
-        """Return the text. A number or a boolean is most often a text whose quotes were forgotten."""
-        if isinstance(value, str):
-            fault = "" if self.empty and value == "" else _text_fault(value)
-            if not fault:
-                return value
-            problems.add(at, fault)
-        elif isinstance(value, bool | int | float):
-            problems.add(at, f"must be a text, but this reads as {kind_of(value)}", quote=True)
-        else:
-            problems.add(at, _wrong_kind(value, "a text"))
+    def read(value: Any, at: Where, problems: Problems) -> str | None:
+        fault = "" if empty and value == "" else _text_fault(value)
+        if not fault:
+            return str(value)
+        # A number or a boolean is most often a text whose quotes were forgotten.
+        problems.add(at, fault, quote=isinstance(value, bool | int | float))
         return None
 
-    def schema(self) -> Schema:
-        """Describe it, with its pattern."""
-        length = {} if self.empty else {"minLength": 1}
-        return {"type": "string", **length, **({"pattern": f"^{self.pattern}$"} if self.pattern else {})}
+    length = {} if empty else {"minLength": 1}
+    return ValueType({"type": "string", **length, **({"pattern": f"^{pattern}$"} if pattern else {})}, read)
 
 
-def _text_fault(text: str) -> str:
-    if not text or text.isspace():
+def _text_fault(value: Any) -> str:
+    if isinstance(value, bool | int | float):
+        return f"must be a text, but this reads as {kind_of(value)}"
+    if not isinstance(value, str):
+        return _wrong_kind(value, "a text")
+    if not value or value.isspace():
         return "is empty; write a text, or remove the key"
-    if "\0" in text:
+    if "\0" in value:
         return "contains a NUL character; remove it"
-    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
         return "contains half of a surrogate pair, which is no character; remove it"
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice(Scalar):
-    """One of a few words."""
+def choice(options: tuple[str, ...]) -> ValueType:
+    """Return the type of one of a few words."""
+    expected = "one of " + ", ".join(options)
 
-    options: tuple[str, ...]
-
-    def _fault(self, value: Any) -> str:
-        expected = "one of " + ", ".join(self.options)
+    def fault(value: Any) -> str:
         if not isinstance(value, str):
             return _wrong_kind(value, expected)
-        if value in self.options:
+        if value in options:
             return ""
-        return f"{quoted(value)} is not {expected}{did_you_mean(value, self.options)}"
+        return f"{quoted(value)} is not {expected}{did_you_mean(value, options)}"
 
-    def schema(self) -> Schema:
-        """Describe it as an enumeration."""
-        return {"enum": list(self.options)}
+    return scalar({"enum": list(options)}, fault)
 
 
-@dataclass(frozen=True, slots=True)
-class Boolean(Scalar):
-    """True or false."""
+def count(most: int = 10_000) -> ValueType:
+    """Return the type of a whole number, from one to a bound that catches slips of the keyboard."""
 
-    def _fault(self, value: Any) -> str:
-        return "" if isinstance(value, bool) else _wrong_kind(value, "true or false")
+    def fault(value: Any) -> str:
+        is_good = type(value) is int and 1 <= value <= most
+        return "" if is_good else _wrong_number(value, f"a whole number from 1 to {most}")
 
-    def schema(self) -> Schema:
-        """Describe it as a boolean."""
-        return {"type": "boolean"}
+    return scalar({"type": "integer", "minimum": 1, "maximum": most}, fault)
 
 
-@dataclass(frozen=True, slots=True)
-class Count(Scalar):
-    """A whole number, from one to a bound that catches slips of the keyboard."""
+def share(most: float) -> ValueType:
+    """Return the type of a number from zero to a bound, both allowed."""
 
-    most: int = 10_000
+    def fault(value: Any) -> str:
+        is_good = _is_number(value) and 0 <= value <= most
+        return "" if is_good else _wrong_number(value, f"a number from 0 to {most:g}")
 
-    def _fault(self, value: Any) -> str:
-        if type(value) is int and 1 <= value <= self.most:
-            return ""
-        return _wrong_number(value, f"a whole number from 1 to {self.most}")
-
-    def schema(self) -> Schema:
-        """Describe it as an integer with bounds."""
-        return {"type": "integer", "minimum": 1, "maximum": self.most}
+    return scalar({"type": "number", "minimum": 0, "maximum": most}, fault, float)
 
 
-@dataclass(frozen=True, slots=True)
-class Number(Scalar):
-    """A number from zero to `most`, both allowed; without `most`, any number above zero."""
+def amount() -> ValueType:
+    """Return the type of a number above zero."""
 
-    most: float | None = None
+    def fault(value: Any) -> str:
+        is_good = _is_number(value) and 0 < value < float("inf")
+        return "" if is_good else _wrong_number(value, "a number above 0")
 
-    def _fault(self, value: Any) -> str:
-        if _is_number(value) and (0 < value < float("inf") if self.most is None else 0 <= value <= self.most):
-            return ""
-        bounds = "above 0" if self.most is None else f"from 0 to {self.most:g}"
-        return _wrong_number(value, f"a number {bounds}")
-
-    def _normalised(self, value: Any) -> float:
-        return float(value)
-
-    def schema(self) -> Schema:
-        """Describe it as a number with bounds."""
-        if self.most is None:
-            return {"type": "number", "exclusiveMinimum": 0}
-        return {"type": "number", "minimum": 0, "maximum": self.most}
+    return scalar({"type": "number", "exclusiveMinimum": 0}, fault, float)
 
 
 def _wrong_number(value: Any, expected: str) -> str:
     return f"is {value}; write {expected}" if _is_number(value) else _wrong_kind(value, expected)
 
 
-@dataclass(frozen=True, slots=True)
-class Duration(Scalar):
-    """A time such as `90s`, `1h30m` or `2d`, or a number of seconds; read as seconds."""
+def duration(*, zero: bool = False) -> ValueType:
+    """Return the type of a time such as `90s`, `1h30m` or `2d`, or of a number of seconds; read as seconds."""
 
-    zero: bool = False
-
-    def _fault(self, value: Any) -> str:
+    def fault(value: Any) -> str:
         seconds = _seconds(value)
         if seconds is None:
             is_text = isinstance(value, str)
-            fault = f"{quoted(value)} is not a time" if is_text else f"must be a time, not {kind_of(value)}"
-            return f"{fault}; write it like 90s, 60m, 1h30m or 2d, or as a number of seconds"
-        if not (0 <= seconds <= _MAX_SECONDS) or (seconds == 0 and not self.zero):
-            return f"must be {'at least' if self.zero else 'above'} 0 and at most 365d"
+            wrong = f"{quoted(value)} is not a time" if is_text else f"must be a time, not {kind_of(value)}"
+            return f"{wrong}; write it like 90s, 60m, 1h30m or 2d, or as a number of seconds"
+        if not (0 <= seconds <= _MAX_SECONDS) or (seconds == 0 and not zero):
+            return f"must be {'at least' if zero else 'above'} 0 and at most 365d"
         return ""
 
-    def _normalised(self, value: Any) -> float | None:
-        return _seconds(value)
-
-    def schema(self) -> Schema:
-        """Describe both spellings."""
-        bound = {"minimum": 0} if self.zero else {"exclusiveMinimum": 0}
-        number = {"type": "number", **bound, "maximum": _MAX_SECONDS}
-        return {"oneOf": [number, {"type": "string", "pattern": _DURATION_SCHEMA}]}
+    bound = {"minimum": 0} if zero else {"exclusiveMinimum": 0}
+    number = {"type": "number", **bound, "maximum": _MAX_SECONDS}
+    return scalar({"oneOf": [number, {"type": "string", "pattern": _DURATION_SCHEMA}]}, fault, _seconds)
 
 
 def _seconds(value: Any) -> float | None:
@@ -259,68 +231,86 @@ def _seconds(value: Any) -> float | None:
     return sum(float(part) * unit for part, unit in zip(found.groups(), _UNIT_SECONDS, strict=True) if part)
 
 
-# -- lists of texts ------------------------------------------------------------------------------------------
+# -- lists and maps ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Texts(FieldType):
-    """A list of texts. With `single`, one text alone is a list of one."""
+def texts(item: ValueType = text(), *, single: bool = False) -> ValueType:  # noqa: B008 - frozen
+    """Return the type of a list of texts. With `single`, one text alone is a list of one."""
 
-    item: Text = Text()
-    single: bool = False
-
-    def read(self, value: Any, at: Where, problems: Problems) -> tuple[str, ...] | None:
-        """Return the texts, or None if one of them is bad: places of the others would be off."""
-        if isinstance(value, str) and self.single:
-            text = self.item.read(value, at, problems)
-            return (text,) if text is not None else None
+    def read(value: Any, at: Where, problems: Problems) -> tuple[str, ...] | None:
+        if isinstance(value, str) and single:
+            alone = item.read(value, at, problems)
+            return (alone,) if alone is not None else None
         if isinstance(value, list):
-            return _read_items(repeat(self.item), value, at, problems)
+            return _read_items(repeat(item), value, at, problems)
         is_short = isinstance(value, str) and len(value) < 60
-        expected = f"a list: [{json.dumps(value)}]" if is_short else "a list of texts"
-        problems.add(at, _wrong_kind(value, expected))
+        problems.add(
+            at, _wrong_kind(value, f"a list: [{json.dumps(value)}]" if is_short else "a list of texts")
+        )
         return None
 
-    def schema(self) -> Schema:
-        """Describe the list, and the single text where it is allowed."""
-        many = {"type": "array", "items": self.item.schema()}
-        return {"oneOf": [self.item.schema(), many]} if self.single else many
+    many = {"type": "array", "items": item.schema}
+    return ValueType({"oneOf": [item.schema, many]} if single else many, read)
 
 
-@dataclass(frozen=True, slots=True)
-class Argv(FieldType):
-    """A command as the list of its arguments. It never reaches a shell unless it names one."""
+def _read_argv(value: Any, at: Where, problems: Problems) -> tuple[str, ...] | None:
+    """Read a command. A single line is refused with the spelling that runs it in a shell."""
+    if isinstance(value, list) and value:
+        # Only the program, which comes first, must not be empty.
+        return _read_items(chain([text()], repeat(text(empty=True))), value, at, problems)
+    fault = _wrong_kind(value, "a list of arguments")
+    if isinstance(value, str):
+        line = json.dumps(value, ensure_ascii=False) if len(value) < 60 and value.isprintable() else '"…"'
+        shell = f'{at[-1]}: ["sh", "-c", {line}]'
+        fault = f"must be a list of arguments, not one line; write {shell}"
+    elif isinstance(value, list):
+        fault = 'is an empty list; write the program and its arguments: ["make", "generate"]'
+    problems.add(at, fault)
+    return None
 
-    def read(self, value: Any, at: Where, problems: Problems) -> tuple[str, ...] | None:
-        """Return the arguments. A single line is refused with the spelling that runs it in a shell."""
-        if isinstance(value, list) and value:
-            # Only the program, which comes first, must not be empty.
-            return _read_items(chain([Text()], repeat(Text(empty=True))), value, at, problems)
-        fault = _wrong_kind(value, "a list of arguments")
-        if isinstance(value, str):
-            line = json.dumps(value, ensure_ascii=False) if len(value) < 60 and value.isprintable() else '"…"'
-            shell = f'{at[-1]}: ["sh", "-c", {line}]'
-            fault = f"must be a list of arguments, not one line; write {shell}"
-        elif isinstance(value, list):
-            fault = 'is an empty list; write the program and its arguments: ["make", "generate"]'
-        problems.add(at, fault)
-        return None
 
-    def schema(self) -> Schema:
-        """Describe the list; an argument after the program may be empty."""
-        return {"type": "array", "minItems": 1, "items": {"type": "string"}}
+ARGV = ValueType({"type": "array", "minItems": 1, "items": {"type": "string"}}, _read_argv)
+"""A command as the list of its arguments. It never reaches a shell unless it names one."""
 
 
 def _read_items(
-    items: Iterable[Text], values: list[Any], at: Where, problems: Problems
+    items: Iterable[ValueType], values: list[Any], at: Where, problems: Problems
 ) -> tuple[str, ...] | None:
+    """Return the texts, or None if one of them is bad: places of the others would be off."""
     pairs = enumerate(zip(items, values, strict=False))
     read = [item.read(value, (*at, index), problems) for index, (item, value) in pairs]
-    good = tuple(text for text in read if text is not None)
-    return good if len(good) == len(read) else None
+    return None if None in read else tuple(read)
 
 
-# -- records, lists and maps ---------------------------------------------------------------------------------
+def map_of(
+    item: FieldType, example: str, names: str = ID_PATTERN, name_fault: FindFault = lambda _: ""
+) -> ValueType:
+    """Return the type of a mapping of names to values. `example` is what to write in place of something else.
+
+    Editors check that names match `names`.
+    """
+
+    def read(value: Any, at: Where, problems: Problems) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            problems.add(at, _wrong_kind(value, f"a mapping such as {example}"))
+            return None
+        for name in value:
+            if fault := name_fault(name):
+                problems.add((*at, name), fault)
+        parts = {name: item.read(part, (*at, name), problems) for name, part in value.items()}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    schema = {"propertyNames": {"pattern": f"^{names}$"}, "additionalProperties": item.schema}
+    return ValueType({"type": "object", **schema}, read)
+
+
+def variable_fault(name: str) -> str:
+    """Return what is wrong with the name of an environment variable, or an empty text."""
+    is_bad = "=" in name or _text_fault(name)
+    return "is not the name of a variable; use letters, digits and `_`" if is_bad else ""
+
+
+# -- records -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,14 +323,15 @@ class Field:
     into: str = ""
     default: Any = None
 
+    @property
     def schema(self) -> Schema:
-        """Describe the key."""
+        """Describes the key."""
         default = {} if self.default is None else {"default": self.default}
-        return {"description": self.help, **self.type.schema(), **default}
+        return {"description": self.help, **self.type.schema, **default}
 
 
 @dataclass(frozen=True, slots=True)
-class RecordType(FieldType):
+class RecordType:
     """A mapping with known keys. If `one_of` is given, exactly one of its keys must be there."""
 
     name: str
@@ -360,23 +351,9 @@ class RecordType(FieldType):
                 good = field.type.read(part, (*at, key), problems)
                 read |= {field.into or key: good} if good is not None else {}
             elif not problems.full:
-                fix = did_you_mean(key, self.fields)
-                problems.add((*at, key), f"unknown key {quoted(key)}{fix}")
+                problems.add((*at, key), f"unknown key {quoted(key)}{did_you_mean(key, self.fields)}")
         self._check_missing(value, at, problems)
         return read
-
-    def schema(self) -> Schema:
-        """Describe the keys, with their help and defaults."""
-        described: Schema = {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {key: field.schema() for key, field in self.fields.items()},
-        }
-        if required := [key for key, field in self.fields.items() if field.required]:
-            described["required"] = required
-        if self.one_of:
-            described["oneOf"] = [{"required": [key]} for key in self.one_of]
-        return described
 
     def _check_missing(self, value: dict[str, Any], at: Where, problems: Problems) -> None:
         for key, field in self.fields.items():
@@ -388,80 +365,37 @@ class RecordType(FieldType):
             pair = f" {between} ".join(f"`{key}:`" for key in self.one_of)
             problems.add(at, f"this {self.name} has {both} {pair}; give exactly one of them")
 
-
-@dataclass(frozen=True, slots=True)
-class RecordRef(FieldType):
-    """A record that the JSON Schema describes once and refers to by its name."""
-
-    record: RecordType
-
-    def read(self, value: Any, at: Where, problems: Problems) -> dict[str, Any] | None:
-        """Return the record."""
-        return self.record.read(value, at, problems)
-
+    @property
     def schema(self) -> Schema:
-        """Refer to the definition."""
-        return {"$ref": f"#/$defs/{self.record.name}"}
+        """Describes the keys, with their help and defaults."""
+        properties = {key: field.schema for key, field in self.fields.items()}
+        described: Schema = {"type": "object", "additionalProperties": False, "properties": properties}
+        if required := [key for key, field in self.fields.items() if field.required]:
+            described["required"] = required
+        if self.one_of:
+            described["oneOf"] = [{"required": [key]} for key in self.one_of]
+        return described
+
+    @property
+    def ref(self) -> ValueType:
+        """The same type; its schema refers to the definition by its name."""
+        return ValueType({"$ref": f"#/$defs/{self.name}"}, self.read)
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf(FieldType):
-    """A list of records, at least one. Where one is bad, an empty record keeps the others' places."""
+def list_of(record: RecordType) -> ValueType:
+    """Return the type of a list of records, at least one. An empty record in place of a bad one keeps the places."""
 
-    record: RecordType
-
-    def read(self, value: Any, at: Where, problems: Problems) -> list[dict[str, Any]] | None:
-        """Return the records. Reading ends early when there are enough problems to report."""
+    def read(value: Any, at: Where, problems: Problems) -> list[dict[str, Any]] | None:
         if not isinstance(value, list):
-            problems.add(at, f"must be a list, not {kind_of(value)}; start each {self.record.name} with `- `")
+            problems.add(at, f"must be a list, not {kind_of(value)}; start each {record.name} with `- `")
             return None
         if not value:
-            problems.add(at, f"is empty; add at least one {self.record.name}")
+            problems.add(at, f"is empty; add at least one {record.name}")
         rows: list[dict[str, Any]] = []
         for index, row in enumerate(value):
             if problems.full:
                 break
-            rows.append(self.record.read(row, (*at, index), problems) or {})
+            rows.append(record.read(row, (*at, index), problems) or {})
         return rows
 
-    def schema(self) -> Schema:
-        """Describe the list."""
-        return {"type": "array", "minItems": 1, "items": RecordRef(self.record).schema()}
-
-
-@dataclass(frozen=True, slots=True)
-class MapOf(FieldType):
-    """A mapping of names to values of one type. `example` says what to write in place of something else.
-
-    Editors check that names match `names`; `name_fault`, if given, returns what is wrong with one.
-    """
-
-    item: FieldType
-    example: str
-    names: str = ID_PATTERN
-    name_fault: Callable[[str], str] | None = None
-
-    def read(self, value: Any, at: Where, problems: Problems) -> dict[str, Any] | None:
-        """Return the entries that are good."""
-        if not isinstance(value, dict):
-            problems.add(at, _wrong_kind(value, f"a mapping such as {self.example}"))
-            return None
-        for name in value:
-            if self.name_fault and (fault := self.name_fault(name)):
-                problems.add((*at, name), fault)
-        read = {name: self.item.read(part, (*at, name), problems) for name, part in value.items()}
-        return {name: part for name, part in read.items() if part is not None}
-
-    def schema(self) -> Schema:
-        """Describe the mapping."""
-        return {
-            "type": "object",
-            "propertyNames": {"pattern": f"^{self.names}$"},
-            "additionalProperties": self.item.schema(),
-        }
-
-
-def variable_fault(name: str) -> str:
-    """Return what is wrong with the name of an environment variable, or an empty text."""
-    is_bad = "=" in name or _text_fault(name)
-    return "is not the name of a variable; use letters, digits and `_`" if is_bad else ""
+    return ValueType({"type": "array", "minItems": 1, "items": record.ref.schema}, read)

@@ -73,7 +73,7 @@ def _read_values(value: dict[str, Any], problems: Problems) -> Plan | None:
     """Return the plan as far as its values are good. Of a newer format only that is reported."""
     version = value.get(VERSION.key)
     if VERSION.is_newer(version):
-        VERSION.read(version, (VERSION.key,), problems)
+        VERSION.type.read(version, (VERSION.key,), problems)
         return None
     return _plan(PLAN.read(value, (), problems) or {})
 

@@ -9,64 +9,64 @@ from typing import Any, get_args
 from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode
 from holdfast.plans.field_types import (
-    Argv,
-    Boolean,
-    Choice,
-    Count,
-    Duration,
+    ARGV,
+    BOOLEAN,
     Field,
     FormatVersion,
-    ListOf,
-    MapOf,
-    Number,
-    RecordRef,
     RecordType,
-    Text,
-    Texts,
+    amount,
+    choice,
+    count,
+    duration,
+    list_of,
+    map_of,
+    share,
+    text,
+    texts,
     variable_fault,
 )
 
 VERSION = FormatVersion("holdfast", "plan", 1)
 _LIMITS = Limits()
-_ID = Text(ID_PATTERN)
-_IDS = Texts(_ID)
-_CHECKS = Texts(single=True)
-_VARIABLES = Texts(Text(r"[A-Za-z_][A-Za-z0-9_]*\*?"))
+_ID = text(ID_PATTERN)
+_IDS = texts(_ID)
+_CHECKS = texts(single=True)
+_VARIABLES = texts(text(r"[A-Za-z_][A-Za-z0-9_]*\*?"))
 
-_TOKENS = Count(10**12)
-_MONEY = Number()
+_TOKENS = count(10**12)
+_MONEY = amount()
 
 AGENT = RecordType(
     "agent",
     {
         "command": Field(
-            Argv(),
+            ARGV,
             "The program and its arguments, never a shell line. {brief} {workspace} {task} {attempt} {run} are filled in."
             " Give this, `preset` or both.",
         ),
         "preset": Field(
-            Text(), "The known agent that this one is, with the changes that the other keys make."
+            text(), "The known agent that this one is, with the changes that the other keys make."
         ),
         "prompt": Field(
-            Choice(get_args(PromptMode)),
+            choice(get_args(PromptMode)),
             "How the agent gets its brief: file ({brief} is a path), stdin, or arg ({brief} is the text)."
             " Default: the preset's, else file.",
         ),
         "stream": Field(
-            Choice(STREAMS),
+            choice(STREAMS),
             "How to read the agent's output: raw, or the event stream of a known agent. Default: the preset's, else raw.",
         ),
-        "model": Field(Text(), "The model that the agent of a preset uses."),
-        "args": Field(Texts(), "More arguments for the agent of a preset."),
+        "model": Field(text(), "The model that the agent of a preset uses."),
+        "args": Field(texts(), "More arguments for the agent of a preset."),
         "env": Field(
-            MapOf(Text(empty=True), "{NAME: text}", "[^=]+", variable_fault),
+            map_of(text(empty=True), "{NAME: text}", "[^=]+", variable_fault),
             "Variables added to the agent's environment.",
         ),
         "fallback": Field(
-            Text(), "The agent that works in its place while this one's provider is at a limit."
+            text(), "The agent that works in its place while this one's provider is at a limit."
         ),
         "native_resume": Field(
-            Boolean(), "Whether the next attempt resumes the agent's own session where that is possible."
+            BOOLEAN, "Whether the next attempt resumes the agent's own session where that is possible."
         ),
     },
 )
@@ -74,25 +74,25 @@ AGENT = RecordType(
 LIMITS = RecordType(
     "limits",
     {
-        "jobs": Field(Count(), "How many tasks run at the same time.", default=_LIMITS.jobs),
-        "attempts": Field(Count(), "How many fresh agents a task may use up.", default=_LIMITS.attempts),
+        "jobs": Field(count(), "How many tasks run at the same time.", default=_LIMITS.jobs),
+        "attempts": Field(count(), "How many fresh agents a task may use up.", default=_LIMITS.attempts),
         "timeout": Field(
-            Duration(), "Longest time of one attempt, such as 60m.", into="timeout_s", default="60m"
+            duration(), "Longest time of one attempt, such as 60m.", into="timeout_s", default="60m"
         ),
         "stall": Field(
-            Duration(), "Longest silence of one attempt, such as 10m.", into="stall_s", default="10m"
+            duration(), "Longest silence of one attempt, such as 10m.", into="stall_s", default="10m"
         ),
         "check_timeout": Field(
-            Duration(), "Longest time of one check.", into="check_timeout_s", default="30m"
+            duration(), "Longest time of one check.", into="check_timeout_s", default="30m"
         ),
         "retry_delay": Field(
-            Duration(zero=True),
+            duration(zero=True),
             "Wait before the second attempt; it grows after.",
             into="retry_delay_s",
             default="1s",
         ),
         "snapshot": Field(
-            Duration(),
+            duration(),
             "How often a working agent's unfinished work is saved, such as 30s.",
             into="snapshot_s",
             default="30s",
@@ -102,23 +102,23 @@ LIMITS = RecordType(
         "attempt_cost_usd": Field(_MONEY, "What one attempt may cost, in dollars; then it is ended."),
         "attempt_tokens": Field(_TOKENS, "How many tokens one attempt may use; then it is ended."),
         "on_limit": Field(
-            Choice(get_args(OnLimit)),
+            choice(get_args(OnLimit)),
             "When a provider's usage limit is reached: wait until it ends, or stop and say when that is.",
             default=_LIMITS.on_limit,
         ),
         "limit_wait": Field(
-            Duration(),
+            duration(),
             "Wait at a limit whose end is not known; it doubles each time, up to an hour.",
             into="limit_wait_s",
             default="60s",
         ),
         "restart_below": Field(
-            Number(100.0),
+            share(100.0),
             "An attempt lost to a crash below this reported progress, in percent, starts clean.",
             default=_LIMITS.restart_below,
         ),
         "keep_going": Field(
-            Boolean(),
+            BOOLEAN,
             "Run what does not depend on a failed task, instead of stopping.",
             default=_LIMITS.keep_going,
         ),
@@ -129,9 +129,9 @@ VALIDATOR = RecordType(
     "validator",
     {
         "id": Field(_ID, "The name of the validator.", required=True),
-        "prompt": Field(Text(), "What an agent is asked to score. Give this or `run`."),
-        "run": Field(Argv(), "A command that gives the score. Give this or `prompt`."),
-        "agent": Field(Text(), "The agent that gives the score: a preset or an entry of `agents:`."),
+        "prompt": Field(text(), "What an agent is asked to score. Give this or `run`."),
+        "run": Field(ARGV, "A command that gives the score. Give this or `prompt`."),
+        "agent": Field(text(), "The agent that gives the score: a preset or an entry of `agents:`."),
     },
     one_of=("prompt", "run"),
 )
@@ -139,8 +139,8 @@ VALIDATOR = RecordType(
 NOTIFY = RecordType(
     "notify",
     {
-        "command": Field(Argv(), "A command that gets each notification as JSON on its standard input."),
-        "webhook": Field(Text(r"https?://\S+"), "An address that each notification is posted to, as JSON."),
+        "command": Field(ARGV, "A command that gets each notification as JSON on its standard input."),
+        "webhook": Field(text(r"https?://\S+"), "An address that each notification is posted to, as JSON."),
     },
 )
 
@@ -148,30 +148,26 @@ TASK = RecordType(
     "task",
     {
         "id": Field(_ID, "The name of the task, unique without regard to case.", required=True),
-        "title": Field(Text(), "One line for people."),
-        "prompt": Field(Text(), "What an agent is asked to do. Give this or `run`."),
-        "run": Field(Argv(), "A command that does the task itself, no model needed. Give this or `prompt`."),
-        "agent": Field(Text(), "The agent of this task: a preset or an entry of `agents:`."),
+        "title": Field(text(), "One line for people."),
+        "prompt": Field(text(), "What an agent is asked to do. Give this or `run`."),
+        "run": Field(ARGV, "A command that does the task itself, no model needed. Give this or `prompt`."),
+        "agent": Field(text(), "The agent of this task: a preset or an entry of `agents:`."),
         "needs": Field(_IDS, "Tasks that must have landed first, of the same or an earlier stage."),
         "needs_interface": Field(
             _IDS, "Tasks whose published interface, or landing, is enough to start; they still land first."
         ),
         "slot": Field(_ID, "The slot of `slots:` that this task's checks hold while they run."),
-        "validators": Field(ListOf(VALIDATOR), "Who scores the work after the checks."),
-        "gate": Field(
-            Number(1.0), "The mean score, from 0 to 1, that the validators must give.", default=0.8
-        ),
-        "files": Field(Texts(), "Deliverables: relative paths that must exist when the task ends."),
+        "validators": Field(list_of(VALIDATOR), "Who scores the work after the checks."),
+        "gate": Field(share(1.0), "The mean score, from 0 to 1, that the validators must give.", default=0.8),
+        "files": Field(texts(), "Deliverables: relative paths that must exist when the task ends."),
         "verify": Field(_CHECKS, "Checks of this task: shell lines, run in its workspace."),
         "acceptance": Field(
-            Texts(single=True), "What must be true when the task is done, in words for the agent."
+            texts(single=True), "What must be true when the task is done, in words for the agent."
         ),
-        "allow_empty": Field(
-            Boolean(), "Whether the task may end without a change. Default: true for `run`."
-        ),
-        "attempts": Field(Count(), "How many fresh agents this task may use up. Default: as `limits:` says."),
-        "timeout": Field(Duration(), "Longest time of one attempt of this task.", into="timeout_s"),
-        "stall": Field(Duration(), "Longest silence of one attempt of this task.", into="stall_s"),
+        "allow_empty": Field(BOOLEAN, "Whether the task may end without a change. Default: true for `run`."),
+        "attempts": Field(count(), "How many fresh agents this task may use up. Default: as `limits:` says."),
+        "timeout": Field(duration(), "Longest time of one attempt of this task.", into="timeout_s"),
+        "stall": Field(duration(), "Longest silence of one attempt of this task.", into="stall_s"),
         "cost_usd": Field(_MONEY, "What all attempts at this task may cost together, in dollars."),
         "tokens": Field(_TOKENS, "How many tokens all attempts at this task may use together."),
     },
@@ -182,12 +178,12 @@ STAGE = RecordType(
     "stage",
     {
         "id": Field(_ID, "The name of the stage, unique without regard to case.", required=True),
-        "title": Field(Text(), "One line for people."),
+        "title": Field(text(), "One line for people."),
         "needs": Field(_IDS, "Stages that must be done first. Default: the stage before."),
         "entry": Field(_CHECKS, "Checks that must hold before the stage opens: shell lines."),
         "exit": Field(_CHECKS, "Checks that must hold before the stage closes: shell lines."),
         "tasks": Field(
-            ListOf(TASK),
+            list_of(TASK),
             "The tasks of the stage; they run in parallel as their needs allow.",
             required=True,
         ),
@@ -197,22 +193,22 @@ STAGE = RecordType(
 PLAN = RecordType(
     "plan",
     {
-        "holdfast": Field(VERSION, "The plan format: `holdfast: 1`.", required=True),
-        "goal": Field(Text(), "What the whole run is for, in a sentence.", required=True),
+        "holdfast": Field(VERSION.type, "The plan format: `holdfast: 1`.", required=True),
+        "goal": Field(text(), "What the whole run is for, in a sentence.", required=True),
         "base": Field(
-            Text(), "The branch or commit to start from. Default: the commit that HEAD is on.", default="HEAD"
+            text(), "The branch or commit to start from. Default: the commit that HEAD is on.", default="HEAD"
         ),
-        "agent": Field(Text(), "The default agent: a preset or an entry of `agents:`."),
-        "agents": Field(MapOf(RecordRef(AGENT), "{NAME: {command: […]}}"), "Agents of your own, by name."),
+        "agent": Field(text(), "The default agent: a preset or an entry of `agents:`."),
+        "agents": Field(map_of(AGENT.ref, "{NAME: {command: […]}}"), "Agents of your own, by name."),
         "limits": Field(LIMITS, "Bounds of the run."),
         "slots": Field(
-            MapOf(Count(), "{tests: 1}"),
+            map_of(count(), "{tests: 1}"),
             "Named slots that checks share, also between runs, and how many may hold one at once.",
         ),
         "notify": Field(
             NOTIFY, "Where to send a notification when the run finishes, needs a decision or waits."
         ),
-        "syntax": Field(Boolean(), "Check the syntax of changed files.", default=True),
+        "syntax": Field(BOOLEAN, "Check the syntax of changed files.", default=True),
         "pass_env": Field(
             _VARIABLES,
             "Your own variables that every agent and check gets besides the ordinary ones; NAME_* takes a family.",
@@ -220,9 +216,9 @@ PLAN = RecordType(
         "verify": Field(
             _CHECKS, "Checks for every task: shell lines, run in its workspace and on the merged tree."
         ),
-        "stages": Field(ListOf(STAGE), "The stages, in order. Give this or `tasks`."),
+        "stages": Field(list_of(STAGE), "The stages, in order. Give this or `tasks`."),
         "tasks": Field(
-            ListOf(TASK),
+            list_of(TASK),
             "The tasks of a plan with one stage, which is named `main`. Give this or `stages`.",
         ),
     },
@@ -238,8 +234,8 @@ def plan_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Holdfast plan",
         "description": "A plan of coding tasks: stages in order, tasks in parallel, each verified and landed.",
-        **PLAN.schema(),
-        "$defs": {record.name: record.schema() for record in (AGENT, STAGE, TASK, VALIDATOR)},
+        **PLAN.schema,
+        "$defs": {record.name: record.schema for record in (AGENT, STAGE, TASK, VALIDATOR)},
     }
 
 

@@ -13,19 +13,17 @@ from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan_rules import Where
 from holdfast.errors import PlanError, did_you_mean, quoted
 from holdfast.plans.field_types import (
-    Boolean,
-    Choice,
+    BOOLEAN,
     Field,
     FormatVersion,
-    ListOf,
-    MapOf,
-    RecordRef,
     RecordType,
-    Scalar,
-    Schema,
-    Text,
-    Texts,
+    choice,
     kind_of,
+    list_of,
+    map_of,
+    scalar,
+    text,
+    texts,
 )
 from holdfast.plans.problems import Problems, problems_error
 from holdfast.plans.schema import PLAN, STAGE, TASK
@@ -42,56 +40,46 @@ from holdfast.workflows.model import (
 )
 
 VERSION = FormatVersion("workflow", "workflow", 1)
-_NAME = Text(ID_PATTERN)
-
-
-class DeferredValue(Scalar):
-    """A value of the plan inside. It can be checked only when its placeholders are filled in."""
-
-    def _fault(self, value: Any) -> str:
-        return "has no value; write one, or remove the key" if value is None else ""
-
-    def schema(self) -> Schema:
-        """Describe nothing."""
-        return {}
+_NAME = text(ID_PATTERN)
+_DEFERRED = scalar({}, lambda value: "has no value; write one, or remove the key" if value is None else "")
+"""A value of the plan inside. It can be checked only when its placeholders are filled in."""
 
 
 def _deferred(record: RecordType, **own: Field) -> Mapping[str, Field]:
     """Return a record's keys with deferred values; `own` keys are added or replace them."""
     return {
         **{
-            key: Field(DeferredValue(), field.help, required=field.required)
-            for key, field in record.fields.items()
+            key: Field(_DEFERRED, field.help, required=field.required) for key, field in record.fields.items()
         },
         **own,
     }
 
 
-_WHEN = Field(Text(), "Flags with `not`, `and`, `or`; the part is left out when they do not hold.")
+_WHEN = Field(text(), "Flags with `not`, `and`, `or`; the part is left out when they do not hold.")
 
 INPUT = RecordType(
     "input",
     {
-        "kind": Field(Choice(get_args(InputKind)), "description, document or none.", required=True),
-        "help": Field(Text(), "What the input is, for people."),
-        "readers": Field(Texts(single=True), "The formats that a document may have."),
-        "planned": Field(Boolean(), "Whether a planner agent plans a specification that has no plan yet."),
+        "kind": Field(choice(get_args(InputKind)), "description, document or none.", required=True),
+        "help": Field(text(), "What the input is, for people."),
+        "readers": Field(texts(single=True), "The formats that a document may have."),
+        "planned": Field(BOOLEAN, "Whether a planner agent plans a specification that has no plan yet."),
     },
 )
 
 FLAG = RecordType(
     "flag",
     {
-        "default": Field(Boolean(), "Whether the flag is on unless the user says otherwise.", required=True),
-        "help": Field(Text(), "What the flag does, for people."),
+        "default": Field(BOOLEAN, "Whether the flag is on unless the user says otherwise.", required=True),
+        "help": Field(text(), "What the flag does, for people."),
     },
 )
 
 VALUE = RecordType(
     "value",
     {
-        "default": Field(Text(empty=True), "The text unless the user gives another.", required=True),
-        "help": Field(Text(), "What the value is for, for people."),
+        "default": Field(text(empty=True), "The text unless the user gives another.", required=True),
+        "help": Field(text(), "What the value is for, for people."),
     },
 )
 
@@ -100,7 +88,7 @@ TASK_TEMPLATE = RecordType(
     _deferred(
         TASK,
         when=_WHEN,
-        each=Field(Choice(("tasks",)), "Make one of these for every task of the document, or of its stage."),
+        each=Field(choice(("tasks",)), "Make one of these for every task of the document, or of its stage."),
     ),
     one_of=TASK.one_of,
 )
@@ -110,18 +98,18 @@ STAGE_TEMPLATE = RecordType(
     _deferred(
         STAGE,
         when=_WHEN,
-        each=Field(Choice(("stages",)), "Make one of these for every stage of the document."),
-        tasks=Field(ListOf(TASK_TEMPLATE), "The tasks of the stage.", required=True),
+        each=Field(choice(("stages",)), "Make one of these for every stage of the document."),
+        tasks=Field(list_of(TASK_TEMPLATE), "The tasks of the stage.", required=True),
     ),
 )
 
 _HEAD = {
-    "workflow": Field(VERSION, f"The workflow format: `workflow: {VERSION.number}`.", required=True),
+    "workflow": Field(VERSION.type, f"The workflow format: `workflow: {VERSION.number}`.", required=True),
     "name": Field(_NAME, "The name of the workflow.", required=True),
-    "about": Field(Text(), "What it is for, in a sentence.", required=True),
+    "about": Field(text(), "What it is for, in a sentence.", required=True),
     "input": Field(INPUT, "What the user gives.", required=True),
-    "flags": Field(MapOf(RecordRef(FLAG), "{NAME: {default: true}}"), "Switches that parts depend on."),
-    "values": Field(MapOf(RecordRef(VALUE), "{NAME: {default: text}}"), "Texts that placeholders stand for."),
+    "flags": Field(map_of(FLAG.ref, "{NAME: {default: true}}"), "Switches that parts depend on."),
+    "values": Field(map_of(VALUE.ref, "{NAME: {default: text}}"), "Texts that placeholders stand for."),
 }
 
 WORKFLOW = RecordType(
@@ -129,7 +117,7 @@ WORKFLOW = RecordType(
     {
         **_HEAD,
         **{key: field for key, field in _deferred(PLAN).items() if key not in ("holdfast", "tasks")},
-        "stages": Field(ListOf(STAGE_TEMPLATE), "The stages, in order.", required=True),
+        "stages": Field(list_of(STAGE_TEMPLATE), "The stages, in order.", required=True),
     },
 )
 
@@ -189,13 +177,13 @@ def _check_texts(
             problems.add(("input", "readers"), f"there is no reader {quoted(reader)}{fix}")
     flags = head.get("flags", {})
     known = {*_BY_KIND[head["input"]["kind"]], *head.get("values", {})}
-    for at, key, text in _texts(value):
+    for at, key, words in _texts(value):
         if key == "when":
-            fault = condition_fault(text, [*flags, *_questions(value, at)])
+            fault = condition_fault(words, [*flags, *_questions(value, at)])
         elif key == "each":
             fault = "" if "stages" in known else "there is no document; see `input:`"
         else:
-            fault = _unknown(text, known | _scope(value, at))
+            fault = _unknown(words, known | _scope(value, at))
         if fault:
             problems.add(at, fault)
 
