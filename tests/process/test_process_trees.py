@@ -71,15 +71,15 @@ def test_a_launch_whose_supervisor_was_killed_is_lost(setup: FleetSetup) -> None
 
 def test_sweep_ends_the_orphans_of_the_run_and_nothing_else(setup: FleetSetup) -> None:
     """A process with another token, and one with none, are never signalled."""
-    stranger_env = {**PATH, "HOLDFAST_ATTEMPT": "somebody-else"}
-    strangers = [subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=env) for env in (stranger_env, PATH)]
+    other_env = {**PATH, "HOLDFAST_ATTEMPT": "somebody-else"}
+    others = [subprocess.Popen(["cat"], stdin=subprocess.PIPE, env=env) for env in (other_env, PATH)]
     _, agent = orphan(setup)
     assert asyncio.run(setup.fleet.sweep(RUN, frozenset())) == [agent]
     assert not alive(agent)
     assert asyncio.run(setup.fleet.sweep(RUN, frozenset())) == []
-    assert [stranger.poll() for stranger in strangers] == [None, None]
-    for stranger in strangers:
-        stranger.communicate()
+    assert [other.poll() for other in others] == [None, None]
+    for other in others:
+        other.communicate()
 
 
 def test_cancelling_a_lost_launch_ends_its_orphans(setup: FleetSetup) -> None:

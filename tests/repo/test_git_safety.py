@@ -32,10 +32,10 @@ HOOKS = (
 )
 
 
-def trap(tmp_path: Path) -> tuple[str, Path]:
+def planted_program(tmp_path: Path) -> tuple[str, Path]:
     """Return a program that leaves a trace when it is run, and the trace."""
     trace = tmp_path / "trace"
-    program = tmp_path / "trap"
+    program = tmp_path / "planted"
     program.write_text(f"#!/bin/sh\necho ran >> {trace}\ncat\n")
     program.chmod(0o755)
     return str(program), trace
@@ -143,13 +143,13 @@ PLANTS = [
 def test_nothing_an_agent_planted_is_run(
     tmp_path: Path, plant: Callable[[PreparedWorkspace, str], None], provocation: str
 ) -> None:
-    """Every step of a run is done with the trap set, and the trap stays untouched."""
+    """Every step of a run is done with the program planted, and it is never run."""
     prepared = PreparedWorkspace.create(tmp_path / "p")
     prepared.project.git("checkout", "-q", "-b", "rival")
     prepared.project.write("a.txt", "rival\n")
     prepared.project.commit("rival")
     prepared.project.git("checkout", "-q", "main")
-    program, trace = trap(tmp_path)
+    program, trace = planted_program(tmp_path)
     plant(prepared, program)
     git(prepared.workspace.path, *provocation.split(), check=False)
     assert trace.exists()

@@ -202,7 +202,8 @@ class Git:
         env = dict(options.get("env", {}))
         if index := options.get("index"):
             env["GIT_INDEX_FILE"] = str(index)
-        return _spawn(["git", f"--git-dir={directory}", *tree, *args], cwd, {**self._env, **_encoded(env)})
+        argv = ["git", f"--git-dir={directory}", *tree, *args]
+        return _spawn(argv, cwd, {**self._env, **_encoded(env)} if env else self._env)
 
 
 def decode_text(output: bytes) -> str:

@@ -66,9 +66,13 @@ class AdoptionOrigin:
 def keep_record(repo: Repository, run: str, plan: bytes, started: bytes) -> None:
     """Put a run's plan and first event under its plan ref. Neither ever changes: if the ref is there, nothing happens."""
     ref = ids.plan_ref(run)
-    if not repo.read_ref(ref):
-        tree = _write_tree(repo, {PLAN_FILE: plan, RUN_FILE: started})
-        repo.keep(ref, repo.git.commit_tree(tree, message=f"Run {run}: its plan and how it began\n"))
+    if repo.read_ref(ref):
+        return
+    files = ((PLAN_FILE, plan), (RUN_FILE, started))
+    blobs = [(name, repo.git.text("hash-object", "-w", "--stdin", stdin=content)) for name, content in files]
+    listing = "".join(f"100644 blob {blob}\t{name}\n" for name, blob in blobs)
+    tree = repo.git.text("mktree", stdin=listing.encode())
+    repo.keep(ref, repo.git.commit_tree(tree, message=f"Run {run}: its plan and how it began\n"))
 
 
 def read_record(repo: Repository, run: str) -> RunRecord | None:

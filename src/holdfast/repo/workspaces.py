@@ -130,8 +130,7 @@ class Workspaces:
         self._indexes.mkdir(parents=True, exist_ok=True)
         remove(workspace.index.with_name(workspace.index.name + ".lock"))
         remove(workspace.start_file)
-        _reset_root(workspace)
-        _reset_admin(workspace, commit)
+        _reset_files(workspace, commit)
         try:
             self._fill(workspace, commit)
         except GitError:
@@ -159,7 +158,7 @@ class Workspaces:
         for path in done:
             remove(path)
         if not self.is_intact(name) and is_plain_directory(workspace.git_dir):
-            done += _rewrite(workspace)
+            done += _repair_files(workspace)
         return [path.name for path in done]
 
     def leftovers(self) -> list[Path]:
@@ -222,41 +221,39 @@ def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]
     return tuple(sorted(changed_paths(repo.private_git, workspace.path, workspace.index)))
 
 
-def _rewrite(workspace: Workspace) -> list[Path]:
+def _repair_files(workspace: Workspace) -> list[Path]:
     """Write what git needs to know about the workspace. A HEAD that leads nowhere goes back to the start."""
     files = {workspace.path / ".git": workspace.pointer(), **_admin_files(workspace)}
     if not _has_head(workspace) and (start := workspace.start()):
         files[workspace.git_dir / "HEAD"] = start.encode() + b"\n"
-    broken = [path for path, content in files.items() if not holds(path, content)]
-    for path in broken:
-        if is_plain_directory(path):
-            remove(path)
-        write_atomically(path, files[path])
-    return broken
+    return _write_files(files)
 
 
-def _reset_root(workspace: Workspace) -> None:
+def _reset_files(workspace: Workspace, commit: str) -> None:
+    """Write git's files about the workspace, and nothing but them: no agent's setting or half-done merge survives."""
     if not is_plain_directory(workspace.path):
         remove(workspace.path)
         workspace.path.mkdir()
-    pointer = workspace.path / ".git"
-    if is_plain_directory(pointer):
-        remove(pointer)
-    write_atomically(pointer, workspace.pointer())
-
-
-def _reset_admin(workspace: Workspace, commit: str) -> None:
-    """Write git's files about the workspace, and nothing but them: no agent's setting or half-done merge survives."""
+    _write_files({workspace.path / ".git": workspace.pointer()})
     files = {**_admin_files(workspace), workspace.git_dir / "HEAD": commit.encode() + b"\n"}
     if not is_plain_directory(workspace.git_dir):
         remove(workspace.git_dir)
         _install(workspace.git_dir, {path.name: content for path, content in files.items()})
         return
     for path in list(workspace.git_dir.iterdir()):
-        if path not in files or is_plain_directory(path):
+        if path not in files:
             remove(path)
-    for path, content in files.items():
-        write_atomically(path, content)
+    _write_files(files)
+
+
+def _write_files(files: dict[Path, bytes]) -> list[Path]:
+    """Write the files that do not have their content yet, also in the place of directories; return them."""
+    wrong = [path for path, content in files.items() if not holds(path, content)]
+    for path in wrong:
+        if is_plain_directory(path):
+            remove(path)
+        write_atomically(path, files[path])
+    return wrong
 
 
 def _install(git_dir: Path, files: dict[str, bytes]) -> None:
