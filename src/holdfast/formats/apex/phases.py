@@ -12,7 +12,9 @@ from typing import Literal
 
 from holdfast.formats import extra_fields
 from holdfast.formats.lenient_json import Key, Node, items, text
+from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import task_ids
+from holdfast.formats.status_words import claimed_status
 
 _WHAT = {
     "init": "Load what is known of the project: conventions, documents, tech stack, and what the task touches.",
@@ -90,6 +92,7 @@ LISTS: dict[Place, str] = {
     "pending": "pending_phases",
 }
 """The lists of a state, in the order in which they are read."""
+_UNSAID: dict[Place, str] = {"completed": "PASS", "current": "IN_PROGRESS", "pending": ""}
 _NUMBER = Key("number", "phase", "phase_number", "step")
 _NAME = Key("name", "phase_name", "title")
 _NUMBER_PARTS = re.compile(r"(\d{1,6})([a-z]{0,2})")
@@ -121,6 +124,18 @@ class ApexPhase:
     def status(self) -> str:
         """The word for where it stands, as its entry has it."""
         return text(self.entry.get("status"))
+
+    @property
+    def said(self) -> str:
+        """The same word; if the entry has none, the one that its list stands for."""
+        return self.status or _UNSAID[self.place]
+
+    @property
+    def standing(self) -> ClaimedStatus:
+        """Where it stands. A phase that is still listed as pending is not done, even if its entry says so."""
+        standing = claimed_status(self.said)
+        is_open = self.place == "pending" and standing is ClaimedStatus.DONE
+        return ClaimedStatus.PENDING if is_open else standing
 
 
 def is_state(document: Node) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.plan import Task
 from holdfast.formats import extra_fields
@@ -37,11 +38,10 @@ from holdfast.formats.model import (
     Finding,
     ForeignRun,
     PastFailure,
-    spent_of,
 )
 from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble, task_ids
 from holdfast.formats.registry import System
-from holdfast.formats.status_words import claimed_status
+from holdfast.formats.status_words import claim_from, claimed_status
 
 _TASK_ID = Key("task_id", "id")
 _GOAL = Key("task_description", "project_description", "description", "task")
@@ -54,7 +54,6 @@ _FILES = Key("files_changed", "files_modified", "files")
 _SUMMARY = Key("summary", "result")
 CRITERIA = Key("acceptance_criteria", "criteria")
 
-_UNSAID = {"completed": "PASS", "current": "IN_PROGRESS", "pending": ""}
 _RESUMABLE = "  ← resumable"
 
 
@@ -69,13 +68,13 @@ class PhaseTask:
 
 def phase_tasks(found: list[ApexPhase]) -> list[PhaseTask]:
     """Return the tasks of all phases, in order, each with its id."""
-    several = [(phase, extra) for phase in found for extra in _task_fields(phase)]
+    several = [
+        (phase, extra)
+        for phase in found
+        for extra in nodes(extra_fields.of(phase.entry).get("tasks")) or [{}]
+    ]
     names = task_ids([text(extra.get("id")) or phase.id for phase, extra in several])
     return [PhaseTask(phase, name, extra) for (phase, extra), name in zip(several, names, strict=True)]
-
-
-def _task_fields(phase: ApexPhase) -> list[Node]:
-    return nodes(extra_fields.of(phase.entry).get("tasks")) or [{}]
 
 
 def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
@@ -133,17 +132,10 @@ def _task(task: PhaseTask, criteria: tuple[str, ...]) -> Task:
 def _claim(task: PhaseTask, document: Node, home: str) -> Claim:
     """Return what the state says of one phase, whose output is in the folder `home`."""
     phase, entry = task.phase, task.phase.entry
-    said = _word(phase)
-    standing = _standing(phase, said)
-    attempts = _attempts(phase, standing, document)
-    return Claim(
-        task=task.id,
-        native=phase.label,
-        standing=standing,
-        said=said,
-        attempts=attempts,
-        spent=spent_of(standing, attempts),
-        failures=tuple(_failures(phase, standing, attempts, document)),
+    attempts = _attempts(phase, document)
+    return replace(
+        claim_from(phase.label, phase.said, attempts, phase.standing),
+        failures=tuple(_failures(phase, attempts, document)),
         commits=commits(_COMMITS.raw(entry)),
         files=_FILES.texts(entry),
         outputs=_outputs(phase, home),
@@ -160,38 +152,26 @@ def _outputs(phase: ApexPhase, home: str) -> tuple[str, ...]:
     return (posixpath.join(home, said or layout.output_name(phase.number, phase.name)),)
 
 
-def _word(phase: ApexPhase) -> str:
-    return phase.status or _UNSAID[phase.place]
-
-
-def _standing(phase: ApexPhase, said: str) -> ClaimedStatus:
-    """Return where a phase stands. A phase that is still listed as pending is not done, even if its entry says so."""
-    standing = claimed_status(said)
-    return ClaimedStatus.PENDING if phase.place == "pending" and standing is ClaimedStatus.DONE else standing
-
-
-def _attempts(phase: ApexPhase, standing: ClaimedStatus, document: Node) -> int:
+def _attempts(phase: ApexPhase, document: Node) -> int:
     """Return how often a phase was begun. An iteration count does not include the first time."""
     said = count(phase.entry.get("attempt"))
     iterations = count(node(document.get("iteration_counts")).get(phase.name))
-    if standing in (ClaimedStatus.PENDING, ClaimedStatus.SKIPPED):
+    if phase.standing in (ClaimedStatus.PENDING, ClaimedStatus.SKIPPED):
         return max(said, iterations)
     return max(said, iterations + 1, len(phase.earlier) + 1)
 
 
-def _failures(
-    phase: ApexPhase, standing: ClaimedStatus, attempts: int, document: Node
-) -> Iterator[PastFailure]:
+def _failures(phase: ApexPhase, attempts: int, document: Node) -> Iterator[PastFailure]:
     """Yield the errors of earlier iterations and of the present one; a blocker stands in for a missing error."""
     for number, entry in enumerate(phase.earlier, 1):
         word, error = text(entry.get("status")), message(entry.get("error"))
         if error or claimed_status(word) is ClaimedStatus.FAILED:
             yield PastFailure(attempt=number, error=error or f"the phase ended with {word}")
     error = message(phase.entry.get("error"))
-    if standing is ClaimedStatus.FAILED and not error:
+    if phase.standing is ClaimedStatus.FAILED and not error:
         reason = "; ".join(blockers_of(document)) or text(phase.entry.get("summary"))
         error = reason or "no error was recorded"
-    if error and standing not in SETTLED:
+    if error and phase.standing not in SETTLED:
         yield PastFailure(attempt=max(attempts, 1), error=error)
 
 
@@ -203,10 +183,9 @@ def blockers_of(document: Node) -> list[str]:
 def _contradictions(document: Node, tasks: list[PhaseTask], claims: Mapping[str, Claim]) -> Iterator[Finding]:
     yield from unknown_words(claims.values())
     for task in tasks:
-        standing, phase = claims[task.id].standing, task.phase
-        is_both = phase.place == "pending" and claimed_status(_word(phase)) is ClaimedStatus.DONE
-        if phase.listed_twice or is_both:
-            said = f"`{task.id}` is listed as finished and as still to do; it counts as {standing}."
+        phase, counted = task.phase, claims[task.id].standing
+        if phase.listed_twice or claimed_status(phase.said) is not phase.standing:
+            said = f"`{task.id}` is listed as finished and as still to do; it counts as {counted}."
             yield Finding("copies-differ", said, task.id)
     for blocker in blockers_of(document):
         yield Finding("blocker", f"The state names a blocker: {blocker}")

@@ -34,7 +34,8 @@ _WORDS = StatusWords(
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the native files of a run: in the form that it was adopted from, else as a state with its links."""
-    states = {path: found for path, data in originals.items() if (found := _state_in(path, data))}
+    documents = {path: object_in(path, data) for path, data in originals.items() if path.endswith(".json")}
+    states = {path: found for path, found in documents.items() if is_state(found) and phases_of(found)}
     context = next((path for path, data in originals.items() if is_context(path, data)), "")
     if context and not states:
         return [write_context(view, context, originals[context])]
@@ -46,12 +47,6 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
     if not home or layout.is_link(main):
         home = layout.home_of(task_ids([view.name])[0])
     return _state_files(view, home, states.get(main, {}), originals)
-
-
-def _state_in(path: str, data: bytes) -> Node | None:
-    """Return the state that a file holds, if it holds one."""
-    found = object_in(path, data) if path.endswith(".json") else {}
-    return found if is_state(found) and phases_of(found) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +125,10 @@ def _stage_phases(view: ExportedRun, document: Node) -> list[StagePhase]:
         claims = tuple(claim_of(view, task.id) for task in stage.tasks)
         standing = group_status([claim.standing for claim in claims])
         times = view.stage_times.get(stage.id, Times())
-        found.append(StagePhase(stage, _as_written(number), name, standing, claims, times, phase))
+        # The document has integers, and text such as `8b`.
+        written = int(number) if re.fullmatch(r"0|[1-9][0-9]{0,5}", number) else number
+        found.append(StagePhase(stage, written, name, standing, claims, times, phase))
     return found
-
-
-def _as_written(number: str) -> int | str:
-    """Return a phase's number as the document has it: an integer, or text such as `8b`."""
-    return int(number) if re.fullmatch(r"0|[1-9][0-9]{0,5}", number) else number
 
 
 def _composed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> Node:
@@ -189,18 +181,16 @@ def _completed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> li
     for part in parts:
         entries += [entry for entry in (part.phase.earlier if part.phase else ()) if entry in listed]
         if part.standing in SETTLED:
-            entries.append(part.entry if _was_finished(part) else _finished(view, part))
+            entries.append(_finished(view, part))
     return entries
 
 
-def _was_finished(part: StagePhase) -> bool:
-    """Tell whether the state already called a phase finished; its entry then stays as it was."""
-    if part.phase is None or part.phase.place != "completed":
-        return False
-    return not part.phase.status or claimed_status(part.phase.status) is part.standing
-
-
 def _finished(view: ExportedRun, part: StagePhase) -> Node:
+    """Return the entry of a finished phase; one that the state already called so is left as it was."""
+    if part.phase and part.phase.place == "completed":
+        said = part.phase.status
+        if not said or claimed_status(said) is part.standing:
+            return part.entry
     entry = part.entry | {
         "status": _WORDS.word(part.standing),
         "started_at": iso_time(part.times.started),

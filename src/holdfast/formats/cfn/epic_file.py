@@ -43,6 +43,7 @@ _JOBS_MAX = 64
 def read_epic(root: Node) -> EpicModel:
     """Return the model of an epic file, with every sprint it names."""
     inner = node(root.get("epic"))
+    jobs = _JOBS.count(_LIMITS.node(root) or node(inner.get("resource_limits")))
     phases: dict[str, Node] = {}
     for phase, _ in phases_of(root):
         if _objects(phase.get("sprints")):
@@ -52,7 +53,7 @@ def read_epic(root: Node) -> EpicModel:
         title=_EPIC_TITLE.text(inner) or _EPIC_TITLE.text(root) or text(root.get("epic")),
         status=_STATUS.text(inner) or _EPIC_STATUS.text(root),
         stages=[_stage(name, phase) for name, phase in phases.items()],
-        limits=_limits(root, inner),
+        limits=Limits(jobs=min(jobs, _JOBS_MAX)) if jobs else Limits(),
         by_levels=not phases,
         extra=extra_fields.of(root),
         stage_extra={name: extra_fields.of(phase) for name, phase in phases.items()},
@@ -107,12 +108,6 @@ def _stage(name: str, phase: Node) -> StageDraft:
     needs = None if phase.keys().isdisjoint(_PHASE_NEEDS.names) else _PHASE_NEEDS.texts(phase)
     draft = StageDraft(native=name, title=title if title != name else "", needs=needs)
     return extra_fields.stage(draft, extra_fields.of(phase))
-
-
-def _limits(root: Node, inner: Node) -> Limits:
-    said = _LIMITS.node(root) or node(inner.get("resource_limits"))
-    jobs = _JOBS.count(said)
-    return Limits(jobs=min(jobs, _JOBS_MAX)) if jobs else Limits()
 
 
 def _set_needs(model: EpicModel, sprint: Sprint, elsewhere: tuple[str, ...]) -> None:

@@ -70,6 +70,7 @@ class CfnDocument(StrEnum):
 
 _CRASHED = {"crashTime", "crashDuration", "lastCheckpoint"}
 _REPORTED = {"status", "confidence", "overall_confidence", "consensus_score", "validator", "agent", "vote", "loop", "decision"}  # fmt: skip
+_ABOUT_A_SPRINT = {"sprint", "sprint_id", "sprint_summary"}
 _OF_A_SPRINT = {"filesWritten", "filesInProgress", "progress", "lastCheckpoint"}
 _OF_AN_AGENT = {"fileBeingEdited", "currentTask", "taskProgress", "lastHeartbeat"}
 
@@ -88,14 +89,12 @@ def kind_of(found: Node) -> CfnDocument | None:
         (CfnDocument.EPIC, _is_epic(found)),
         (CfnDocument.RECORD, "sprintId" in keys and bool(_OF_A_SPRINT & keys)),
         (CfnDocument.RECORD, "agentId" in keys and bool(_OF_AN_AGENT & keys)),
-        (CfnDocument.SPRINT_REPORT, bool(_REPORTED & keys) and _is_about_a_sprint(found)),
+        (
+            CfnDocument.SPRINT_REPORT,
+            bool(_REPORTED & keys) and (_ABOUT_A_SPRINT & keys or {"phase", "loop"} <= keys),
+        ),
     )
     return next((kind for kind, holds in rules if holds), None)
-
-
-def _is_about_a_sprint(found: Node) -> bool:
-    """Tell whether a report names a sprint, or is one of a loop on a whole phase."""
-    return bool({"sprint", "sprint_id", "sprint_summary"} & found.keys()) or {"phase", "loop"} <= found.keys()
 
 
 def _is_epic(found: Node) -> bool:

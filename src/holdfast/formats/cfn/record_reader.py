@@ -5,7 +5,6 @@ Also those of older releases: a swarm's state with tasks and phases, and the che
 
 from __future__ import annotations
 
-import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.plan import Task
@@ -23,6 +22,7 @@ from holdfast.formats.lenient_json import (
     parse_object,
     text,
     texts,
+    to_json,
 )
 from holdfast.formats.model import ClaimedStatus, Finding
 from holdfast.formats.plan_assembly import StageDraft
@@ -182,7 +182,9 @@ def _apply_interfaces(model: EpicModel, ready: dict[str, Node]) -> None:
         task = sprint.draft.task
         met = tuple(need for need in task.needs if need in published)
         contracts = (
-            f"The interface of {need}:\n{_pretty(published[need])}" for need in met if published[need]
+            f"The interface of {need}:\n{to_json(published[need]).decode().strip()}"
+            for need in met
+            if published[need]
         )
         sprint.draft.task = replace(
             task,
@@ -190,10 +192,6 @@ def _apply_interfaces(model: EpicModel, ready: dict[str, Node]) -> None:
             needs=tuple(need for need in task.needs if need not in met),
             needs_interface=(*task.needs_interface, *met),
         )
-
-
-def _pretty(contract: Node) -> str:
-    return msgspec.json.format(msgspec.json.encode(contract), indent=2).decode()
 
 
 def read_swarm(root: Node) -> EpicModel:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from statistics import fmean
 
 from msgspec.structs import replace
 
@@ -169,6 +170,8 @@ def _epic(view: ExportedRun, epic: str, names: NativeNames, sprints: list[Export
 
 def _sprint(sprint: ExportedSprint) -> Node:
     row, view = sprint.row, sprint.view
+    scores = [score.score for score in row.latest.scores.values()]
+    landed = claim_of(view, row.id).commits
     has_wip = row.latest.snapshot and row.status is not _S.COMPLETED
     record: Node = {
         "sprintId": sprint.native,
@@ -181,14 +184,17 @@ def _sprint(sprint: ExportedSprint) -> Node:
         "lastCheckpoint": iso_time(view.updated),
         "agents": list(_agents(sprint)),
         **_files(sprint),
-        "confidence": {"loop3": sprint.report.confidence, "loop2": _consensus(row)},
+        "confidence": {
+            "loop3": sprint.report.confidence,
+            "loop2": round(fmean(scores), 4) if scores else None,
+        },
         "validators": [{"id": name, "score": score.score} for name, score in row.latest.scores.items()],
         "attempts": row.attempt,
         "errors": [
             {"attempt": failure.attempt, "message": failure.error, "feedback": failure.detail}
             for failure in row.failures
         ],
-        "commits": _commits(row),
+        "commits": list(dict.fromkeys([*(commit.commit for commit in row.commits), *landed])),
         "wipBranch": snapshot_ref(view.row.run, row.id) if has_wip else None,
     }
     return record | _extra_fields(sprint, record)
@@ -200,16 +206,6 @@ def _extra_fields(sprint: ExportedSprint, record: Node) -> Node:
     # What the record says by itself stays as it is read: commits, files, branch, report.
     noted = {name: getattr(ours, name) for name in ("standing", "attempts", "spent", "failures", "summary")}
     return extra_fields.carried(extra_fields.claim_difference(read, replace(read, **noted)))
-
-
-def _commits(row: TaskRow) -> list[str]:
-    landed = [row.merge_commit] if row.merge_commit and row.status is _S.COMPLETED else []
-    return list(dict.fromkeys([*(commit.commit for commit in row.commits), *landed]))
-
-
-def _consensus(row: TaskRow) -> float | None:
-    scores = [score.score for score in row.latest.scores.values()]
-    return round(sum(scores) / len(scores), 4) if scores else None
 
 
 def _agents(sprint: ExportedSprint) -> Iterator[Node]:

@@ -196,19 +196,12 @@ def share_of(value: object) -> float | None:
 
 def _validators(title: str, *places: Node) -> tuple[Validator, ...]:
     """Return the validators that the nearest place names. Holdfast makes up none where a file names none."""
-    named = next(filter(None, (tuple(_validators_in(place)) for place in places)), ())
+    named = next(filter(None, (tuple(_validators_in(title, place)) for place in places)), ())
     ids = task_ids([validator.id for validator in named], "validator")
-    return tuple(
-        replace(validator, id=name, prompt=validator.prompt or _question(title, validator))
-        for name, validator in zip(ids, named, strict=True)
-    )
+    return tuple(replace(validator, id=name) for name, validator in zip(ids, named, strict=True))
 
 
-def _question(title: str, validator: Validator) -> str:
-    return "" if validator.run else f"Judge the work on {title} as its {validator.id or 'validator'}."
-
-
-def _validators_in(place: Node) -> Iterator[Validator]:
+def _validators_in(title: str, place: Node) -> Iterator[Validator]:
     """Yield the validators of one object by their native names; one that is a command has no prompt."""
     listed = [*items(place.get("validators")), *items(_LOOP_2.node(place).get("validators"))]
     agents = (agent for agent in items(_AGENTS.raw(place)) if isinstance(agent, dict))
@@ -219,8 +212,9 @@ def _validators_in(place: Node) -> Iterator[Validator]:
         run = texts(entry.get("run"))
         name = _VALIDATOR_NAME.text(entry) or text(each)
         prompt = _VALIDATOR_PROMPT.text(entry) or "; ".join(texts(entry.get("responsibilities")))
+        asked = prompt or f"Judge the work on {title} as its {name or 'validator'}."
         if name or prompt or run:
-            yield Validator(id=name, prompt="" if run else prompt, run=run)
+            yield Validator(id=name, prompt="" if run else asked, run=run)
 
 
 def _implementers(sprint: Node) -> tuple[str, ...]:
@@ -264,7 +258,7 @@ def _report(sprint: Node, agents: Sequence[Node], standing: ClaimedStatus) -> Re
     fields = (_FILE, _LINE, _SECTION_DONE, _SECTION_NEXT)
     places = [*_open_files(sprint), node(sprint.get("lastCheckpoint")), *agents]
     found = [place for place in places if any(field.raw(place) for field in fields)]
-    file, line, done, following = (_first_text(field, found) for field in fields)
+    file, line, done, following = (next(filter(None, map(field.text, found)), "") for field in fields)
     confidences = (_confidence(place) for place in (*found, sprint))
     progress = _percent(_PROGRESS.raw(sprint))
     report = Report(
@@ -285,10 +279,6 @@ def _open_files(sprint: Node) -> list[Node]:
     listed = items(_IN_PROGRESS.raw(sprint))
     files = [each if isinstance(each, dict) else {"path": text(each)} for each in reversed(listed)]
     return [file for file in files if file.get("completed") is not True]
-
-
-def _first_text(field: Key, places: Sequence[Node]) -> str:
-    return next(filter(None, map(field.text, places)), "")
 
 
 def _listed_part(agents: Sequence[Node], key: str, at: int) -> str:

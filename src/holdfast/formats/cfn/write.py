@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.core.plan import Task, Validator
+from holdfast.core.plan import Task
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.formats import extra_fields
 from holdfast.formats.cfn.epic_file import phase_name, phases_of, read_epic
@@ -168,16 +168,13 @@ def _config_sprint(task: Task) -> Node:
         "acceptanceCriteria": list(task.acceptance),
         "deliverables": list(task.files),
         "testCommands": list(task.verify),
-        "validators": [_config_validator(validator) for validator in task.validators],
+        "validators": [
+            {"id": each.id, **({"run": list(each.run)} if each.run else {"prompt": each.prompt})}
+            for each in task.validators
+        ],
     }
     filled = {key: value for key, value in said.items() if value}
     return {"sprintId": task.id, **filled, "confidenceThreshold": task.gate}
-
-
-def _config_validator(validator: Validator) -> Node:
-    if validator.run:
-        return {"id": validator.id, "run": list(validator.run)}
-    return {"id": validator.id, "prompt": validator.prompt}
 
 
 def _merged(before: Node, found: Mapping[str, Node]) -> Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -96,7 +96,7 @@ def _read_state_md(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     content = markdown.decoded(documents[main])
     if name := _spec_named(markdown.value(content, "Active Specification")):
         return _read_by_name(name, main, documents)
-    queued = _queue(content)
+    queued = list(_queue(content))
     if not queued:
         raise BrokenFileError(f"{main}: nothing is under way and nothing is queued", _IDLE_HINT)
     made = assemble("The queue of specifications", [StageDraft(native="queue")], queued)
@@ -158,16 +158,10 @@ def _spec_named(said: str) -> str:
     return found[0] if found and found[0].casefold() not in _NONE else ""
 
 
-def _queue(content: str) -> list[TaskDraft]:
-    return [
-        _queued(*row)
-        for table in markdown.tables(markdown.section(content, "Queue"))
-        for row in table.select(("id", "spec id"), ("title",), ("status",))
-        if row[0] not in _NONE
-    ]
-
-
-def _queued(name: str, title: str, status: str) -> TaskDraft:
-    task = Task(id="", title=title, prompt=f"Carry out the specification {name}: {title}")
-    claim = Claim(task="", standing=claimed_status(status), said=status)
-    return TaskDraft(native=name, stage="queue", task=task, claim=claim)
+def _queue(content: str) -> Iterator[TaskDraft]:
+    for table in markdown.tables(markdown.section(content, "Queue")):
+        for name, title, status in table.select(("id", "spec id"), ("title",), ("status",)):
+            if name not in _NONE:
+                task = Task(id="", title=title, prompt=f"Carry out the specification {name}: {title}")
+                claim = Claim(task="", standing=claimed_status(status), said=status)
+                yield TaskDraft(native=name, stage="queue", task=task, claim=claim)

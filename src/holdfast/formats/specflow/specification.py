@@ -18,7 +18,6 @@ _GROUP = ("group", "id")
 _TASKS = ("tasks", "task", "description")
 _NEEDS = ("dependencies", "depends on", "depends_on", "deps")
 _WHOLE_CHARS = 12_000
-_WAVE_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def _groups(text: str) -> list[SpecGroup]:
     needs = {name: _names(row[2]) for name, row in found.items()}
     waves = levels(needs)
     return [
-        SpecGroup(name, row[1], needs[name], _wave_number(row[3]) or waves[name])
+        SpecGroup(name, row[1], needs[name], _first_number(row[3]) or waves[name])
         for name, row in found.items()
     ]
 
@@ -93,9 +92,9 @@ def _names(cell: str) -> tuple[str, ...]:
     return tuple(word for word in words if _NAME.fullmatch(word) and word.casefold() not in _NO_NAMES)
 
 
-def _wave_number(cell: str) -> int:
+def _first_number(cell: str) -> int:
     found = re.search(r"\d{1,4}", cell)
-    return min(int(found[0]), _WAVE_MAX) if found else 0
+    return int(found[0]) if found else 0
 
 
 def spec_text(view: ExportedRun, name: str) -> str:

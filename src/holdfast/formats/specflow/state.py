@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from holdfast.core.plan import Task
 from holdfast.formats import extra_fields, markdown
 from holdfast.formats.lenient_json import Key, Node, commits, message, node, text, texts
-from holdfast.formats.model import UNBEGUN, Claim, ClaimedStatus, ForeignRun, PastFailure, spent_of
+from holdfast.formats.model import Claim, ClaimedStatus, ForeignRun, PastFailure
 from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble
 from holdfast.formats.registry import System
 from holdfast.formats.specflow import contradictions, layout
 from holdfast.formats.specflow.specification import Spec, parse_spec
 from holdfast.formats.specflow.waves import Group, Wave, groups_of
-from holdfast.formats.status_words import claimed_status
+from holdfast.formats.status_words import claim_from, claimed_status
 
 _SPEC_ID = Key("spec_id", "specId", "spec")
 _ATTEMPTS = Key("attempts", "attempt")
@@ -105,18 +107,12 @@ def _draft(group: Group, name: str, spec: Spec | None, document: Node) -> TaskDr
 def _claim(group: Group, document: Node) -> Claim:
     """Return what the state says of a group. A run that is one group by itself has all commits of the state."""
     entry = group.entry
-    said = _word(group, document)
-    standing = claimed_status(said)
-    attempts = _ATTEMPTS.count(entry) or int(standing not in UNBEGUN)
+    claim = claim_from(group.name, _word(group, document), _ATTEMPTS.count(entry))
     error = message(entry.get("error"))
     is_whole_run = not group.wave.entry and group.planned is None
-    return Claim(
-        task="",
-        standing=standing,
-        said=said,
-        attempts=attempts,
-        spent=spent_of(standing, attempts),
-        failures=(PastFailure(attempt=max(attempts, 1), error=error),) if error else (),
+    return replace(
+        claim,
+        failures=(PastFailure(attempt=max(claim.attempts, 1), error=error),) if error else (),
         commits=commits(document.get("commits") if is_whole_run else _COMMITS.raw(entry)),
         files=(*texts(entry.get("files_created")), *texts(entry.get("files_modified"))),
         summary="\n".join((*texts(entry.get("criteria_met")), *texts(entry.get("deviations")))),
