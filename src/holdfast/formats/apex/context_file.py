@@ -70,10 +70,14 @@ def _progress(content: str) -> markdown.Table | None:
 def _as_state(main: str, content: str) -> Node:
     """Return the state document that a context file amounts to."""
     titled = re.match(r"apex task:?\s*(\S+)", markdown.title(content), re.IGNORECASE)
-    branch = _setting(content, "branch name")
+    settings = (row.cells for table in markdown.tables(content) for row in table.rows if len(row.cells) > 1)
+    branch = next((cells[1] for cells in settings if cells[0].casefold() == "branch name"), "")
     lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS.values()}
     for entry in _entries(content):
-        lists[_list_for(entry)].append(entry)
+        standing = claimed_status(entry["status"])
+        is_pending = standing is ClaimedStatus.PENDING
+        place: phases.Place = "completed" if standing in SETTLED else "pending" if is_pending else "current"
+        lists[phases.LISTS[place]].append(entry)
     return {
         "task_id": layout.task_in(main) or (titled[1] if titled else ""),
         "task_description": markdown.value(content, "Task"),
@@ -103,16 +107,3 @@ def _task_fields(name: str, content: str) -> Node:
         prompt += f"\n\nThe request, in the user's words:\n\n{request}"
     criteria = markdown.bullets(markdown.section(content, "Acceptance Criteria"))
     return {"prompt": prompt, "acceptance": list(criteria)}
-
-
-def _list_for(entry: Node) -> str:
-    standing = claimed_status(entry["status"])
-    if standing in SETTLED:
-        return phases.LISTS["completed"]
-    return phases.LISTS["pending" if standing is ClaimedStatus.PENDING else "current"]
-
-
-def _setting(content: str, name: str) -> str:
-    """Return what the table of settings says under a name."""
-    rows = (row.cells for table in markdown.tables(content) for row in table.rows)
-    return next((said[1] for said in rows if len(said) > 1 and said[0].casefold() == name), "")

@@ -244,23 +244,15 @@ def _task_line(path: str, data: bytes) -> TaskLine | None:
     if not found:
         return None
     run = read_state(path, document, {})
+    last = {phase.place: phase.name or phase.number for phase in found}
     failed = any(claim.standing is ClaimedStatus.FAILED for claim in run.claims)
     return TaskLine(
         task_id=name_of(document, path),
         status="COMPLETE" if run.finished else "FAILED" if failed else "IN_PROGRESS",
-        last_phase=_last_phase(found),
+        last_phase=last.get("current") or last.get("completed") or found[0].name,
         updated=minute_of(_UPDATED.text(document)),
         resumable=not run.finished,
     )
-
-
-def _last_phase(found: list[ApexPhase]) -> str:
-    """Return the current phase, else the last that was finished, else the first pending one."""
-    for place in ("current", "completed"):
-        names = [phase.name or phase.number for phase in found if phase.place == place]
-        if names:
-            return names[-1]
-    return found[0].name
 
 
 def tasks_as_text(lines: Iterable[TaskLine]) -> str:

@@ -94,20 +94,18 @@ def _state_files(
     state = _composed(view, document, parts)
     _add_extra_fields(view, parts, state, home)
     link = layout.link_to(home)
+    is_init = home == layout.INIT_HOME
+    name = (
+        f"init-{slug(text(state.get('project_name')))}" if is_init else task_ids([text(state["task_id"])])[0]
+    )
     finished = [part for part in parts if part.standing is ClaimedStatus.DONE]
     outputs = [output_of(view, f"{home}/{part.output}", part.name, part.claims) for part in finished]
     return [
         NativeFile(path=f"{home}/{layout.STATE}", content=to_json(state)),
-        NativeFile(path=f"{layout.LINKS}/{_link_name(state, home)}.json", link=link),
+        NativeFile(path=f"{layout.LINKS}/{name}.json", link=link),
         NativeFile(path=layout.CURRENT, link=link),
         *(output for output in outputs if output.path not in originals),
     ]
-
-
-def _link_name(state: Node, home: str) -> str:
-    if home == layout.INIT_HOME:
-        return f"init-{slug(text(state.get('project_name')))}"
-    return task_ids([text(state["task_id"])])[0]
 
 
 def _stage_phases(view: ExportedRun, document: Node) -> list[StagePhase]:
@@ -135,6 +133,7 @@ def _composed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> Nod
     """Return the state in APEX's words, in the order of its document; unknown keys stay."""
     unfinished = [part for part in parts if part.standing not in SETTLED]
     current = unfinished[0] if unfinished and not is_complete(view) else None
+    changed = (path for part in parts for claim in part.claims for path in claim.files)
     fresh: Node = {
         "version": "1.0",
         "workflow": "apex",
@@ -154,7 +153,7 @@ def _composed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> Nod
         "pending_phases": [_pending(part) for part in unfinished],
         "iteration_counts": _iterations(document, parts),
         "blockers": _blockers(view, document, parts),
-        "files_changed_total": _all_files(document, parts),
+        "files_changed_total": list(dict.fromkeys((*texts(document.get("files_changed_total")), *changed))),
         "recovery_info": _recovery(view, document, parts, current),
     }
     if current is None:
@@ -238,12 +237,6 @@ def _blockers(view: ExportedRun, document: Node, parts: list[StagePhase]) -> lis
     errors = [f"{part.name}: {error}" for part in failed for error in part.errors(view)]
     known = blockers_of({"blockers": old})
     return [*old, *(error for error in errors if error not in known)]
-
-
-def _all_files(document: Node, parts: list[StagePhase]) -> list[str]:
-    known = texts(document.get("files_changed_total"))
-    changed = (path for part in parts for claim in part.claims for path in claim.files)
-    return list(dict.fromkeys((*known, *changed)))
 
 
 def _recovery(view: ExportedRun, document: Node, parts: list[StagePhase], current: StagePhase | None) -> Node:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import fmean
 
 from msgspec.structs import replace
 
@@ -186,7 +185,7 @@ def _sprint(sprint: ExportedSprint) -> Node:
         **_files(sprint),
         "confidence": {
             "loop3": sprint.report.confidence,
-            "loop2": round(fmean(scores), 4) if scores else None,
+            "loop2": round(sum(scores) / len(scores), 4) if scores else None,
         },
         "validators": [{"id": name, "score": score.score} for name, score in row.latest.scores.items()],
         "attempts": row.attempt,

@@ -107,7 +107,10 @@ def _draft(group: Group, name: str, spec: Spec | None, document: Node) -> TaskDr
 def _claim(group: Group, document: Node) -> Claim:
     """Return what the state says of a group. A run that is one group by itself has all commits of the state."""
     entry = group.entry
-    claim = claim_from(group.name, _word(group, document), _ATTEMPTS.count(entry))
+    # Where a group has no word of its own, a wave or a whole run that is called complete speaks for it.
+    whole = group.wave.said if group.wave.entry else text(document.get("status"))
+    said = text(entry.get("status")) or (whole if claimed_status(whole) is ClaimedStatus.DONE else "")
+    claim = claim_from(group.name, said, _ATTEMPTS.count(entry))
     error = message(entry.get("error"))
     is_whole_run = not group.wave.entry and group.planned is None
     return replace(
@@ -117,11 +120,3 @@ def _claim(group: Group, document: Node) -> Claim:
         files=(*texts(entry.get("files_created")), *texts(entry.get("files_modified"))),
         summary="\n".join((*texts(entry.get("criteria_met")), *texts(entry.get("deviations")))),
     )
-
-
-def _word(group: Group, document: Node) -> str:
-    """Return the word for a group: its own, else that of a wave or of a whole run that is called complete."""
-    if said := text(group.entry.get("status")):
-        return said
-    said = group.wave.said if group.wave.entry else text(document.get("status"))
-    return said if claimed_status(said) is ClaimedStatus.DONE else ""
