@@ -143,7 +143,7 @@ class Simulation:
         self._step()
         self.effects, self.inbox = [], []
         self.state = self.disk.load()
-        self.state.roster = ROSTER
+        self.state.providers = ROSTER
         self.attached_at, self.clock_before = self.machine.now, self.state.row.clock
         epoch = self.state.row.epoch + 1
         self._commit([ev.RunnerAttached(epoch=epoch, pid=1, host="host", boot_id="boot")])
@@ -191,7 +191,7 @@ class Simulation:
                 chance = self.rng.random() < 0.5
                 self.inbox.append(ev.TaskReset(task=task.id) if chance else ev.TaskSkipped(task=task.id))
         if self.resumes > 0 and self.rng.random() < 0.1:
-            self.state.restrict(frozenset(name for name in self.state.tasks if self.rng.random() < 0.5))
+            self.state.select(frozenset(name for name in self.state.tasks if self.rng.random() < 0.5))
 
     # -- the loop -------------------------------------------------------------------------------------------
 
@@ -498,7 +498,7 @@ class Simulation:
         stored = queues(self.disk.load())
         if stored != queues(replay(self.plan, self.disk.events)):
             self._violated(8, "the queues of the stored run are not those of its events")
-        if self.state.only is None and stored != queues(self.state):
+        if self.state.selected is None and stored != queues(self.state):
             self._violated(8, "the queues of the stored run are not those it ended with")
         self._check_nothing_redone()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from holdfast.core import events as ev
 from holdfast.core.brief import BRIEF_BYTES_MAX, BriefFacts, build_brief
 from holdfast.core.state import RunState
-from tests.core.builders import begin, plan, start, task, walk
+from holdfast.core.status import FailureKind
+from tests.core.builders import begin, failed, plan, start, task, walk
 
 
 def _landed(*summaries: str) -> RunState:
@@ -51,3 +53,26 @@ def test_a_task_without_a_summary_is_named_all_the_same() -> None:
     """What landed is listed with its title and commit, whatever was said of it."""
     state = _landed("")
     assert f"- t00  ({state.tasks['t00'].merge_commit[:10]})" in _brief(state)
+
+
+def _second(first: ev.Event) -> str:
+    """Return the brief of a second attempt, after a first that ended so."""
+    state = begin(plan((task("a"),)))
+    for event in (start("a", 1), first, start("a", 2)):
+        state.apply(event)
+    return build_brief(state, state.tasks["a"], BriefFacts())
+
+
+def test_a_crash_that_left_nothing_does_not_promise_work_in_the_workspace() -> None:
+    """A fresh agent that starts clean is told so, and nothing else contradicts it."""
+    brief = _second(ev.AttemptLost(task="a", attempt=1))
+    assert "cut short by a crash" in brief
+    assert "holds nothing of earlier attempts" in brief
+    assert "is in the workspace" not in brief.partition("## Rules")[0]
+
+
+def test_a_full_context_that_left_nothing_does_not_promise_work_in_the_workspace() -> None:
+    """The same holds for an attempt that ran out of its context window."""
+    brief = _second(failed("a", 1, FailureKind.CONTEXT))
+    assert "context window was full" in brief
+    assert "is in the workspace" not in brief.partition("## Rules")[0]

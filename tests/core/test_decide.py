@@ -91,7 +91,7 @@ def test_a_second_attempt_starts_from_what_the_first_left() -> None:
 def test_only_the_tasks_asked_for_are_started() -> None:
     """`--only` leaves the rest of the run as it is, and the run pauses when they are done."""
     state = begin(plan(_tasks(3)))
-    state.restrict(frozenset({"t001"}))
+    state.select(frozenset({"t001"}))
     assert settle(state) == ["t001"]
     for event in (done("t001", 1), ev.TaskVerified(task="t001", attempt=1)):
         state.apply(event)
@@ -106,14 +106,14 @@ def test_only_mends_the_tasks_asked_for() -> None:
     settle(state)
     state.apply(failed("t000", 1))
     state.apply(failed("t001", 1))
-    state.restrict(frozenset({"t001"}))
+    state.select(frozenset({"t001"}))
     assert settle(state) == ["t001"]
 
 
 def test_only_does_not_start_what_becomes_ready_later() -> None:
     """A task that waited for one of those asked for goes on waiting."""
     state = begin(plan((task("a"), task("b", "a"), task("c", "a"))))
-    state.restrict(frozenset({"a", "c"}))
+    state.select(frozenset({"a", "c"}))
     walk(state, "a", "completed")
     assert settle(state) == ["c"]
 
@@ -122,7 +122,7 @@ def test_only_keeps_the_order_of_the_plan() -> None:
     """Also when they became ready in another order."""
     state = begin(plan((task("z"), task("b", "z"), task("a"))))
     walk(state, "z", "completed")
-    state.restrict(frozenset({"a", "b"}))
+    state.select(frozenset({"a", "b"}))
     assert settle(state) == ["b", "a"]
 
 
@@ -272,7 +272,7 @@ def test_a_task_that_was_not_asked_for_is_not_given_up() -> None:
     for number in (1, 2, 3):
         state.apply(start("t000", number))
         state.apply(ev.AttemptLost(task="t000", attempt=number))
-    state.restrict(frozenset({"t001"}))
+    state.select(frozenset({"t001"}))
     assert settle(state) == ["t001"]
     assert state.tasks["t000"].status is TaskStatus.PENDING
 

@@ -30,7 +30,7 @@ def _two(limits: Limits | None = None) -> RunState:
         ),
     )
     state = begin(msgspec.structs.replace(of, stages=stages))
-    state.roster = {"a": AgentProvider("p"), "b": AgentProvider("q")}
+    state.providers = {"a": AgentProvider("p"), "b": AgentProvider("q")}
     state.apply(msgspec.structs.replace(start("t", 1), agent="a", provider="p"))
     return state
 
@@ -142,7 +142,7 @@ def test_the_opt_out_blocks_the_run_with_the_time() -> None:
 def test_a_fallback_starts_what_its_agent_cannot() -> None:
     """Declared in the plan, it takes over at once, and the agent itself is preferred again afterwards."""
     state = _two()
-    state.roster = {"a": AgentProvider("p", fallback="b"), "b": AgentProvider("q")}
+    state.providers = {"a": AgentProvider("p", fallback="b"), "b": AgentProvider("q")}
     parked = _limit(state, WALL + 100)
     assert _chosen(state, 1.0) == {"t": "b", "u": "b", "v": "b"}
     assert _chosen(state, parked.wait_s) == {"t": "a", "u": "a", "v": "b"}
@@ -263,7 +263,7 @@ def test_a_run_over_its_budget_starts_nothing_more() -> None:
 
 def _after_failure(carry: str = "c1") -> RunState:
     state = begin(plan((_by(task("t"), "a"),)))
-    state.roster = {"a": AgentProvider("p", resumable=True)}
+    state.providers = {"a": AgentProvider("p", resumable=True)}
     state.apply(msgspec.structs.replace(start("t", 1), agent="a", provider="p"))
     state.apply(ev.AgentObserved(task="t", attempt=1, session="S"))
     state.apply(
@@ -283,7 +283,7 @@ def test_a_fresh_agent_is_the_rule() -> None:
 def test_a_session_is_gone_on_with_where_it_was_left() -> None:
     """Same agent, same workspace, same commit: its memory is still true."""
     state = _after_failure()
-    state.native = True
+    state.native_resume = True
     assert session_for(state, state.tasks["t"], "a", 0, "c1") == ("S", "")
 
 
@@ -296,7 +296,7 @@ def test_whatever_changed_makes_it_fresh_and_says_why(
 ) -> None:
     """A memory that no longer fits would only mislead."""
     state = _after_failure()
-    state.native = True
+    state.native_resume = True
     session, why = session_for(state, state.tasks["t"], agent, slot, start_at)
     assert session == ""
     assert said in why
@@ -305,7 +305,7 @@ def test_whatever_changed_makes_it_fresh_and_says_why(
 def test_a_native_attempt_gets_its_old_workspace() -> None:
     """The workspace that the session knows is taken if it is free."""
     state = _after_failure()
-    state.native = True
+    state.native_resume = True
     (command,) = decide(state, 100.0)
     assert (command.workspace_number, command.session) == (0, "S")  # type: ignore[union-attr]
 
@@ -313,6 +313,6 @@ def test_a_native_attempt_gets_its_old_workspace() -> None:
 def test_without_work_left_behind_an_unmoved_branch_is_the_same_workspace() -> None:
     """The agent wrote nothing and nothing landed since: it finds what it knows."""
     state = _after_failure(carry="")
-    state.native = True
+    state.native_resume = True
     (command,) = decide(state, 100.0)
     assert command.session == "S"  # type: ignore[union-attr]

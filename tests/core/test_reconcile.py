@@ -125,7 +125,7 @@ def test_checks_cut_short_run_again() -> None:
     walk(state, "a", "verifying")
     state.apply(ev.ChecksStarted(task="a", attempt=1))
     assert _recover(state, _facts()) == [ev.ChecksInterrupted(task="a", attempt=1)]
-    assert "a" in state.unchecked
+    assert "a" in state.awaiting_checks
 
 
 def test_work_whose_commit_is_gone_is_done_again() -> None:

@@ -22,7 +22,7 @@ _LINE_CHARS = 200
 _SUMMARY_CHARS = 4_000
 _SUMMARIES_CHARS = 24_000
 """All summaries together: a dozen phases whole, and still room for what the task itself is about."""
-_GO_ON = "The workspace already holds what earlier attempts achieved; go on from there."
+_GO_ON = "The workspace already holds what earlier attempts achieved; continue from there."
 _CLEAN_START = "The workspace holds nothing of earlier attempts; begin from what landed."
 
 
@@ -75,7 +75,7 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
     if task.attempt > 1 and task.latest.resumed_session:
         yield (
             f"## This is attempt {task.attempt}\n\n"
-            "You go on with your own session; the workspace is as you left it. What became of your work is below."
+            "You continue your own session; the workspace is as you left it. What became of your work is below."
         )
     elif task.attempt > 1:
         yield (
@@ -88,7 +88,7 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
     if task.limited:
         yield "An earlier attempt ended at a limit of its provider, through no fault of its own."
     if task.crash_count:
-        yield "An earlier attempt was cut short by a crash; what it had written is in the workspace."
+        yield "An earlier attempt was cut short by a crash."
     if task.last_report is not None:
         yield "### What the last agent said of its progress\n\n" + quote(_progress(task.last_report))
     if facts.earlier_diff:
@@ -98,10 +98,7 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
         )
 
 
-_OUT_OF_CONTEXT = (
-    "The agent's context window was full; nothing need be wrong with its work, which is in the workspace. "
-    "Go on from there, read only what you need, and work in small steps."
-)
+_OUT_OF_CONTEXT = "The agent's context window was full; its work may well be right. Read only what you need, and work in small steps."
 
 
 def _failure(failure: Failure) -> str:

@@ -6,13 +6,11 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 
 
-def is_over_budget(state: RunState) -> bool:
-    """Tell whether the run has used what it may use. Nothing new starts then."""
-    return bool(run_overrun(state))
-
-
 def run_overrun(state: RunState, more_tokens: int = 0, more_cost: float = 0.0) -> str:
-    """Return which budget of the run is used up, counting what is not in its row yet; empty if none is."""
+    """Return which budget of the run is used up, counting what is not in its row yet; empty if none is.
+
+    Nothing new starts once one is.
+    """
     row = state.row
     return _over(row.tokens + more_tokens, row.cost_usd + more_cost, state.tokens_max, state.cost_max, "")
 

@@ -1,16 +1,41 @@
 """The one place where it is decided what happens next: `decide(state, now)`.
 
-Pure: the same state and time give the same commands. Every command is made durable by its intent event, and
-applying that event keeps the command from being decided again.
+Pure: the same state and time give the same commands. Each command has an intent event (see `commands.py`); once that is
+applied, the command is not decided again.
+
+Theory of operation
+-------------------
+The queues, kept by `RunState` and never stored:
+
+    ready            pending tasks whose needs have landed, per stage, in plan order
+    failed           tasks whose attempt failed; `not_before` says when the next one may start
+    on_hold          tasks that wait for a provider's limit, or for a person
+    tried_before     pending tasks that failed or crashed before: they may have used up their attempts
+    awaiting_checks  work whose checks, or validators, have not started
+    merge_queue      verified tasks, in the order in which they were verified
+    landing          the tasks that are being merged: one landing at a time
+
+Priority, from first to last:
+
+    1. A run that is stopping starts nothing. It rests when nothing is in flight.
+    2. Tasks without an attempt left are abandoned: that may stop their stage.
+    3. Finished work moves on: checks, validators, the next landing.
+    4. Gates of stages. A run that is pausing stops here.
+    5. Free workspaces get an attempt: failed tasks first, then those on hold, then new ones in plan order.
+    6. With nothing to do, nothing in flight and nothing to wait for, the run ends: completed, paused or blocked.
+
+Who wakes whom: every event that the loop applies makes it ask again, so a landing wakes the tasks that need it, and an
+ended attempt the one that gets its workspace. Only time comes without an event: `next_wake` says when the first retry
+delay or provider limit is over. A task on hold for a person waits until a runner attaches anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import count, islice, takewhile
 
 from holdfast.core import events as ev
-from holdfast.core.budgets import is_over_budget, run_overrun, task_overrun
+from holdfast.core.budgets import run_overrun, task_overrun
 from holdfast.core.commands import (
     CheckTask,
     CloseStage,
@@ -23,6 +48,7 @@ from holdfast.core.commands import (
 )
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import (
+    NEVER,
     available_agent,
     earliest_start,
     earliest_validation,
@@ -34,31 +60,6 @@ from holdfast.core.retry import decide_retry, kind_of_next_attempt
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
 
-
-def wants_session(state: RunState, task: TaskRow, agent: str) -> bool:
-    """Tell whether a session is to be gone on with, if there is one: fresh is the rule, and first attempts are."""
-    return task.attempt > 0 and (state.native or provider_of(state, agent).native)
-
-
-def session_for(state: RunState, task: TaskRow, agent: str, workspace: int, start: str) -> tuple[str, str]:
-    """Return the session that the next attempt goes on with, else an empty one and why it cannot be.
-
-    An agent remembers files as it left them, in the folder where it left them: neither may have changed.
-    """
-    if not wants_session(state, task, agent):
-        return "", ""
-    obstacles = {
-        f"{agent} cannot go on with a session": not provider_of(state, agent).resumable,
-        "no session of the last attempt is known": not task.latest.session,
-        f"the last attempt was {task.latest.agent}'s": task.latest.agent != agent,
-        "its workspace is in use": task.latest.session_workspace != workspace,
-        "its workspace has changed since": task.latest.session_commit != start,
-    }
-    why = next((words for words, holds in obstacles.items() if holds), "")
-    return ("", why) if why else (task.latest.session, "")
-
-
-_NEVER = float("inf")
 LANDING_BATCH_MAX = 16
 """How many tasks may land in one move of the branch when no check has to run between them."""
 
@@ -69,8 +70,8 @@ def decide(state: RunState, now: float) -> list[Command]:
         return []
     if state.row.stopping:
         return [] if _in_flight(state) else [RecordEvent(_stopped(state))]
-    if given_up := list(_abandonments(state)):
-        return given_up  # First of all: what else may start depends on it.
+    if abandoned := list(_abandonments(state)):
+        return abandoned
     commands: list[Command] = [*_checks(state, now), *_landings(state)]
     if not state.row.pausing:
         commands += _stage_moves(state)
@@ -88,39 +89,46 @@ def next_wake(state: RunState) -> float | None:
 
 
 def _wakes(state: RunState) -> Iterator[float]:
-    """Yield when each task that waits, for its retry or for a provider, may start. One that is told to stop at a limit
-    does not wait for it."""
-    waiting = [task for task in state.failed.values() if _may_start(state, task)]
-    waiting += _retryable(state)
-    if state.row.parked:
-        stages = (stage for stage in state.current_stages if _takes_work(state, stage))
-        waiting += [task for stage in stages for task in _parked_tasks(state, stage)]
-        judged = [free for task in state.unchecked.values() if (free := earliest_validation(state, task))]
-        yield from (free for free in judged if _is_waited_for(state, free))
-    for task in waiting:
+    """Yield when each waiting task may start. With `on_limit: stop`, parked tasks never wake."""
+
+    def wakes(free: float) -> bool:
+        return free < NEVER and state.plan.limits.on_limit == "wait"
+
+    working = [stage for stage in state.current_stages if _takes_work(state, stage)]
+    for task in [*_failed(state), *_retryable(state), *_parked_tasks(state, working)]:
         free = earliest_start(state, task)
-        if not free or _is_waited_for(state, free):
+        if not free or wakes(free):
             yield max(task.not_before, free)
+    for task in state.awaiting_checks.values() if state.row.parked else ():
+        free = earliest_validation(state, task)
+        if free and wakes(free):
+            yield free
 
 
-def _is_waited_for(state: RunState, free: float) -> bool:
-    return free < _NEVER and state.plan.limits.on_limit == "wait"
-
-
-def _parked_tasks(state: RunState, stage: str) -> list[TaskRow]:
-    return state.ready_tasks(stage, len(state.names), lambda task: earliest_start(state, task) > 0)
+def _parked_tasks(state: RunState, stages: Iterable[str]) -> list[TaskRow]:
+    """Return the new tasks that only a provider's limit keeps from starting."""
+    if not state.row.parked:
+        return []
+    return [
+        task
+        for stage in stages
+        for task in state.ready_tasks(stage, len(state.names), lambda task: earliest_start(state, task) > 0)
+    ]
 
 
 def _in_flight(state: RunState) -> bool:
     """Tell whether an effect is under way. Work that waits for its checks is at rest until they start."""
-    if len(state.active) > len(state.unchecked) or state.landing:
+    if len(state.active) > len(state.awaiting_checks) or state.landing:
         return True
     gates = (StageStatus.OPENING, StageStatus.CLOSING)
     return any(state.stage(stage).status in gates for stage in state.current_stages)
 
 
+# -- Finished work ------------------------------------------------------------------------------------------
+
+
 def _checks(state: RunState, now: float) -> Iterator[Command]:
-    for task in state.unchecked.values():
+    for task in state.awaiting_checks.values():
         if not task.latest.checks_succeeded and state.checks_of(task.id):
             yield CheckTask(task.id, task.attempt)
         elif state.specs[task.id].validators:
@@ -133,22 +141,19 @@ def _checks(state: RunState, now: float) -> Iterator[Command]:
 def _landings(state: RunState) -> Iterator[Command]:
     """One landing at a time: the tree that lands must be the tree that was checked. Tasks without checks need
     none between them, so several of them may share one move of the branch."""
-    if state.landing or not state.merge_queue:
-        return
-    queue = state.next_to_land(LANDING_BATCH_MAX)
-    if not queue:
-        return
-    unchecked = list(takewhile(lambda task: not state.checks_of(task.id), queue))
-    yield LandTasks(tuple((task.id, task.attempt) for task in unchecked or queue[:1]))
+    queue = [] if state.landing else state.next_to_land(LANDING_BATCH_MAX)
+    if queue:
+        without_checks = list(takewhile(lambda task: not state.checks_of(task.id), queue))
+        yield LandTasks(tuple((task.id, task.attempt) for task in without_checks or queue[:1]))
 
 
 def _abandonments(state: RunState) -> Iterator[Command]:
-    """Failed or lost too often. A lost task waits among the new ones: it is judged when it could start again."""
-    waiting = (
-        task for task in state.worn.values() if _is_wanted(state, task) and state.has_all_it_needs(task)
-    )
-    limited = (task for task in state.held.values() if task.status is TaskStatus.WAITING_LIMIT)
-    for task in (*state.failed.values(), *limited, *waiting):
+    """A pending task is judged only once it could start again: it may yet be skipped or reset."""
+    pending = [
+        task for task in state.tried_before.values() if _is_selected(state, task) and state.needs_met(task)
+    ]
+    limited = [task for task in state.on_hold.values() if task.status is TaskStatus.WAITING_LIMIT]
+    for task in (*state.failed.values(), *limited, *pending):
         give_up = decide_retry(task, state.limits_of(task.id)).give_up or task_overrun(state, task)
         if give_up:
             yield RecordEvent(ev.TaskAbandoned(task=task.id, error=give_up))
@@ -163,8 +168,11 @@ def _stage_moves(state: RunState) -> Iterator[Command]:
             yield CloseStage(name)
 
 
+# -- New attempts -------------------------------------------------------------------------------------------
+
+
 def _attempts(state: RunState, now: float) -> Iterator[Command]:
-    """Fill the free workspaces: first with what failed and may be mended, then with new tasks in plan order."""
+    """Fill the free workspaces."""
     used = {task.latest.workspace_number for task in state.active.values()}
     for task in islice(_candidates(state, now), max(0, state.jobs - len(state.active))):
         agent = available_agent(state, task, now) or ""
@@ -186,47 +194,72 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
 
 
 def _workspace(state: RunState, task: TaskRow, agent: str, used: Collection[int]) -> int:
-    """Return the lowest free workspace; for an agent that goes on with its session, the one that it knows, if free."""
+    """Return the lowest free workspace; for an agent that resumes its session, the one that it knows, if free."""
     known = task.latest.session_workspace
     if wants_session(state, task, agent) and known >= 0 and known not in used:
         return known
     return next(number for number in count() if number not in used)
 
 
+def wants_session(state: RunState, task: TaskRow, agent: str) -> bool:
+    """Whether to resume the agent's session, if there is one. Never on a first attempt."""
+    return task.attempt > 0 and (state.native_resume or provider_of(state, agent).native)
+
+
+def session_for(state: RunState, task: TaskRow, agent: str, workspace: int, start: str) -> tuple[str, str]:
+    """Return the session that the next attempt resumes, or else an empty one and why it cannot.
+
+    An agent remembers files as it left them, in the folder where it left them: neither may have changed.
+    """
+    if not wants_session(state, task, agent):
+        return "", ""
+    last = task.latest
+    obstacles = {
+        f"{agent} cannot resume a session": not provider_of(state, agent).resumable,
+        "no session of the last attempt is known": not last.session,
+        f"the last attempt was {last.agent}'s": last.agent != agent,
+        "its workspace is in use": last.session_workspace != workspace,
+        "its workspace has changed since": last.session_commit != start,
+    }
+    why = next((words for words, holds in obstacles.items() if holds), "")
+    return ("", why) if why else (last.session, "")
+
+
 def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
-    """Yield what may start now. Whose provider is parked, and who has no other agent, keeps its place."""
+    """Yield what may start now. A task whose providers are all parked keeps its place."""
 
     def has_agent(task: TaskRow) -> bool:
         return available_agent(state, task, now) is not None
 
-    for task in state.failed.values():
-        if task.not_before <= now and has_agent(task) and _may_start(state, task):
-            yield task
+    yield from (task for task in _failed(state) if task.not_before <= now and has_agent(task))
     yield from filter(has_agent, _retryable(state))
-    may = has_agent if state.row.parked else None
     for stage in state.current_stages:
         if _takes_work(state, stage):
-            yield from state.ready_tasks(stage, state.jobs, may)
+            yield from state.ready_tasks(stage, state.jobs, has_agent if state.row.parked else None)
+
+
+def _failed(state: RunState) -> Iterator[TaskRow]:
+    return (task for task in state.failed.values() if _may_start(state, task))
 
 
 def _retryable(state: RunState) -> list[TaskRow]:
     """Return the tasks that wait for a limit, and those that needed a person before somebody resumed the run."""
     return [
         task
-        for task in state.held.values()
+        for task in state.on_hold.values()
         if (task.status is TaskStatus.WAITING_LIMIT or task.blocked_in < state.row.epoch)
         and _may_start(state, task)
     ]
 
 
-def _is_wanted(state: RunState, task: TaskRow) -> bool:
-    return state.only is None or task.id in state.only
+def _is_selected(state: RunState, task: TaskRow) -> bool:
+    return state.selected is None or task.id in state.selected
 
 
 def _may_start(state: RunState, task: TaskRow) -> bool:
     return (
-        _is_wanted(state, task)
-        and state.has_all_it_needs(task)
+        _is_selected(state, task)
+        and state.needs_met(task)
         and _takes_work(state, state.stage_of[task.id])
         and not decide_retry(task, state.limits_of(task.id)).give_up
     )
@@ -234,9 +267,12 @@ def _may_start(state: RunState, task: TaskRow) -> bool:
 
 def _takes_work(state: RunState, stage: str) -> bool:
     """An abandoned task stops its stage: what is under way may finish, nothing new starts in it."""
-    if state.stage(stage).status is not StageStatus.RUNNING or is_over_budget(state):
+    if state.stage(stage).status is not StageStatus.RUNNING or run_overrun(state):
         return False
     return state.abandoned[stage] == 0 or state.plan.limits.keep_going
+
+
+# -- How a run ends -----------------------------------------------------------------------------------------
 
 
 def _stopped(state: RunState) -> ev.Event:
@@ -248,43 +284,38 @@ def _stopped(state: RunState) -> ev.Event:
 def _ending(state: RunState, now: float) -> ev.Event:
     if not state.current_stages:
         return ev.RunCompleted()
-    if state.row.pausing or _did_what_was_chosen(state):
+    # A run of selected tasks has done its part unless one of them was abandoned.
+    selected = state.selected
+    if state.row.pausing or (
+        selected is not None
+        and all(state.tasks[name].status is not TaskStatus.ABANDONED for name in selected)
+    ):
         return ev.RunPaused()
-    return ev.RunBlocked(reason=_why_blocked(state, now))
+    return ev.RunBlocked(reason="; ".join(_obstacles(state, now)) or "no task can start")
 
 
-def _did_what_was_chosen(state: RunState) -> bool:
-    """Tell whether only some tasks were to be worked on, and none of them was given up."""
-    chosen = state.only
-    return chosen is not None and not any(state.tasks[name].status is TaskStatus.ABANDONED for name in chosen)
-
-
-def _why_blocked(state: RunState, now: float) -> str:
-    spent = run_overrun(state)
-    reasons = [f"{spent} (`resume --cost-usd` or `--tokens` raises it)"] if spent else []
-    reasons += _what_is_waited_for(state, now)
+def _obstacles(state: RunState, now: float) -> Iterator[str]:
+    """Yield why nothing can start: budgets, limits and refusals of providers, needs of tasks, gates, abandoned tasks."""
+    if spent := run_overrun(state):
+        yield f"{spent} (`resume --cost-usd` or `--tokens` raises it)"
+    yield from _waited_for(state, now)
     for name in state.current_stages:
         stage = state.stage(name)
         if stage.status is StageStatus.BLOCKED:
-            reasons.append(f"the {stage.gate} check of stage {name} failed: {stage.error}")
+            yield f"the {stage.gate} check of stage {name} failed: {stage.error}"
         elif state.abandoned[name]:
-            given_up = [
-                t.id for t in state.stages[name].tasks if state.tasks[t.id].status is TaskStatus.ABANDONED
-            ]
-            reasons.append(f"stage {name} stopped: {', '.join(given_up)} abandoned")
-    return "; ".join(reasons) or "no task can start"
+            tasks = [task.id for task in state.stages[name].tasks]
+            abandoned = [task for task in tasks if state.tasks[task].status is TaskStatus.ABANDONED]
+            yield f"stage {name} stopped: {', '.join(abandoned)} abandoned"
 
 
-def _what_is_waited_for(state: RunState, now: float) -> list[str]:
-    """Return the limits and refusals of providers, and what single tasks need from a person."""
-    waiting = [*state.failed.values(), *state.held.values()]
-    waiting += [task for stage in state.current_stages for task in _parked_tasks(state, stage)]
-    in_the_way = [parked for task in waiting for parked in limits_in_the_way(state, task, now)]
-    in_the_way += [one for task in state.unchecked.values() for one in parked_validators(state, task, now)]
-    words = dict.fromkeys(parked.words for parked in in_the_way)
-    asked = [
-        f"{task.id}: {task.error}"
-        for task in state.held.values()
-        if task.status is TaskStatus.BLOCKED and not limits_in_the_way(state, task, now)
-    ]
-    return [*words, *asked]
+def _waited_for(state: RunState, now: float) -> Iterator[str]:
+    """Yield the limits and refusals of providers, each once, then what single tasks need from a person."""
+    new = _parked_tasks(state, state.current_stages)
+    waiting = [*state.failed.values(), *state.on_hold.values(), *new]
+    parked = [one for task in waiting for one in limits_in_the_way(state, task, now)]
+    parked += [one for task in state.awaiting_checks.values() for one in parked_validators(state, task, now)]
+    yield from dict.fromkeys(one.words for one in parked)
+    for task in state.on_hold.values():
+        if task.status is TaskStatus.BLOCKED and not limits_in_the_way(state, task, now):
+            yield f"{task.id}: {task.error}"

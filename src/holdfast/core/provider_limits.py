@@ -21,12 +21,12 @@ KNOWN_WAIT_MAX_S = 8 * 86400.0
 _JITTER_SHARE = 0.1
 _JITTER_MAX_S = 30.0
 _SHORTER_BY_S = 0.001
-_NEVER = float("inf")
+NEVER = float("inf")
 
 
 def provider_of(state: RunState, agent: str) -> AgentProvider:
     """Return what is known of an agent; one that nobody described has its limits for itself."""
-    return state.roster.get(agent) or AgentProvider(provider=agent)
+    return state.providers.get(agent) or AgentProvider(provider=agent)
 
 
 def agents_of(state: RunState, task: TaskRow) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _free_at(state: RunState, agent: str) -> float:
     if parked is None:
         return 0.0
     if parked.shut_in >= 0:
-        return _NEVER if parked.shut_in == state.row.epoch else 0.0
+        return NEVER if parked.shut_in == state.row.epoch else 0.0
     return parked.not_before
 
 

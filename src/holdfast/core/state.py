@@ -31,9 +31,9 @@ class RunState:
         self.jobs = plan.limits.jobs
         self.tokens_max = plan.limits.tokens
         self.cost_max = plan.limits.cost_usd
-        self.only: frozenset[str] | None = None
-        self.roster: Mapping[str, AgentProvider] = {}
-        self.native = False
+        self.selected: frozenset[str] | None = None
+        self.providers: Mapping[str, AgentProvider] = {}
+        self.native_resume = False
         self.specs: dict[str, Task] = {}
         self.stage_of: dict[str, str] = {}
         self.stages: dict[str, Stage] = {stage.id: stage for stage in plan.stages}
@@ -65,14 +65,14 @@ class RunState:
     def _index_state(self) -> None:
         """Build every queue from the rows; the same queues that `apply` keeps up to date."""
         self.active: dict[str, TaskRow] = {}
-        self.unchecked: dict[str, TaskRow] = {}
+        self.awaiting_checks: dict[str, TaskRow] = {}
         self.failed: dict[str, TaskRow] = {}
-        self.held: dict[str, TaskRow] = {}
-        self.worn: dict[str, TaskRow] = {}
+        self.on_hold: dict[str, TaskRow] = {}
+        self.tried_before: dict[str, TaskRow] = {}
         self.landing: dict[str, TaskRow] = {}
         self.merge_queue: list[tuple[int, str]] = []
         self.ready: dict[str, list[int]] = {stage.id: [] for stage in self.plan.stages}
-        self.waits: dict[str, int] = {
+        self.open_needs: dict[str, int] = {
             name: len(spec.needs) + len(spec.needs_interface) for name, spec in self.specs.items()
         }
         self.released: set[str] = set()
@@ -105,17 +105,17 @@ class RunState:
     def is_startable(self, task: TaskRow) -> bool:
         """Tell whether an attempt at the task may begin: its stage is open and its needs are met."""
         open_now = self.row.stages[self.stage_of[task.id]].status is StageStatus.RUNNING
-        return open_now and self.has_all_it_needs(task)
+        return open_now and self.needs_met(task)
 
-    def has_all_it_needs(self, task: TaskRow) -> bool:
+    def needs_met(self, task: TaskRow) -> bool:
         """Tell whether all that must land before the task did: the tasks and the stages that it builds on."""
-        return self.waits[task.id] == 0 and self.stage_of[task.id] in self.current_stages
+        return self.open_needs[task.id] == 0 and self.stage_of[task.id] in self.current_stages
 
     def may_land(self, task: TaskRow) -> bool:
         """Tell whether everything below the task has landed: also those whose interface was enough to start."""
         providers = self.specs[task.id].needs_interface
         landed = all(self.tasks[name].status in TASK_IS_SETTLED for name in providers)
-        return landed and self.has_all_it_needs(task)
+        return landed and self.needs_met(task)
 
     def take_changed(self) -> list[TaskRow]:
         """Return the rows that events changed since the last call: what the journal must store."""
@@ -154,15 +154,15 @@ class RunState:
         name, status = task.id, task.status
         if status in _IN_WORKSPACE:
             del self.active[name]
-            self.unchecked.pop(name, None)
+            self.awaiting_checks.pop(name, None)
         elif status is TaskStatus.MERGING:
             del self.landing[name]
         elif status is TaskStatus.FAILED:
             del self.failed[name]
         elif status in _HELD:
-            del self.held[name]
+            del self.on_hold[name]
         elif status is TaskStatus.PENDING:
-            self.worn.pop(name, None)
+            self.tried_before.pop(name, None)
         elif status is TaskStatus.ABANDONED:
             self.abandoned[self.stage_of[name]] -= 1
         elif status in TASK_IS_SETTLED:
@@ -173,7 +173,7 @@ class RunState:
         if status in _IN_WORKSPACE:
             self.active[name] = task
             if status is TaskStatus.VERIFYING and not task.latest.checking:
-                self.unchecked[name] = task
+                self.awaiting_checks[name] = task
         elif status is TaskStatus.VERIFIED:
             heappush(self.merge_queue, (task.queue_number, name))
         elif status is TaskStatus.MERGING:
@@ -181,30 +181,30 @@ class RunState:
         elif status is TaskStatus.FAILED:
             self.failed[name] = task
         elif status in _HELD:
-            self.held[name] = task
+            self.on_hold[name] = task
         elif status is TaskStatus.ABANDONED:
             self.abandoned[self.stage_of[name]] += 1
         elif status in TASK_IS_SETTLED:
             self._settle(name)
         elif status is TaskStatus.PENDING:
             if task.crash_count or task.charged:
-                self.worn[name] = task
-            if self.waits[name] == 0:
+                self.tried_before[name] = task
+            if self.open_needs[name] == 0:
                 self._push_ready(name)
 
     def _settle(self, name: str) -> None:
         self.unsettled[self.stage_of[name]] -= 1
         self.settled_count += 1
         for dependent in self.dependents.get(name, ()):
-            self.waits[dependent] -= 1
-            if self.waits[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
+            self.open_needs[dependent] -= 1
+            if self.open_needs[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
                 self._push_ready(dependent)
 
     def _unsettle(self, name: str) -> None:
         self.unsettled[self.stage_of[name]] += 1
         self.settled_count -= 1
         for dependent in self.dependents.get(name, ()):
-            self.waits[dependent] += 1
+            self.open_needs[dependent] += 1
         self._reopen(self.row.stages[self.stage_of[name]])
 
     def _note_interface(self, task: TaskRow) -> None:
@@ -214,8 +214,8 @@ class RunState:
             return
         (self.released.add if known else self.released.discard)(task.id)
         for dependent in self.interface_dependents[task.id]:
-            self.waits[dependent] += -1 if known else 1
-            if self.waits[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
+            self.open_needs[dependent] += -1 if known else 1
+            if self.open_needs[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
                 self._push_ready(dependent)
 
     def _reopen(self, stage: StageRow) -> None:
@@ -227,9 +227,9 @@ class RunState:
 
     # -- the queues that decisions read ---------------------------------------------------------------------
 
-    def restrict(self, only: frozenset[str]) -> None:
+    def select(self, only: frozenset[str]) -> None:
         """Start attempts at these tasks only; the rest of the run stays as it is."""
-        self.only = only
+        self.selected = only
         self.ready = {
             stage: sorted(i for i in heap if self.names[i] in only) for stage, heap in self.ready.items()
         }
@@ -247,7 +247,7 @@ class RunState:
         while heap and len(chosen) < most:
             index = heappop(heap)
             task = self.tasks[self.names[index]]
-            if task.status is not TaskStatus.PENDING or self.waits[task.id]:
+            if task.status is not TaskStatus.PENDING or self.open_needs[task.id]:
                 continue
             if may is None or may(task):
                 chosen[index] = task
@@ -274,7 +274,7 @@ class RunState:
         return list(chosen.values())
 
     def _push_ready(self, name: str) -> None:
-        if self.only is None or name in self.only:
+        if self.selected is None or name in self.selected:
             heappush(self.ready[self.stage_of[name]], self.order[name])
 
     def _index_stages(self) -> None:

@@ -59,7 +59,9 @@ class ValueType:
     read: Reader
 
 
-def scalar(schema: Schema, fault: FindFault, normalised: Callable[[Any], Any] = lambda value: value) -> ValueType:
+def scalar(
+    schema: Schema, fault: FindFault, normalised: Callable[[Any], Any] = lambda value: value
+) -> ValueType:
     """Return a type of values without parts, by what can be wrong with one."""
 
     def read(value: Any, at: Where, problems: Problems) -> Any:

@@ -27,7 +27,7 @@ def left_alone(state: RunState) -> dict[str, str]:
 
     What is under way goes on whether it was chosen or not. A chosen task that waits for one left alone is too.
     """
-    only = state.only
+    only = state.selected
     if only is None:
         return {}
     idle = [name for name, task in state.tasks.items() if task.status in _NEEDS_AN_ATTEMPT]

@@ -190,8 +190,8 @@ class RunSession:
 
 def apply_options(state: RunState, options: RunOptions, presets: Presets) -> None:
     """Bring a loaded state to how a runner works with it: the user's options, and which provider each agent uses."""
-    state.roster = agent_providers(state.plan, presets)
-    state.native = options.native_resume
+    state.providers = agent_providers(state.plan, presets)
+    state.native_resume = options.native_resume
     state.jobs = state.jobs if options.jobs is None else options.jobs
     state.tokens_max = state.tokens_max if options.tokens is None else options.tokens
     state.cost_max = state.cost_max if options.cost_usd is None else options.cost_usd
@@ -203,7 +203,7 @@ def apply_options(state: RunState, options: RunOptions, presets: Presets) -> Non
             f"run {state.row.run} has no task {', '.join(unknown)}",
             f"`holdfast status {state.row.run}` lists its tasks.",
         )
-    state.restrict(options.only)
+    state.select(options.only)
 
 
 def unfinished_run(journal: JournalReader, plan: Plan, source: str) -> RunListing | None:
