@@ -125,16 +125,12 @@ class ReadyResult(msgspec.Struct, frozen=True, kw_only=True):
     claimed: tuple[str, ...]
 
 
-class TakeResult(msgspec.Struct, frozen=True, kw_only=True):
+class TakeResult(HeldTask, frozen=True, kw_only=True):
     """Everything that work on a task needs. `token` proves the claim until the attempt is over.
 
     Start processes for the task with `env`: then they can report, and they are ended with the attempt.
     """
 
-    task: str
-    token: str
-    attempt: int
-    workspace: str
     brief: str
     env: dict[str, str]
     silence_s: float
@@ -177,16 +173,12 @@ def held_task(offer: Offer) -> HeldTask:
 
 def take_result(offer: Offer, brief: str) -> TakeResult:
     """Return what the agent needs that has just claimed a task."""
-    spec = offer.spec
     return TakeResult(
-        task=spec.key.owner,
-        token=spec.token,
-        attempt=spec.key.attempt,
-        workspace=str(spec.cwd),
+        **msgspec.structs.asdict(held_task(offer)),
         brief=brief,
         env=offer.environment,
-        silence_s=spec.stall_s,
-        timeout_s=spec.timeout_s,
+        silence_s=offer.spec.stall_s,
+        timeout_s=offer.spec.timeout_s,
     )
 
 
@@ -208,12 +200,12 @@ def attempt_result(state: RunState, attempt: LaunchKey, status: TaskStatus) -> T
     """
     task = state.tasks[attempt.owner]
     failure = next((failure for failure in task.failures if failure.attempt == attempt.attempt), None)
+    present = task_result(task, status)
     if failure is None:
-        return task_result(task, status)
-    is_abandoned = status is TaskStatus.ABANDONED
-    return TaskResult(
-        task=task.id,
-        status=status if is_abandoned else TaskStatus.FAILED,
+        return present
+    return msgspec.structs.replace(
+        present,
+        status=status if status is TaskStatus.ABANDONED else TaskStatus.FAILED,
         attempt=attempt.attempt,
         error=failure.error[:_TEXT_CHARS],
         merge_commit=None,

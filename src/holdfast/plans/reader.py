@@ -9,10 +9,10 @@ from typing import Any
 from holdfast.core.plan import AgentSpec, Limits, Notify, Plan, Stage, Task, Validator
 from holdfast.core.plan_rules import Where, broken_rules
 from holdfast.errors import PlanError
-from holdfast.plans.field_types import kind_of
+from holdfast.plans.field_types import FormatVersion, kind_of
 from holdfast.plans.problems import Problems, problems_error
 from holdfast.plans.schema import PLAN, VERSION
-from holdfast.plans.source import MAX_SIZE, decode
+from holdfast.plans.source import MAX_SIZE, SourceText, decode
 from holdfast.plans.yaml_json import load_text, mark_lines
 
 MAIN_STAGE = "main"
@@ -49,15 +49,21 @@ def _content(path: Path) -> bytes:
 
 def parse_plan(text: bytes, name: str, known_agents: Collection[str], agent: str = "") -> Plan:
     """Read and check a plan's bytes. `name` appears in errors and decides the syntax."""
-    source = decode(text, name)
-    value, has_duplicates = load_text(source)
-    if not isinstance(value, dict):
-        start = f"`{VERSION.key}: {VERSION.number}`"
-        raise source.error(1, f"a plan is a mapping that starts with {start}, not {kind_of(value)}")
+    source, value, has_duplicates = load_mapping(text, name, VERSION)
     plan, problems = build_plan(value | {"agent": agent} if agent else value, known_agents)
     if plan is None or problems.found or has_duplicates:
         raise problems_error(source, problems.found, mark_lines(source))
     return plan
+
+
+def load_mapping(data: bytes, name: str, version: FormatVersion) -> tuple[SourceText, dict[str, Any], bool]:
+    """Return the text and the values of a file in that format, and whether a key is there twice."""
+    source = decode(data, name)
+    value, has_duplicates = load_text(source)
+    if not isinstance(value, dict):
+        start = f"a {version.what} is a mapping that starts with `{version.key}: {version.number}`"
+        raise source.error(1, f"{start}, not {kind_of(value)}")
+    return source, value, has_duplicates
 
 
 def build_plan(value: dict[str, Any], known_agents: Collection[str]) -> tuple[Plan | None, Problems]:

@@ -41,7 +41,8 @@ class OfferedTool:
     def of_schema(cls, name: str, schema: Mapping[str, Any]) -> OfferedTool:
         """Read a tool from the JSON schema of its parameters."""
         properties = schema.get("properties", {})
-        required = {key: _type(properties.get(key, {})) for key in schema.get("required", ())}
+        kinds = {key: properties.get(key, {}).get("type", "string") for key in schema.get("required", ())}
+        required = {key: (kind[0] if isinstance(kind, list) else kind).lower() for key, kind in kinds.items()}
         return cls(name, required, frozenset(properties))
 
 
@@ -119,11 +120,6 @@ class ProviderApi(Protocol):
         """Word a failure. `resets_at` is in seconds since the epoch."""
 
 
-def _type(schema: Mapping[str, Any]) -> str:
-    kind = schema.get("type", "string")
-    return str(kind[0] if isinstance(kind, list) else kind).lower()
-
-
 class MissingToolError(HoldfastError):
     """The agent offers no tool that can do what the script asks for."""
 
@@ -146,14 +142,16 @@ def _call(turn: ModelTurn, action: Action, name: str) -> ToolCall:
     if isinstance(action, Shell):
         return _shell_call(turn, action.command, name)
     if patch := turn.tools.get(_PATCH):
-        text = _patch(action)
+        lines = "".join(f"+{line}\n" for line in action.content.splitlines())
+        text = f"*** Begin Patch\n*** Add File: {action.path}\n{lines}*** End Patch\n"
         return ToolCall(name, patch.name, {"input": text}, text=text, freeform=patch.freeform)
     if writer := _first(turn, _WRITERS):
         given = {"content": action.content} | {
             key: _inside(turn, action.path) for key in _PATH_PARAMETERS if key in writer.accepts
         }
         return ToolCall(name, writer.name, _filled(writer, given))
-    return _shell_call(turn, _write_command(action), name)
+    folder, path = (shlex.quote(one) for one in (action.path.rpartition("/")[0] or ".", action.path))
+    return _shell_call(turn, f"mkdir -p {folder} && printf %s {shlex.quote(action.content)} > {path}", name)
 
 
 def _shell_call(turn: ModelTurn, command: str, name: str) -> ToolCall:
@@ -184,16 +182,6 @@ def _inside(turn: ModelTurn, path: str) -> str:
     """Return the absolute path if the prompt says where the agent works: some tools take no other."""
     found = _FOLDER.search(turn.prompt) or _FOLDER.search(turn.system)
     return f"{found[1].strip().rstrip('/')}/{path}" if found else path
-
-
-def _write_command(action: Write) -> str:
-    folder = shlex.quote(action.path.rpartition("/")[0] or ".")
-    return f"mkdir -p {folder} && printf %s {shlex.quote(action.content)} > {shlex.quote(action.path)}"
-
-
-def _patch(action: Write) -> str:
-    lines = "".join(f"+{line}\n" for line in action.content.splitlines())
-    return f"*** Begin Patch\n*** Add File: {action.path}\n{lines}*** End Patch\n"
 
 
 def _in_words(script: Script) -> str:

@@ -165,9 +165,12 @@ class ScriptedModel:
         self._wait(script.hold)
         self._think(script.think_s)
         if script.fault and self._fails(script, (mode, turn.task), turn.made):
-            return _failure(api, turn, script.fault, script.resets_in_s)
+            if script.fault in (Fault.CUT, Fault.EOF):
+                return replace(_worded(api, turn, _CUT_SHORT, half=True), cut=script.fault is Fault.CUT)
+            resets_at = int(time.time()) + script.resets_in_s
+            return api.refuse(script.fault, resets_at, script.resets_in_s)
         try:
-            return _success(api, turn, reply_to(turn, script))
+            return _worded(api, turn, reply_to(turn, script))
         except MissingToolError as error:
             # Not a status that agents retry, so that the reason is the last thing in their output.
             return HttpReply(400, encode({"error": {"message": error.message, "code": 400}}))
@@ -210,26 +213,11 @@ class ScriptedModel:
             return True
 
 
-def _success(api: ProviderApi, turn: ModelTurn, reply: ModelReply) -> HttpReply:
-    if not turn.stream:
-        return HttpReply(200, api.whole(turn, reply))
-    frames = api.stream(turn, reply)
-    return _streamed(*frames.opening, *frames.closing)
-
-
-def _failure(api: ProviderApi, turn: ModelTurn, fault: Fault, resets_in_s: int) -> HttpReply:
-    if fault in (Fault.CUT, Fault.EOF):
-        return replace(_cut_short(api, turn), cut=fault is Fault.CUT)
-    return api.refuse(fault, int(time.time()) + resets_in_s, resets_in_s)
-
-
-def _cut_short(api: ProviderApi, turn: ModelTurn) -> HttpReply:
-    """Return half of a reply: the opening of a stream, or a document that breaks off."""
+def _worded(api: ProviderApi, turn: ModelTurn, reply: ModelReply, *, half: bool = False) -> HttpReply:
+    """Return a reply as the agent wants it. Half of it is the opening of a stream, or a document that breaks off."""
     if turn.stream:
-        return _streamed(*api.stream(turn, _CUT_SHORT).opening)
-    whole = api.whole(turn, _CUT_SHORT)
-    return HttpReply(200, whole[: len(whole) // 2])
-
-
-def _streamed(*events: bytes) -> HttpReply:
-    return HttpReply(200, b"".join(events), media="text/event-stream")
+        events = api.stream(turn, reply)
+        body = b"".join(events.opening if half else events.opening + events.closing)
+        return HttpReply(200, body, media="text/event-stream")
+    whole = api.whole(turn, reply)
+    return HttpReply(200, whole[: len(whole) // 2] if half else whole)

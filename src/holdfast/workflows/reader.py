@@ -18,7 +18,6 @@ from holdfast.plans.field_types import (
     FormatVersion,
     RecordType,
     choice,
-    kind_of,
     list_of,
     map_of,
     scalar,
@@ -26,9 +25,9 @@ from holdfast.plans.field_types import (
     texts,
 )
 from holdfast.plans.problems import Problems, problems_error
+from holdfast.plans.reader import load_mapping
 from holdfast.plans.schema import PLAN, STAGE, TASK
-from holdfast.plans.source import SourceText, decode
-from holdfast.plans.yaml_json import load_text, mark_lines
+from holdfast.plans.yaml_json import mark_lines
 from holdfast.workflows.expressions import STAGE_NAMES, TASK_NAMES, TASK_QUESTIONS, condition_fault, names_in
 from holdfast.workflows.model import (
     InputKind,
@@ -142,21 +141,13 @@ def parse_workflow(data: bytes, name: str, known_readers: Collection[str]) -> Wo
 
 
 def _parse(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:
-    source = decode(data, name)
-    value, has_duplicates = load_text(source)
-    if not isinstance(value, dict):
-        start = f"`{VERSION.key}: {VERSION.number}`"
-        raise source.error(1, f"a workflow is a mapping that starts with {start}, not {kind_of(value)}")
+    source, value, has_duplicates = load_mapping(data, name, VERSION)
     problems = Problems()
     head = WORKFLOW.read(value, (), problems) or {}
     if not problems.found:
         _check_texts(value, head, known_readers, problems)
     if problems.found or has_duplicates:
         raise problems_error(source, problems.found, mark_lines(source))
-    return _build(source, head, value)
-
-
-def _build(source: SourceText, head: dict[str, Any], value: dict[str, Any]) -> Workflow:
     return Workflow(
         name=head["name"],
         about=head["about"],
@@ -179,7 +170,7 @@ def _check_texts(
     known = {*_BY_KIND[head["input"]["kind"]], *head.get("values", {})}
     for at, key, words in _texts(value):
         if key == "when":
-            fault = condition_fault(words, [*flags, *_questions(value, at)])
+            fault = condition_fault(words, [*flags, *(_scope(value, at) & set(TASK_QUESTIONS))])
         elif key == "each":
             fault = "" if "stages" in known else "there is no document; see `input:`"
         else:
@@ -214,11 +205,6 @@ def _scope(value: dict[str, Any], at: Where) -> set[str]:
         elif isinstance(part, dict) and part.get("each") == "tasks":
             names |= {*TASK_NAMES, *STAGE_NAMES}
     return names
-
-
-def _questions(value: dict[str, Any], at: Where) -> set[str]:
-    """Return what a condition at this place may ask besides flags."""
-    return _scope(value, at) & set(TASK_QUESTIONS)
 
 
 def _unknown(text: str, known: Collection[str]) -> str:

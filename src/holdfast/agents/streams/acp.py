@@ -7,23 +7,14 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.agents.streams.dialect import StreamDialect, count, number, text
-from holdfast.core.observations import (
-    Activity,
-    AgentFinished,
-    AgentTrouble,
-    Observation,
-    PermissionDenied,
-    SessionNamed,
-    TroubleSeen,
-    Usage,
-)
+from holdfast.core import observations as obs
 
 _AUTH_REQUIRED = -32000
 _STOPS = {
-    "max_tokens": TroubleSeen(AgentTrouble.CONTEXT, "the model's output limit was reached"),
-    "max_turn_requests": TroubleSeen(AgentTrouble.ERROR, "the agent used up its turns"),
-    "refusal": TroubleSeen(AgentTrouble.ERROR, "the agent refused the task"),
-    "cancelled": TroubleSeen(AgentTrouble.ERROR, "the turn was cancelled"),
+    "max_tokens": obs.TroubleSeen(obs.AgentTrouble.CONTEXT, "the model's output limit was reached"),
+    "max_turn_requests": obs.TroubleSeen(obs.AgentTrouble.ERROR, "the agent used up its turns"),
+    "refusal": obs.TroubleSeen(obs.AgentTrouble.ERROR, "the agent refused the task"),
+    "cancelled": obs.TroubleSeen(obs.AgentTrouble.ERROR, "the turn was cancelled"),
 }
 """The stop reasons of a turn that did not end well."""
 
@@ -44,28 +35,23 @@ class AcpLine(StrEnum):
 class AcpStream(StreamDialect):
     """One conversation with an ACP agent."""
 
-    def read(self, event: dict[str, Any]) -> Iterator[Observation]:
+    def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one line tells."""
         match text(event, "type"):
             case AcpLine.SESSION:
-                yield SessionNamed(text(event, "session"))
+                yield obs.SessionNamed(text(event, "session"))
             case AcpLine.TEXT:
-                yield Activity(text=text(event, "text"))
+                yield obs.Activity(text=text(event, "text"))
             case AcpLine.TOOL | AcpLine.TOOL_DONE as kind:
-                yield Activity(tool=text(event, "tool"), tool_done=kind == AcpLine.TOOL_DONE)
+                yield obs.Activity(tool=text(event, "tool"), tool_done=kind == AcpLine.TOOL_DONE)
             case AcpLine.REFUSED:
-                yield PermissionDenied(text(event, "what"))
+                yield obs.PermissionDenied(text(event, "what"))
             case AcpLine.USAGE:
-                yield Usage(count(event, "tokens"), number(event, "cost_usd"), whole=True)
+                yield obs.Usage(count(event, "tokens"), number(event, "cost_usd"), whole=True)
             case AcpLine.ERROR:
-                yield self._error(event)
+                parts = (text(event, "message"), text(event, "detail"))
+                known = obs.AgentTrouble.AUTH if event.get("code") == _AUTH_REQUIRED else None
+                yield self._trouble(" ".join(part for part in parts if part), known=known)
             case AcpLine.DONE:
                 stop = text(event, "stop_reason")
-                yield _STOPS.get(stop, AgentFinished())
-
-    def _error(self, event: dict[str, Any]) -> TroubleSeen:
-        """Classify by the protocol's code for a missing login, else by the agent's patterns."""
-        message = " ".join(part for part in (text(event, "message"), text(event, "detail")) if part)
-        if event.get("code") == _AUTH_REQUIRED:
-            return TroubleSeen(AgentTrouble.AUTH, message)
-        return self._trouble(message)
+                yield _STOPS.get(stop, obs.AgentFinished())

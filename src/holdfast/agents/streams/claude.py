@@ -7,16 +7,7 @@ from typing import Any
 
 from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, rows, text
 from holdfast.agents.streams.error_patterns import ErrorPatterns
-from holdfast.core.observations import (
-    Activity,
-    AgentFinished,
-    AgentTrouble,
-    Observation,
-    PermissionDenied,
-    SessionNamed,
-    TroubleSeen,
-    Usage,
-)
+from holdfast.core import observations as obs
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _CONTEXT_REASONS = ("prompt_too_long", "model_context_window_exceeded", "context_window_exceeded")
@@ -29,16 +20,16 @@ class ClaudeStream(StreamDialect):
         super().__init__(patterns)
         self._used: dict[str, int] = {}
 
-    def read(self, event: dict[str, Any]) -> Iterator[Observation]:
+    def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one event tells."""
         if session := text(event, "session_id"):
-            yield SessionNamed(session)
+            yield obs.SessionNamed(session)
         match text(event, "type"):
             case "assistant":
                 yield from self._assistant(event)
             case "user":
                 if any(text(part, "type") == "tool_result" for part in rows(event, "message", "content")):
-                    yield Activity(tool_done=True)
+                    yield obs.Activity(tool_done=True)
             case "system":
                 yield from self._system(event)
             case "rate_limit_event":
@@ -46,53 +37,55 @@ class ClaudeStream(StreamDialect):
             case "result":
                 yield from self._result(event)
 
-    def _assistant(self, event: dict[str, Any]) -> Iterator[Observation]:
+    def _assistant(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         message = mapping(event, "message")
         answer = "\n".join(text(part, "text") for part in rows(message, "content") if text(part, "text"))
         if error := text(event, "error"):
-            yield TroubleSeen(self._patterns.of_error(f"{error} {answer}"), answer or error)
+            yield obs.TroubleSeen(self._patterns.of_error(f"{error} {answer}"), answer or error)
             return
         for part in rows(message, "content"):
             if text(part, "type") == "tool_use":
-                yield Activity(tool=text(part, "name"))
+                yield obs.Activity(tool=text(part, "name"))
         if answer:
-            yield Activity(text=answer)
+            yield obs.Activity(text=answer)
         used = count(mapping(message, "usage"), *_TOKENS)
         name = text(message, "id")
-        yield Usage(tokens=max(0, used - self._used.get(name, 0)))
+        yield obs.Usage(tokens=max(0, used - self._used.get(name, 0)))
         self._used[name] = max(used, self._used.get(name, 0))
 
-    def _system(self, event: dict[str, Any]) -> Iterator[Observation]:
+    def _system(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         if text(event, "subtype") == "api_retry":
             status = number(event, "error_status") or number(event, "status")
             message = text(event, "error") or "the request to the model is repeated"
             seen = self._trouble(message, status)
-            yield seen if seen.trouble is AgentTrouble.LIMIT else Activity()
+            yield seen if seen.trouble is obs.AgentTrouble.LIMIT else obs.Activity()
 
-    def _result(self, event: dict[str, Any]) -> Iterator[Observation]:
-        yield Usage(count(mapping(event, "usage"), *_TOKENS), number(event, "total_cost_usd"), whole=True)
+    def _result(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
+        yield obs.Usage(count(mapping(event, "usage"), *_TOKENS), number(event, "total_cost_usd"), whole=True)
         for denial in rows(event, "permission_denials"):
-            yield PermissionDenied(_denial(denial))
+            yield obs.PermissionDenied(_denial(denial))
         answer = text(event, "result") or text(event, "error", "message") or text(event, "error")
         status = number(event, "api_error_status")
         reason = text(event, "terminal_reason")
         if reason in _CONTEXT_REASONS:
-            yield TroubleSeen(AgentTrouble.CONTEXT, answer or reason)
+            yield obs.TroubleSeen(obs.AgentTrouble.CONTEXT, answer or reason)
         elif event.get("is_error") is True or status or text(event, "subtype").startswith("error"):
             message = answer or text(event, "subtype")
             yield self._trouble(message, status)
         else:
-            yield AgentFinished(answer)
+            yield obs.AgentFinished(answer)
 
 
-def _rate_limit(info: dict[str, Any]) -> Iterator[Observation]:
+def _rate_limit(info: dict[str, Any]) -> Iterator[obs.Observation]:
     """Only a rejection is a limit; a warning is a sign of life."""
     if text(info, "status") != "rejected":
-        yield Activity()
+        yield obs.Activity()
         return
     until = number(info, "resetsAt") or number(info, "resets_at")
     kind = text(info, "rateLimitType") or text(info, "rate_limit_type") or "usage"
-    yield TroubleSeen(AgentTrouble.LIMIT, f"the {kind.replace('_', ' ')} limit is reached", until or None)
+    yield obs.TroubleSeen(
+        obs.AgentTrouble.LIMIT, f"the {kind.replace('_', ' ')} limit is reached", until or None
+    )
 
 
 def _denial(denial: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.agents.streams.error_patterns import ErrorPatterns
-from holdfast.core.observations import Observation, TroubleSeen
+from holdfast.core.observations import AgentTrouble, Observation, TroubleSeen
 
 
 class StreamDialect(ABC):
@@ -24,9 +24,9 @@ class StreamDialect(ABC):
     def read(self, event: dict[str, Any]) -> Iterable[Observation]:
         """Return what one event tells; nothing for an unknown event."""
 
-    def _trouble(self, message: str, status: float = 0) -> TroubleSeen:
-        """Return an error of the agent, classified by its message, else by its HTTP status."""
-        return TroubleSeen(self._patterns.of_error(message, status), message)
+    def _trouble(self, message: str, status: float = 0, known: AgentTrouble | None = None) -> TroubleSeen:
+        """Return an error of the agent: one that is `known`, else by its message, else by its HTTP status."""
+        return TroubleSeen(known or self._patterns.of_error(message, status), message)
 
 
 def mapping(value: Any, *path: str) -> dict[str, Any]:

@@ -6,52 +6,39 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, text
-from holdfast.core.observations import (
-    Activity,
-    AgentFinished,
-    AgentTrouble,
-    Observation,
-    SessionNamed,
-    TroubleSeen,
-    Usage,
-)
+from holdfast.core import observations as obs
 
-_NAMED = {"ContextOverflowError": AgentTrouble.CONTEXT, "ProviderAuthError": AgentTrouble.AUTH}
+_NAMED = {"ContextOverflowError": obs.AgentTrouble.CONTEXT, "ProviderAuthError": obs.AgentTrouble.AUTH}
 
 
 class OpencodeStream(StreamDialect):
     """Each step has its cost; the one that stops is the last."""
 
-    def read(self, event: dict[str, Any]) -> Iterator[Observation]:
+    def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one event tells."""
         if session := text(event, "sessionID"):
-            yield SessionNamed(session)
+            yield obs.SessionNamed(session)
         part = mapping(event, "part")
         match text(event, "type"):
             case "text":
-                yield Activity(text=text(part, "text"))
+                yield obs.Activity(text=text(part, "text"))
             case "tool_use":
                 done = text(part, "state", "status") in ("completed", "error")
-                yield Activity(tool=text(part, "tool"), tool_done=done)
+                yield obs.Activity(tool=text(part, "tool"), tool_done=done)
             case "step_start" | "reasoning":
-                yield Activity()
+                yield obs.Activity()
             case "step_finish":
                 yield from _step(part)
             case "error":
-                yield self._error(mapping(event, "error"))
-
-    def _error(self, error: dict[str, Any]) -> Observation:
-        name = text(error, "name")
-        message = text(error, "data", "message") or text(error, "message") or name
-        known = _NAMED.get(name)
-        return TroubleSeen(
-            known or self._patterns.of_error(message, number(error, "data", "statusCode")), message
-        )
+                error = mapping(event, "error")
+                name = text(error, "name")
+                message = text(error, "data", "message") or text(error, "message") or name
+                yield self._trouble(message, number(error, "data", "statusCode"), _NAMED.get(name))
 
 
-def _step(part: dict[str, Any]) -> Iterator[Observation]:
+def _step(part: dict[str, Any]) -> Iterator[obs.Observation]:
     tokens = mapping(part, "tokens")
     used = count(tokens, "input", "output", "reasoning") + count(mapping(tokens, "cache"), "read", "write")
-    yield Usage(used, number(part, "cost"))
+    yield obs.Usage(used, number(part, "cost"))
     if text(part, "reason") == "stop":
-        yield AgentFinished()
+        yield obs.AgentFinished()
