@@ -1,4 +1,4 @@
-"""A run of ours as a claim about each task: what every writer says in its own words."""
+"""A run of ours as claims about its tasks, which every writer then puts into its own words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, PastFailure
 
-_STANDINGS = {
+_CLAIMED = {
     TaskStatus.PENDING: ClaimedStatus.PENDING,
     TaskStatus.RUNNING: ClaimedStatus.RUNNING,
     TaskStatus.WAITING_LIMIT: ClaimedStatus.RUNNING,
@@ -32,7 +32,7 @@ def claim_of(view: ExportedRun, task: str) -> Claim:
     row = row_of(view, task)
     return Claim(
         task=task,
-        standing=_STANDINGS[row.status],
+        standing=_CLAIMED[row.status],
         attempts=row.attempt,
         spent=row.charged,
         failures=tuple(
@@ -45,13 +45,13 @@ def claim_of(view: ExportedRun, task: str) -> Claim:
     )
 
 
-def group_status(standings: list[ClaimedStatus]) -> ClaimedStatus:
-    """Return where a group of tasks stands as one: in trouble if one is, done when all are."""
-    if all(standing in SETTLED for standing in standings):
-        return ClaimedStatus.DONE if ClaimedStatus.DONE in standings else ClaimedStatus.SKIPPED
-    if any(standing in _TROUBLED for standing in standings):
+def group_status(statuses: list[ClaimedStatus]) -> ClaimedStatus:
+    """Return the status of a group of tasks as one: failed if one is in trouble, done when all are."""
+    if all(status in SETTLED for status in statuses):
+        return ClaimedStatus.DONE if ClaimedStatus.DONE in statuses else ClaimedStatus.SKIPPED
+    if any(status in _TROUBLED for status in statuses):
         return ClaimedStatus.FAILED
-    if any(standing in (ClaimedStatus.RUNNING, ClaimedStatus.DONE) for standing in standings):
+    if any(status in (ClaimedStatus.RUNNING, ClaimedStatus.DONE) for status in statuses):
         return ClaimedStatus.RUNNING
     return ClaimedStatus.PENDING
 
@@ -68,7 +68,7 @@ def is_complete(view: ExportedRun) -> bool:
 
 
 def is_held(view: ExportedRun) -> bool:
-    """Tell whether the run rests on purpose: paused or stopped, to be gone on with."""
+    """Tell whether the run was paused or stopped on purpose and can go on."""
     return view.row.status in (RunStatus.PAUSED, RunStatus.STOPPED)
 
 
