@@ -1,4 +1,4 @@
-"""The little of Markdown that state is written in: headings, tables, lists, `**Key:** value` lines.
+"""The parts of Markdown that state and prompts are written in: headings, tables, lists, `**Key:** value` lines.
 
 What stands in a fenced block is an example, not a statement, and is passed over.
 """
@@ -6,7 +6,7 @@ What stands in a fenced block is an example, not a statement, and is passed over
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
@@ -67,7 +67,7 @@ def cells(line: str) -> tuple[str, ...]:
     return tuple(cell.replace("\\|", "|").strip() for cell in re.split(r"(?<!\\)\|", inside))
 
 
-def as_row(values: Iterator[str] | list[str] | tuple[str, ...]) -> str:
+def as_row(values: Iterable[str]) -> str:
     """Return one line of a table. A cell is one line, and a bar in it does not end it."""
     return "| " + " | ".join(" ".join(value.split()).replace("|", "\\|") for value in values) + " |"
 
@@ -140,6 +140,17 @@ def value(text: str, *keys: str) -> str:
     names = "|".join(re.escape(key) for key in keys)
     pattern = re.compile(rf"[\s>#*\-]*(?:{names})\s*(?:\*\*)?\s*:\s*(?:\*\*)?\s*(.+?)\s*$", re.IGNORECASE)
     return next((found[1] for line in plain_lines(text) if (found := pattern.match(line))), "")
+
+
+def paragraphs(*parts: str) -> str:
+    """Return the parts that say something, with an empty line between them."""
+    return "\n\n".join(part.strip() for part in parts if part.strip())
+
+
+def bulleted(title: str, lines: Iterable[str]) -> str:
+    """Return a title and the points below it; without a point, nothing."""
+    points = "\n".join(f"- {line}" for line in lines)
+    return f"{title}:\n{points}" if points else ""
 
 
 def front_matter(text: str) -> dict[str, str]:

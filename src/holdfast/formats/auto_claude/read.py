@@ -21,6 +21,7 @@ from holdfast.formats.auto_claude.memory import Memory, claim_of, read_memory
 from holdfast.formats.auto_claude.phases import Dependencies, PlanPhase, Subtask, phases_of
 from holdfast.formats.auto_claude.tasks import OVERVIEW, context_of, task_of
 from holdfast.formats.lenient_json import BrokenFileError, Key, Node, commits, line, node, nodes, text
+from holdfast.formats.markdown import paragraphs
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble
 from holdfast.formats.registry import System
@@ -196,7 +197,7 @@ def _all_in_one(goal: str, parsed: AutoClaudeDocuments, *, is_planless: bool) ->
     """
     about = OVERVIEW.text(parsed.plan) or _REQUEST.text(parsed.node(AutoClaudeFile.REQUIREMENTS))
     spec = parsed.text(AutoClaudeFile.SPEC)[:_SPEC_CHARS]
-    described = "\n\n".join(part for part in (goal, about if about != goal else "", spec) if part)
+    described = paragraphs(goal, about if about != goal else "", spec)
     return {
         "subtasks": [
             {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from holdfast.core.plan import Task
 from holdfast.formats.auto_claude.phases import Subtask
 from holdfast.formats.lenient_json import Key, Node, items, line, node, text, texts
+from holdfast.formats.markdown import bulleted, paragraphs
 from holdfast.formats.plan_assembly import is_command, is_path
 
 _TITLE_CHARS = 80
@@ -69,30 +69,24 @@ def _title(entry: Node) -> str:
 
 def _prompt(subtask: Subtask, to_create: list[str], context: str) -> str:
     entry = subtask.entry
-    sections = [
+    return paragraphs(
         _DESCRIPTION.text(entry) or f"Do subtask {subtask.native}.",
-        _section("Service", _SERVICE.texts(entry)),
-        _section("Files to change", _FILES.all_texts(entry)),
-        _section("Files to create", to_create),
-        _section("Follow the patterns of", texts(entry.get("patterns_from"))),
-        _section("Expected output", texts(entry.get("expected_output"))),
-        _section("Notes", _NOTES.all_texts(entry)),
+        bulleted("Service", _SERVICE.texts(entry)),
+        bulleted("Files to change", _FILES.all_texts(entry)),
+        bulleted("Files to create", to_create),
+        bulleted("Follow the patterns of", texts(entry.get("patterns_from"))),
+        bulleted("Expected output", texts(entry.get("expected_output"))),
+        bulleted("Notes", _NOTES.all_texts(entry)),
         context,
-    ]
-    return "\n\n".join(section for section in sections if section)
-
-
-def _section(title: str, lines: Any) -> str:
-    return f"{title}:\n" + "\n".join(f"- {line}" for line in lines) if lines else ""
+    )
 
 
 def context_of(document: Node, spec: str, goal: str) -> str:
     """Return what every agent should know of the whole beyond its goal: what it is for, and when it is accepted."""
     about = OVERVIEW.text(document) or _overview(spec)
     about = "" if about == goal else about
-    accepted = _section("The whole is accepted when", texts(document.get("final_acceptance")))
-    parts = [f"What this is part of:\n{about}" if about else "", accepted]
-    whole = "\n\n".join(part for part in parts if part)
+    accepted = bulleted("The whole is accepted when", texts(document.get("final_acceptance")))
+    whole = paragraphs(f"What this is part of:\n{about}" if about else "", accepted)
     return whole if len(whole) <= _CONTEXT_CHARS else whole[: _CONTEXT_CHARS - 1] + "…"
 
 

@@ -13,6 +13,7 @@ from holdfast.formats.execute.claims import FEEDBACK, claim_of, listed_statuses,
 from holdfast.formats.execute.documents import TASK_REFERENCE, ExecuteDocuments
 from holdfast.formats.execute.task_file import TaskFile, read_task_file
 from holdfast.formats.lenient_json import Key, Node, items, node, nodes, text, texts
+from holdfast.formats.markdown import bulleted, paragraphs
 from holdfast.formats.model import Claim, Finding
 from holdfast.formats.plan_assembly import (
     Assembly,
@@ -199,14 +200,13 @@ class _Sources:
         """Return the task file as it is; else what the plan says; else all that is known: the name and its failures."""
         if name in self._files:
             return self._files[name]
-        provides = "\n".join(f"- {line}" for line in texts(entry.get("provides")))
         criteria = ", ".join(texts(entry.get("satisfies_criteria")))
-        parts = [
+        described = paragraphs(
             _DESCRIPTION.text(entry) or title,
-            f"It provides:\n{provides}" if provides else "",
+            bulleted("It provides", texts(entry.get("provides"))),
             f"It satisfies the criteria {criteria}." if criteria else "",
-        ]
-        return "\n\n".join(filter(None, parts)) or self._prompt_of_state(name)
+        )
+        return described or self._prompt_of_state(name)
 
     def _prompt_of_state(self, name: str) -> str:
         """Return a prompt for a task that only the state knows."""

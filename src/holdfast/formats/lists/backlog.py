@@ -19,9 +19,8 @@ from holdfast.formats.lists.model import (
     ListEntry,
     into_plan,
     listed_status,
-    paragraphs,
 )
-from holdfast.formats.markdown import bullets, decoded, section
+from holdfast.formats.markdown import bullets, decoded, paragraphs, section
 from holdfast.formats.plan_assembly import StageDraft, plain_name
 
 _STAGE = "backlog"

@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass, field
 from posixpath import basename
 
-from holdfast.formats.lists.model import ImportedPlan, ImportOptions, ListEntry, into_plan, paragraphs, words
-from holdfast.formats.markdown import HEADING, decoded, plain_lines, title
+from holdfast.formats.lists.model import ImportedPlan, ImportOptions, ListEntry, into_plan, words
+from holdfast.formats.markdown import HEADING, decoded, paragraphs, plain_lines, title
 from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import StageDraft
 

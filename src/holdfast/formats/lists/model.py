@@ -116,8 +116,3 @@ def clean(text: str) -> str:
     """Return a text that a plan file can hold: what is no printable character becomes a space."""
     kept = "".join(sign if sign.isprintable() or sign in "\n\t" else " " for sign in text)
     return kept.strip()
-
-
-def paragraphs(*parts: str) -> str:
-    """Return what there is to say, with an empty line between the parts."""
-    return "\n\n".join(part.strip() for part in parts if part.strip())

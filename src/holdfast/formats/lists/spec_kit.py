@@ -20,9 +20,8 @@ from holdfast.formats.lists.model import (
     LeftOut,
     ListEntry,
     into_plan,
-    paragraphs,
 )
-from holdfast.formats.markdown import decoded, section, value
+from holdfast.formats.markdown import decoded, paragraphs, section, value
 from holdfast.formats.plan_assembly import StageDraft
 
 _FORWARD = re.compile(r"\bblocks\b|\bbefore\b|-+>|→|⇒|=>", re.IGNORECASE)

@@ -16,8 +16,8 @@ from holdfast.formats.lists.model import (
     ListEntry,
     into_plan,
     listed_status,
-    paragraphs,
 )
+from holdfast.formats.markdown import paragraphs
 from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import StageDraft
 
