@@ -6,8 +6,7 @@ import enum
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,9 +16,8 @@ from holdfast.core.event_codec import EVENT_KINDS
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.status import RunStatus, TaskStatus
-from holdfast.journal.memory import MemoryJournal
+from holdfast.journal import JOURNALS, open_journal
 from holdfast.journal.protocol import Journal
-from holdfast.journal.sqlite import SqliteJournal
 
 RUN = "01-add-auth"
 PLAN = Plan(
@@ -31,19 +29,14 @@ PLAN = Plan(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One implementation: how to open it in a folder."""
-
-    name: str
-    open: Callable[[Path], Journal]
+ADDRESSES = {"memory": "memory://", "sqlite": "sqlite://{folder}/journal.db"}
+"""How each journal of the product is reached in a test's folder. A journal without a row here breaks the contract."""
+DURABLE = [kind for kind in JOURNALS if kind != "memory"]
 
 
-KINDS = (
-    Kind("memory", lambda _: MemoryJournal()),
-    Kind("sqlite", lambda folder: SqliteJournal.open(folder / "journal.db")),
-)
-DURABLE = {kind.name: kind for kind in KINDS if kind.name != "memory"}
+def open_in(folder: Path, kind: str) -> Journal:
+    """Open a journal of one kind in a folder."""
+    return open_journal(ADDRESSES[kind].format(folder=folder))
 
 
 def run_row(run: str = RUN, **changes: object) -> RunRow:
@@ -105,7 +98,7 @@ def write_for_ever(journal: Journal, run: str = RUN, batches: int = sys.maxsize)
 def main() -> None:
     """Run as a process: open journal `argv[1]` in folder `argv[2]` and write to run `argv[3]`, saying what is safe."""
     name, folder, run, batches = sys.argv[1:]
-    journal = DURABLE[name].open(Path(folder))
+    journal = open_in(Path(folder), name)
     for last in write_for_ever(journal, run, int(batches)):
         sys.stdout.write(f"{last}\n")
         sys.stdout.flush()

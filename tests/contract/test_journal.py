@@ -14,15 +14,15 @@ from holdfast.core import events as ev
 from holdfast.core.projection import AttemptCommit, Failure, TaskRow
 from holdfast.core.status import AttemptKind, FailureKind, TaskStatus
 from holdfast.errors import JournalError, LeaseLostError
+from holdfast.journal import JOURNALS
 from holdfast.journal.protocol import Journal
 from tests.contract.journals import (
     DURABLE,
-    KINDS,
     PLAN,
     RUN,
-    Kind,
     begin,
     one_of_each,
+    open_in,
     run_row,
     started,
     write_for_ever,
@@ -31,11 +31,10 @@ from tests.contract.journals import (
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=KINDS, ids=[kind.name for kind in KINDS])
+@pytest.fixture(params=JOURNALS)
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
     """Each journal in turn, empty."""
-    kind: Kind = request.param
-    opened = kind.open(tmp_path)
+    opened = open_in(tmp_path, request.param)
     yield opened
     opened.close()
 
@@ -217,11 +216,11 @@ def test_closing_twice_changes_nothing(journal: Journal) -> None:
 @pytest.mark.parametrize("kind", DURABLE)
 def test_what_was_written_is_there_after_reopening(kind: str, tmp_path: Path) -> None:
     """A journal outlives the object that wrote it."""
-    journal = DURABLE[kind].open(tmp_path)
+    journal = open_in(tmp_path, kind)
     begin(journal)
     last = list(write_for_ever(journal, batches=10))[-1]
     journal.close()
-    again = DURABLE[kind].open(tmp_path)
+    again = open_in(tmp_path, kind)
     assert check_rows_match_events(again) == last
     again.close()
 
@@ -254,7 +253,7 @@ def test_only_the_present_owner_may_remove_a_run(journal: Journal) -> None:
 @pytest.mark.parametrize("kind", DURABLE)
 def test_a_killed_writer_loses_nothing_that_was_acknowledged(kind: str, tmp_path: Path) -> None:
     """Kill it at twenty random moments: what `append` returned for is there, and no batch is there in part."""
-    journal, dice = DURABLE[kind].open(tmp_path), random.Random(7)
+    journal, dice = open_in(tmp_path, kind), random.Random(7)
     begin(journal)
     for _ in range(20):
         child = writer(kind, tmp_path, RUN, sys.maxsize)
@@ -271,7 +270,7 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(kind: str, tmp_path
 @pytest.mark.parametrize("kind", DURABLE)
 def test_two_processes_write_two_runs_at_once(kind: str, tmp_path: Path) -> None:
     """Runs of one repository do not disturb each other; a reader beside them always sees whole batches."""
-    journal = DURABLE[kind].open(tmp_path)
+    journal = open_in(tmp_path, kind)
     runs = ["01-one", "02-two"]
     for run in runs:
         begin(journal, run)

@@ -8,7 +8,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,17 +126,11 @@ class Trial:
         return violations(state, evidence) + fold_violations(stored.plan, recorded, stored.row, stored.tasks)
 
 
-class open_project_journal:  # noqa: N801 - reads as a statement
-    """The project's journal, closed after use."""
-
-    def __init__(self, repo: Repository) -> None:
-        self._journal = open_journal(repo.state.journal)
-
-    def __enter__(self) -> Journal:
-        return self._journal
-
-    def __exit__(self, *exc: object) -> None:
-        self._journal.close()
+@contextmanager
+def open_project_journal(repo: Repository) -> Iterator[Journal]:
+    """Open the project's journal and close it after use."""
+    with closing(open_journal(repo.state.journal)) as journal:
+        yield journal
 
 
 class Fifo:
