@@ -67,6 +67,32 @@ IMPURE = {
     "secrets",
     "socket",
 }
+LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+SMALL_BELOW = 60
+SMALL = {
+    "agents/acp/permissions.py": "the policy that answers an agent's requests, apart from the protocol",
+    "core/budgets.py": "who may use how much; asked by decide, runner and views",
+    "core/conflicts.py": "one rule: no side of a conflict is lost",
+    "formats/apex/read.py": "which of APEX's readers takes a file",
+    "formats/lenient_yaml.py": "loads the YAML library, so it stays apart from lenient_json",
+    "formats/registry.py": "the table of systems",
+    "reporting/snapshot_message.py": "the message of a snapshot's commit",
+    "runner/attempts/snapshots.py": "when snapshots are taken; how is repo/snapshots.py",
+    "runner/recovery/agent_signs.py": "loaded by `status`, which must start fast",
+    "views/terminal.py": "what kind of terminal there is, if any",
+}
+"""Modules below sixty lines, each with the reason why it is a subject by itself. Any other belongs into its neighbour.
+
+Commands and stream readers are not listed: one file per command and one per stream is what people look for.
+"""
+
+IMPLEMENTATIONS = {
+    "journal": re.compile(r"holdfast\.journal\.(sqlite|memory|redis|postgres)"),
+    "fleet": re.compile(r"holdfast\.fleet\.local"),
+}
+"""What only `open_journal` and `open_fleet` know: which implementations there are."""
+
 SPAWNERS = {"subprocess", "multiprocessing", "pty"}
 BANNED_NAMES = re.compile(r"Manager|Engine|Coordinator|Service|Helper|[Uu]tils|[Ee]nhanced|[Ll]egacy")
 
@@ -132,15 +158,59 @@ def test_processes_are_started_behind_two_doors_only() -> None:
     assert {path for path in users if path.parts[0] != "process"} <= {Path("repo/git.py")}
 
 
+def _lines(path: Path) -> int:
+    return path.read_text().count("\n")
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_functions_and_modules_stay_small(path: Path) -> None:
     """A function fits on a screen, a module in a head."""
-    text = path.read_text()
-    assert text.count("\n") <= 500
+    assert _lines(path) <= LINES_MAX
     functions = [
-        n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
+        n
+        for n in ast.walk(ast.parse(path.read_text()))
+        if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    assert not [f.name for f in functions if (f.end_lineno or 0) - f.lineno + 1 > 70]
+    assert not [f.name for f in functions if (f.end_lineno or 0) - f.lineno + 1 > FUNCTION_LINES_MAX]
+
+
+def _may_be_small(path: Path) -> bool:
+    name = str(path.relative_to(SOURCE))
+    commands = {f"cli/{command.replace(' ', '_')}.py" for command in COMMANDS}
+    return path.stem in ("__init__", "__main__") or name.startswith("agents/streams/") or name in commands
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_is_a_subject_and_not_a_fragment(path: Path) -> None:
+    """A small module says in `SMALL` why it stands alone; otherwise it belongs into its neighbour."""
+    assert _lines(path) >= SMALL_BELOW or _may_be_small(path) or str(path.relative_to(SOURCE)) in SMALL
+
+
+def test_the_list_of_small_modules_names_no_other() -> None:
+    """A module that has grown, or is gone, leaves the list."""
+    assert [name for name in SMALL if _lines(SOURCE / name) >= SMALL_BELOW] == []
+
+
+def test_no_public_class_name_is_used_twice() -> None:
+    """One name, one thing: a search for a class leads to one place."""
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+@pytest.mark.parametrize("part", IMPLEMENTATIONS)
+def test_only_the_package_itself_knows_its_implementations(part: str) -> None:
+    """Another journal or fleet is a file and a row of a table; nobody else names one."""
+    users = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        if _part(path) not in (part, "testing")
+        and any(IMPLEMENTATIONS[part].match(name) for name in _imports(path))
+    }
+    assert users == set()
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))

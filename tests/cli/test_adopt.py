@@ -323,7 +323,7 @@ def test_a_task_whose_state_is_gone_is_found_by_its_outputs(tmp_path: Path) -> N
     shown = _half_lost(tmp_path)("adopt", ".", "--dry-run", "--agent", "claude")
     assert shown.code == 0
     assert "state.json is missing" in shown.out
-    assert shown.out.count("The run may go on here") == 3
+    assert shown.out.count("The run may continue here") == 3
 
 
 def test_the_user_is_asked_where_to_go_on(tmp_path: Path) -> None:

@@ -133,9 +133,9 @@ CHECKLIST = """# Launch
 """
 
 
-def _read(kind: ListKind, text: str | bytes, **wishes: object) -> ImportedPlan:
+def _read(kind: ListKind, text: str | bytes, **options: object) -> ImportedPlan:
     data = text if isinstance(text, bytes) else text.encode()
-    return read_list(kind, "list.md", {"list.md": data}, msgspec.convert(wishes, ImportOptions))
+    return read_list(kind, "list.md", {"list.md": data}, msgspec.convert(options, ImportOptions))
 
 
 def _tasks(made: ImportedPlan) -> dict[str, Task]:

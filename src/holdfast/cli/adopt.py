@@ -209,7 +209,7 @@ def _adopt(opened: OpenRepo, assessment: Assessment, options: AdoptionOptions, a
     view = adoption_view(assessment, run)
     show(view, adoption_text, args)
     if not args.json:
-        saved = len(assessment.shelters)
+        saved = len(assessment.unfinished)
         work = f", {count(saved, 'task')} with unfinished work" if saved else ""
         print(f"\nAdopted as {run}: {left_to_do(view)} left to do{work}.{_next_step(run)}")
     return ExitCode.DONE

@@ -61,8 +61,8 @@ def execute(args: Namespace) -> int:
         )
     checkout = find_repository(Path.cwd()).checkout
     kind, name, documents = _found(Path(args.file), checkout, args.kind)
-    wishes = ImportOptions(keep_done=args.all, parallel=args.parallel, tag=args.tag)
-    made = read_list(kind, name, documents, wishes)
+    options = ImportOptions(keep_done=args.all, parallel=args.parallel, tag=args.tag)
+    made = read_list(kind, name, documents, options)
     installed = installed_presets(presets_of(checkout))
     agent = args.agent or next(iter(installed), _ANYBODY)
     plan = msgspec.structs.replace(made.plan, agent=agent)

@@ -28,7 +28,7 @@ class TaskTraces:
 def rebuild_events(
     state: RunState,
     branch: BranchFacts,
-    remains: Mapping[str, TaskTraces],
+    traces: Mapping[str, TaskTraces],
     skipped: Collection[str],
     inherited: Iterable[ev.Event] = (),
 ) -> list[ev.Event]:
@@ -40,7 +40,7 @@ def rebuild_events(
     # Each part looks at the state only when the parts before it have been applied.
     steps = chain(
         inherited,
-        _tasks(state, branch, remains, skipped),
+        _tasks(state, branch, traces, skipped),
         _tip(state, branch),
         _stages(state, {landing.task for landing in branch.landings if landing.adopted}),
         [ev.RunRestored()],
@@ -67,9 +67,9 @@ def passed_over(plan: Plan, branch: BranchFacts) -> dict[str, str]:
 
 
 def _tasks(
-    state: RunState, branch: BranchFacts, remains: Mapping[str, TaskTraces], skipped: Collection[str]
+    state: RunState, branch: BranchFacts, traces: Mapping[str, TaskTraces], skipped: Collection[str]
 ) -> Iterator[ev.Event]:
-    for name, left in remains.items():
+    for name, left in traces.items():
         yield ev.TaskRestored(task=name, attempts=left.attempts, carry=left.carry, base=left.base)
     newest = {landing.task: landing for landing in branch.landings if landing.task in state.tasks}
     for name, landing in newest.items():

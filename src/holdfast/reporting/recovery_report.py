@@ -133,16 +133,16 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def recovery_report(
     state: RunState,
-    forecasts: Sequence[TaskPreview],
+    previews: Sequence[TaskPreview],
     seen: Mapping[str, UnsavedWork],
     recorded: Iterable[Recorded],
 ) -> RecoveryReport:
-    """Return the report of a run as it is stored; `forecasts` say what resuming would do to each task."""
+    """Return the report of a run as it is stored; `previews` say what resuming would do to each task."""
     shown = displayed_task_statuses(state)
     spans = {span.task: span for span in attempt_spans(recorded, state.plan.limits.restart_below)}
     tasks = tuple(
-        _task(state, forecast, shown[forecast.task], seen.get(forecast.task, UnsavedWork()), spans)
-        for forecast in forecasts
+        _task(state, preview, shown[preview.task], seen.get(preview.task, UnsavedWork()), spans)
+        for preview in previews
     )
     measured = [row.worked_s for row in state.tasks.values() if row.merge_commit and row.worked_s > 0]
     left = {task.id: _share_left(task) for task in tasks if task.move in _AGENT_WORKS}
@@ -164,15 +164,15 @@ def failed_tasks(state: RunState) -> tuple[str, ...]:
 
 def _task(
     state: RunState,
-    forecast: TaskPreview,
+    preview: TaskPreview,
     shown: TaskStatus,
     seen: UnsavedWork,
     spans: Mapping[str, AttemptSpan],
 ) -> TaskRecovery:
-    row = state.tasks[forecast.task]
+    row = state.tasks[preview.task]
     report = row.latest.report or row.last_report or Report()
     early = report.progress is not None and report.progress < state.plan.limits.restart_below
-    lost = row.status is TaskStatus.RUNNING and forecast.move is ResumeAction.REDO
+    lost = row.status is TaskStatus.RUNNING and preview.move is ResumeAction.REDO
     return TaskRecovery(
         id=row.id,
         stage=state.stage_of[row.id],
@@ -187,9 +187,9 @@ def _task(
         committed=None if row.merge_commit else row.latest.head or row.carry or None,
         snapshot=None if row.merge_commit else row.latest.snapshot or None,
         unsaved=seen.unsaved,
-        redo_s=_redo_s(row, forecast.move, seen, spans.get(row.id), early=early),
-        move=forecast.move,
-        why=_why_lost(row, report, seen, early=early) if lost else forecast.why,
+        redo_s=_redo_s(row, preview.move, seen, spans.get(row.id), early=early),
+        move=preview.move,
+        why=_why_lost(row, report, seen, early=early) if lost else preview.why,
     )
 
 

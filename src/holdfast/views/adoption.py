@@ -55,20 +55,20 @@ class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-def adoption_view(prospect: Assessment, run: str | None = None) -> AdoptionView:
+def adoption_view(assessment: Assessment, run: str | None = None) -> AdoptionView:
     """Return what `adopt` says of a foreign run."""
-    foreign = prospect.foreign
+    foreign = assessment.foreign
     return AdoptionView(
         run=run,
         system=foreign.system,
         name=foreign.name,
         main=foreign.main,
         goal=foreign.plan.goal,
-        base=prospect.base,
-        base_name=prospect.base_name,
-        finished=len(prospect.finished),
-        tasks=tuple(_task(prospect, claim) for claim in foreign.claims),
-        findings=prospect.findings,
+        base=assessment.base,
+        base_name=assessment.base_name,
+        finished=len(assessment.finished),
+        tasks=tuple(_task(assessment, claim) for claim in foreign.claims),
+        findings=assessment.findings,
     )
 
 
@@ -105,8 +105,8 @@ def sources_text(lines: Sequence[SourceLine]) -> str:
     return "\n".join([*table(rows, indent=""), *errors])
 
 
-def _task(prospect: Assessment, claim: Claim) -> AdoptedTask:
-    judged, shelter = prospect.judged[claim.task], prospect.shelters.get(claim.task)
+def _task(assessment: Assessment, claim: Claim) -> AdoptedTask:
+    judged, work = assessment.judged[claim.task], assessment.unfinished.get(claim.task)
     return AdoptedTask(
         id=claim.task,
         native=claim.native or claim.task,
@@ -116,8 +116,8 @@ def _task(prospect: Assessment, claim: Claim) -> AdoptedTask:
         why=judged.why,
         attempts=attempts_of(claim),
         spent=claim.spent,
-        work=shelter.place if shelter else None,
-        work_files=shelter.files if shelter else 0,
+        work=work.place if work else None,
+        work_files=work.files if work else 0,
     )
 
 

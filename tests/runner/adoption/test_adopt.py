@@ -156,8 +156,8 @@ def test_a_project_that_was_moved_keeps_the_unfinished_work_of_its_worktrees(tmp
     project.git("worktree", "add", "-q", "-b", "wip/two", str(tree))
     write(tree / "two.txt", "half\n")
     run = foreign(claim("two", RUNNING, worktree="/home/old/tree", branch="wip/two"))
-    shelter = assessment_of(project, run).shelters["two"]
-    assert (shelter.place, shelter.files) == (str(tree), 1)
+    work = assessment_of(project, run).unfinished["two"]
+    assert (work.place, work.files) == (str(tree), 1)
 
 
 def test_a_dirty_worktree_becomes_a_snapshot_and_stays_as_it_is(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_the_checkout_is_taken_only_if_the_user_says_so(tmp_path: Path) -> None:
     project.write("two.txt", "half\n")
     run = foreign(claim("two", RUNNING), claim("three"))
     doubtful = assessment_of(project, run)
-    assert doubtful.shelters == {}
+    assert doubtful.unfinished == {}
     assert [finding.kind for finding in doubtful.findings] == ["uncommitted"]
     trial = adopted(project, run, checkout=True)
     assert trial.execute() is RunStatus.COMPLETED
@@ -349,12 +349,12 @@ def test_a_half_adopted_run_survives_the_loss_of_the_journal_too(tmp_path: Path,
     """Killed in the midst of adopting, then the journal lost: rebuilding and adopting again ends the same."""
     project, commit = _project(tmp_path)
     run = foreign(claim("one", DONE, commits=(commit,)), claim("two", RUNNING, attempts=1))
-    prospect, repo = assessment_of(project, run), project.open()
+    assessment, repo = assessment_of(project, run), project.open()
     with open_project_journal(repo) as journal:
-        plan = plan_of(prospect, "claude", {}, ["claude"])
+        plan = plan_of(assessment, "claude", {}, ["claude"])
         begun = create_run(repo, journal, plan, MAIN, adopting=digest_of(run))
     if moved:
-        made = commit_adoption(repo, prospect.base, begun, "Adopt", [FinishedTask("one", 1, commit)])
+        made = commit_adoption(repo, assessment.base, begun, "Adopt", [FinishedTask("one", 1, commit)])
         project.git("branch", f"holdfast/{begun}", made)
     repo.state.journal.unlink()
     rebuild(project.open(), lambda _question: False, replace=False)

@@ -47,37 +47,44 @@ def adopted_earlier(journal: JournalReader, foreign: ForeignRun) -> RunRow | Non
     return next((row for row in reversed(rows) if row.origin and _is_from(row.origin, foreign)), None)
 
 
-def plan_of(prospect: Assessment, agent: str, agents: dict[str, AgentSpec], known: Sequence[str]) -> Plan:
+def plan_of(assessment: Assessment, agent: str, agents: dict[str, AgentSpec], known: Sequence[str]) -> Plan:
     """Return the plan that the run gets: theirs, with the user's agent and the commit to go on from.
 
     Raises PlanError if no sound plan came of the files.
     """
-    plan = prepare_plan(prospect.foreign.plan, prospect.foreign.claims, prospect.judged, prospect.missing)
-    plan = msgspec.structs.replace(plan, base=prospect.base, agent=agent, agents={**plan.agents, **agents})
+    plan = prepare_plan(
+        assessment.foreign.plan, assessment.foreign.claims, assessment.judged, assessment.missing
+    )
+    plan = msgspec.structs.replace(plan, base=assessment.base, agent=agent, agents={**plan.agents, **agents})
     broken = next(broken_rules(plan, known), None)
     if broken is not None:
         place = ".".join(map(str, broken.at))
         raise PlanError(
-            f"no sound plan could be made of {prospect.foreign.main}: {place}: {broken.what}",
+            f"no sound plan could be made of {assessment.foreign.main}: {place}: {broken.what}",
             "`holdfast adopt --dry-run` shows what was read",
         )
     return plan
 
 
 def adopt(
-    repo: Repository, journal: Journal, prospect: Assessment, wishes: AdoptionOptions, plan: Plan, source: str
+    repo: Repository,
+    journal: Journal,
+    assessment: Assessment,
+    options: AdoptionOptions,
+    plan: Plan,
+    source: str,
 ) -> str:
     """Make a run of a foreign one and return its id. What was half done before is completed.
 
     Raises LeaseHeldError if somebody else is just doing that.
     """
-    row = adopted_before(journal, prospect.digest)
+    row = adopted_before(journal, assessment.digest)
     if row is not None and row.adopting:
         run = row.run
         # Judged by the commit that the run was begun from, whatever has happened to the branches since.
-        prospect = assess(repo, prospect.foreign, replace(wishes, base=row.base))
+        assessment = assess(repo, assessment.foreign, replace(options, base=row.base))
     else:
-        run = create_run(repo, journal, plan, source, adopting=prospect.digest)
+        run = create_run(repo, journal, plan, source, adopting=assessment.digest)
     directory = repo.state.run(run)
     directory.root.mkdir(parents=True, exist_ok=True)
     lease = Lease.acquire(directory.lease)
@@ -86,7 +93,7 @@ def adopt(
         if stored.row.adopting:
             clear_debris(repo, Workspaces(repo, directory.workspaces))
             _keep_record(repo, journal, stored)
-            _take_in(repo, journal, stored, prospect)
+            _take_in(repo, journal, stored, assessment)
     finally:
         lease.release()
     return run
@@ -98,19 +105,19 @@ def _keep_record(repo: Repository, journal: Journal, stored: StoredRun) -> None:
     keep_record(repo, stored.row.run, encode_plan(stored.plan), encode_event(started))
 
 
-def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: Assessment) -> None:
+def _take_in(repo: Repository, journal: Journal, stored: StoredRun, assessment: Assessment) -> None:
     """Bring everything that is known of the foreign run into git, then into the journal at once."""
-    foreign, row = prospect.foreign, stored.row
+    foreign, row = assessment.foreign, stored.row
     state = stored.state()
-    work = save_unfinished_work(repo, row.run, row.base, prospect.shelters)
+    work = save_unfinished_work(repo, row.run, row.base, assessment.unfinished)
     limits = {name: state.limits_of(name).attempts for name in state.names}
     told = [
-        ev.RunAdopted(system=foreign.system, name=foreign.name, main=foreign.main, digest=prospect.digest),
-        *inherited_events(foreign.claims, prospect.judged, work, limits),
+        ev.RunAdopted(system=foreign.system, name=foreign.name, main=foreign.main, digest=assessment.digest),
+        *inherited_events(foreign.claims, assessment.judged, work, limits),
     ]
     events = [storable(event) for event in told]
     # The branch goes first: a run with its origin in git counts as adopted, so nothing else may be missing by then.
-    landed = _landings(repo, row, prospect)
+    landed = _landings(repo, row, assessment)
     keep_origin(repo, row.run, events, foreign.documents)
     events += landed
     for event in events:
@@ -119,16 +126,16 @@ def _take_in(repo: Repository, journal: Journal, stored: StoredRun, prospect: As
     journal.append(row.run, epoch, events, state.row, state.take_changed(), time.time())
 
 
-def _landings(repo: Repository, row: RunRow, prospect: Assessment) -> list[ev.Event]:
+def _landings(repo: Repository, row: RunRow, assessment: Assessment) -> list[ev.Event]:
     """Put the commit on the run branch that says what is done, and return what it proves."""
-    claims = {claim.task: claim for claim in prospect.foreign.claims}
+    claims = {claim.task: claim for claim in assessment.foreign.claims}
     finished = [
-        FinishedTask(name, max(1, attempts_of(claims[name])), prospect.judged[name].evidence)
-        for name in prospect.finished
+        FinishedTask(name, max(1, attempts_of(claims[name])), assessment.judged[name].evidence)
+        for name in assessment.finished
     ]
     if not finished:
         return []
-    foreign = prospect.foreign
+    foreign = assessment.foreign
     noun = "task" if len(finished) == 1 else "tasks"
     # The name is theirs: nothing in it may break the line or look like a trailer.
     name = "".join(char if char.isprintable() else " " for char in foreign.name)

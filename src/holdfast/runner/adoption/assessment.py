@@ -55,7 +55,7 @@ class Assessment:
     base: str
     base_name: str
     judged: Mapping[str, JudgedClaim]
-    shelters: Mapping[str, UnfinishedWork]
+    unfinished: Mapping[str, UnfinishedWork]
     missing: Mapping[str, tuple[str, ...]]
     findings: tuple[Finding, ...]
 
@@ -65,16 +65,16 @@ class Assessment:
         return [name for name, one in self.judged.items() if one.verdict in FINISHED]
 
 
-def assess(repo: Repository, foreign: ForeignRun, wishes: AdoptionOptions) -> Assessment:
+def assess(repo: Repository, foreign: ForeignRun, options: AdoptionOptions) -> Assessment:
     """Judge a foreign run by what git shows. Costs a handful of git processes, however many tasks it has."""
     recorded = [commit for claim in foreign.claims for commit in claim.commits]
     known = resolve_hashes(repo, [*recorded, *foreign.commits])
     heads = local_branches(repo)
-    base_name, base = _choose_base(repo, foreign, wishes, list(dict.fromkeys(known.values())), heads)
+    base_name, base = _choose_base(repo, foreign, options, list(dict.fromkeys(known.values())), heads)
     proofs = _proofs(repo, foreign, base, known)
-    judged = {claim.task: judge_claim(claim, proofs, wishes.policy) for claim in foreign.claims}
-    shelters, noticed = find_unfinished_work(
-        repo, foreign.claims, judged, base, heads, with_checkout=wishes.checkout
+    judged = {claim.task: judge_claim(claim, proofs, options.policy) for claim in foreign.claims}
+    unfinished, noticed = find_unfinished_work(
+        repo, foreign.claims, judged, base, heads, with_checkout=options.checkout
     )
     missing = _missing_files(repo, foreign.plan, judged, base)
     found = (
@@ -84,7 +84,7 @@ def assess(repo: Repository, foreign: ForeignRun, wishes: AdoptionOptions) -> As
         *_overall(foreign, judged),
         *noticed,
     )
-    return Assessment(foreign, digest_of(foreign), base, base_name, judged, shelters, missing, found)
+    return Assessment(foreign, digest_of(foreign), base, base_name, judged, unfinished, missing, found)
 
 
 def _without_doubles(told: Sequence[Finding], judged: Mapping[str, JudgedClaim]) -> list[Finding]:
@@ -121,11 +121,15 @@ def digest_of(foreign: ForeignRun) -> str:
 
 
 def _choose_base(
-    repo: Repository, foreign: ForeignRun, wishes: AdoptionOptions, known: list[str], heads: Mapping[str, str]
+    repo: Repository,
+    foreign: ForeignRun,
+    options: AdoptionOptions,
+    known: list[str],
+    heads: Mapping[str, str],
 ) -> tuple[str, str]:
     """Return where the run goes on from: the branch that holds what was finished, unless HEAD has it all."""
-    if wishes.base:
-        return wishes.base, repo.resolve(wishes.base)
+    if options.base:
+        return options.base, repo.resolve(options.base)
     head = repo.resolve(HEAD)
     astray = commits_outside(repo, known, head)
     lacking = astray - same_changes(repo, sorted(astray), head).keys()

@@ -61,29 +61,29 @@ def find_unfinished_work(
     found: dict[str, UnfinishedWork] = {}
     open_ones = [claim for claim in claims if judged[claim.task].verdict not in FINISHED]
     for claim in sorted(open_ones, key=lambda claim: _urgency(claim.standing)):
-        shelter = places.of(claim, judged[claim.task])
-        if shelter is not None:
-            found[claim.task] = shelter
+        work = places.of(claim, judged[claim.task])
+        if work is not None:
+            found[claim.task] = work
     homeless = [c.task for c in open_ones if c.standing is ClaimedStatus.RUNNING and c.task not in found]
     found |= places.in_checkout(homeless, taken=with_checkout)
     return found, places.noticed
 
 
 def save_unfinished_work(
-    repo: Repository, run: str, base: str, shelters: Mapping[str, UnfinishedWork]
+    repo: Repository, run: str, base: str, unfinished: Mapping[str, UnfinishedWork]
 ) -> dict[str, InheritedWork]:
-    """Commit what the shelters hold and keep it at the tasks' WIP refs. Repeated, it finds what is there by then."""
+    """Commit the unfinished work and keep it at the tasks' snapshot refs. Repeated, it takes what is there by then."""
     saved: dict[str, InheritedWork] = {}
-    for task, shelter in shelters.items():
-        commit = shelter.commit
-        if shelter.tree is not None:
-            message = f"WIP of {task}, found in {shelter.place}\n\n{trailers(run, task, 1)}"
-            commit = save_worktree(repo, shelter.tree, message, _traces()).commit or commit
+    for task, work in unfinished.items():
+        commit = work.commit
+        if work.tree is not None:
+            message = f"WIP of {task}, found in {work.place}\n\n{trailers(run, task, 1)}"
+            commit = save_worktree(repo, work.tree, message, _traces()).commit or commit
         below = repo.merge_base(base, commit)
         if below and commit != below:
             sync_objects(repo, below, commit)
             repo.keep(snapshot_ref(run, task), commit)
-            saved[task] = InheritedWork(commit, below, shelter.place)
+            saved[task] = InheritedWork(commit, below, work.place)
     return saved
 
 
