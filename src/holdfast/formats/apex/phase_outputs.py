@@ -34,7 +34,7 @@ _Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseOutput:
+class _Output:
     """What a phase wrote: the name of its file, and its text."""
 
     file: str
@@ -77,21 +77,21 @@ def read_from_outputs(main: str, documents: Mapping[str, bytes], why: str) -> Fo
     return replace(run, findings=(rebuilt, *guesses, *points, *run.findings))
 
 
-def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, PhaseOutput]:
+def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, _Output]:
     """Return the outputs of the task that `main` belongs to, in the order of its phases."""
     wanted = layout.task_in(main)
     home = layout.home_in(main)
-    found: dict[_Key, PhaseOutput] = {}
+    found: dict[_Key, _Output] = {}
     for path in sorted(documents):
         phase = layout.phase_of_output(path)
         near = layout.home_in(path) == home or (layout.is_link(main) and layout.task_in(path) == wanted)
         if phase and near and documents[path].strip():
-            output = PhaseOutput(path.rpartition("/")[2], markdown.decoded(documents[path]))
+            output = _Output(path.rpartition("/")[2], markdown.decoded(documents[path]))
             found[phase[0], phase[1].casefold()] = output
     return found
 
 
-def _expected(main: str, outputs: dict[_Key, PhaseOutput], planned: str) -> list[_Key]:
+def _expected(main: str, outputs: dict[_Key, _Output], planned: str) -> list[_Key]:
     """Return the phases of the task: those that its own plan names, else all of the workflow.
 
     Optional phases without an output, before the last output, were passed over and are left out.
@@ -110,7 +110,7 @@ def _expected(main: str, outputs: dict[_Key, PhaseOutput], planned: str) -> list
     return [*expected, *written.values()]
 
 
-def _lists(outputs: dict[_Key, PhaseOutput], expected: list[_Key]) -> Node:
+def _lists(outputs: dict[_Key, _Output], expected: list[_Key]) -> Node:
     """Return the lists of the state as they may have been. A last output without a result counts as unfinished."""
     lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS.values()}
     last = next(reversed(outputs))
@@ -129,7 +129,7 @@ def _lists(outputs: dict[_Key, PhaseOutput], expected: list[_Key]) -> Node:
 
 
 def _guesses(
-    outputs: dict[_Key, PhaseOutput], ids: Mapping[_Key, str], *, has_goal: bool, has_plan: bool
+    outputs: dict[_Key, _Output], ids: Mapping[_Key, str], *, has_goal: bool, has_plan: bool
 ) -> Iterator[Finding]:
     if not has_goal:
         yield Finding("guessed", "No file says what the task was for; its name stands in for it.")
@@ -143,7 +143,7 @@ def _guesses(
 
 
 def _resume_points(
-    outputs: dict[_Key, PhaseOutput], expected: list[_Key], ids: Mapping[_Key, str]
+    outputs: dict[_Key, _Output], expected: list[_Key], ids: Mapping[_Key, str]
 ) -> Iterator[Finding]:
     """Yield each place where the run may continue, if there is more than one: the user is asked."""
     last = next(reversed(outputs))

@@ -52,7 +52,7 @@ _BLOCKER = Key("description", "message", "reason", "error", "title")
 _COMMITS = Key("commits", "commit", "git_commit")
 _FILES = Key("files_changed", "files_modified", "files")
 _SUMMARY = Key("summary", "result")
-CRITERIA = Key("acceptance_criteria", "criteria")
+_CRITERIA = Key("acceptance_criteria", "criteria")
 
 _RESUMABLE = "  ← resumable"
 
@@ -112,7 +112,7 @@ def assembled(main: str, document: Node, tasks: list[PhaseTask]) -> Assembly:
         spec = extra_fields.task(_task(task, criteria), task.extra)
         claim = extra_fields.claim(_claim(task, document, layout.home_in(main)), task.extra)
         drafts.append(TaskDraft(native=task.id, stage=task.phase.id, task=spec, claim=claim))
-        criteria = CRITERIA.texts(task.phase.entry) or criteria
+        criteria = _CRITERIA.texts(task.phase.entry) or criteria
     goal = _GOAL.text(document) or name_of(document, main)
     return extra_fields.plan(assemble(goal, stages, drafts), extra_fields.of(document), extra)
 

@@ -50,7 +50,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
 
 
 @dataclass(frozen=True, slots=True)
-class StagePhase:
+class _StagePhase:
     """A stage of the run as a phase: its number and name, the standing of its tasks together, and their claims.
 
     `phase` is the phase of the adopted state that the stage came from.
@@ -108,7 +108,7 @@ def _state_files(
     ]
 
 
-def _stage_phases(view: ExportedRun, document: Node) -> list[StagePhase]:
+def _stage_phases(view: ExportedRun, document: Node) -> list[_StagePhase]:
     """Return the stages as phases: those of the adopted state, those that are named like phases, or by position."""
     known = {phase.id: phase for phase in phases_of(document)}
     stages = view.plan.stages
@@ -125,11 +125,11 @@ def _stage_phases(view: ExportedRun, document: Node) -> list[StagePhase]:
         times = view.stage_times.get(stage.id, Times())
         # The document has integers, and text such as `8b`.
         written = int(number) if re.fullmatch(r"0|[1-9][0-9]{0,5}", number) else number
-        found.append(StagePhase(stage, written, name, standing, claims, times, phase))
+        found.append(_StagePhase(stage, written, name, standing, claims, times, phase))
     return found
 
 
-def _composed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> Node:
+def _composed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> Node:
     """Return the state in APEX's words, in the order of its document; unknown keys stay."""
     unfinished = [part for part in parts if part.standing not in SETTLED]
     current = unfinished[0] if unfinished and not is_complete(view) else None
@@ -161,7 +161,7 @@ def _composed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> Nod
     return state
 
 
-def _current(view: ExportedRun, part: StagePhase) -> Node:
+def _current(view: ExportedRun, part: _StagePhase) -> Node:
     """Return the current phase. One that waits for its turn has not failed and is not in progress."""
     entry = part.entry | {
         "status": _WORDS.word(part.standing, part.phase.status if part.phase else ""),
@@ -173,7 +173,7 @@ def _current(view: ExportedRun, part: StagePhase) -> Node:
     return entry | ({"error": errors[-1]} if errors else {})
 
 
-def _completed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> list[Node]:
+def _completed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> list[Node]:
     """Return the finished phases, after each the earlier iterations that the state already listed."""
     listed = items(document.get("completed_phases"))
     entries: list[Node] = []
@@ -184,7 +184,7 @@ def _completed(view: ExportedRun, document: Node, parts: list[StagePhase]) -> li
     return entries
 
 
-def _finished(view: ExportedRun, part: StagePhase) -> Node:
+def _finished(view: ExportedRun, part: _StagePhase) -> Node:
     """Return the entry of a finished phase; one that the state already called so is left as it was."""
     if part.phase and part.phase.place == "completed":
         said = part.phase.status
@@ -212,7 +212,7 @@ def _criteria_after(view: ExportedRun, stage: Stage) -> tuple[str, ...]:
     return next((task.acceptance for each in later for task in each.tasks if task.acceptance), ())
 
 
-def _pending(part: StagePhase) -> Node:
+def _pending(part: _StagePhase) -> Node:
     """Return a phase as it is listed among the pending ones."""
     if part.phase and part.phase.place == "pending":
         return part.entry
@@ -220,7 +220,7 @@ def _pending(part: StagePhase) -> Node:
     return with_number_and_name(listed or {}, part.number, part.name)
 
 
-def _iterations(document: Node, parts: list[StagePhase]) -> Node:
+def _iterations(document: Node, parts: list[_StagePhase]) -> Node:
     """Return how often each phase that began was begun again; a count never goes down."""
     counts = dict(node(document.get("iteration_counts")))
     for part in parts:
@@ -229,7 +229,7 @@ def _iterations(document: Node, parts: list[StagePhase]) -> Node:
     return counts
 
 
-def _blockers(view: ExportedRun, document: Node, parts: list[StagePhase]) -> list[object]:
+def _blockers(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> list[object]:
     """Return the blockers: those that the state named, until its phase is over, and the errors of failed phases."""
     at = next((part for part in parts if part.phase and part.phase.place == "current"), None)
     old = [] if at is None or at.standing in SETTLED else items(document.get("blockers"))
@@ -239,7 +239,9 @@ def _blockers(view: ExportedRun, document: Node, parts: list[StagePhase]) -> lis
     return [*old, *(error for error in errors if error not in known)]
 
 
-def _recovery(view: ExportedRun, document: Node, parts: list[StagePhase], current: StagePhase | None) -> Node:
+def _recovery(
+    view: ExportedRun, document: Node, parts: list[_StagePhase], current: _StagePhase | None
+) -> Node:
     old = node(document.get("recovery_info"))
     done = [part.name for part in parts if part.standing is ClaimedStatus.DONE]
     return old | {
@@ -250,7 +252,7 @@ def _recovery(view: ExportedRun, document: Node, parts: list[StagePhase], curren
     }
 
 
-def _add_extra_fields(view: ExportedRun, parts: list[StagePhase], state: Node, home: str) -> None:
+def _add_extra_fields(view: ExportedRun, parts: list[_StagePhase], state: Node, home: str) -> None:
     """Add what a reader of the state would conclude differently: ids first, then the rest by a test reading."""
     of_phase = {(str(part.number), part.name.casefold()): part for part in parts}
     for phase in phases_of(state):
@@ -269,7 +271,7 @@ def _add_extra_fields(view: ExportedRun, parts: list[StagePhase], state: Node, h
     _set_extra(state, extra.plan)
 
 
-def _ids(part: StagePhase, label: str) -> Node:
+def _ids(part: _StagePhase, label: str) -> Node:
     """Return the ids of a stage and its tasks, as far as its number and name do not give them."""
     ids = [task.id for task in part.stage.tasks]
     tasks: list[Node] = [{}] if ids == [part.stage.id] else [{"id": name} for name in ids]

@@ -26,7 +26,7 @@ _VALIDATOR = re.compile(r"validat|review|judge|auditor", re.IGNORECASE)
 SPRINT_ID = Key(
     "sprintId", "sprint_id", "id", "sprint", "phaseId", "phase_id", "number", "name", "title"
 )  # fmt: skip
-SPRINT_TITLE = Key("name", "title", "sprint_name", "sprintName", "phase_name", "phaseName")
+_SPRINT_TITLE = Key("name", "title", "sprint_name", "sprintName", "phase_name", "phaseName")
 _ABOUT = Key(
     "description", "goal", "sprint_goal", "sprintGoal", "objective", "sprint_objective", "purpose", "deliverable"
 )  # fmt: skip
@@ -89,7 +89,7 @@ _ISSUE = Key("description", "title", "issue", "message")
 
 def task_of(sprint: Node, *around: Node) -> Task:
     """Return the task of a sprint, without needs. `around` are the objects it lies in, the nearest first."""
-    title = SPRINT_TITLE.text(sprint)
+    title = _SPRINT_TITLE.text(sprint)
     name = title or SPRINT_ID.text(sprint)
     verify = tuple(line for line in _TESTS.texts(sprint) if is_command(line))
     run = texts(sprint.get("run"))
@@ -128,7 +128,7 @@ def _outline(sprint: Node) -> Iterator[str]:
     yield _list("What it delivers", _points(sprint, "deliverables"))
     for phase in _nodes_in(sprint, "phases"):
         head = ": ".join(
-            filter(None, (SPRINT_TITLE.text(phase) or SPRINT_ID.text(phase), _ABOUT.text(phase)))
+            filter(None, (_SPRINT_TITLE.text(phase) or SPRINT_ID.text(phase), _ABOUT.text(phase)))
         )
         yield "\n".join(filter(None, (f"## {head}" if head else "", *_outline(phase))))
 

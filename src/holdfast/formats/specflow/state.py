@@ -31,11 +31,22 @@ class ParsedState:
     groups: list[Group]
     made: Assembly
 
+    @property
+    def groups_by_task(self) -> dict[str, Group]:
+        """The groups by the ids of their tasks."""
+        return dict(zip(self.made.ids, self.groups, strict=True))
+
+    @property
+    def waves_by_stage(self) -> dict[str, Node]:
+        """The entries of the waves by the ids of their stages."""
+        entries = {group.wave.name: group.wave.entry for group in self.groups}
+        return {stage: entries[wave] for wave, stage in self.made.stages.items()}
+
 
 def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
     """Return the run that a state file tells of, together with the files around it."""
     name = spec_id(document, main)
-    parsed = parse_state(name, main, document, documents)
+    parsed = parse_state(name, document, documents, main)
     made = parsed.made
     claims = {claim.task: claim for claim in made.claims}
     known = {commit for claim in made.claims for commit in claim.commits}
@@ -52,7 +63,7 @@ def spec_id(document: Node, main: str) -> str:
     return _SPEC_ID.text(document) or layout.spec_in(main) or "SPEC"
 
 
-def parse_state(name: str, main: str, document: Node, documents: Mapping[str, bytes]) -> ParsedState:
+def parse_state(name: str, document: Node, documents: Mapping[str, bytes], main: str = "") -> ParsedState:
     """Return the waves as stages, one after the other, the groups as their tasks, and what the state claims of them."""
     spec = _spec_of(name, main, documents)
     groups = groups_of(document, spec)

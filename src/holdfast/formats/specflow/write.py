@@ -6,7 +6,6 @@ The state of a finished run is in the archive before the live one is removed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.plan import Stage, Task
@@ -20,7 +19,7 @@ from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import spec_text
 from holdfast.formats.specflow.state import parse_state, spec_id
 from holdfast.formats.specflow.status_table import status_row, with_status
-from holdfast.formats.specflow.waves import Group, Wave, is_state, results_of
+from holdfast.formats.specflow.waves import Group, is_state, results_of
 from holdfast.formats.status_words import StatusWords, kept_word
 
 _GROUP_WORDS = StatusWords(
@@ -120,10 +119,15 @@ def _resting_place(view: ExportedRun) -> tuple[int, str | None, ClaimedStatus]:
 
 def _composed(view: ExportedRun, name: str, document: Node, documents: Mapping[str, bytes]) -> Node:
     """Return the state as SpecFlow would have it, with extra fields for the rest; unknown keys stay."""
-    adopted = _Adopted.of(name, document, documents)
+    # A state without waves is about what its specification says: none of it can be found again.
+    adopted = parse_state(name, document, documents) if document.get("waves") else None
+    waves, groups = (adopted.waves_by_stage, adopted.groups_by_task) if adopted else ({}, {})
     fresh: Node = {"spec_id": name, "mode": "orchestrated", "started": iso_time(view.started)}
     state = fresh | extra_fields.without(document)
-    state["waves"] = [_wave(view, *stage, adopted) for stage in enumerate(view.plan.stages, 1)]
+    state["waves"] = [
+        _wave(view, number, stage, waves.get(stage.id, {}), groups)
+        for number, stage in enumerate(view.plan.stages, 1)
+    ]
     landed = (commit for _, task in view.plan.tasks() for commit in claim_of(view, task.id).commits)
     state["commits"] = _joined(commits(document.get("commits")), tuple(landed))
     state["last_checkpoint"] = iso_time(view.updated)
@@ -134,40 +138,20 @@ def _composed(view: ExportedRun, name: str, document: Node, documents: Mapping[s
     return state
 
 
-@dataclass(frozen=True, slots=True)
-class _Adopted:
-    """The state that a run was adopted from: its waves by our stages, its groups by our tasks."""
+def _wave(view: ExportedRun, number: int, stage: Stage, old: Node, groups: Mapping[str, Group]) -> Node:
+    """Return a stage as a wave: where it stands, and the result of each group.
 
-    waves: dict[str, Wave]
-    groups: dict[str, Group]
-
-    @classmethod
-    def of(cls, name: str, document: Node, documents: Mapping[str, bytes]) -> _Adopted:
-        """Find waves and groups again by the ids that reading gave them. Of a state without waves none are kept."""
-        if not document.get("waves"):
-            return cls({}, {})
-        parsed = parse_state(name, layout.state_path(name), document, documents)
-        ids = parsed.made.stages
-        waves = {ids[group.wave.name]: group.wave for group in parsed.groups if group.wave.name in ids}
-        return cls(waves, dict(zip(parsed.made.ids, parsed.groups, strict=True)))
-
-
-def _wave(view: ExportedRun, number: int, stage: Stage, adopted: _Adopted) -> Node:
-    """Return a stage as a wave: where it stands, and the result of each group."""
+    `old` is the entry of the adopted state, and `groups` are its groups by our tasks.
+    """
     claims = {task.id: claim_of(view, task.id) for task in stage.tasks}
-    old = adopted.waves[stage.id].entry if stage.id in adopted.waves else {}
     entry: Node = {"id": number, "groups": [], "status": ""} | extra_fields.without(old)
-    names = {
-        task.id: adopted.groups[task.id].name if task.id in adopted.groups else task.id
-        for task in stage.tasks
-    }
-    if set(names.values()) != {group.name for group in adopted.groups.values() if group.wave.entry is old}:
+    names = {name: groups[name].name if name in groups else name for name in claims}
+    if set(names.values()) != {group.name for group in groups.values() if group.wave.entry is old}:
         entry["groups"] = list(names.values())
     standing = group_status([claim.standing for claim in claims.values()])
     entry["status"] = _WAVE_WORDS.word(standing, text(entry["status"]))
     results = results_of(old) | {
-        names[task.id]: _result(view, task, claims[task.id], adopted.groups.get(task.id))
-        for task in stage.tasks
+        names[task.id]: _result(view, task, claims[task.id], groups.get(task.id)) for task in stage.tasks
     }
     return entry | {"results": results}
 
@@ -208,9 +192,9 @@ def _add_extra_fields(view: ExportedRun, name: str, state: Node, documents: Mapp
     for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
         if f"wave-{text(entry.get('id'))}" != stage.id:
             entry[extra_fields.KEY] = {"id": stage.id}
-    parsed = parse_state(name, layout.state_path(name), state, documents)
+    parsed = parse_state(name, state, documents)
     extra_of = extra_fields.differences(view, parsed.made.plan, parsed.made.claims)
-    for group, task in zip(parsed.groups, parsed.made.ids, strict=True):
+    for task, group in parsed.groups_by_task.items():
         if group.wave.entry and (extra := extra_of.tasks.get(task)):
             group.wave.entry["results"][group.name] = group.entry | extra_fields.carried(extra)
     for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
