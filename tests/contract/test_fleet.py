@@ -46,9 +46,9 @@ def test_output_is_kept_byte_for_byte_and_read_from_any_offset(setup: FleetSetup
     """Both outputs are in the log in their order, bytes that are no text included."""
     spec = setup.sh(r"printf 'a\000\377'; printf err >&2")
     asyncio.run(setup.finish(spec))
-    assert setup.fleet.logs(spec.key) == b"a\x00\xfferr"
-    assert setup.fleet.logs(spec.key, 3) == b"err"
-    assert setup.fleet.logs(spec.key, 99) == b""
+    assert setup.fleet.output(spec.key).data == b"a\x00\xfferr"
+    assert setup.fleet.output(spec.key, 3).data == b"err"
+    assert setup.fleet.output(spec.key, 99).data == b""
 
 
 def test_what_a_launch_holds_stays_open_until_it_is_over(setup: FleetSetup) -> None:
@@ -64,7 +64,7 @@ def test_what_a_launch_holds_stays_open_until_it_is_over(setup: FleetSetup) -> N
     (setup.work / "gate").write_text("go\n")
     asyncio.run(ended(setup.fleet.wait(spec.key)))
     assert os.read(kept, 1) == b""
-    assert f"pipe:[{os.fstat(kept).st_ino}]" not in setup.fleet.logs(spec.key).decode()
+    assert f"pipe:[{os.fstat(kept).st_ino}]" not in setup.fleet.output(spec.key).data.decode()
     os.close(kept)
 
 
@@ -73,7 +73,7 @@ def test_the_input_file_is_delivered(setup: FleetSetup) -> None:
     (setup.work / "brief").write_text("do this")
     spec = replace(setup.sh("cat"), stdin=setup.work / "brief")
     asyncio.run(setup.finish(spec))
-    assert setup.fleet.logs(spec.key) == b"do this"
+    assert setup.fleet.output(spec.key).data == b"do this"
 
 
 def test_without_an_input_file_the_input_is_empty(setup: FleetSetup) -> None:
@@ -85,7 +85,10 @@ def test_the_environment_is_the_one_given_and_the_token(setup: FleetSetup) -> No
     """Nothing of the runner's own environment reaches an agent, its secrets least of all."""
     spec = replace(setup.spec("/usr/bin/env"), env={"A": "1"})
     asyncio.run(setup.finish(spec))
-    assert sorted(setup.fleet.logs(spec.key).decode().split()) == ["A=1", f"HOLDFAST_ATTEMPT={spec.token}"]
+    assert sorted(setup.fleet.output(spec.key).data.decode().split()) == [
+        "A=1",
+        f"HOLDFAST_ATTEMPT={spec.token}",
+    ]
 
 
 def test_an_agent_inherits_no_file_of_the_runner(setup: FleetSetup) -> None:
@@ -95,7 +98,7 @@ def test_an_agent_inherits_no_file_of_the_runner(setup: FleetSetup) -> None:
     spec = setup.sh("exec ls /proc/self/fd")  # ls itself opens the fourth
     asyncio.run(setup.finish(spec))
     os.close(leak)
-    assert setup.fleet.logs(spec.key) == b"0\n1\n2\n3\n"
+    assert setup.fleet.output(spec.key).data == b"0\n1\n2\n3\n"
 
 
 def test_a_key_that_ended_never_starts_again(setup: FleetSetup) -> None:
@@ -142,7 +145,7 @@ def test_a_key_that_was_never_launched_is_unknown(setup: FleetSetup) -> None:
         asyncio.run(setup.fleet.cancel(key)),
     ]
     assert {sighting.presence for sighting in seen} == {Presence.UNKNOWN}
-    assert setup.fleet.logs(key) == b""
+    assert setup.fleet.output(key).data == b""
     assert setup.fleet.live_launches(RUN) == []
 
 
@@ -218,7 +221,7 @@ def test_a_large_order_arrives_whole(setup: FleetSetup) -> None:
         env={**env, "PATH": "/bin:/usr/bin"},
     )
     asyncio.run(setup.finish(spec))
-    assert setup.fleet.logs(spec.key).strip() == b"120000"
+    assert setup.fleet.output(spec.key).data.strip() == b"120000"
 
 
 @pytest.mark.parametrize("owner", ["..", "a/b", ""])

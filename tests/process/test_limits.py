@@ -32,7 +32,7 @@ def test_the_last_words_after_sigterm_are_kept(setup: FleetSetup) -> None:
     asyncio.run(setup.fleet.launch(spec))
     setup.heard("up")
     assert asyncio.run(ended(setup.fleet.cancel(spec.key))).code == 9
-    assert setup.fleet.logs(spec.key).endswith(b"bye\n")
+    assert setup.fleet.output(spec.key).data.endswith(b"bye\n")
 
 
 def test_endless_output_stays_within_its_bound_on_disk(setup: FleetSetup) -> None:
@@ -41,7 +41,7 @@ def test_endless_output_stays_within_its_bound_on_disk(setup: FleetSetup) -> Non
     spec = setup.sh("head -c 40000000 /dev/zero; echo the end", log_bytes_max=bound)
     record = asyncio.run(setup.finish(spec))
     assert record.output_bytes == 40_000_008
-    kept = setup.fleet.logs(spec.key)
+    kept = setup.fleet.output(spec.key).data
     assert bound // 4 < len(kept) <= bound
     assert sum(file.stat().st_size for file in setup.folder(spec.key).glob("output.log*")) <= bound
-    assert setup.fleet.logs(spec.key, 40_000_000) == b"the end\n"
+    assert setup.fleet.output(spec.key, 40_000_000).data == b"the end\n"

@@ -53,9 +53,9 @@ def _chunks(fleet: Fleet, key: LaunchKey, *, follow: bool) -> Iterator[bytes]:
     seen = 0
     while True:
         over = not follow or fleet.inspect(key).presence is not Presence.ALIVE
-        chunk = fleet.logs(key, seen)
-        seen += len(chunk)
-        yield chunk
+        piece = fleet.output(key, seen)
+        seen = piece.start + len(piece.data)
+        yield piece.data
         if over:
             return
         time.sleep(_FOLLOW_POLL_S)

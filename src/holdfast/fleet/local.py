@@ -22,7 +22,7 @@ from holdfast.core.facts import Exit, Presence, Sighting
 from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec
 from holdfast.paths import StateDir
-from holdfast.process import output_log, procfs
+from holdfast.process import procfs
 from holdfast.process.fork_server import ForkServer
 from holdfast.process.launch_order import (
     STARTED,
@@ -33,6 +33,7 @@ from holdfast.process.launch_order import (
     log_file,
     record_file,
 )
+from holdfast.process.output_log import read_output
 from holdfast.redaction import secret_values
 
 _ORPHAN_GRACE_S = 2.0
@@ -140,16 +141,9 @@ class LocalFleet:
         records = ((key, _decode(record_file(self.folder(key)), _Record)) for key in launches)
         return {record.cwd: key for key, record in records if record is not None and record.cwd}
 
-    def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
-        """Return the output from byte `offset` on, counted from the first byte ever printed.
-
-        When more was printed than is kept, an offset into the lost part gives what is kept, from its beginning.
-        """
-        return output_log.read_output(log_file(self.folder(key)), offset)
-
-    def output(self, key: LaunchKey, offset: int, most: int) -> LaunchOutput:
-        """Return at most `most` bytes of the output from `offset` on; what is no longer kept is left out."""
-        return LaunchOutput(*output_log.output_window(log_file(self.folder(key)), offset, most))
+    def output(self, key: LaunchKey, offset: int = 0, most: int | None = None) -> LaunchOutput:
+        """Return the output from `offset` on, at most `most` bytes; what is no longer kept is left out."""
+        return LaunchOutput(*read_output(log_file(self.folder(key)), offset, most))
 
     def last_sign(self, key: LaunchKey) -> float:
         """Return when the launch last started, printed or ended, by the clock of the disk; 0 if never."""

@@ -98,11 +98,8 @@ class Fleet(Protocol):
         `tokens` are those of launches that the caller knows, though the fleet may have lost every record of them.
         """
 
-    def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
-        """Return the output of a launch from `offset` on; empty when there is none."""
-
-    def output(self, key: LaunchKey, offset: int, most: int) -> LaunchOutput:
-        """Return at most `most` bytes of the output from `offset` on; what is no longer kept is left out."""
+    def output(self, key: LaunchKey, offset: int = 0, most: int | None = None) -> LaunchOutput:
+        """Return the output of a launch from `offset` on, at most `most` bytes; what is no longer kept is left out."""
 
     def close(self) -> None:
         """Close everything without stopping anything: launches outlive this object."""

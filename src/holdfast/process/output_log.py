@@ -63,22 +63,27 @@ class BoundedLog:
             os.unlink(self._kept.pop(0))  # noqa: PTH108 - pathlib is too heavy for the supervisor
 
 
-def read_output(path: str, offset: int) -> bytes:
-    """Return the output from byte `offset` on. What is no longer kept is left out."""
-    return b"".join(_tail(segment, max(0, offset - start)) for start, segment in _segments(path))
+def read_output(path: str, offset: int, most: int | None = None) -> tuple[int, bytes, int]:
+    """Return where the output from `offset` on really begins, at most `most` bytes of it, and where the output ends.
 
-
-def output_window(path: str, offset: int, most: int) -> tuple[int, bytes, int]:
-    """Return where the output from `offset` on really begins, at most `most` bytes of it, and where the output ends."""
+    What is no longer kept is left out; what a full disk lost reads as zeros.
+    """
     segments = _segments(path)
     if not segments:
         return offset, b"", offset
     begin = max(offset, segments[0][0])
     data = b""
-    for start, segment in segments:
-        if len(data) < most and begin + len(data) >= start:
-            data += _tail(segment, begin + len(data) - start, most - len(data))
-    return begin, data, max(begin + len(data), segments[-1][0] + _size(segments[-1][1]))
+    try:
+        for start, segment in segments:
+            data = data.ljust(start - begin, b"\0")[:most]
+            if most is None or len(data) < most:
+                with open(segment, "rb") as file:  # noqa: PTH123 - pathlib is too heavy for the supervisor
+                    file.seek(begin + len(data) - start)
+                    data += file.read(-1 if most is None else most - len(data))
+        last = os.stat(segments[-1][1]).st_size  # noqa: PTH116
+    except FileNotFoundError:
+        return read_output(path, offset, most)  # the supervisor dropped a segment since they were listed
+    return begin, data, max(begin + len(data), segments[-1][0] + last)
 
 
 def _segments(path: str) -> list[tuple[int, str]]:
@@ -93,19 +98,3 @@ def _segments(path: str) -> list[tuple[int, str]]:
 
 def _segment(path: str, start: int) -> str:
     return f"{path}.{start}" if start else path
-
-
-def _tail(path: str, offset: int, most: int = -1) -> bytes:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - this module is loaded by the supervisor
-            file.seek(offset)
-            return file.read(most)
-    except FileNotFoundError:
-        return b""  # dropped by the supervisor since the folder was listed
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size  # noqa: PTH116 - as above
-    except FileNotFoundError:
-        return 0

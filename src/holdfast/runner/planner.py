@@ -244,7 +244,7 @@ def _require_able(session: _PlanningSession, attempt: int, ended: Exit) -> None:
     The attempt is forgotten, so that the next request asks anew.
     """
     spec = session.work.spec
-    heard = observe_output(spec, session.fleet.logs(session.key(attempt)))
+    heard = observe_output(spec, session.fleet.output(session.key(attempt)).data)
     by_code = spec.error_patterns().of_exit(ended.code) if ended.code > 0 else None
     outcome = judge_outcome(ended, heard, WorkSign.NOT_NEEDED, by_code=by_code)
     if outcome.end in (OutcomeKind.LIMITED, OutcomeKind.BLOCKED):
@@ -257,7 +257,7 @@ def _require_able(session: _PlanningSession, attempt: int, ended: Exit) -> None:
 
 def _judge(session: _PlanningSession, attempt: int, ended: Exit, record: Path) -> Plan | None:
     """Keep a valid answer and return its plan, or write down what is wrong with it. Judging again says the same."""
-    printed = session.fleet.logs(session.key(attempt))
+    printed = session.fleet.output(session.key(attempt)).data
     output = readable_output(session.work.spec, printed, observe_output(session.work.spec, printed))
     answer = _written(session.workspaces.path(_PLANNER) / PLAN_FILE) or fenced_yaml(output).encode()
     wrong = _how_it_failed(ended, output)

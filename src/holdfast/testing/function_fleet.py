@@ -70,12 +70,8 @@ class FunctionFleet:
         """Find nothing: there are no processes."""
         return []
 
-    def logs(self, key: LaunchKey, offset: int = 0) -> bytes:
+    def output(self, key: LaunchKey, offset: int = 0, most: int | None = None) -> LaunchOutput:
         """Return nothing: functions print elsewhere."""
-        return b""
-
-    def output(self, key: LaunchKey, offset: int, most: int) -> LaunchOutput:
-        """Return nothing, as `logs` does."""
         return LaunchOutput(offset, b"", offset)
 
     def close(self) -> None:

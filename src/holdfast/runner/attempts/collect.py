@@ -29,7 +29,7 @@ _SUMMARY_CHARS = 200
 def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> list[ev.Event]:
     """Commit the workspace and say how the attempt ended. Collecting twice finds the commit made before."""
     agent = agent_of_attempt(context, task)
-    output = readable_output(agent, context.fleet.logs(context.agent_key(task)), heard)
+    output = readable_output(agent, context.fleet.output(context.agent_key(task)).data, heard)
     try:
         captured = _commit(context, task)
     except WorkspaceGoneError as gone:

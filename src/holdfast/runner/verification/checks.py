@@ -120,7 +120,7 @@ async def run_to_end(
 
 
 def _judge(context: RunContext, command: str, key: LaunchKey, ended: Exit | None) -> FailedCheck | None:
-    output = clip(context.fleet.logs(key).decode(errors="replace"), _OUTPUT_CHARS)
+    output = clip(context.fleet.output(key).data.decode(errors="replace"), _OUTPUT_CHARS)
     if ended is None:
         return FailedCheck(command, "the check's process was lost", output)
     match ended.reason:

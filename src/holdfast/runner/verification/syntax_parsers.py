@@ -223,7 +223,7 @@ async def _run_tool(
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": str(folder)}
     await context.fleet.launch(command_launch(key, argv, folder, env, timeout_s=_TIMEOUT_S))
     await wait_or_stop(context, key)
-    return context.fleet.logs(key).decode(errors="replace")
+    return context.fleet.output(key).data.decode(errors="replace")
 
 
 def _lay_out(context: RunContext, tool: _Tool, contents: Sequence[bytes]) -> Path:

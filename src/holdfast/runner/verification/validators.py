@@ -99,7 +99,7 @@ async def _run_validator(
     opinion = _Opinion(0.0, "its process was lost, and lost again")
     if ended is not None:
         reports = _report_file(workspace, key)
-        opinion = _read_opinion(context, validator, ended, context.fleet.logs(key), reports)
+        opinion = _read_opinion(context, validator, ended, context.fleet.output(key).data, reports)
     scored = ev.ValidatorScored(
         task=task.id,
         attempt=task.attempt,
