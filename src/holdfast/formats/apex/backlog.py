@@ -10,17 +10,7 @@ from msgspec.structs import replace
 from holdfast.core.plan import Task
 from holdfast.formats import lenient_yaml, markdown
 from holdfast.formats.contradictions import unknown_words
-from holdfast.formats.lenient_json import (
-    BrokenFileError,
-    Key,
-    Node,
-    commits,
-    items,
-    node,
-    nodes,
-    text,
-    texts,
-)
+from holdfast.formats.lenient_json import BrokenFileError, Key, Node, commits, items, node, nodes, text, texts
 from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun, Finding, ForeignRun, NativeFile
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble, task_ids
 from holdfast.formats.registry import System

@@ -31,14 +31,7 @@ from holdfast.formats.lenient_json import (
     parse_object,
     text,
 )
-from holdfast.formats.model import (
-    SETTLED,
-    Claim,
-    ClaimedStatus,
-    Finding,
-    ForeignRun,
-    PastFailure,
-)
+from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun, PastFailure
 from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble, task_ids
 from holdfast.formats.registry import System
 from holdfast.formats.status_words import claim_from, claimed_status

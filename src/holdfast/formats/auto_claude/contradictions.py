@@ -8,12 +8,7 @@ from holdfast.formats.auto_claude.documents import AutoClaudeDocuments
 from holdfast.formats.auto_claude.layout import AutoClaudeFile, worktree_of
 from holdfast.formats.auto_claude.memory import Memory
 from holdfast.formats.auto_claude.phases import PlanPhase, Subtask, phases_of
-from holdfast.formats.contradictions import (
-    done_with_unfinished_parts,
-    some_of,
-    unknown_word,
-    unknown_words,
-)
+from holdfast.formats.contradictions import done_with_unfinished_parts, some_of, unknown_word, unknown_words
 from holdfast.formats.lenient_json import Key, Node, count, node, text
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding
 from holdfast.formats.status_words import claimed_status

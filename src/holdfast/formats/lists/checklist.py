@@ -1,8 +1,8 @@
-"""A plain Markdown checklist: headings are stages, boxes are tasks, from top to bottom.
+"""Check boxes in Markdown, and a plain checklist: headings are stages, boxes are tasks, from top to bottom.
 
-What is indented below a box is part of its task, which is not done as long as a part is open. Only boxes numbered like `1.2` below a box `1` are tasks of their
-own: there the outer one is a heading in disguise. People work a list from top to bottom, so each task waits for the
-one before it, unless the user options otherwise.
+Lines and boxes that are indented below a box are part of its task, which is not done as long as a part is open. Only
+boxes numbered like `1.2` below a box `1` are tasks of their own: there the outer box is only a heading. People work
+a list from top to bottom, so each task waits for the one before it, unless the user asks for parallel tasks.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ _STRUCK = re.compile(r"~~.+~~\W*")
 _COMMENT = ("<!--", "-->")
 _TAB = "    "
 _MARKS = {**dict.fromkeys("xX✓✔✅", ClaimedStatus.DONE), **dict.fromkeys("-~", ClaimedStatus.SKIPPED)}
+_NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,6}){1,5})[.):]?\s+")
+_ANY_NUMBER = re.compile(r"\A(\d{1,6}(?:\.\d{1,6}){0,5})[.):]?\s+")
+_NO_STAGE = "tasks"
+_SAID = {ClaimedStatus.DONE: "ticked", ClaimedStatus.SKIPPED: "struck out"}
 
 
 @dataclass(slots=True)
-class Box:
+class CheckBox:
     """One check box. `mark` is what stands in it, `below` the indented lines that belong to it."""
 
     text: str
@@ -43,9 +47,7 @@ class Box:
     @property
     def said(self) -> str:
         """How a person would say what the mark is."""
-        return {ClaimedStatus.DONE: "ticked", ClaimedStatus.SKIPPED: "struck out"}.get(
-            self.status, f"[{self.mark}]"
-        )
+        return _SAID.get(self.status, f"[{self.mark}]")
 
 
 def without_comments(text: str) -> str:
@@ -57,9 +59,9 @@ def without_comments(text: str) -> str:
     return kept + text[at:]
 
 
-def boxes(text: str) -> list[Box]:
+def boxes(text: str) -> list[CheckBox]:
     """Return every check box of a text, in order. Lines that are indented below one belong to it."""
-    found: list[Box] = []
+    found: list[CheckBox] = []
     headings: list[tuple[int, str]] = []
     is_open = False
     for line in plain_lines(without_comments(text).replace("\r\n", "\n")):
@@ -70,7 +72,7 @@ def boxes(text: str) -> list[Box]:
             is_open = False
         elif box := _BOX.match(line):
             titles = tuple(words for _, words in headings)
-            found.append(Box(box[3].strip(), box[2], len(box[1]), titles))
+            found.append(CheckBox(box[3].strip(), box[2], len(box[1]), titles))
             is_open = True
         elif is_open and line.strip():
             is_open = line.startswith(" ")
@@ -82,11 +84,6 @@ def boxes(text: str) -> list[Box]:
 def first_heading(text: str) -> str:
     """Return the title of a text: its first heading."""
     return title(without_comments(text))
-
-
-_NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,6}){1,5})[.):]?\s+")
-_ANY_NUMBER = re.compile(r"\A(\d{1,6}(?:\.\d{1,6}){0,5})[.):]?\s+")
-_NO_STAGE = "tasks"
 
 
 def is_checklist(text: str) -> bool:
@@ -115,10 +112,10 @@ def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
     return into_plan(path, goal, stages, entries, options)
 
 
-def _grouped(found: list[Box]) -> list[tuple[str, Box, list[Box]]]:
+def _grouped(found: list[CheckBox]) -> list[tuple[str, CheckBox, list[CheckBox]]]:
     """Return each task as the title around it, its box, and the boxes that are parts of it."""
-    groups: list[tuple[str, Box, list[Box]]] = []
-    outer: Box | None = None
+    groups: list[tuple[str, CheckBox, list[CheckBox]]] = []
+    outer: CheckBox | None = None
     for box in found:
         if outer is None or box.indent <= outer.indent or box.headings != outer.headings:
             outer = box
@@ -132,7 +129,7 @@ def _grouped(found: list[Box]) -> list[tuple[str, Box, list[Box]]]:
     return groups
 
 
-def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> ListEntry:
+def _entry(place: int, goal: str, whole: str, box: CheckBox, parts: list[CheckBox]) -> ListEntry:
     title = _ANY_NUMBER.sub("", box.text, count=1) or box.text
     number = _ANY_NUMBER.match(box.text)
     name = number[1] if number else f"{place:02}"
@@ -158,7 +155,7 @@ def _entry(place: int, goal: str, whole: str, box: Box, parts: list[Box]) -> Lis
     )
 
 
-def _stage(box: Box, goal: str) -> str:
+def _stage(box: CheckBox, goal: str) -> str:
     """Return the heading that a box stands under; the title of the whole is no stage."""
     below = [title for title in box.headings if title != goal]
     return below[-1] if below else _NO_STAGE

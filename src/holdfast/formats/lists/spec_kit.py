@@ -7,84 +7,25 @@ User stories need the phases before the first story, not each other, unless the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from posixpath import dirname, join
 
-import msgspec
-
-from holdfast.formats.lists.checklist import Box, boxes, first_heading
-from holdfast.formats.lists.model import (
-    ImportedPlan,
-    ImportOptions,
-    LeftOut,
-    ListEntry,
-    into_plan,
-)
+from holdfast.formats.lists.checklist import CheckBox, boxes, first_heading
+from holdfast.formats.lists.model import ImportedPlan, ImportOptions, LeftOut, ListEntry, into_plan
 from holdfast.formats.markdown import decoded, paragraphs, section, value
 from holdfast.formats.plan_assembly import StageDraft
 
 _FORWARD = re.compile(r"\bblocks\b|\bbefore\b|-+>|→|⇒|=>", re.IGNORECASE)
 _BACKWARD = re.compile(r"\bdepends?\s+on\b|\brequires?\b|\bneeds?\b|\bafter\b|依赖|依賴", re.IGNORECASE)
 _TASKS = re.compile(r"T(\d{1,9})([a-z]?)(?:\s*(?:-|\u2013|to|\.\.)\s*T(\d{1,9}))?")
-_PHASES = re.compile(r"phase\s+([\w.]+)", re.IGNORECASE)
-_STORIES = re.compile(r"(?:user\s+story|\bUS)\s*-?(\d+)", re.IGNORECASE)
+_PHASE = re.compile(r"phase\s+([\w.]+)", re.IGNORECASE)
+_STORY = re.compile(r"(?:user\s+story|\bUS)\s*-?(\d+)", re.IGNORECASE)
 _RANGE_MAX = 200
 # What follows a dash or a `but` is another thought: "after Phase 2 - may integrate with US1" needs no US1.
 _CLAUSE = re.compile(r"\n|;|\.\s|\s[-\u2013\u2014]\s|\sbut\s", re.IGNORECASE)
-
-
-class Relations(msgspec.Struct, kw_only=True):
-    """Who needs whom: tasks by id, phases and stories by number."""
-
-    tasks: dict[str, tuple[str, ...]] = {}
-    phases: dict[str, tuple[str, ...]] = {}
-    stories: dict[str, tuple[str, ...]] = {}
-
-
-def relations(text: str) -> Relations:
-    """Return what a text says about who needs whom."""
-    made = Relations()
-    for clause in _CLAUSE.split(text):
-        for before, after in _pairs(clause):
-            for names, kept in ((_tasks, made.tasks), (_phases, made.phases), (_stories, made.stories)):
-                for name in names(after):
-                    kept[name] = (*kept.get(name, ()), *names(before))
-    return made
-
-
-def _pairs(clause: str) -> Iterator[tuple[str, str]]:
-    """Yield (what comes first, what needs it) for each relation of a clause."""
-    if _BACKWARD.search(clause):
-        after, *before = _BACKWARD.split(clause)
-        yield from ((part, after) for part in before)
-        return
-    steps = _FORWARD.split(clause)
-    yield from pairwise(steps)
-
-
-def _tasks(text: str) -> list[str]:
-    names: list[str] = []
-    for first, letter, last in _TASKS.findall(text):
-        if last and int(first) <= int(last) <= int(first) + _RANGE_MAX:
-            names += [f"T{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
-        else:
-            names += [f"T{first}{letter}", *([f"T{last}"] if last else [])]
-    return names
-
-
-def _phases(text: str) -> list[str]:
-    return [name.rstrip(".") for name in _PHASES.findall(text)]
-
-
-def _stories(text: str) -> list[str]:
-    return _STORIES.findall(text)
-
-
 _TASK = re.compile(r"\**(T\d+[a-z]?|TX+)\**[:.]?\s+(.*)", re.DOTALL)
 _MARK = re.compile(r"\s*\[([^\]\s]{1,12})\]")
-_PHASE = re.compile(r"phase\s+([\w.]+)", re.IGNORECASE)
-_STORY = re.compile(r"(?:user\s+story|US)\s*-?(\d+)", re.IGNORECASE)
 _DEPENDENCIES = ("Dependencies & Execution Order", "Dependencies", "Dependencies and Execution Order")
 
 
@@ -98,14 +39,15 @@ def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
     text = decoded(data)
     found = [(box, task) for box in boxes(text) if (task := _TASK.match(box.text))]
     title = re.sub(r"^tasks\s*[:-]\s*", "", first_heading(text), flags=re.IGNORECASE) or path
-    said = relations(_dependencies(text))
+    said = next((part for name in _DEPENDENCIES if (part := section(text, name))), "")
     phases = dict.fromkeys(_stage_of(box) for box, _ in found)
     context = {phase: _context(section(text, phase)) for phase in phases}
     entries = [_entry(path, title, context, box, task) for box, task in found]
     _wait_in_order(found, entries)
-    _heed(entries, said.tasks)
+    _heed(entries, _relations(said, _tasks_in))
     others = [LeftOut(box.text, "not a task of spec-kit") for box in boxes(text) if not _TASK.match(box.text)]
-    return into_plan(path, title, _stages(entries, said.phases, said.stories), entries, options, others)
+    stages = _stages(entries, _relations(said, _phases_in), _relations(said, _STORY.findall))
+    return into_plan(path, title, stages, entries, options, others)
 
 
 def _heed(entries: Sequence[ListEntry], said: dict[str, tuple[str, ...]]) -> None:
@@ -115,11 +57,7 @@ def _heed(entries: Sequence[ListEntry], said: dict[str, tuple[str, ...]]) -> Non
         entry.needs = tuple(dict.fromkeys((*implied, *said.get(entry.native, ()))))
 
 
-def _dependencies(text: str) -> str:
-    return next((part for name in _DEPENDENCIES if (part := section(text, name))), "")
-
-
-def _entry(path: str, title: str, context: dict[str, str], box: Box, task: re.Match[str]) -> ListEntry:
+def _entry(path: str, title: str, context: dict[str, str], box: CheckBox, task: re.Match[str]) -> ListEntry:
     said = task[2]
     while mark := _MARK.match(said):
         said = said[mark.end() :]
@@ -147,7 +85,7 @@ def _context(purpose: str) -> str:
     return "\n".join(f"{key}: {said}" for key in keys if (said := value(purpose, key)))
 
 
-def _stage_of(box: Box) -> str:
+def _stage_of(box: CheckBox) -> str:
     """Return the phase of a task: the nearest heading that is called one, else the nearest below the title."""
     phases = [title for title in box.headings if _PHASE.match(title)]
     if phases:
@@ -163,7 +101,7 @@ def _after(said: str) -> Iterator[str]:
         yield from re.findall(r"T\d+[a-z]?", clause)
 
 
-def _wait_in_order(found: Sequence[tuple[Box, re.Match[str]]], entries: Sequence[ListEntry]) -> None:
+def _wait_in_order(found: Sequence[tuple[CheckBox, re.Match[str]]], entries: Sequence[ListEntry]) -> None:
     """Let each task without `[P]` wait for all since the last such one, and the others for that one."""
     last: dict[str, str] = {}
     since: dict[str, list[str]] = {}
@@ -206,3 +144,37 @@ def _stages(
 
 def _others(needs: Sequence[str], name: str) -> Iterator[str]:
     return (need for need in dict.fromkeys(needs) if need and need != name)
+
+
+def _relations(text: str, names_in: Callable[[str], list[str]]) -> dict[str, tuple[str, ...]]:
+    """Return who needs whom, as far as a text names both sides: `T016 blocks T018`, `Phase 4 depends on Phase 3`."""
+    found: dict[str, tuple[str, ...]] = {}
+    for clause in _CLAUSE.split(text):
+        for before, after in _pairs(clause):
+            for name in names_in(after):
+                found[name] = (*found.get(name, ()), *names_in(before))
+    return found
+
+
+def _pairs(clause: str) -> Iterator[tuple[str, str]]:
+    """Yield (what comes first, what needs it) for each relation of a clause."""
+    if _BACKWARD.search(clause):
+        after, *before = _BACKWARD.split(clause)
+        yield from ((part, after) for part in before)
+        return
+    yield from pairwise(_FORWARD.split(clause))
+
+
+def _tasks_in(text: str) -> list[str]:
+    """Return the tasks that a text names, also those of a range such as `T004-T007`."""
+    names: list[str] = []
+    for first, letter, last in _TASKS.findall(text):
+        if last and int(first) <= int(last) <= int(first) + _RANGE_MAX:
+            names += [f"T{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
+        else:
+            names += [f"T{first}{letter}", *([f"T{last}"] if last else [])]
+    return names
+
+
+def _phases_in(text: str) -> list[str]:
+    return [name.rstrip(".") for name in _PHASE.findall(text)]

@@ -42,7 +42,7 @@ def is_task_master(path: str, data: bytes) -> bool:
 
 
 def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
-    """Return the plan of one of the file's lists: the tag that is wished for, else `master`, else the first."""
+    """Return the plan of one of the file's lists: the tag that is asked for, else `master`, else the first."""
     document = parse_object(path, data)
     lists = _lists(document)
     tag = _tag(path, lists, options)
