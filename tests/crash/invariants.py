@@ -92,6 +92,56 @@ def repetition_violations(before: Moment, after: Moment) -> Iterator[Violation]:
         yield Violation(13, f"resuming a completed run recorded {', '.join(news)}")
 
 
+def preview_violations(printed: str, before: Moment, after: Moment) -> Iterator[Violation]:
+    """Judge a preview: the first thing that the resume did to each task is what the preview had said."""
+    try:
+        tasks = json.loads(printed)["report"]["tasks"]
+    except (ValueError, KeyError):
+        yield Violation(14, f"the preview of resume is none: {printed[-1500:]}")
+        return
+    done = _first_steps(after.events[len(before.recorded) :])
+    for task in tasks:
+        step = done.get(task["id"], "nothing")
+        if step not in _FORETOLD[task["move"]]:
+            yield Violation(
+                14, f"resume was to {task['move']} {task['id']} ({task['why']}), yet it did: {step}"
+            )
+
+
+_FORETOLD = {
+    "skip": ("nothing",),
+    "wait": ("nothing",),
+    "leave": ("nothing",),
+    "re-attach": ("agent",),
+    "collect": ("agent",),
+    # An agent whose supervisor has not written its record yet is found a moment later.
+    "run": ("start", "agent"),
+    "redo": ("start",),
+    "check": ("check",),
+    "land": ("land",),
+}
+_STEPS: dict[type[ev.Event], str] = {
+    ev.AttemptStarted: "start",
+    ev.AttemptDone: "agent",
+    ev.AttemptFailed: "agent",
+    ev.ChecksStarted: "check",
+    ev.ValidationStarted: "check",
+    ev.LandingStarted: "land",
+}
+
+
+def _first_steps(events: Sequence[ev.Event]) -> dict[str, str]:
+    """Return the first thing that one runner did to each task."""
+    attached = [at for at, event in enumerate(events) if isinstance(event, ev.RunnerAttached)]
+    steps: dict[str, str] = {}
+    for event in events[: attached[1] if len(attached) > 1 else None]:
+        if isinstance(event, ev.AgentsReattached):
+            steps |= dict.fromkeys((*event.working, *event.finished), "agent")
+        elif isinstance(event, ev.TaskEvent) and type(event) in _STEPS:
+            steps.setdefault(event.task, _STEPS[type(event)])
+    return steps
+
+
 def redone(cuts: Sequence[BeforeCrash], end: Moment) -> int:
     """Count attempts at tasks that had already landed when a fault struck."""
     now = end.attempts()

@@ -49,6 +49,7 @@ HOLDFAST = (sys.executable, "-m", "holdfast")
 PLANTED = (sys.executable, "-m", "tests.crash.planted_bugs")
 START = ("run", "plan.yaml", "--yes", "--json")
 CARRY_ON = ("resume", "--yes", "--json")
+PREVIEW = ("resume", "--dry-run", "--json")
 STATUS = ("status", "--json")
 
 

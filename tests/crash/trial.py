@@ -17,6 +17,7 @@ from tests.crash.invariants import (
     crash_violations,
     end_violations,
     leftover_violations,
+    preview_violations,
     redone,
     repetition_violations,
 )
@@ -26,6 +27,7 @@ from tests.crash.sample_run import (
     HOLDFAST,
     PLAN,
     PLANTED,
+    PREVIEW,
     START,
     STATUS,
     Checkout,
@@ -178,9 +180,14 @@ class CrashTrial:
     def _recover(self, outcome: TrialResult, cuts: list[BeforeCrash]) -> None:
         ended = Ended(-1, "")
         while outcome.resumes < RESUMES_MAX and ended.code != 0:
+            before = look(self.repository)
+            preview = self.run(*PREVIEW) if before.stored is not None else None
             ended = self.run(*self._next_command())
             outcome.resumes += 1
             outcome.log += f"--- resumed, ended with {ended.code}\n{ended.output}"
+            if preview is not None:
+                outcome.log += f"--- foretold, ended with {preview.code}\n{preview.output}"
+                outcome.violations += preview_violations(preview.output, before, look(self.repository))
         end = look(self.repository)
         outcome.violations += end_violations(self.repository, end, cuts)
         outcome.redone = redone(cuts, end)
