@@ -7,7 +7,7 @@ from random import Random
 
 from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task
 
-ROSTER = {
+PROVIDERS = {
     "x": AgentProvider("p"),
     "y": AgentProvider("p", fallback="z"),
     "z": AgentProvider("q"),
@@ -59,7 +59,9 @@ def random_plan(rng: Random) -> Plan:
     stages: list[Stage] = []
     for number in range(rng.randint(1, 3)):
         stages.append(_random_stage(rng, number, stages))
-    return Plan(goal="goal", agent=rng.choice((*ROSTER,)), limits=limits, verify=verify, stages=tuple(stages))
+    return Plan(
+        goal="goal", agent=rng.choice((*PROVIDERS,)), limits=limits, verify=verify, stages=tuple(stages)
+    )
 
 
 def _random_stage(rng: Random, number: int, before: list[Stage]) -> Stage:
@@ -72,7 +74,7 @@ def _random_stage(rng: Random, number: int, before: list[Stage]) -> Stage:
         Task(
             id=name,
             prompt="do it",
-            agent=rng.choice(("", *ROSTER)),
+            agent=rng.choice(("", *PROVIDERS)),
             needs=tuple(
                 n for n in [*names, *earlier] if ranks.get(n, -1.0) < ranks[name] and rng.random() < 0.3
             ),

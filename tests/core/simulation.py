@@ -26,7 +26,7 @@ from holdfast.core.state import RunState, replay
 from holdfast.core.status import TASK_IS_SETTLED, FailureKind, Gate, RunStatus, TaskStatus
 from holdfast.core.transitions import TASK_EVENTS, IllegalEventError
 from tests.core.builders import STARTED, queues
-from tests.core.random_plans import ROSTER, random_fault_rates, random_plan
+from tests.core.random_plans import PROVIDERS, random_fault_rates, random_plan
 from tests.core.simulated_world import Agent, Disk, Machine, Repository
 
 Effect = Iterator[float]
@@ -143,7 +143,7 @@ class Simulation:
         self._step()
         self.effects, self.inbox = [], []
         self.state = self.disk.load()
-        self.state.providers = ROSTER
+        self.state.providers = PROVIDERS
         self.attached_at, self.clock_before = self.machine.now, self.state.row.clock
         epoch = self.state.row.epoch + 1
         self._commit([ev.RunnerAttached(epoch=epoch, pid=1, host="host", boot_id="boot")])

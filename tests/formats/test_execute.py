@@ -37,9 +37,9 @@ def _bytes(document: Any) -> bytes:
 
 
 def _read(state: Any, **others: Any) -> ForeignRun:
-    """Read a state, and other papers of its folder by their names."""
-    papers = {f"{FOLDER}/{name.replace('__', '.')}": _bytes(paper) for name, paper in others.items()}
-    run = execute.read(STATE, {STATE: _bytes(state), **papers})
+    """Read a state, and other documents of its folder by their names."""
+    documents = {f"{FOLDER}/{name.replace('__', '.')}": _bytes(document) for name, document in others.items()}
+    run = execute.read(STATE, {STATE: _bytes(state), **documents})
     assert_sound(run)
     return run
 

@@ -228,12 +228,12 @@ def test_commits_added_to_the_run_branch_by_hand_are_kept(tmp_path: Path) -> Non
     trial = Trial.of(project, stage("one", sh("A", f"{here.give}; {go.take}; echo a > A.txt")))
     runner = start_runner(trial)
     here.wait()
-    desk = tmp_path / "desk"
-    project.git("worktree", "add", "-q", "--detach", str(desk), f"holdfast/{trial.run}")
-    (desk / "hand.txt").write_text("by hand\n")
-    git(desk, "add", "-A")
-    git(desk, "commit", "-q", "-m", "by hand")
-    project.git("update-ref", f"refs/heads/holdfast/{trial.run}", git(desk, "rev-parse", "HEAD"))
+    worktree = tmp_path / "worktree"
+    project.git("worktree", "add", "-q", "--detach", str(worktree), f"holdfast/{trial.run}")
+    (worktree / "hand.txt").write_text("by hand\n")
+    git(worktree, "add", "-A")
+    git(worktree, "commit", "-q", "-m", "by hand")
+    project.git("update-ref", f"refs/heads/holdfast/{trial.run}", git(worktree, "rev-parse", "HEAD"))
     go.release()
     out, _ = runner.communicate(timeout=DEADLINE_S)
     assert out == b"completed\n"

@@ -13,7 +13,7 @@ from tests.support.runs import Trial, open_project_journal, sh, stage
 
 
 def _half_done(tmp_path: Path) -> tuple[Trial, Path]:
-    """Return a run that rests with A and B landed and C not, and a desk on its branch where the user works."""
+    """Return a run that rests with A and B landed and C not, and a worktree on its branch where the user works."""
     count = tmp_path / "count"
     trial = Trial.of(
         Project.create(tmp_path / "p"),
@@ -25,9 +25,9 @@ def _half_done(tmp_path: Path) -> tuple[Trial, Path]:
         ),
     )
     assert trial.execute(only=frozenset({"A", "B"})) is RunStatus.PAUSED
-    desk = tmp_path / "desk"
-    trial.project.git("worktree", "add", "-q", str(desk), f"holdfast/{trial.run}")
-    return trial, desk
+    worktree = tmp_path / "worktree"
+    trial.project.git("worktree", "add", "-q", str(worktree), f"holdfast/{trial.run}")
+    return trial, worktree
 
 
 def _finish(trial: Trial, tmp_path: Path) -> list[str]:
@@ -41,10 +41,10 @@ def _finish(trial: Trial, tmp_path: Path) -> list[str]:
 
 def test_squashed_landings_are_not_done_again(tmp_path: Path) -> None:
     """S5: one commit with the content of both; the later landing on the same file proves the earlier one."""
-    trial, desk = _half_done(tmp_path)
-    git(desk, "reset", "-q", "--soft", trial.stored().row.base)
-    git(desk, "commit", "-q", "-m", "squashed")
-    squash = git(desk, "rev-parse", "HEAD")
+    trial, worktree = _half_done(tmp_path)
+    git(worktree, "reset", "-q", "--soft", trial.stored().row.base)
+    git(worktree, "commit", "-q", "-m", "squashed")
+    squash = git(worktree, "rev-parse", "HEAD")
     assert _finish(trial, tmp_path) == ["A", "B"]
     assert {(e.task, e.commit, e.proof) for e in trial.of_kind(ev.LandingReplaced)} == {
         ("A", squash, "tree"),
@@ -54,10 +54,10 @@ def test_squashed_landings_are_not_done_again(tmp_path: Path) -> None:
 
 def test_rebased_landings_are_not_done_again(tmp_path: Path) -> None:
     """S5: the merges are flattened onto other ground; the same patches are there."""
-    trial, desk = _half_done(tmp_path)
+    trial, worktree = _half_done(tmp_path)
     trial.project.write("other.txt", "other\n")
     onto = trial.project.commit("other work")
-    git(desk, "rebase", "-q", onto)
+    git(worktree, "rebase", "-q", onto)
     assert _finish(trial, tmp_path) == ["A", "B"]
     assert {e.proof for e in trial.of_kind(ev.LandingReplaced)} == {"patch"}
     assert trial.show("other.txt") == "other"
@@ -65,26 +65,26 @@ def test_rebased_landings_are_not_done_again(tmp_path: Path) -> None:
 
 def test_merges_made_anew_by_a_rebase_are_recognised(tmp_path: Path) -> None:
     """S5: the trailers are there under other ids; the same change counts once."""
-    trial, desk = _half_done(tmp_path)
+    trial, worktree = _half_done(tmp_path)
     trial.project.write("other.txt", "other\n")
-    git(desk, "rebase", "-q", "--rebase-merges", trial.project.commit("other work"))
+    git(worktree, "rebase", "-q", "--rebase-merges", trial.project.commit("other work"))
     assert _finish(trial, tmp_path) == ["A", "B"]
     assert trial.landed() == ["A", "B", "C"]
 
 
 def test_a_landing_that_is_gone_without_proof_is_done_again(tmp_path: Path) -> None:
     """S5: the recorded commit is missing, so the work is not done; that is said, and its work is carried on from."""
-    trial, desk = _half_done(tmp_path)
-    git(desk, "reset", "-q", "--hard", trial.state().tasks["A"].merge_commit)
+    trial, worktree = _half_done(tmp_path)
+    git(worktree, "reset", "-q", "--hard", trial.state().tasks["A"].merge_commit)
     assert _finish(trial, tmp_path) == ["A", "B", "B"]
     assert [event.task for event in trial.of_kind(ev.LandingVanished)] == ["B"]
 
 
 def test_resuming_again_records_no_second_proof(tmp_path: Path) -> None:
     """The same branch gives the same answer, so there is nothing new to say."""
-    trial, desk = _half_done(tmp_path)
-    git(desk, "reset", "-q", "--soft", trial.stored().row.base)
-    git(desk, "commit", "-q", "-m", "squashed")
+    trial, worktree = _half_done(tmp_path)
+    git(worktree, "reset", "-q", "--soft", trial.stored().row.base)
+    git(worktree, "commit", "-q", "-m", "squashed")
     for _ in range(2):
         trial.execute(only=frozenset({"A"}))
     assert len(trial.of_kind(ev.LandingReplaced)) == 2
@@ -92,8 +92,8 @@ def test_resuming_again_records_no_second_proof(tmp_path: Path) -> None:
 
 def test_a_dry_run_knows_what_is_provably_there(tmp_path: Path) -> None:
     """What resuming would do is worked out from the same evidence."""
-    trial, desk = _half_done(tmp_path)
-    git(desk, "reset", "-q", "--soft", trial.stored().row.base)
-    git(desk, "commit", "-q", "-m", "squashed")
+    trial, worktree = _half_done(tmp_path)
+    git(worktree, "reset", "-q", "--soft", trial.stored().row.base)
+    git(worktree, "commit", "-q", "-m", "squashed")
     moves = {name: task.move for name, task in trial.preview().items()}
     assert moves == {"A": ResumeAction.SKIP, "B": ResumeAction.SKIP, "C": ResumeAction.RUN}
