@@ -171,7 +171,8 @@ def _contents(repo: Repository, commit: str, matter: Collection[str]) -> Content
 
 
 def _same_contents_at(repo: Repository, commits: Collection[str], tip: str) -> dict[str, str]:
-    made = {commit: _files_made(fields) for commit, fields in _raw_diffs(repo, commits).items()}
+    diffs = diffs_of(repo, commits, "--raw", "--no-abbrev")
+    made = {commit: _files_made(fields) for commit, fields in diffs.items()}
     paths = sorted({path for files in made.values() for path in files})
     there = dict(zip(paths, repo.ids_of(*(f"{tip}:{path}" for path in paths)), strict=True)) if paths else {}
     return {
@@ -179,10 +180,6 @@ def _same_contents_at(repo: Repository, commits: Collection[str], tip: str) -> d
         for commit, files in made.items()
         if files and all(there[path] == blob for path, blob in files.items())
     }
-
-
-def _raw_diffs(repo: Repository, commits: Collection[str]) -> dict[str, list[str]]:
-    return diffs_of(repo, commits, "--raw", "--no-abbrev")
 
 
 def _files_made(fields: Sequence[str]) -> Contents:

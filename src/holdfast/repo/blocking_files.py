@@ -47,7 +47,9 @@ def blocking_files(root: Path) -> Iterator[Path]:
         for entry in _entries(folder):
             if entry.is_dir(follow_symlinks=False):
                 pending.append((entry.path, in_nested or entry.name == _NESTED))
-            elif (in_nested or entry.name in _RULE_FILES) and _is_special(entry):
+            elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+                continue
+            elif in_nested or entry.name in _RULE_FILES:
                 yield Path(entry.path)
 
 
@@ -58,10 +60,6 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         # An agent that lives may have taken it away since; what we may not read, git may not read either.
         return []
-
-
-def _is_special(entry: os.DirEntry[str]) -> bool:
-    return not entry.is_symlink() and not entry.is_file(follow_symlinks=False)
 
 
 def _unlink(path: Path) -> None:

@@ -71,17 +71,11 @@ def read_contents(repo: Repository, blobs: Iterable[str], max_bytes: int) -> dic
         return {}
     question = "\n".join(asked).encode() + b"\n"
     sizes = repo.git.text("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=question)
-    wanted = [
-        blob for blob, fact in zip(asked, sizes.splitlines(), strict=True) if _is_small(fact, max_bytes)
-    ]
+    facts = zip(asked, map(str.split, sizes.splitlines()), strict=True)
+    wanted = [blob for blob, (kind, size) in facts if kind == "blob" and int(size) <= max_bytes]
     if not wanted:
         return {}
     return _split(repo.git.run("cat-file", "--batch", stdin="\n".join(wanted).encode() + b"\n"))
-
-
-def _is_small(fact: str, max_bytes: int) -> bool:
-    kind, _, size = fact.partition(" ")
-    return kind == "blob" and int(size) <= max_bytes
 
 
 def _split(output: bytes) -> dict[str, bytes]:

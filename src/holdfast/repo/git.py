@@ -93,7 +93,8 @@ class GitError(RepositoryError):
 
     def __init__(self, argv: tuple[str, ...], rc: int, stderr: str) -> None:
         said = stderr.strip()[-_STDERR_MAX:]
-        super().__init__(f"`git {' '.join(argv)}` failed ({rc}): {said}", _hint_for(said))
+        hint = next((hint for pattern, hint in _HINTS if re.search(pattern, said)), "")
+        super().__init__(f"`git {' '.join(argv)}` failed ({rc}): {said}", hint)
         self.argv = argv
         self.rc = rc
         self.stderr = said
@@ -301,7 +302,3 @@ def _environment(identity: CommitIdentity) -> dict[bytes, bytes]:
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
     """Return variables as bytes. Done once per object, because there are many, and git is started all the time."""
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
-
-
-def _hint_for(stderr: str) -> str:
-    return next((hint for pattern, hint in _HINTS if re.search(pattern, stderr)), "")

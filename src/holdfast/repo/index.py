@@ -30,7 +30,9 @@ def changed_paths(
     that may not be read are passed over, unless there is a way to `unlock` them. Untracked paths are left out where
     one of the ignore patterns in `left_out` names them.
     """
-    _expose_shared_index(private_git.git_dir, index.parent)
+    for part in index.parent.glob("sharedindex.*"):
+        # Git looks for the second half of a split index in its git directory.
+        link_atomically(private_git.git_dir / part.name, part)
     patterns = [f"--exclude={pattern}" for pattern in left_out]
     question = ("ls-files", "-z", "-o", "-m", "--exclude-standard", *patterns)
     result = private_git.try_run(*question, work_tree=work_tree, index=index)
@@ -62,9 +64,3 @@ def temporary_index(private_git: Git, commit: str = "") -> Iterator[Path]:
         if commit:
             private_git.run("read-tree", "--reset", commit, index=index)
         yield index
-
-
-def _expose_shared_index(git_dir: Path, index_dir: Path) -> None:
-    """Let git find the second half of a split index, which it looks for in its git directory."""
-    for part in index_dir.glob("sharedindex.*"):
-        link_atomically(git_dir / part.name, part)

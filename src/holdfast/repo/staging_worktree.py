@@ -75,7 +75,7 @@ class StagingWorktree:
             self._repair()
             if shown := self._shown():
                 self._require_none("has changes", self._edits(shown))
-                self._require_none("has files", _untracked_files(self._repo, self._workspace))
+                self._require_none("has files", self._git("ls-files", "-z", "-o"))
             self._forget()
 
     def _shown(self) -> str:
@@ -164,8 +164,9 @@ class StagingWorktree:
                 f"`git worktree remove {self.path}` removes it when you no longer need it",
             )
 
-    def _git(self, *args: str) -> None:
-        self._repo.private_git.run(*args, work_tree=self.path, index=self._workspace.index)
+    def _git(self, *args: str) -> tuple[str, ...]:
+        """Run git on the worktree with our own index; return the paths that it lists."""
+        return self._repo.private_git.paths(*args, work_tree=self.path, index=self._workspace.index)
 
     def _settle(self, commit: str) -> None:
         write_atomically(self._workspace.git_dir / "HEAD", f"{commit}\n".encode())
@@ -239,24 +240,15 @@ def _unlike_both(repo: Repository, workspace: Workspace, old: str, new: str) -> 
 
     A part of the new file is what a kill leaves; all of it is in git, so nothing would be lost.
     """
-    unlike_new = _paths_unlike(repo, workspace.path, new)
+    with temporary_index(repo.private_git, new) as index:
+        question = ("ls-files", "-z", "-o", "-m")  # all files are read, ignored ones too
+        unlike_new = set(repo.private_git.paths(*question, work_tree=workspace.path, index=index))
     if old:
         unlike_old = set(changed_paths(repo.private_git, workspace.path, workspace.index))
         unlike_new &= unlike_old | set(_differing(repo, "A", old, new))
     for path in sorted(unlike_new):
         if os.path.lexists(workspace.path / path) and not _is_begun(repo, workspace.path / path, new, path):
             yield path
-
-
-def _untracked_files(repo: Repository, workspace: Workspace) -> tuple[str, ...]:
-    """Return the files that git does not track in a worktree, ignored ones too."""
-    return repo.private_git.paths("ls-files", "-z", "-o", work_tree=workspace.path, index=workspace.index)
-
-
-def _paths_unlike(repo: Repository, root: Path, commit: str) -> set[str]:
-    """Return every path that is not as `commit` has it, ignored or not. All files are read."""
-    with temporary_index(repo.private_git, commit) as index:
-        return set(repo.private_git.paths("ls-files", "-z", "-o", "-m", work_tree=root, index=index))
 
 
 def _is_begun(repo: Repository, file: Path, commit: str, path: str) -> bool:
