@@ -68,7 +68,7 @@ def test_a_lost_attempt_is_redone_from_its_last_snapshot_at_most() -> None:
         _report(plan((task("A"),)), {"A": ResumeAction.REDO}, *events, A=UnsavedWork(0, heard=52.0))
     )
     assert (found.redo_s, found.snapshot, found.landed) == (12.0, "wip", None)
-    assert "goes on from wip" in found.why
+    assert "continues from wip" in found.why
 
 
 def test_an_attempt_without_a_snapshot_may_lose_all_since_its_start() -> None:

@@ -1,6 +1,6 @@
-"""Judging what another system's files claim by what git shows: which tasks are done, and what the rest inherits.
+"""What another system's files claim, and what the claims come to: which tasks are done, what the rest inherits.
 
-Pure. Done is what git proves, or what the user takes on trust; everything else is open, whatever a file calls it.
+Pure. No claim is believed. Done is what git proves, or what the user takes on trust; everything else is open.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ClaimedStatus(StrEnum):
 
 
 SETTLED = (ClaimedStatus.DONE, ClaimedStatus.SKIPPED)
-"""Nothing is left to do of it, and nobody waits for it any longer."""
+"""Nothing is left to do, and no task waits for it."""
 UNBEGUN = (ClaimedStatus.PENDING, ClaimedStatus.BLOCKED, ClaimedStatus.SKIPPED)
 """Nobody need have worked on it."""
 
@@ -157,7 +157,7 @@ def judge_claim(claim: Claim, proofs: Proofs, policy: TrustPolicy) -> JudgedClai
     if claim.standing is ClaimedStatus.SKIPPED:
         return _judged(claim, Verdict.SKIPPED)
     if claim.standing is ClaimedStatus.ABANDONED:
-        return _judged(claim, Verdict.GIVEN_UP, why="it was given up there")
+        return _judged(claim, Verdict.GIVEN_UP, why="it was abandoned there")
     if claim.standing is not ClaimedStatus.DONE:
         return _judged(claim, Verdict.OPEN)
     found = _by_commits(claim, proofs) if claim.commits else _by_outputs(claim, proofs)
@@ -214,7 +214,7 @@ def inherited_events(
 ) -> Iterator[ev.Event]:
     """Yield what the tasks of the run begin with, except for landings, which are git's to tell.
 
-    `limits` are the attempts that each task may spend: whoever spent them elsewhere has none left here.
+    `limits` are the attempts that each task may spend: attempts spent in the other system count here too.
     """
     for claim in claims:
         one, limit = judged[claim.task], limits[claim.task]
@@ -225,13 +225,13 @@ def inherited_events(
             yield ev.TaskSkipped(task=claim.task)
         elif one.verdict not in FINISHED and (one.verdict is Verdict.GIVEN_UP or inherited.spent >= limit):
             last = f"; last: {claim.failures[-1].error}" if claim.failures else ""
-            yield ev.TaskAbandoned(task=claim.task, error=f"given up before it was adopted{last}")
+            yield ev.TaskAbandoned(task=claim.task, error=f"abandoned before it was adopted{last}")
 
 
 def attempts_of(claim: Claim) -> int:
     """Return how many attempts a claim tells of, in whichever of its numbers."""
-    told = (claim.attempts, claim.spent, *(failure.attempt for failure in claim.failures))
-    return max(*told, int(claim.standing not in UNBEGUN))
+    counts = (claim.attempts, claim.spent, *(failure.attempt for failure in claim.failures))
+    return max(*counts, int(claim.standing not in UNBEGUN))
 
 
 _LETS_OTHERS_START = FINISHED | {Verdict.SKIPPED}
@@ -285,7 +285,7 @@ def _inherited(claim: Claim, one: JudgedClaim, work: InheritedWork | None, limit
         task=claim.task,
         attempts=attempts_of(claim),
         spent=0 if finished else min(claim.spent, limit),
-        failures=tuple(map(_told, claim.failures[-_FAILURES_KEPT:])),
+        failures=tuple(map(_bounded, claim.failures[-_FAILURES_KEPT:])),
         commits=(one.evidence,) if finished else (),
         carry=work.carry if work is not None and not finished else "",
         base=work.base if work is not None and not finished else "",
@@ -294,14 +294,14 @@ def _inherited(claim: Claim, one: JudgedClaim, work: InheritedWork | None, limit
     )
 
 
-def _told(failure: PastFailure) -> PastFailure:
+def _bounded(failure: PastFailure) -> PastFailure:
     """Return a failure that says something, and not too much."""
     error = clip(failure.error, _TEXT_CHARS) or "no reason was recorded"
     return PastFailure(attempt=failure.attempt, error=error, feedback=clip(failure.feedback, _TEXT_CHARS))
 
 
 def _report(claim: Claim, one: JudgedClaim) -> Report | None:
-    """Return what the next agent is told of the state of things; for a doubtful claim also what is doubted."""
+    """Return the report for the next agent's brief; for a doubtful claim it says what is doubtful."""
     if claim.standing is not ClaimedStatus.DONE or one.verdict in FINISHED:
         return claim.report
     said = (claim.report.summary if claim.report else "") or claim.summary

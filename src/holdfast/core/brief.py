@@ -1,4 +1,4 @@
-"""The brief: everything a fresh agent is told, rebuilt from state and facts alone, never from an old conversation.
+"""The brief: everything that a fresh agent learns, rebuilt from state and facts alone, never from an old conversation.
 
 Text that agents or their tools wrote is quoted as data and clipped; the whole has an upper bound.
 """
@@ -167,9 +167,9 @@ def _rules(state: RunState, task: TaskRow) -> Iterator[str]:
     yield (
         "## Rules\n\n"
         "- Work only inside this workspace (your current directory). It is yours alone.\n"
-        "- You need not commit: whatever is in the workspace when you exit is committed, checked and merged for you.\n"
+        "- You need not commit: all that is in the workspace when you exit is committed, checked and merged for you.\n"
         "- Do not switch branches and do not push.\n"
-        "- Tell how far you are whenever a part is done; if you are cut off, the next agent is told:\n"
+        "- Report how far you are when a part is done; if you are cut off, the next agent continues from there:\n"
         "  `holdfast report progress 40 --file PATH --line N --done 'this part' --next 'that part'`\n"
         "  (also `report summary TEXT` at the end, and `report interface NAME --file F` once others can build on it).\n"
         "- Exit with status 0 when the task is done, anything else when you could not do it.\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from holdfast.core import events as ev
 from holdfast.core.status import AttemptKind
@@ -24,7 +24,7 @@ class CloseStage:
 
 @dataclass(frozen=True, slots=True)
 class StartAttempt:
-    """Put an agent to work on a task, in a workspace, from commit `start`: a fresh one, unless a `session` is named."""
+    """Start an agent on a task, from commit `start`: a fresh one, unless it resumes a `session`. The fields are the event's."""
 
     task: str
     attempt: int
@@ -86,26 +86,11 @@ def intents(command: Command, token: str) -> list[ev.Event]:
         case LandTasks(tasks):
             return [ev.LandingStarted(task=task, attempt=attempt) for task, attempt in tasks]
         case StartAttempt():
-            return [_attempt_started(command, token)]
-
-
-def _attempt_started(command: StartAttempt, token: str) -> ev.AttemptStarted:
-    return ev.AttemptStarted(
-        task=command.task,
-        attempt=command.attempt,
-        token=token,
-        workspace_number=command.workspace_number,
-        start=command.start,
-        attempt_kind=command.attempt_kind,
-        agent=command.agent,
-        provider=command.provider,
-        session=command.session,
-        fresh_because=command.fresh_because,
-    )
+            return [ev.AttemptStarted(token=token, **asdict(command))]
 
 
 def undo_intents(command: Command) -> list[ev.Event]:
-    """Return the events that undo a command's intent when the shell could not carry it out."""
+    """Return the events that undo a command's intent when the shell failed to act on it."""
     match command:
         case StartAttempt(task=task, attempt=attempt):
             return [ev.AttemptLost(task=task, attempt=attempt, cause="stop")]

@@ -1,7 +1,7 @@
 """What must hold of a run at any moment: one function judges it for `doctor`, the crash sweep and the simulation.
 
-The shell gathers the evidence; nothing is read, run or mended here. The numbers are those of the invariants in
-the design. Each caller fills in what it can see: evidence that nobody gathered accuses nobody.
+The shell gathers the evidence; nothing is read, run or repaired here. The numbers are those of the invariants in
+the design. Each caller fills in what it can see: without evidence there is no accusation.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _tip(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[V
 def _order(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:
     """Invariant 5: what a task needs, and what its stage needs, is on the branch before it.
 
-    In which order another system did what was adopted is not ours to judge.
+    The order in which another system worked is not ours to judge.
     """
     adopted = {landing.task for landing in branch.landings if landing.adopted}
     places = {landing.task: place for place, landing in enumerate(branch.landings)}
@@ -207,7 +207,7 @@ def _attempts(state: RunState, evidence: Evidence) -> Iterator[Violation]:
 
 
 def seen_broken(evidence: Evidence) -> Iterator[Violation]:
-    """Yield invariants 11, 12 and 16: what the shell saw needs no state to be judged by."""
+    """Yield invariants 11, 12 and 16: what the shell saw is judged without any state."""
     yield from (Violation(11, f"{who} lives without a runner") for who in evidence.live_without_runner)
     yield from (Violation(12, f"git fsck: {error}") for error in evidence.fsck_errors)
     yield from (Violation(12, f"{path} is left over") for path in evidence.stale_locks)

@@ -46,7 +46,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class SessionNamed:
-    """The agent's own name for this conversation, with which it could go on."""
+    """The agent's own name for this conversation, by which it can resume it."""
 
     session: str
 
@@ -62,7 +62,7 @@ class PermissionDenied:
 class TroubleSeen:
     """Something went wrong. `until` is the wall time at which a limit ends, where the stream has it as a number.
 
-    `waits`: the agent stands still until somebody answers, which nobody will.
+    `waits`: the agent waits for an answer that will not come.
     """
 
     trouble: AgentTrouble
@@ -98,7 +98,7 @@ class StreamSummary:
     denied: tuple[str, ...] = ()
 
     def take(self, seen: Observation) -> None:
-        """Add one observation. The last word counts: whoever works on after a trouble got over it."""
+        """Add one observation. The last word counts: an agent that works on got over its trouble."""
         match seen:
             case Activity(text, tool, tool_done):
                 self._work(text, tool, done=tool_done)

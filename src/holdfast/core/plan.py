@@ -5,7 +5,7 @@ Reading YAML or JSON is not done here (see `plans/`); these types are what readi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,7 +67,7 @@ class Validator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who is told when a run finishes, needs a decision, or waits for a limit."""
+    """Who gets a notification when a run finishes, needs a decision, or waits for a limit."""
 
     command: tuple[str, ...] = ()
     webhook: str = ""
@@ -148,27 +148,15 @@ def plan_hash(plan: Plan) -> str:
     return hashlib.sha256(encode_plan(plan)).hexdigest()
 
 
-def find_cycle(edges: dict[str, tuple[str, ...]]) -> list[str]:
-    """Return one cycle as the path that closes it (`[a, b, a]`), or an empty list. Never recurses."""
-    done: set[str] = set()
-    for start in edges:
-        if start in done:
-            continue
-        path: list[str] = [start]
-        on_path = {start}
-        pending = [iter(edges[start])]
-        while pending:
-            following = next((n for n in pending[-1] if n in edges and n not in done), None)
-            if following is None:
-                done.add(path[-1])
-                on_path.discard(path.pop())
-                pending.pop()
-            elif following in on_path:
-                return [*path[path.index(following) :], following]
-            else:
-                path.append(following)
-                on_path.add(following)
-                pending.append(iter(edges[following]))
+def find_cycle(edges: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return one cycle as the path that closes it (`[a, b, a]`), or an empty list."""
+    # Imported here because `status` reads plans and never checks them.
+    from graphlib import CycleError, TopologicalSorter
+
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
     return []
 
 
@@ -182,35 +170,26 @@ class StageWaves:
 
 def stage_waves(plan: Plan) -> list[StageWaves]:
     """Return each stage with its batches, in plan order. The plan's needs have no cycle."""
-    return [StageWaves(stage, _batches(stage)) for stage in plan.stages]
+    return [StageWaves(stage, tuple(_batches(stage))) for stage in plan.stages]
 
 
-def _batches(stage: Stage) -> tuple[tuple[Task, ...], ...]:
-    own = {task.id: task for task in stage.tasks}
-    waits = {task.id: sum(need in own for need in task.needs) for task in stage.tasks}
-    dependents: dict[str, list[str]] = {}
-    for task in stage.tasks:
-        for need in task.needs:
-            dependents.setdefault(need, []).append(task.id)
-    batches: list[tuple[Task, ...]] = []
-    ready = [name for name, count in waits.items() if count == 0]
-    while ready:
-        batches.append(tuple(own[name] for name in ready))
-        freed: list[str] = []
-        for name in ready:
-            for dependent in dependents.get(name, ()):
-                waits[dependent] -= 1
-                if waits[dependent] == 0:
-                    freed.append(dependent)
-        ready = freed
-    return tuple(batches)
+def _batches(stage: Stage) -> Iterator[tuple[Task, ...]]:
+    # Imported here because `status` reads plans and never sorts them.
+    from graphlib import TopologicalSorter
+
+    places = {task.id: place for place, task in enumerate(stage.tasks)}
+    order = TopologicalSorter({task.id: places.keys() & set(task.needs) for task in stage.tasks})
+    order.prepare()
+    while ready := order.get_ready():
+        yield tuple(stage.tasks[place] for place in sorted(places[name] for name in ready))
+        order.done(*ready)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentProvider:
     """One agent of the run. Agents of one provider share its limits; `fallback` works where they are parked.
 
-    `resumable`: it can go on with a session of its own. `native`: it is meant to, whenever that is possible.
+    `resumable`: it can resume a session of its own. `native`: it should, whenever that is possible.
     """
 
     provider: str

@@ -1,7 +1,7 @@
 """What must hold between the parts of a plan: ids, needs, agents, commands, deliverables.
 
-The shape of a plan file (keys, types) is checked where it is read; these rules hold for any `Plan`,
-whoever made it. They are yielded one by one, so that a caller who wants twenty pays for twenty.
+The shape of a plan file (keys, types) is checked where it is read; these rules hold for any `Plan`.
+They come one by one, so that a caller who wants twenty pays for twenty.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class BrokenRule(NamedTuple):
-    """One broken rule: where, what is wrong and how to mend it. `first` is the place it collides with."""
+    """One broken rule: where, what is wrong and how to fix it. `first` is the place it collides with."""
 
     at: Where
     what: str

@@ -1,4 +1,4 @@
-"""What a planner agent is told, and how its answer and its goal are recognised. Pure text in, pure text out."""
+"""The brief of a planner agent, and how its answer and its goal are recognised. Pure text in, pure text out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ stages:
 
 
 def same_goal(one: str, other: str) -> bool:
-    """Tell whether two goals are the same, whatever their white space and case."""
+    """Tell whether two goals are the same, without regard to white space and case."""
     return _folded(one) == _folded(other)
 
 

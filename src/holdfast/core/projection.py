@@ -77,7 +77,7 @@ class Halt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens and money, as far as agents told."""
+    """Tokens and money, as far as agents say."""
 
     tokens: int = 0
     cost_usd: float = 0.0

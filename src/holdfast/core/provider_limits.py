@@ -1,6 +1,6 @@
 """Providers at their limit: through which agent a task may start, when, and how long a limit is waited for.
 
-Waiting is reckoned on the run's own clock, which no jump of the wall clock moves. The wall time at which a limit ends
+Waits are measured on the run's own clock, which no jump of the wall clock moves. The wall time at which a limit ends
 is kept beside it: a later runner, for which the run's clock stood still, shortens the wait by it and never stretches it.
 """
 
@@ -25,7 +25,7 @@ NEVER = float("inf")
 
 
 def provider_of(state: RunState, agent: str) -> AgentProvider:
-    """Return what is known of an agent; one that nobody described has its limits for itself."""
+    """Return what is known of an agent; an agent without a description shares its limits with none."""
     return state.providers.get(agent) or AgentProvider(provider=agent)
 
 
@@ -110,7 +110,7 @@ def park_provider(
 
 
 def default_wait(hits: int, first_s: float) -> float:
-    """Return how long to wait when nobody says: doubling from the first time, up to an hour."""
+    """Return how long to wait for a limit without a known end: doubling from the first time, up to an hour."""
     return min(first_s * 2.0 ** min(hits - 1, 30), max(first_s, WAIT_MAX_S))
 
 

@@ -1,4 +1,4 @@
-"""When a task that failed is tried again, and when it is given up. A decision is a value; others carry it out."""
+"""When a failed task is tried again, and when it is abandoned. A decision is a value; the runner acts on it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def class_of(failure: FailureKind) -> FailureClass:
 
 
 def losses_allowed(limits: Limits) -> int:
-    """Return how often an attempt at one task may be lost to a crash before the task is given up."""
+    """Return how often an attempt at one task may be lost to a crash before the task is abandoned."""
     return limits.attempts * LOSSES_PER_ATTEMPT
 
 
@@ -66,7 +66,7 @@ class RetryDecision:
 
 def delay_after(failure: FailureKind, charged: int, base_s: float) -> float:
     """Return how long to wait before the next attempt. Only trouble from outside is worth waiting out:
-    an agent's own failure is best mended at once, while everything it did is still true."""
+    an agent's own failure is best repaired at once, while its context is still true."""
     if class_of(failure) not in _WAITED_OUT:
         return 0.0
     return min(base_s * 2.0 ** (charged - 1), _DELAY_MAX_S)

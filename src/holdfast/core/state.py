@@ -1,7 +1,8 @@
 """The state of a run: a fold over its events, with indexes that keep every decision cheap.
 
-`apply` is the only way state changes. What is stored (`RunRow`, `TaskRow`) lives in `projection.py`; the queues
-here are derived from it and never stored. The law of task statuses is the table in `status.py`.
+`apply` is the only way state changes. The stored rows are in `projection.py`, the law of statuses and what each event
+changes in `transitions.py` and `run_transitions.py`. The queues here follow from the rows and are never stored;
+`decide.py` explains them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from holdfast.core.run_transitions import apply_to_run, apply_to_stage, first_ro
 from holdfast.core.status import TASK_IS_SETTLED, StageStatus, TaskStatus
 from holdfast.core.transitions import TASK_EVENTS, IllegalEventError, allowed_move
 
-_IN_WORKSPACE = frozenset({TaskStatus.RUNNING, TaskStatus.VERIFYING})
-_HELD = frozenset({TaskStatus.WAITING_LIMIT, TaskStatus.BLOCKED})
-
 
 class RunState:
-    """One run in memory. Cost per event does not depend on how many tasks are finished."""
+    """One run in memory. Cost per event does not depend on how many tasks are finished.
+
+    The runner may change `jobs`, the budgets, `providers` and `native_resume`; nothing of it is stored.
+    """
 
     def __init__(self, plan: Plan, row: RunRow, tasks: Iterable[TaskRow] = ()) -> None:
         self.plan = plan
@@ -34,27 +35,21 @@ class RunState:
         self.selected: frozenset[str] | None = None
         self.providers: Mapping[str, AgentProvider] = {}
         self.native_resume = False
-        self.specs: dict[str, Task] = {}
-        self.stage_of: dict[str, str] = {}
         self.stages: dict[str, Stage] = {stage.id: stage for stage in plan.stages}
-        self.order: dict[str, int] = {}
-        self.names: list[str] = []
-        self.tasks: dict[str, TaskRow] = {}
+        self.specs: dict[str, Task] = {task.id: task for _, task in plan.tasks()}
+        self.stage_of: dict[str, str] = {task.id: stage.id for stage, task in plan.tasks()}
+        self.names = list(self.specs)
+        self.order: dict[str, int] = {name: place for place, name in enumerate(self.names)}
+        self.tasks: dict[str, TaskRow] = {name: TaskRow(id=name) for name in self.names}
+        self.tasks.update((task.id, task) for task in tasks)
         self.changed: dict[str, TaskRow] = {}
         self._index_plan()
-        for task in tasks:
-            self.tasks[task.id] = task
         self._index_state()
 
     def _index_plan(self) -> None:
         self.dependents: dict[str, list[str]] = {}
         self.interface_dependents: dict[str, list[str]] = {}
-        for stage, task in self.plan.tasks():
-            self.order[task.id] = len(self.names)
-            self.names.append(task.id)
-            self.specs[task.id] = task
-            self.stage_of[task.id] = stage.id
-            self.tasks[task.id] = TaskRow(id=task.id)
+        for task in self.specs.values():
             for need in task.needs:
                 self.dependents.setdefault(need, []).append(task.id)
             for need in task.needs_interface:
@@ -70,21 +65,27 @@ class RunState:
         self.on_hold: dict[str, TaskRow] = {}
         self.tried_before: dict[str, TaskRow] = {}
         self.landing: dict[str, TaskRow] = {}
+        self._queues = {
+            TaskStatus.RUNNING: self.active,
+            TaskStatus.VERIFYING: self.active,
+            TaskStatus.WAITING_LIMIT: self.on_hold,
+            TaskStatus.BLOCKED: self.on_hold,
+            TaskStatus.FAILED: self.failed,
+            TaskStatus.MERGING: self.landing,
+        }
         self.merge_queue: list[tuple[int, str]] = []
-        self.ready: dict[str, list[int]] = {stage.id: [] for stage in self.plan.stages}
+        self.ready: dict[str, list[int]] = {stage: [] for stage in self.stages}
         self.open_needs: dict[str, int] = {
             name: len(spec.needs) + len(spec.needs_interface) for name, spec in self.specs.items()
         }
         self.released: set[str] = set()
-        self.unsettled: dict[str, int] = {stage.id: 0 for stage in self.plan.stages}
-        self.abandoned: dict[str, int] = {stage.id: 0 for stage in self.plan.stages}
+        self.unsettled: dict[str, int] = dict.fromkeys(self.stages, 0)
+        self.abandoned: dict[str, int] = dict.fromkeys(self.stages, 0)
         self.settled_count = 0
         self._index_stages()
         for name, task in self.tasks.items():
             self.unsettled[self.stage_of[name]] += 1
             self._enter(task)
-            if name in self.interface_dependents:
-                self._note_interface(task)
 
     # -- what may be asked ----------------------------------------------------------------------------------
 
@@ -104,18 +105,16 @@ class RunState:
 
     def is_startable(self, task: TaskRow) -> bool:
         """Tell whether an attempt at the task may begin: its stage is open and its needs are met."""
-        open_now = self.row.stages[self.stage_of[task.id]].status is StageStatus.RUNNING
-        return open_now and self.needs_met(task)
+        return self.stage(self.stage_of[task.id]).status is StageStatus.RUNNING and self.needs_met(task)
 
     def needs_met(self, task: TaskRow) -> bool:
-        """Tell whether all that must land before the task did: the tasks and the stages that it builds on."""
+        """Tell whether the tasks and the stages that the task builds on have landed."""
         return self.open_needs[task.id] == 0 and self.stage_of[task.id] in self.current_stages
 
     def may_land(self, task: TaskRow) -> bool:
         """Tell whether everything below the task has landed: also those whose interface was enough to start."""
-        providers = self.specs[task.id].needs_interface
-        landed = all(self.tasks[name].status in TASK_IS_SETTLED for name in providers)
-        return landed and self.needs_met(task)
+        below = self.specs[task.id].needs_interface
+        return self.needs_met(task) and all(self.tasks[name].status in TASK_IS_SETTLED for name in below)
 
     def take_changed(self) -> list[TaskRow]:
         """Return the rows that events changed since the last call: what the journal must store."""
@@ -146,80 +145,64 @@ class RunState:
         task.status = status
         TASK_EVENTS[type(event)].fold(self.row, self.plan.limits, task, event)
         self._enter(task)
-        if task.id in self.interface_dependents:
-            self._note_interface(task)
         self.changed[task.id] = task
 
     def _leave(self, task: TaskRow) -> None:
+        """Take a task out of the queues of its status. Heaps drop what has left them when it comes up."""
         name, status = task.id, task.status
-        if status in _IN_WORKSPACE:
-            del self.active[name]
-            self.awaiting_checks.pop(name, None)
-        elif status is TaskStatus.MERGING:
-            del self.landing[name]
-        elif status is TaskStatus.FAILED:
-            del self.failed[name]
-        elif status in _HELD:
-            del self.on_hold[name]
-        elif status is TaskStatus.PENDING:
-            self.tried_before.pop(name, None)
-        elif status is TaskStatus.ABANDONED:
+        if status in self._queues:
+            del self._queues[status][name]
+        if status is TaskStatus.ABANDONED:
             self.abandoned[self.stage_of[name]] -= 1
         elif status in TASK_IS_SETTLED:
-            self._unsettle(name)
+            self._settle(name, settled=False)
+            self._reopen(self.stage(self.stage_of[name]))
+        self.awaiting_checks.pop(name, None)
+        self.tried_before.pop(name, None)
 
     def _enter(self, task: TaskRow) -> None:
+        """Put a task into the queues of its status."""
         name, status = task.id, task.status
-        if status in _IN_WORKSPACE:
-            self.active[name] = task
-            if status is TaskStatus.VERIFYING and not task.latest.checking:
-                self.awaiting_checks[name] = task
+        if status in self._queues:
+            self._queues[status][name] = task
+        if status is TaskStatus.VERIFYING and not task.latest.checking:
+            self.awaiting_checks[name] = task
         elif status is TaskStatus.VERIFIED:
             heappush(self.merge_queue, (task.queue_number, name))
-        elif status is TaskStatus.MERGING:
-            self.landing[name] = task
-        elif status is TaskStatus.FAILED:
-            self.failed[name] = task
-        elif status in _HELD:
-            self.on_hold[name] = task
         elif status is TaskStatus.ABANDONED:
             self.abandoned[self.stage_of[name]] += 1
         elif status in TASK_IS_SETTLED:
-            self._settle(name)
+            self._settle(name, settled=True)
         elif status is TaskStatus.PENDING:
             if task.crash_count or task.charged:
                 self.tried_before[name] = task
             if self.open_needs[name] == 0:
                 self._push_ready(name)
+        if name in self.interface_dependents:
+            self._note_interface(task)
 
-    def _settle(self, name: str) -> None:
-        self.unsettled[self.stage_of[name]] -= 1
-        self.settled_count += 1
-        for dependent in self.dependents.get(name, ()):
-            self.open_needs[dependent] -= 1
-            if self.open_needs[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
-                self._push_ready(dependent)
-
-    def _unsettle(self, name: str) -> None:
-        self.unsettled[self.stage_of[name]] += 1
-        self.settled_count -= 1
-        for dependent in self.dependents.get(name, ()):
-            self.open_needs[dependent] += 1
-        self._reopen(self.row.stages[self.stage_of[name]])
+    def _settle(self, name: str, *, settled: bool) -> None:
+        """Count a task as settled, or no longer, and release or hold back the tasks that need it."""
+        step = 1 if settled else -1
+        self.unsettled[self.stage_of[name]] -= step
+        self.settled_count += step
+        self._release(self.dependents.get(name, ()), step)
 
     def _note_interface(self, task: TaskRow) -> None:
         """Release, or hold back again, the tasks that wait for this one's interface rather than its landing."""
         known = bool(task.interfaces) or task.status in TASK_IS_SETTLED
-        if known == (task.id in self.released):
-            return
-        (self.released.add if known else self.released.discard)(task.id)
-        for dependent in self.interface_dependents[task.id]:
-            self.open_needs[dependent] += -1 if known else 1
-            if self.open_needs[dependent] == 0 and self.tasks[dependent].status is TaskStatus.PENDING:
-                self._push_ready(dependent)
+        if known != (task.id in self.released):
+            (self.released.add if known else self.released.discard)(task.id)
+            self._release(self.interface_dependents[task.id], 1 if known else -1)
+
+    def _release(self, dependents: Iterable[str], step: int) -> None:
+        for name in dependents:
+            self.open_needs[name] -= step
+            if self.open_needs[name] == 0 and self.tasks[name].status is TaskStatus.PENDING:
+                self._push_ready(name)
 
     def _reopen(self, stage: StageRow) -> None:
-        """A stage is only as complete as its tasks: whatever its exit gate said is no longer true."""
+        """A stage is only as complete as its tasks: the result of its exit gate is no longer true."""
         if stage.status in (StageStatus.CLOSING, StageStatus.COMPLETED):
             stage.status = StageStatus.RUNNING
             stage.waived = tuple(gate for gate in stage.waived if gate != "exit")
@@ -227,17 +210,18 @@ class RunState:
 
     # -- the queues that decisions read ---------------------------------------------------------------------
 
-    def select(self, only: frozenset[str]) -> None:
+    def select(self, selected: frozenset[str]) -> None:
         """Start attempts at these tasks only; the rest of the run stays as it is."""
-        self.selected = only
+        self.selected = selected
         self.ready = {
-            stage: sorted(i for i in heap if self.names[i] in only) for stage, heap in self.ready.items()
+            stage: sorted(place for place in heap if self.names[place] in selected)
+            for stage, heap in self.ready.items()
         }
 
     def ready_tasks(
         self, stage: str, most: int, may: Callable[[TaskRow], bool] | None = None
     ) -> list[TaskRow]:
-        """Return up to `most` tasks of a stage that may start, in plan order; drop entries gone stale.
+        """Return up to `most` tasks of a stage that may start, in plan order; drop stale entries.
 
         Those that `may` refuses keep their place.
         """
@@ -245,16 +229,16 @@ class RunState:
         chosen: dict[int, TaskRow] = {}
         refused: set[int] = set()
         while heap and len(chosen) < most:
-            index = heappop(heap)
-            task = self.tasks[self.names[index]]
+            place = heappop(heap)
+            task = self.tasks[self.names[place]]
             if task.status is not TaskStatus.PENDING or self.open_needs[task.id]:
                 continue
             if may is None or may(task):
-                chosen[index] = task
+                chosen[place] = task
             else:
-                refused.add(index)
-        for index in (*chosen, *refused):
-            heappush(heap, index)
+                refused.add(place)
+        for place in (*chosen, *refused):
+            heappush(heap, place)
         return list(chosen.values())
 
     def next_to_land(self, most: int) -> list[TaskRow]:
@@ -265,9 +249,9 @@ class RunState:
         chosen: dict[str, TaskRow] = {}
         waiting: dict[str, TaskRow] = {}
         while self.merge_queue and len(chosen) < most:
-            queued, name = heappop(self.merge_queue)
+            number, name = heappop(self.merge_queue)
             task = self.tasks[name]
-            if task.status is TaskStatus.VERIFIED and task.queue_number == queued:
+            if task.status is TaskStatus.VERIFIED and task.queue_number == number:
                 (chosen if self.may_land(task) else waiting)[name] = task
         for task in (*chosen.values(), *waiting.values()):
             heappush(self.merge_queue, (task.queue_number, task.id))
@@ -279,12 +263,11 @@ class RunState:
 
     def _index_stages(self) -> None:
         """Recompute which stages are in play: not complete, and everything they need is."""
-        stages = self.row.stages
-        done = {name for name, row in stages.items() if row.status is StageStatus.COMPLETED}
+        done = {name for name, row in self.row.stages.items() if row.status is StageStatus.COMPLETED}
         self.current_stages = {
-            stage.id: None
-            for stage in self.plan.stages
-            if stage.id not in done and done.issuperset(stage.needs)
+            name: None
+            for name, stage in self.stages.items()
+            if name not in done and done.issuperset(stage.needs)
         }
 
 

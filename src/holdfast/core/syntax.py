@@ -1,6 +1,6 @@
 """Which files are looked at for syntax errors, as what, and how an error is worded. Parsing itself is done elsewhere.
 
-In doubt nobody is blamed: templates, fixtures and dialects are left to the project's own checks.
+In doubt a file passes: templates, fixtures and dialects are left to the project's own checks.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def may_be_checked(path: str, *, executable: bool) -> bool:
 
 
 def language_of(path: str, data: bytes) -> Language | None:
-    """Return what a file is written in: by its suffix, else by its first line; None if it is not judged."""
+    """Return what a file is written in: by its suffix, else by its first line; None if it is not checked."""
     if data.startswith(_LFS_POINTER):
         return None
     suffix = path.rpartition("/")[2].rpartition(".")[2]
@@ -113,7 +113,7 @@ def is_excused(language: Language, data: bytes) -> bool:
 
 
 def wants_newer_python(pyproject: str, running: tuple[int, int]) -> bool:
-    """Tell whether a project is written for a newer Python than the one that would judge it."""
+    """Tell whether a project is written for a newer Python than the one that would check it."""
     needed = re.search(r"""requires-python\s*=\s*["'][^"']*>=?\s*3\.(\d+)""", pyproject)
     return needed is not None and (3, int(needed[1])) > running
 

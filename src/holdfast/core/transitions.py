@@ -287,7 +287,7 @@ def _task_inherited(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskIn
     task.attempt, task.charged = event.attempts, event.spent
     task.carry, task.base = event.carry, event.base
     task.summary, task.last_report = event.summary, event.report
-    # What kind of failure it was over there, nobody knows.
+    # The kind of failure is unknown: that system has other kinds.
     task.failures = [
         Failure(attempt=one.attempt, kind=FailureKind.AGENT, error=one.error, detail=one.feedback)
         for one in event.failures

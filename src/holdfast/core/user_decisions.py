@@ -1,6 +1,6 @@
 """Going back: which tasks a new beginning at a stage or a task takes in, and what is left of a plan after that.
 
-Pure. Nothing is undone here: landed work stays landed, and whoever wants it done again gets a plan for it.
+Pure. Nothing is undone here: landed work stays landed; to do it again takes a new plan.
 """
 
 from __future__ import annotations

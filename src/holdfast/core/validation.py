@@ -1,6 +1,6 @@
-"""Validators: what each is told about the work, and what their scores together mean.
+"""Validators: the brief that each gets, and what their scores mean together.
 
-A validator judges; it decides nothing. Whether the work goes on is the gate's to say, from the mean of all scores.
+A validator gives a score and decides nothing. The task's gate decides, from the mean of all scores.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROUNDING = 9
 def build_validation_brief(
     state: RunState, task: TaskRow, validator: Validator, diff: str, files: Sequence[str]
 ) -> str:
-    """Return what a validator is told, as Markdown, at most BRIEF_BYTES_MAX bytes."""
+    """Return the brief of a validator, as Markdown, at most BRIEF_BYTES_MAX bytes."""
     sections = [*_question(state, task, validator), *_answer(), *_work(task, diff, files)]
     return clip_bytes("\n\n".join(sections) + "\n", BRIEF_BYTES_MAX)
 

@@ -1,4 +1,4 @@
-"""Who runs a run: a lock on one file, held by the living runner and by nobody else.
+"""Who runs a run: a lock on one file, held only by the living runner.
 
 The kernel frees it when the runner dies, so there are no time-outs: a stopped runner still holds, a killed one
 never does. It is an open-file-description lock rather than an `flock`: both belong to the open file and go with
@@ -41,7 +41,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Lease:
-    """A held lease. It ends with `release`, or with the process, whatever ends that."""
+    """A held lease. It ends with `release`, or with the process, however that ends."""
 
     path: Path
     _fd: int
@@ -80,7 +80,7 @@ class Lease:
             self._fd = -1
 
     def _sign(self) -> None:
-        """Say who holds the lease, for whoever asks; lets go of it if that cannot be written."""
+        """Write down who holds the lease; let go of it if that fails."""
         info = Holder(
             pid=os.getpid(),
             start_ticks=_own_start_ticks(),

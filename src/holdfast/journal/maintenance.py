@@ -39,7 +39,7 @@ def diagnose(path: Path) -> str:
 
 
 def back_up(path: Path, target: Path) -> None:
-    """Put a consistent copy of the journal at `target`, durable when this returns. A live writer may go on.
+    """Put a consistent copy of the journal at `target`, durable when this returns. A live writer may continue.
 
     The copy appears whole or not at all; one that is there is replaced.
     """

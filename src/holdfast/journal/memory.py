@@ -49,7 +49,7 @@ class MemoryJournal(BytesJournal):
 
     @classmethod
     def open(cls, _address: str = "") -> Self:
-        """Return a new, empty journal: nobody else can have this one."""
+        """Return a new, empty journal of its own."""
         return cls()
 
     @classmethod

@@ -26,7 +26,7 @@ class RunListing:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run as it was last written: enough to carry on without reading its events. Tasks are in plan order."""
+    """One run as it was last written: enough to continue without reading its events. Tasks are in plan order."""
 
     plan: Plan
     row: RunRow
@@ -85,7 +85,7 @@ class Journal(JournalReader, Protocol):
     ) -> int:
         """Make events and the projection rows they changed durable together; return the last event's number.
 
-        One transaction and one sync, whatever the number of events. Raises LeaseLostError, writing nothing,
+        One transaction and one sync, for any number of events. Raises LeaseLostError, writing nothing,
         if `epoch` is not the run's present one, and JournalError if a task is not in the run's plan.
         """
 

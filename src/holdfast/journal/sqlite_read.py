@@ -1,6 +1,6 @@
 """Reading a SQLite file without leaving a trace, and what its errors mean to a person.
 
-No file is made or changed, and no writer waits. Three situations are told apart by the files beside the journal; each
+No file is made or changed, and no writer waits. The files beside the journal tell three situations apart; each
 works in a read-only folder and on a full disk.
 """
 
@@ -62,7 +62,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made inside it
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of a journal at one moment; if two are equal, nobody changed the main file in between."""
+    """The files of a journal at one moment; if two are equal, the main file did not change in between."""
 
     main: tuple[int, int, int]
     pending: bool

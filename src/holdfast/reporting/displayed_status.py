@@ -1,4 +1,7 @@
-"""What people are shown where it differs from what is stored. Pure conclusions; nothing here is ever written down."""
+"""Statuses as people see them, where they differ from what is stored, and whether an agent is alive.
+
+Pure conclusions, for display only: nothing here is stored or decides anything.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ _REPORTED = (TaskStatus.RUNNING, TaskStatus.VERIFYING, TaskStatus.VERIFIED, Task
 
 
 def displayed_run_status(row: RunRow, *, held: bool) -> RunStatus:
-    """Return the run's status for people: one that nobody alive carries on was interrupted."""
+    """Return the run's status for people: a running one without a live runner was interrupted."""
     interrupted = row.status is RunStatus.RUNNING and not held
     return RunStatus.INTERRUPTED if interrupted else row.status
 
@@ -51,14 +54,14 @@ def is_resumable(row: RunRow, *, held: bool) -> bool:
 
 def displayed_task_statuses(state: RunState) -> dict[str, TaskStatus]:
     """Return every task's status for people: what waits, however far up, for an abandoned task is blocked."""
-    shown = {name: task.status for name, task in state.tasks.items()}
-    frontier = [name for name, status in shown.items() if status is TaskStatus.ABANDONED]
+    statuses = {name: task.status for name, task in state.tasks.items()}
+    frontier = [name for name, status in statuses.items() if status is TaskStatus.ABANDONED]
     while frontier:
         for dependent in state.dependents.get(frontier.pop(), ()):
-            if shown[dependent] is TaskStatus.PENDING:
-                shown[dependent] = TaskStatus.BLOCKED
+            if statuses[dependent] is TaskStatus.PENDING:
+                statuses[dependent] = TaskStatus.BLOCKED
                 frontier.append(dependent)
-    return shown
+    return statuses
 
 
 def progress_of(task: TaskRow) -> int:

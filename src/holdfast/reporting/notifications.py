@@ -1,4 +1,4 @@
-"""What people elsewhere are told of a run: the few moments that matter, each as one small JSON object."""
+"""Notifications: the few moments of a run that people elsewhere hear of, each as one small JSON object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OCCASIONS: dict[type[ev.Event], str] = {
     ev.RunStopped: "finished",
     ev.ProviderParked: "waiting_limit",
 }
-"""The events that are news, and what they are called there."""
+"""The events that make a notification, and its name for each."""
 
 
 class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """One piece of news."""
+    """One notification."""
 
     event: str
     run: str
@@ -41,7 +41,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def notification_of(event: ev.Event, state: RunState) -> Notification | None:
-    """Return the news that an event is, or None if it is none."""
+    """Return the notification for an event, or None if it makes none."""
     occasion = OCCASIONS.get(type(event))
     if occasion is None or (isinstance(event, ev.ProviderParked) and event.reckoned):
         return None
@@ -62,7 +62,7 @@ def notification_of(event: ev.Event, state: RunState) -> Notification | None:
 
 
 def displayed_webhook(url: str) -> str:
-    """Return a webhook's address without its secret part: whoever knows the path may post there."""
+    """Return a webhook's address without its secret part: knowing the path is enough to post there."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname or ''}/…"
 

@@ -19,45 +19,9 @@ from holdfast.core.status import TaskStatus
 from holdfast.reporting.displayed_status import displayed_task_statuses
 from holdfast.reporting.estimates import AttemptSpan, attempt_spans, time_to_finish
 
-_NEEDS_AN_ATTEMPT = (TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.WAITING_LIMIT, TaskStatus.BLOCKED)
-
-
-def left_alone(state: RunState) -> dict[str, str]:
-    """Return every task that a restricted run does not begin, with the reason; none of a run that is not restricted.
-
-    What is under way goes on whether it was chosen or not. A chosen task that waits for one left alone is too.
-    """
-    only = state.selected
-    if only is None:
-        return {}
-    idle = [name for name, task in state.tasks.items() if task.status in _NEEDS_AN_ATTEMPT]
-    found = {name: "not chosen" for name in idle if name not in only}
-    given_up = [name for name, task in state.tasks.items() if task.status is TaskStatus.ABANDONED]
-    frontier = [*found, *given_up]
-    waiting, closed = set(idle) & only, set[str]()
-    while frontier:
-        name = frontier.pop()
-        for follower in _followers(state, name, closed):
-            if follower in waiting and follower not in found:
-                found[follower] = f"it waits for {name}, which does not land now"
-                frontier.append(follower)
-    return found
-
-
-def _followers(state: RunState, name: str, closed: set[str]) -> Iterator[str]:
-    """Yield what cannot begin before a task has landed. The stages after each stage are gone through once."""
-    yield from state.dependents.get(name, ())
-    stage = state.stage_of[name]
-    if stage in closed:
-        return
-    closed.add(stage)
-    for later in state.plan.stages:
-        if stage in later.needs:
-            yield from (task.id for task in later.tasks)
-
 
 class ResumeAction(StrEnum):
-    """What becomes of a task first when its run is resumed."""
+    """What resuming a run does to a task first."""
 
     SKIP = "skip"
     REATTACH = "re-attach"
@@ -70,6 +34,7 @@ class ResumeAction(StrEnum):
     LEAVE = "leave"
 
 
+_NEEDS_AN_ATTEMPT = (TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.WAITING_LIMIT, TaskStatus.BLOCKED)
 _AGENT_WORKS = (ResumeAction.RUN, ResumeAction.REDO, ResumeAction.REATTACH)
 _NEEDS_A_PERSON = (TaskStatus.ABANDONED, TaskStatus.BLOCKED)
 _NOTHING_HAPPENS = (ResumeAction.SKIP, ResumeAction.WAIT)
@@ -138,10 +103,10 @@ def recovery_report(
     recorded: Iterable[Recorded],
 ) -> RecoveryReport:
     """Return the report of a run as it is stored; `previews` say what resuming would do to each task."""
-    shown = displayed_task_statuses(state)
+    statuses = displayed_task_statuses(state)
     spans = {span.task: span for span in attempt_spans(recorded, state.plan.limits.restart_below)}
     tasks = tuple(
-        _task(state, preview, shown[preview.task], seen.get(preview.task, UnsavedWork()), spans)
+        _task(state, preview, statuses[preview.task], seen.get(preview.task, UnsavedWork()), spans)
         for preview in previews
     )
     measured = [row.worked_s for row in state.tasks.values() if row.merge_commit and row.worked_s > 0]
@@ -157,7 +122,7 @@ def recovery_report(
 
 
 def failed_tasks(state: RunState) -> tuple[str, ...]:
-    """Return the tasks that failed or were given up, in plan order: what "restart failed only" is about."""
+    """Return the tasks that failed or were abandoned, in plan order: what "restart failed only" is about."""
     statuses = (TaskStatus.FAILED, TaskStatus.ABANDONED)
     return tuple(name for name, row in state.tasks.items() if row.status in statuses)
 
@@ -165,7 +130,7 @@ def failed_tasks(state: RunState) -> tuple[str, ...]:
 def _task(
     state: RunState,
     preview: TaskPreview,
-    shown: TaskStatus,
+    status: TaskStatus,
     seen: UnsavedWork,
     spans: Mapping[str, AttemptSpan],
 ) -> TaskRecovery:
@@ -176,7 +141,7 @@ def _task(
     return TaskRecovery(
         id=row.id,
         stage=state.stage_of[row.id],
-        status=shown,
+        status=status,
         progress=100.0 if row.merge_commit else report.progress,
         file=report.file,
         line=report.line,
@@ -208,16 +173,50 @@ def _redo_s(
 def _why_lost(row: TaskRow, report: Report, seen: UnsavedWork, *, early: bool) -> str:
     cut = f"attempt {row.attempt} was cut short"
     if early:
-        return f"{cut} at {report.progress:g} %, too early to go on from; a fresh agent starts clean"
+        return f"{cut} at {report.progress:g} %, too early to continue; a fresh agent starts clean"
     if seen.unsaved:
-        return f"{cut}; its workspace is saved first, a fresh agent goes on from it"
+        return f"{cut}; its workspace is saved first, a fresh agent continues from it"
     if row.latest.snapshot:
-        return f"{cut}; a fresh agent goes on from {row.latest.snapshot[:12]}"
+        return f"{cut}; a fresh agent continues from {row.latest.snapshot[:12]}"
     return f"{cut} before it wrote anything; a fresh agent starts"
 
 
 def _share_left(task: TaskRecovery) -> float:
-    """Return how much of a task an agent still has to do, as far as anybody reported."""
+    """Return how much of a task an agent still has to do, as far as it is reported."""
     if task.progress is None or task.move is ResumeAction.RUN:
         return 1.0
     return max(0.0, 1.0 - task.progress / 100)
+
+
+def left_alone(state: RunState) -> dict[str, str]:
+    """Return every task that a run of selected tasks does not start, with the reason; none if nothing is selected.
+
+    Tasks under way continue. A selected task that waits for one left alone is left alone too.
+    """
+    selected = state.selected
+    if selected is None:
+        return {}
+    idle = [name for name, task in state.tasks.items() if task.status in _NEEDS_AN_ATTEMPT]
+    found = {name: "not selected" for name in idle if name not in selected}
+    abandoned = [name for name, task in state.tasks.items() if task.status is TaskStatus.ABANDONED]
+    frontier = [*found, *abandoned]
+    waiting, closed = set(idle) & selected, set[str]()
+    while frontier:
+        name = frontier.pop()
+        for follower in _followers(state, name, closed):
+            if follower in waiting and follower not in found:
+                found[follower] = f"it waits for {name}, which does not land now"
+                frontier.append(follower)
+    return found
+
+
+def _followers(state: RunState, name: str, closed: set[str]) -> Iterator[str]:
+    """Yield what cannot start before a task has landed. `closed` are the stages whose followers were yielded before."""
+    yield from state.dependents.get(name, ())
+    stage = state.stage_of[name]
+    if stage in closed:
+        return
+    closed.add(stage)
+    for later in state.plan.stages:
+        if stage in later.needs:
+            yield from (task.id for task in later.tasks)

@@ -14,7 +14,7 @@ _TEXT_CHARS = 200
 _WHY = {
     RunStatus.RUNNING: "It is under way.",
     RunStatus.COMPLETED: "It is completed.",
-    RunStatus.ABANDONED: "It was given up.",
+    RunStatus.ABANDONED: "It was abandoned.",
     RunStatus.PAUSED: "It was paused.",
     RunStatus.STOPPED: "It was stopped.",
     RunStatus.BLOCKED: "It waits for a decision.",
@@ -22,7 +22,7 @@ _WHY = {
 
 
 def resume_note(state: RunState, refs: Mapping[str, str], written_at: str, way_on: str = "") -> str:
-    """Return where a run stands. `refs` names the ref of each commit, `way_on` says how to go on: else by `resume`."""
+    """Return where a run stands. `refs` names the ref of each commit, `way_on` says how to continue; the default is `resume`."""
     row = state.row
     reason = f" {_short(row.reason)}" if row.reason else ""
     return "\n\n".join([
@@ -39,10 +39,10 @@ def resume_note(state: RunState, refs: Mapping[str, str], written_at: str, way_o
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
     if not lines:
         return
-    shown = [f"- {line}" for line in lines[:_LINES_MAX]]
+    listed = [f"- {line}" for line in lines[:_LINES_MAX]]
     if len(lines) > _LINES_MAX:
-        shown.append(f"- and {len(lines) - _LINES_MAX} more")
-    yield f"## {title} ({len(lines)})\n\n" + "\n".join(shown)
+        listed.append(f"- and {len(lines) - _LINES_MAX} more")
+    yield f"## {title} ({len(lines)})\n\n" + "\n".join(listed)
 
 
 def _with(state: RunState, status: TaskStatus) -> list[TaskRow]:
@@ -81,8 +81,8 @@ def _progress(task: TaskRow) -> str:
         f"{_short(report.file)}{line}" if report.file else "",
         f"next {_short(report.section_next)}" if report.section_next else "",
     )
-    told = ", ".join(part for part in parts if part)
-    return f" ({told})" if told else ""
+    known = ", ".join(part for part in parts if part)
+    return f" ({known})" if known else ""
 
 
 def _titled(state: RunState, name: str) -> str:

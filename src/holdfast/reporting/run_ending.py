@@ -15,7 +15,7 @@ from holdfast.core.status import RunStatus
 
 
 class Ending(StrEnum):
-    """How a run ended for now. A run that somebody carries on, or that never began, has not ended."""
+    """How a run ended for now. A run with a live runner, or one that never began, has not ended."""
 
     NOT_STARTED = "not started"
     RUNNING = "running"
@@ -30,7 +30,7 @@ class Ending(StrEnum):
 
 
 INTERRUPTED = frozenset({Ending.CRASH, Ending.REBOOT})
-"""The endings nobody asked for."""
+"""The endings that the user did not ask for."""
 
 _AT_REST = {
     RunStatus.PENDING: Ending.NOT_STARTED,
@@ -73,7 +73,7 @@ def _is_at_a_limit(row: RunRow, budget: float | None) -> bool:
 def rest_of(ending: Ending, recorded_at: float, seen_at: float = 0.0) -> Rest:
     """Return an ending with its last sign of life: the last event, or what agents left behind after a crash.
 
-    `seen_at` is the newest trace of an agent. It counts only where nobody was left to record anything.
+    `seen_at` is the newest trace of an agent. It counts only after a crash or a reboot, when no runner was left to record anything.
     """
     last = max(recorded_at, seen_at) if ending in INTERRUPTED else recorded_at
     return Rest(ending=ending, last_sign=last)
