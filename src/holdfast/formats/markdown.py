@@ -74,7 +74,10 @@ def as_row(values: Iterable[str]) -> str:
 
 def tables(text: str) -> list[Table]:
     """Return every table of a text, in order."""
-    return [_table(block) for block in _blocks(plain_lines(text))]
+    return [
+        Table(block[0].line, tuple(cell.casefold() for cell in block[0].cells), tuple(block[2:]))
+        for block in _blocks(plain_lines(text))
+    ]
 
 
 def _blocks(lines: list[str]) -> Iterator[list[TableRow]]:
@@ -87,10 +90,6 @@ def _blocks(lines: list[str]) -> Iterator[list[TableRow]]:
         if len(block) >= 2 and all(_RULE_CELL.fullmatch(cell) for cell in block[1].cells):
             yield block
         block = []
-
-
-def _table(block: list[TableRow]) -> Table:
-    return Table(block[0].line, tuple(cell.casefold() for cell in block[0].cells), tuple(block[2:]))
 
 
 def section(text: str, *headings: str) -> str:

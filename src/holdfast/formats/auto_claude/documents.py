@@ -65,7 +65,9 @@ def parse_documents(main: str, documents: Mapping[str, bytes]) -> AutoClaudeDocu
             copies.setdefault(kind, []).append((path, content))
     _choose_plan(parsed, copies.pop(AutoClaudeFile.PLAN, []))
     parsed.nodes = {kind: max(found, key=lambda copy: _age(copy[1]))[1] for kind, found in copies.items()}
-    _drop_foreign_status(parsed, main)
+    name = layout.spec_name(parsed.plan_path or main)
+    if name and text(parsed.node(AutoClaudeFile.STATUS).get("spec")) != name:
+        parsed.nodes.pop(AutoClaudeFile.STATUS, None)  # The project's one status file is about another spec.
     _use_truncated(parsed, main, documents)
     return parsed
 
@@ -75,13 +77,6 @@ def _choose_plan(parsed: AutoClaudeDocuments, copies: _Copies) -> None:
     ranked = sorted(copies, key=lambda copy: (_has_subtasks(copy[1]), _age(copy[1])), reverse=True)
     if ranked:
         (parsed.plan_path, parsed.plan), *parsed.other_plans = ranked
-
-
-def _drop_foreign_status(parsed: AutoClaudeDocuments, main: str) -> None:
-    """Forget the project's one status file if it is about another spec than this."""
-    name = layout.spec_name(parsed.plan_path or main)
-    if name and text(parsed.node(AutoClaudeFile.STATUS).get("spec")) != name:
-        parsed.nodes.pop(AutoClaudeFile.STATUS, None)
 
 
 def _has_subtasks(plan: Node) -> bool:

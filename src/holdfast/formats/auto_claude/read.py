@@ -59,7 +59,9 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     made = assemble(goal or _NO_GOAL, [_stage_draft(phase, needs) for phase in phases], drafts)
     extra = {phase.id: extra_fields.of(phase.entry) for phase in phases}
     made = extra_fields.plan(made, extra_fields.of(plan), extra)
-    name = _name(main, parsed) or slug(goal)
+    said = _SPEC_NAME.text(plan) or text(parsed.node(AutoClaudeFile.STATUS).get("spec"))
+    name = layout.spec_name(parsed.plan_path or main) or said or slug(goal)
+    fixed = nodes(node(plan.get("qa_signoff")).get("issues_fixed"))
     findings = (
         *parsed.findings,
         *_unused_checks([command for *_, unused in tasks for command in unused]),
@@ -71,7 +73,8 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         claims=_with_worktree(made.claims, name, documents),
         finished=_is_finished(plan, made.claims),
         branches=(layout.branch_of(name),),
-        commits=(*memory.unnamed, *_fixes(plan)),
+        # What fixed the reviewers' findings belongs to no subtask either.
+        commits=(*memory.unnamed, *commits([one.get("fix_commit") for one in fixed])),
     )
 
 
@@ -87,11 +90,6 @@ def _goal(parsed: AutoClaudeDocuments) -> str:
     )
     folder_name = re.fullmatch(r"\d+-([a-z0-9-]+)", goal)
     return line(folder_name[1].replace("-", " ").strip().capitalize() if folder_name else goal, _GOAL_CHARS)
-
-
-def _name(main: str, parsed: AutoClaudeDocuments) -> str:
-    said = _SPEC_NAME.text(parsed.plan) or text(parsed.node(AutoClaudeFile.STATUS).get("spec"))
-    return layout.spec_name(parsed.plan_path or main) or said
 
 
 def _stage_draft(phase: PlanPhase, needs: Dependencies) -> StageDraft:
@@ -138,12 +136,6 @@ def _is_finished(plan: Node, claims: tuple[Claim, ...]) -> bool:
     is_done = claimed_status(_STATUS.text(plan)) is ClaimedStatus.DONE
     is_planned_done = claimed_status(text(plan.get("planStatus"))) is ClaimedStatus.DONE
     return is_done or (is_planned_done and all(claim.standing in SETTLED for claim in claims))
-
-
-def _fixes(plan: Node) -> tuple[str, ...]:
-    """Return the commits that fixed what reviewers found; they belong to no subtask."""
-    fixed = nodes(node(plan.get("qa_signoff")).get("issues_fixed"))
-    return commits([one.get("fix_commit") for one in fixed])
 
 
 def _plan_document(parsed: AutoClaudeDocuments, memory: Memory, goal: str, main: str) -> Node:

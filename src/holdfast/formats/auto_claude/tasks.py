@@ -83,17 +83,12 @@ def _prompt(subtask: Subtask, to_create: list[str], context: str) -> str:
 
 def context_of(document: Node, spec: str, goal: str) -> str:
     """Return what every agent should know of the whole beyond its goal: what it is for, and when it is accepted."""
-    about = OVERVIEW.text(document) or _overview(spec)
+    sections = map(str.strip, re.split(r"^#+ .*$", spec, flags=re.MULTILINE))
+    about = OVERVIEW.text(document) or next(filter(None, sections), "")
     about = "" if about == goal else about
     accepted = bulleted("The whole is accepted when", texts(document.get("final_acceptance")))
     whole = paragraphs(f"What this is part of:\n{about}" if about else "", accepted)
     return whole if len(whole) <= _CONTEXT_CHARS else whole[: _CONTEXT_CHARS - 1] + "…"
-
-
-def _overview(spec: str) -> str:
-    """Return the first section of a spec that says something, without its heading."""
-    sections = re.split(r"^#+ .*$", spec, flags=re.MULTILINE)
-    return next((section.strip() for section in sections if section.strip()), "")
 
 
 def _deliverable(entry: Node, path: str) -> str:

@@ -32,6 +32,7 @@ _ERROR_CLASS = Key("type", "class", "failure_class")
 _MESSAGE = Key("message", "error", "summary", "type")
 _DETAILS = Key("details", "detail")
 _LEDGER_COMMIT = Key("commit", "hash")
+_SINGLE_COMMITS = ("commit", "commit_hash", "merge_commit")
 FEEDBACK = Key("feedback", "message")
 
 
@@ -50,7 +51,8 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
         claim,
         spent=max(claim.spent - waits, 0),
         failures=failures,
-        commits=_commits(entry),
+        # The merge, if it is recorded, comes last.
+        commits=commits([*items(entry.get("commits")), *map(entry.get, _SINGLE_COMMITS)]),
         files=_FILES.texts(entry),
         branch=_BRANCH.text(entry) or _of_live(worktree, "branch"),
         worktree=_WORKTREE.text(entry) or _of_live(worktree, "path"),
@@ -83,12 +85,6 @@ def _message(error: object, advice: str) -> str:
         return text(error)
     message, details = _MESSAGE.text(error), _DETAILS.text(error)
     return f"{message}: {details}" if message and details not in ("", advice) else message or details
-
-
-def _commits(entry: Node) -> tuple[str, ...]:
-    """Return the hashes, oldest first; the merge, if it is recorded, comes last."""
-    single = [entry.get(key) for key in ("commit", "commit_hash", "merge_commit")]
-    return commits([*items(entry.get("commits")), *single])
 
 
 def _of_live(worktree: Node, key: str) -> str:

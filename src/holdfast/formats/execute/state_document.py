@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ids import snapshot_ref
 from holdfast.core.plan import Stage, stage_waves
-from holdfast.core.projection import AttemptCommit, Failure, StageRow, TaskRow
+from holdfast.core.projection import Failure, StageRow, TaskRow
 from holdfast.core.status import TASK_IS_SETTLED, AttemptKind, FailureKind, StageStatus, TaskStatus
 from holdfast.formats import extra_fields, run_to_claims
 from holdfast.formats.execute.claims import claim_of
@@ -72,6 +72,7 @@ _ERROR_TYPES = {
     FailureKind.CONFLICT: "merge_conflict",
     FailureKind.SIDE_LOST: "merge_conflict",
 }
+_COMMIT_TYPES = {AttemptKind.IMPLEMENTATION: "implementation"}
 _SHORT_HASH = 7
 _HASH = Key("hash", "sha", "commit")
 
@@ -129,30 +130,32 @@ def _times(row: TaskRow, times: Times, before: Node) -> Node:
 
 def _history(row: TaskRow, before: Node, *, has_ledger: bool) -> Node:
     """Return commits, errors and feedback: those that were there, and ours that were not."""
-    kept = [name for each in items(before.get("commits")) if (name := _HASH.text_or_self(each))]
-    commits = items(before.get("commits")) + [
-        _commit(each) for each in row.commits if not _is_kept(each.commit, kept)
-    ]
+    commits, errors = items(before.get("commits")), items(before.get("errors"))
+    known = [name for each in commits if (name := _HASH.text_or_self(each))]
     recorded = {count(error.get("attempt")) for error in nodes(before.get("errors"))}
-    ours = [failure for failure in row.failures if failure.attempt not in recorded]
+    failures = [failure for failure in row.failures if failure.attempt not in recorded]
     history: Node = {
-        "commits": commits,
-        "errors": items(before.get("errors")) + [_error(failure) for failure in ours],
-        "retry_feedback": items(before.get("retry_feedback")) + [_feedback(failure) for failure in ours],
+        "commits": commits
+        + [
+            {"hash": one.commit, "type": _COMMIT_TYPES.get(one.kind, "fix"), "attempt": one.attempt}
+            for one in row.commits
+            if not any(_is_same(one.commit, name) for name in known)
+        ],
+        "errors": errors + [_error(failure) for failure in failures],
+        "retry_feedback": items(before.get("retry_feedback"))
+        + [
+            {"attempt": failure.attempt + 1, "feedback": failure.detail or failure.error}
+            for failure in failures
+        ],
     }
     if row.merge_commit and row.status is TaskStatus.COMPLETED:
         history["commit" if has_ledger else "merge_commit"] = row.merge_commit
     return history
 
 
-def _is_kept(commit: str, kept: list[str]) -> bool:
+def _is_same(commit: str, recorded: str) -> bool:
     """Tell whether a commit is on record already, perhaps by the beginning of its hash."""
-    return any(commit.startswith(each) if len(each) >= _SHORT_HASH else commit == each for each in kept)
-
-
-def _commit(commit: AttemptCommit) -> Node:
-    kind = "implementation" if commit.kind is AttemptKind.IMPLEMENTATION else "fix"
-    return {"hash": commit.commit, "type": kind, "attempt": commit.attempt}
+    return commit.startswith(recorded) if len(recorded) >= _SHORT_HASH else commit == recorded
 
 
 def _error(failure: Failure) -> Node:
@@ -160,11 +163,6 @@ def _error(failure: Failure) -> Node:
     step = {"step": failure.check} if failure.check else {}
     details = {"details": failure.detail} if failure.detail else {}
     return {"attempt": failure.attempt, "type": kind, **step, "message": failure.error, **details}
-
-
-def _feedback(failure: Failure) -> Node:
-    """Return what the next attempt was told: the evidence, or at least the error."""
-    return {"attempt": failure.attempt + 1, "feedback": failure.detail or failure.error}
 
 
 def layers(view: ExportedRun, names: Names, before: object) -> object:

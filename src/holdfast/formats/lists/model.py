@@ -78,7 +78,10 @@ def into_plan(
             f"{name}: {why}", "--all imports also what is marked as done." if entries else ""
         )
     absent = {entry.native for entry in gone}
-    short = _short_names([stage.native for stage in stages])
+    natives = [stage.native for stage in stages]
+    # A heading without a Latin letter or digit goes by its number.
+    plain = [words(native) or f"stage-{place}" for place, native in enumerate(natives, 1)]
+    short = dict(zip(natives, task_ids(plain), strict=True))
     for stage in stages:
         needs = None if stage.needs is None else tuple(short[need] for need in stage.needs)
         stage.native, stage.needs = short[stage.native], needs
@@ -87,12 +90,6 @@ def into_plan(
     made = assemble(clean(goal), stages, [_draft(entry, absent) for entry in kept])
     named = [LeftOut(entry.native, entry.said or entry.status.value) for entry in gone]
     return ImportedPlan(plan=made.plan, left_out=(*named, *left_out), findings=made.findings)
-
-
-def _short_names(headings: Sequence[str]) -> dict[str, str]:
-    """Return a short id for each heading; one without a Latin letter or digit goes by its number."""
-    plain = [words(heading) or f"stage-{place}" for place, heading in enumerate(headings, 1)]
-    return dict(zip(headings, task_ids(plain), strict=True))
 
 
 def words(text: str) -> str:

@@ -44,17 +44,13 @@ def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
     context = {phase: _context(section(text, phase)) for phase in phases}
     entries = [_entry(path, title, context, box, task) for box, task in found]
     _wait_in_order(found, entries)
-    _heed(entries, _relations(said, _tasks_in))
+    needs = _relations(said, _tasks_in)
+    for entry in entries:  # What the file says counts more than what only the order implies.
+        implied = (need for need in entry.needs if entry.native not in needs.get(need, ()))
+        entry.needs = tuple(dict.fromkeys((*implied, *needs.get(entry.native, ()))))
     others = [LeftOut(box.text, "not a task of spec-kit") for box in boxes(text) if not _TASK.match(box.text)]
     stages = _stages(entries, _relations(said, _phases_in), _relations(said, _STORY.findall))
     return into_plan(path, title, stages, entries, options, others)
-
-
-def _heed(entries: Sequence[ListEntry], said: dict[str, tuple[str, ...]]) -> None:
-    """Add what the file says about who needs whom; it goes before what only the order implies."""
-    for entry in entries:
-        implied = (need for need in entry.needs if entry.native not in said.get(need, ()))
-        entry.needs = tuple(dict.fromkeys((*implied, *said.get(entry.native, ()))))
 
 
 def _entry(path: str, title: str, context: dict[str, str], box: CheckBox, task: re.Match[str]) -> ListEntry:
@@ -138,12 +134,14 @@ def _stages(
         else:
             needs += beside or last
             last, beside = [name], []
-        stages.append(StageDraft(native=name, title=name, needs=tuple(_others(needs, name))))
+        stages.append(
+            StageDraft(
+                native=name,
+                title=name,
+                needs=tuple(need for need in dict.fromkeys(needs) if need and need != name),
+            )
+        )
     return stages
-
-
-def _others(needs: Sequence[str], name: str) -> Iterator[str]:
-    return (need for need in dict.fromkeys(needs) if need and need != name)
 
 
 def _relations(text: str, names_in: Callable[[str], list[str]]) -> dict[str, tuple[str, ...]]:
