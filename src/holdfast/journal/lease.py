@@ -64,6 +64,12 @@ class Lease:
             ) from error
         return lease
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
     def is_ours(self) -> bool:
         """Tell whether the file at the path still is the one we locked, not one put in its place."""
         if self._fd < 0:

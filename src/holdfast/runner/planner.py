@@ -118,9 +118,7 @@ def make_plan(repo: Repository, work: PlanningOrder, tell: Callable[[str], None]
     repo.hide_state_dir()
     name = f"plan-{record.stem}"
     directory = repo.state.run(name)
-    directory.root.mkdir(parents=True, exist_ok=True)
-    lease = Lease.acquire(directory.lease)
-    try:
+    with Lease.acquire(directory.lease):
         workspaces = Workspaces(repo, directory.workspaces)
         known = known_plan(record, work.goal, work.read)
         if known is None:
@@ -128,8 +126,6 @@ def make_plan(repo: Repository, work: PlanningOrder, tell: Callable[[str], None]
         workspaces.remove_all()
         shutil.rmtree(directory.attempts, ignore_errors=True)
         return known
-    finally:
-        lease.release()
 
 
 async def _plan(

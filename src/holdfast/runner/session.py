@@ -139,7 +139,6 @@ class RunSession:
         """Take the run's lease. Raises LeaseHeldError if another runner has it."""
         repo.require_own_state_dir()
         directory = repo.state.run(run)
-        directory.root.mkdir(parents=True, exist_ok=True)
         lease = Lease.acquire(directory.lease)
         try:
             session = cls(repo, journal, journal.load(run).state(), presets_of(repo.checkout), lease)
@@ -236,13 +235,10 @@ def remove_leftovers(repo: Repository, run: str) -> None:
     Raises LeaseHeldError if that runner is alive: it removes this itself.
     """
     directory = repo.state.run(run)
-    lease = Lease.acquire(directory.lease)
-    try:
+    with Lease.acquire(directory.lease):
         workspaces = Workspaces(repo, directory.workspaces)
         clear_debris(repo, workspaces)
         workspaces.remove_all()
-    finally:
-        lease.release()
 
 
 def write_resume_note(repo: Repository, state: RunState) -> None:

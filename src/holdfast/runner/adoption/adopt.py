@@ -14,8 +14,8 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.adoption import attempts_of, inherited_events, prepare_plan
-from holdfast.core.event_codec import encode_event, storable
-from holdfast.core.plan import AgentSpec, Plan, encode_plan
+from holdfast.core.event_codec import storable
+from holdfast.core.plan import AgentSpec, Plan
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import Origin, RunRow
 from holdfast.core.status import RunStatus
@@ -26,10 +26,11 @@ from holdfast.journal.protocol import Journal, JournalReader, StoredRun
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
 from holdfast.repo.repository import Repository
-from holdfast.repo.run_record import FinishedTask, commit_adoption, keep_origin, keep_record
+from holdfast.repo.run_record import FinishedTask, commit_adoption, keep_origin
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.adoption.assessment import AdoptionOptions, Assessment, assess
 from holdfast.runner.adoption.unfinished_work import save_unfinished_work
+from holdfast.runner.recovery.recover import keep_plan
 from holdfast.runner.session import create_run
 
 
@@ -86,23 +87,13 @@ def adopt(
     else:
         run = create_run(repo, journal, plan, source, adopting=assessment.digest)
     directory = repo.state.run(run)
-    directory.root.mkdir(parents=True, exist_ok=True)
-    lease = Lease.acquire(directory.lease)
-    try:
+    with Lease.acquire(directory.lease):
         stored = journal.load(run)
         if stored.row.adopting:
             clear_debris(repo, Workspaces(repo, directory.workspaces))
-            _keep_record(repo, journal, stored)
+            keep_plan(repo, journal, run, stored.plan)
             _take_in(repo, journal, stored, assessment)
-    finally:
-        lease.release()
     return run
-
-
-def _keep_record(repo: Repository, journal: Journal, stored: StoredRun) -> None:
-    """Make sure that git knows the plan: whoever created the run may have been killed before that."""
-    started = next(iter(journal.events(stored.row.run, upto=1))).event
-    keep_record(repo, stored.row.run, encode_plan(stored.plan), encode_event(started))
 
 
 def _take_in(repo: Repository, journal: Journal, stored: StoredRun, assessment: Assessment) -> None:

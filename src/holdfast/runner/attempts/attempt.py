@@ -13,6 +13,7 @@ from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind
 from holdfast.errors import HoldfastError
+from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import collect
 from holdfast.runner.attempts.snapshots import save_last_snapshot, save_snapshot
 from holdfast.runner.attempts.start import start_agent
@@ -54,7 +55,8 @@ async def _start_if_new(context: RunContext, task: TaskRow) -> ev.Event | None:
         failure = as_holdfast_error(error)
         if failure.out_of_space:
             raise
-        return _environment_failure(context, task, failure)
+        kind, carry = FailureKind.ENVIRONMENT, task.latest.snapshot
+        return attempt_failed(context, task, kind, failure.message, failure.hint, carry)
     return None
 
 
@@ -109,16 +111,3 @@ async def _wait(context: RunContext, task: TaskRow) -> Sighting:
 def _keep_work(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.Event:
     carry = save_last_snapshot(context, task)
     return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, cause=cause)
-
-
-def _environment_failure(context: RunContext, task: TaskRow, error: HoldfastError) -> ev.Event:
-    return ev.AttemptFailed(
-        task=task.id,
-        attempt=task.attempt,
-        token=task.latest.token,
-        failure=FailureKind.ENVIRONMENT,
-        error=error.message,
-        detail=error.hint,
-        carry=task.latest.snapshot,
-        clock=context.clock(),
-    )

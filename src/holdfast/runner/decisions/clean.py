@@ -43,8 +43,7 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
     Raises HoldfastError if the run is not over, LeaseHeldError if somebody is at it.
     """
     directory = repo.state.run(run)
-    lease = Lease.acquire(directory.lease)
-    try:
+    with Lease.acquire(directory.lease):
         if (status := journal.load(run).row.status) not in RUN_IS_OVER:
             raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` gives it up first")
         workspaces = Workspaces(repo, directory.workspaces)
@@ -56,8 +55,6 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
                 remove(path)
         drop_refs(repo, _disposable(repo, run))
         journal.remove_run(run, journal.take_epoch(run))
-    finally:
-        lease.release()
     remove(directory.root)
 
 

@@ -25,8 +25,7 @@ from holdfast.runner.session import RunOptions, execute_run
 
 def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Event) -> None:
     """Record a decision of the user, whole or not at all. Raises LeaseHeldError if a runner lives, HoldfastError if it cannot be now."""
-    lease = Lease.acquire(repo.state.run(run).lease)
-    try:
+    with Lease.acquire(repo.state.run(run).lease):
         stored = journal.load(run)
         if stored.row.status in RUN_IS_OVER:
             raise HoldfastError(
@@ -37,8 +36,6 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
         journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
         if troubles := write_mirrors(repo, journal, run):
             journal.append(run, epoch, troubles, state.row, (), time.time())
-    finally:
-        lease.release()
 
 
 def state_after(stored: StoredRun, *events: ev.Event) -> RunState:
@@ -84,14 +81,11 @@ def discard(repo: Repository, journal: Journal, run: str, observer: Observer) ->
     Returns an empty string if the branch was put away before. Workspaces go; what was in them is under refs.
     """
     abandon(repo, journal, run, observer)
-    lease = Lease.acquire(repo.state.run(run).lease)
-    try:
+    with Lease.acquire(repo.state.run(run).lease):
         workspaces = Workspaces(repo, repo.state.run(run).workspaces)
         clear_debris(repo, workspaces)
         kept = discard_run(repo, run)
         workspaces.remove_all()
-    finally:
-        lease.release()
     return kept
 
 

@@ -72,17 +72,14 @@ def remove_staging_worktree(repo: Repository, row: RunRow) -> str:
     mirrored, so every system that has such a folder is asked.
     """
     try:
-        lease = Lease.acquire(repo.state.run(row.run).lease)
+        with Lease.acquire(repo.state.run(row.run).lease):
+            for system in System:
+                if path := _path(repo, row, system):
+                    StagingWorktree(repo, path).remove()
     except LeaseHeldError:
         return ""
-    try:
-        for system in System:
-            if path := _path(repo, row, system):
-                StagingWorktree(repo, path).remove()
     except HoldfastError as error:
         return f"{error.message}; {error.hint}"
-    finally:
-        lease.release()
     return ""
 
 

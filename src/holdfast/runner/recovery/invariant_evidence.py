@@ -57,16 +57,13 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
     Workspaces in which an agent still works are left alone. Done again, it finds nothing.
     """
     directory = repo.state.run(run)
-    lease = Lease.acquire(directory.lease)
-    try:
+    with Lease.acquire(directory.lease):
         slots = {
             (task.id, task.attempt): str(task.latest.workspace_number) for task in journal.load(run).tasks
         }
         alive = [(key.owner, key.attempt) for key in open_fleet(repo.state.fleet).live_launches(run)]
         in_use = [slots[owner] for owner in alive if owner in slots]
         return clear_debris(repo, Workspaces(repo, directory.workspaces), in_use)
-    finally:
-        lease.release()
 
 
 def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -> Evidence:

@@ -10,12 +10,14 @@ import asyncio
 from holdfast.core import events as ev
 from holdfast.core.event_codec import encode_event
 from holdfast.core.facts import Facts, Presence, Sighting
-from holdfast.core.plan import encode_plan
+from holdfast.core.plan import Plan, encode_plan
 from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile
 from holdfast.core.status import TaskStatus
+from holdfast.journal.protocol import JournalReader
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
+from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
 from holdfast.runner.attempts.snapshots import save_last_snapshot
 from holdfast.runner.attempts.stream_listener import StreamListener, observation
@@ -37,7 +39,7 @@ async def recover(context: RunContext) -> list[ev.Event]:
     in_use = frozenset(str(task.latest.workspace_number) for task in alive)
     await asyncio.to_thread(clear_debris, context.repo, context.workspaces.pool, in_use)
     saved = await asyncio.to_thread(_save_lost_work, context, lost)
-    await _keep_plan(context)
+    keep_plan(context.repo, context.journal, context.run, context.state.plan)
     facts = await asyncio.to_thread(_restore_branch, context, sightings)
     _apply(context, reported + saved)
     concluded = [*reconcile(context.state, facts), *_reattached(sightings)]
@@ -45,11 +47,10 @@ async def recover(context: RunContext) -> list[ev.Event]:
     return reported + saved + concluded
 
 
-async def _keep_plan(context: RunContext) -> None:
-    """Make sure that git knows the plan too: the process that created the run may have been killed before that."""
-    started = next(iter(context.journal.events(context.run, upto=1))).event
-    plan = encode_plan(context.state.plan)
-    await asyncio.to_thread(keep_record, context.repo, context.run, plan, encode_event(started))
+def keep_plan(repo: Repository, journal: JournalReader, run: str, plan: Plan) -> None:
+    """Make sure that git knows the plan: the process that created the run may have been killed before that."""
+    started = next(iter(journal.events(run, upto=1))).event
+    keep_record(repo, run, encode_plan(plan), encode_event(started))
 
 
 def _apply(context: RunContext, events: list[ev.Event]) -> None:

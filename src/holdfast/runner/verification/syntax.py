@@ -16,6 +16,7 @@ from holdfast.core.status import FailureKind
 from holdfast.core.syntax import Language, SyntaxFault
 from holdfast.errors import HoldfastError
 from holdfast.repo.commit_contents import ChangedFile, changed_contents, read_contents
+from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.context import RunContext
 from holdfast.runner.verification.syntax_parsers import is_parsed_here, parse, parse_with_tool
 
@@ -38,17 +39,15 @@ async def reject_syntax_errors(context: RunContext, task: TaskRow, done: ev.Atte
         return done  # The work is safe; a bad moment of the disk is no reason to have it done again.
     if not faults:
         return done
-    return ev.AttemptFailed(
-        task=task.id,
-        attempt=task.attempt,
-        token=task.latest.token,
-        failure=FailureKind.SYNTAX,
-        error=syntax.faults_error(faults),
-        detail=syntax.faults_detail(faults),
-        carry=done.head,
-        tree=done.tree,
-        duration_s=done.duration_s,
-        clock=context.clock(),
+    return attempt_failed(
+        context,
+        task,
+        FailureKind.SYNTAX,
+        syntax.faults_error(faults),
+        syntax.faults_detail(faults),
+        done.head,
+        done.tree,
+        done.duration_s,
     )
 
 
@@ -97,7 +96,8 @@ def _texts(context: RunContext, paths: Mapping[str, str]) -> dict[str, _Text]:
 
 async def _errors(context: RunContext, texts: Mapping[str, _Text], owner: str, attempt: int) -> _Errors:
     """Return the first error of each content that does not parse and has no excuse, by its id."""
-    errors = await asyncio.to_thread(_parse_here, texts)
+    parsed = {blob: await asyncio.to_thread(parse, text.language, text.data) for blob, text in texts.items()}
+    errors = {blob: error for blob, error in parsed.items() if error is not None}
     elsewhere: dict[Language, dict[str, bytes]] = {}
     for blob, text in texts.items():
         if not is_parsed_here(text.language):
@@ -109,11 +109,6 @@ async def _errors(context: RunContext, texts: Mapping[str, _Text], owner: str, a
         for blob, error in errors.items()
         if not syntax.is_excused(texts[blob].language, texts[blob].data)
     }
-
-
-def _parse_here(texts: Mapping[str, _Text]) -> _Errors:
-    found = {blob: parse(text.language, text.data) for blob, text in texts.items()}
-    return {blob: error for blob, error in found.items() if error is not None}
 
 
 def _without_newer_python(context: RunContext, commit: str, faults: list[SyntaxFault]) -> list[SyntaxFault]:

@@ -23,7 +23,7 @@ from holdfast.core.provider_limits import provider_of
 from holdfast.core.validation import build_validation_brief, judge_scores
 from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
-from holdfast.runner.attempts.limit_events import provider_parked, provider_shut
+from holdfast.runner.attempts.attempt_events import provider_parked, provider_shut
 from holdfast.runner.attempts.reports import clean, last_number, read_reports, report_file
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import workspace_launch

@@ -1,4 +1,4 @@
-"""Attempts that ended for reasons outside of their task: at a limit, or for want of something only a person can give."""
+"""The events of an attempt that did not succeed: it failed, it ran into a limit, or it needs a person."""
 
 from __future__ import annotations
 
@@ -19,6 +19,31 @@ from holdfast.core.status import FailureKind
 from holdfast.runner.context import RunContext
 
 _MESSAGE_CHARS = 300
+
+
+def attempt_failed(
+    context: RunContext,
+    task: TaskRow,
+    failure: FailureKind,
+    error: str,
+    detail: str,
+    carry: str,
+    tree: str = "",
+    duration_s: float = 0.0,
+) -> ev.AttemptFailed:
+    """Return the event of an attempt that failed. `carry` is the commit that the next attempt continues from."""
+    return ev.AttemptFailed(
+        task=task.id,
+        attempt=task.attempt,
+        token=task.latest.token,
+        failure=failure,
+        error=error,
+        detail=detail,
+        carry=carry,
+        tree=tree,
+        duration_s=duration_s,
+        clock=context.clock(),
+    )
 
 
 def attempt_limited(
