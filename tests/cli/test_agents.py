@@ -127,7 +127,7 @@ def test_native_resume_is_a_flag_of_run_and_resume(tmp_path: Path) -> None:
     table = f'[mine]\npreset = "codex"\nprompt = "file"\ncommand = {words}\nresume = {words}\n'
     write(cli.here / ".holdfast" / "agents.toml", table)
     done = cli("run", "--yes", "--native-resume")
-    assert "attempt 2 started (implementation), going on with mine's own session" in done.out
+    assert "attempt 2 started (implementation), resuming mine's own session" in done.out
 
 
 def test_a_run_whose_agent_is_gone_from_the_users_file_says_so(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_plan_is_read_from_a_process_substitution(cli: Cli) -> None:
 def test_a_piped_plan_needs_consent_given_in_advance(cli: Cli) -> None:
     """Its commands would run with the user's rights, and nobody is there to be asked."""
     done = cli.piped(PLAN, "run", "-")
-    assert (done.code, "say --yes" in done.err) == (3, True)
+    assert (done.code, "use --yes" in done.err) == (3, True)
     assert not cli.json("list")
 
 
@@ -61,4 +61,8 @@ def test_the_same_plan_piped_again_finds_its_unfinished_run(cli: Cli) -> None:
 def test_a_broken_piped_plan_is_refused_with_its_line(text: str, cli: Cli) -> None:
     """What is wrong is told as of a file, with a way out that fits a pipe."""
     done = cli.piped(text, "run", "-", "--yes")
-    assert (done.code, "-:" in done.err, "what is written to the pipe" in done.err) == (2, True, True)
+    assert (done.code, "-:" in done.err, "fix the text that comes through the pipe" in done.err) == (
+        2,
+        True,
+        True,
+    )

@@ -136,7 +136,7 @@ def test_a_plan_without_a_run_is_started_without_planning(tmp_path: Path) -> Non
     planner("plan", GOAL)
     done = planner("run", GOAL, "--yes")
     assert (done.code, planner.asked) == (0, 1)
-    assert "Using the plan" in done.out
+    assert "Using the existing plan" in done.out
 
 
 def test_a_plan_with_an_unfinished_run_is_continued(tmp_path: Path) -> None:

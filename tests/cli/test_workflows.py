@@ -386,7 +386,8 @@ def test_what_a_plan_says_is_done_is_pointed_out(project: WorkflowProject) -> No
     )
     done = project("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--dry-run")
     assert (
-        f"1 of 1 tasks are marked as done there. This run does them all; `holdfast adopt {SPEC}`" in done.err
+        f"1 of 1 tasks are marked as done there. This run does them all again; `holdfast adopt {SPEC}`"
+        in done.err
     )
 
 
@@ -429,7 +430,7 @@ def test_the_workflows_are_listed_and_printed_to_start_from(project: WorkflowPro
     project.write("copy.yaml", project("plan", "workflows", "apex").out)
     checked = project("plan", "workflows", "copy.yaml")
     assert "flag docker (off)" in checked.out
-    assert "valid workflow" in checked.out
+    assert "The workflow is valid" in checked.out
 
 
 # -- importing -----------------------------------------------------------------------------------------------

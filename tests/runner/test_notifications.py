@@ -160,5 +160,5 @@ def test_the_webhooks_address_is_never_printed(tmp_path: Path) -> None:
         cli("run", "--yes", "--json"),
         *(cli(*words) for words in (["inspect"], ["inspect", "--json"], ["status"], ["recap"])),
     ]
-    assert "could not be told" in said[3].out
+    assert "was not notified" in said[3].out
     assert not [done for done in said if "s3cret" in done.out + done.err]

@@ -1,4 +1,4 @@
-"""`holdfast acp`: the agent of an attempt that speaks the Agent Client Protocol with the agent behind it."""
+"""`acp`: run an agent that speaks the Agent Client Protocol as the agent of an attempt."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def execute(args: Namespace) -> int:
 
 
 def _brief(path: str) -> str:
-    """Read the brief from its file, or from standard input where there is none."""
+    """Read the brief from its file, or from standard input if none is named."""
     if path:
         return Path(path).read_text(encoding="utf-8")
     return sys.stdin.read()

@@ -112,17 +112,7 @@ def _line(source: ForeignSource, formats: Mapping[System, ForeignFormat]) -> Sou
     try:
         run = read_source(source, formats)
     except BrokenFileError as error:
-        return SourceLine(
-            system=source.system,
-            name="?",
-            main=source.main,
-            tasks=0,
-            done=0,
-            stage="",
-            updated_at=updated,
-            resumable=False,
-            error=error.message,
-        )
+        return SourceLine(system=source.system, main=source.main, updated_at=updated, error=error.message)
     open_tasks = {claim.task for claim in run.claims if claim.standing not in SETTLED}
     stages = [stage.id for stage, task in run.plan.tasks() if task.id in open_tasks]
     return SourceLine(
@@ -131,7 +121,7 @@ def _line(source: ForeignSource, formats: Mapping[System, ForeignFormat]) -> Sou
         main=source.main,
         tasks=len(run.claims),
         done=len(run.claims) - len(open_tasks),
-        stage=stages[0] if stages else "",
+        stage=next(iter(stages), ""),
         updated_at=updated,
         resumable=bool(open_tasks),
     )

@@ -1,4 +1,4 @@
-"""`holdfast demo`: the real program on a small real repository, with scripted agents; with --crash, killed half-way."""
+"""`demo`: the real program on a small real repository, with scripted agents; with --crash, killed half-way."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import shutil
 import tempfile
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from holdfast.cli.arguments import Arguments, flag, option
 from holdfast.cli.main import main
+from holdfast.cli.open_repo import open_read_only
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import TaskStatus
 from holdfast.demo.project import PLAN_FILE, write_project
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.journal import open_reader
 from holdfast.paths import StateDir
 from holdfast.process.programs import has_ended, kill_started, start_in_background
 from holdfast.repo.discovery import create_repository
@@ -33,7 +34,7 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """Show a run in a new repository, and remove it afterwards unless it is to be kept."""
+    """Show a run in a new repository, and remove it afterwards unless `--keep` names its place."""
     folder = _folder(args.keep)
     home = Path.cwd()
     try:
@@ -43,9 +44,9 @@ def execute(args: Namespace) -> int:
         _say(f"A small repository in {folder}: 8 tasks in 3 stages, scripted agents, no key, no network.")
         code = _run_and_kill(folder) if args.crash else main(["run", PLAN_FILE, "--yes"])
         _say("What git and the journal say about it:")
-        told = main(["recap"])
+        recap = main(["recap"])
         _say(_next_step(args.keep))
-        return told or code
+        return recap or code
     finally:
         os.chdir(home)
         if args.keep is None:
@@ -54,7 +55,7 @@ def execute(args: Namespace) -> int:
 
 def _next_step(keep: str | None) -> str:
     look = f"It is all in {keep}" if keep else "`holdfast demo --keep DIR` leaves the repository for a look"
-    return f"{look}. In a repository of your own, `holdfast init` comes first."
+    return f"{look}. In your own repository, start with `holdfast init`."
 
 
 def _folder(keep: str | None) -> Path:
@@ -68,28 +69,28 @@ def _folder(keep: str | None) -> Path:
 
 
 def _run_and_kill(folder: Path) -> int:
-    """Run in a second process, kill that in the middle, show that its agents live, and resume."""
+    """Run in a second process, kill it half-way, show that its agents live, and resume."""
     output = StateDir.of_checkout(folder).root / "demo.log"
     pid = start_in_background(["run", PLAN_FILE, "--yes"], output)
-    shown = _follow_until_busy(folder, pid, output)
+    shown = _follow_until_busy(pid, output)
     if has_ended(pid):
         _say("The run ended before it could be killed; see above.")
         return ExitCode.TASKS_FAILED
     kill_started(pid)
     shown = _show(output, shown)
-    working = [task.id for task in _tasks(folder) if task.status is TaskStatus.RUNNING]
-    _say(f"kill -9 {pid}: the runner is dead. Still working, with nobody watching: {', '.join(working)}.")
+    working = [task.id for task in _tasks() if task.status is TaskStatus.RUNNING]
+    _say(f"kill -9 {pid}: the runner is dead. Its agents still work: {', '.join(working)}.")
     _say("holdfast resume")
     return main(["resume", "--yes"])
 
 
-def _follow_until_busy(folder: Path, pid: int, output: Path) -> int:
+def _follow_until_busy(pid: int, output: Path) -> int:
     """Print what the runner prints until some tasks landed and the long one is under way."""
     shown = 0
     deadline = time.monotonic() + _DEADLINE_S
     while time.monotonic() < deadline and not has_ended(pid):
         shown = _show(output, shown)
-        tasks = {task.id: task.status for task in _tasks(folder)}
+        tasks = {task.id: task.status for task in _tasks()}
         landed = list(tasks.values()).count(TaskStatus.COMPLETED)
         if landed >= _LANDED_BEFORE_THE_KILL and tasks.get(_LONG_TASK) is TaskStatus.RUNNING:
             break
@@ -105,13 +106,11 @@ def _show(output: Path, shown: int) -> int:
     return max(shown, end)
 
 
-def _tasks(folder: Path) -> list[TaskRow]:
-    journal = StateDir.of_checkout(folder).journal
-    if not journal.exists():
-        return []
-    runs = open_reader(journal)
-    listing = runs.runs()
-    return list(runs.load(listing[-1].row.run).tasks) if listing else []
+def _tasks() -> Sequence[TaskRow]:
+    """Return the tasks of the newest run."""
+    opened = open_read_only()
+    runs = opened.runs()
+    return opened.require_journal().load(runs[-1].row.run).tasks if runs else []
 
 
 def _say(text: str) -> None:

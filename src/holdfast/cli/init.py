@@ -14,7 +14,7 @@ from holdfast.repo.repository import Repository
 _HEAD = """\
 # A plan for Holdfast. Look at it without running anything: holdfast run --dry-run
 holdfast: 1
-goal: Say here in one sentence what the whole run is for
+goal: Describe in one sentence what the whole run is for
 """
 
 _LIMITS = """
@@ -34,12 +34,12 @@ _AGENT_TASKS = """\
       - id: first-task
         title: A short name for people
         prompt: |
-          Say here what the agent is to do, and how it can tell that it is done.
+          Describe what the agent must do and how it knows that it is done.
         # files: [docs/result.md]    # deliverables, checked when the task ends
         # verify: ["test -s docs/result.md"]
       - id: second-task
         needs: [first-task]          # starts when the first has landed
-        prompt: Say here what comes next.
+        prompt: Describe what comes next.
 """
 
 _COMMAND_TASKS = """\

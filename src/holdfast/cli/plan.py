@@ -1,4 +1,4 @@
-"""`plan "goal"`, and the goals that `run` takes in place of a file: a planner agent writes the plan, never twice."""
+"""`plan "goal"`: a planner agent writes the plan for a goal, never twice. `run` uses it for a goal in place of a file."""
 
 from __future__ import annotations
 
@@ -50,29 +50,29 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Write a plan for a goal to a file, unless there is one already."""
     checkout = find_repository(Path.cwd()).checkout
-    goal, target = _cleaned(args.goal), Path(args.output)
+    goal, target = _one_line_goal(args.goal), Path(args.output)
     planned = known_plan(target, goal, _read)
     if planned is None:
-        _require_leave_to_replace(target, args)
+        _require_replace(target, args)
         planned = _plan_once(checkout, goal, args)
         _write(target, planned.path.read_bytes())
     if not planned.tries:
-        say(f"There is a plan for this goal already ({planned.path}); nobody plans it again.", args)
+        say(f"There is a plan for this goal already ({planned.path}); it is not planned again.", args)
     _show(target, planned, args)
     return ExitCode.DONE
 
 
 def goal_of(args: Namespace) -> str | None:
-    """Return the goal that `run` was given instead of a plan file, or None. A goal has spaces and no file's name."""
+    """Return the goal that `run` got instead of a plan file, or None. A goal has spaces and is not the name of a file."""
     if args.goal is not None:
-        return _cleaned(args.goal)
+        return _one_line_goal(args.goal)
     named = (args.plan or "").strip()
     is_file = named.endswith((".yaml", ".yml", ".json")) or _is_there(named)
-    return _cleaned(named) if " " in named and not is_file else None
+    return _one_line_goal(named) if " " in named and not is_file else None
 
 
 def _is_there(named: str) -> bool:
-    """Tell whether a file has this name. A goal may be longer than any file's name, which is no error."""
+    """Tell whether a file has this name. A goal may be longer than the name of any file, which is no error."""
     try:
         return Path(named).exists()
     except OSError:
@@ -80,27 +80,27 @@ def _is_there(named: str) -> bool:
 
 
 def plan_for_goal(goal: str, checkout: Path, args: Namespace) -> Path:
-    """Return a file with a plan for a goal: one of the usual names, the kept one, or a planner's new one."""
+    """Return a file with a plan for a goal: one of the usual names, the recorded one, or a planner's new one."""
     usual = (folder / name for folder in (Path.cwd(), checkout) for name in PLAN_NAMES)
     known = next((found for path in usual if (found := known_plan(path, goal, _read))), None)
     planned = known or _plan_once(checkout, goal, args)
     if planned.tries:
         say(execution_plan(planned.plan), args)
     else:
-        say(f"Using the plan that there is for this goal ({planned.path}).", args)
+        say(f"Using the existing plan for this goal ({planned.path}).", args)
     return planned.path
 
 
 def plan_for_specification(name: str, text: str, checkout: Path, args: Namespace) -> Plan:
-    """Return the plan for a specification: the kept one, as long as not a word of it has changed, or a new one."""
+    """Return the plan for a specification: the recorded one if no word of it has changed, else a new one."""
     planned = _plan_once(checkout, f"Implement the specification {name}", args, text)
     if not planned.tries:
-        say(f"{name} has been planned before ({planned.path}); nobody plans it again.", args)
+        say(f"There is a plan for {name} already ({planned.path}); it is not planned again.", args)
     return planned.plan
 
 
 def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = "") -> Planned:
-    """Return the kept plan for a goal, or have one written; a dry run starts no planner."""
+    """Return the recorded plan for a goal, or let the planner write one; a dry run starts no planner."""
     known = known_plan(plan_record(StateDir.of_checkout(checkout), goal, specification), goal, _read)
     if known is not None:
         return known
@@ -121,10 +121,10 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
     return make_plan(Repository.open(Path.cwd()), work, lambda text: say(text, args))
 
 
-def _cleaned(goal: str) -> str:
+def _one_line_goal(goal: str) -> str:
     cleaned = " ".join(goal.split())
     if not cleaned:
-        raise HoldfastError("the goal is empty", 'say what is to be done: `holdfast plan "Add a login page"`')
+        raise HoldfastError("the goal is empty", 'describe the goal: `holdfast plan "Add a login page"`')
     return cleaned
 
 
@@ -148,24 +148,24 @@ def _planner(named: str, presets: Presets) -> str:
     return installed[0]
 
 
-def _require_leave_to_replace(target: Path, args: Namespace) -> None:
-    """Ask before the planner is paid for, not after."""
+def _require_replace(target: Path, args: Namespace) -> None:
+    """Ask before the planner costs anything, not after."""
     if target.exists() and not confirm(
-        f"{target} is there and is not a plan for this goal. Replace it?", yes=args.yes
+        f"{target} exists and is not a plan for this goal. Replace it?", yes=args.yes
     ):
         raise NeedsDecisionError(
-            f"{target} is left as it is; nothing was planned", "name another file with -o, or say --yes"
+            f"{target} was not changed; nothing was planned", "name another file with -o, or use --yes"
         )
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Write the plan whole or not at all. Written again, the file is the same."""
+    """Write the whole plan or nothing. Written again, the file is the same."""
     try:
         write_atomically(target, content)
     except OSError as error:
         raise HoldfastError(
             f"{target} cannot be written: {error.strerror}",
-            "the plan is kept: name a file in a folder of yours with -o and ask again",
+            "the plan is recorded: name a file that you can write to with -o and run the command again",
         ) from error
 
 
@@ -182,4 +182,4 @@ def _show(target: Path, planned: Planned, args: Namespace) -> None:
         sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
         return
     print(execution_plan(planned.plan))
-    print(f"\nIt is in {target}. Read it, change what you like, and start it: `holdfast run {target}`.")
+    print(f"\nIt is in {target}. Read it, edit it, and start it: `holdfast run {target}`.")

@@ -1,4 +1,8 @@
-"""Finding, reading and agreeing to a plan before anything is written or run."""
+"""Finding and reading the plan to run, from a file or a pipe, and the user's consent to it. Nothing runs here.
+
+A pipe with a name of its own is refused like anything else that is no file: it might keep the command waiting. The run
+keeps its plan in the journal and in git, so a pipe need not be read again after a crash.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +25,12 @@ from holdfast.views.text import count, one_line
 
 PLAN_NAMES = ("plan.yaml", "plan.yml", "plan.json", "holdfast.yaml")
 _COMMANDS_SHOWN = 40
+_STANDARD_INPUT = "-"
+_OPEN_FILES = ("/dev/fd/", "/proc/self/fd/")
 
 
 def find_plan(named: str | None, checkout: Path) -> Path:
-    """Return the plan file that is meant: the named one, else the usual names here, then at the repository's root."""
+    """Return the named plan file, else one of the usual names, here or at the repository's root."""
     if named is not None:
         return Path(named)
     for folder in dict.fromkeys((Path.cwd(), checkout)):
@@ -37,7 +43,7 @@ def find_plan(named: str | None, checkout: Path) -> Path:
 
 
 def load_plan(path: Path, agent: str, checkout: Path) -> Plan:
-    """Read and check a plan; `agent` takes the place of its default agent. A task list is known by its content."""
+    """Read and check a plan; `agent` replaces its default agent. A task list is recognized by its content."""
     try:
         return read_plan(path, agent_names(presets_of(checkout)), agent)
     except PlanError:
@@ -46,13 +52,38 @@ def load_plan(path: Path, agent: str, checkout: Path) -> Plan:
         if kind := list_kind_at(path):
             raise PlanError(
                 f"{path} is a task list ({kind}), not a plan",
-                f"`holdfast plan import {path}` makes a plan of it",
+                f"`holdfast plan import {path}` makes a plan from it",
             ) from None
         raise
 
 
+def is_piped(named: str | None) -> bool:
+    """Tell whether the named plan comes through standard input or a pipe that the shell has opened for us."""
+    return named is not None and (named == _STANDARD_INPUT or named.startswith(_OPEN_FILES))
+
+
+def plan_from_pipe(named: str, agent: str, checkout: Path) -> Plan:
+    """Read a plan from a pipe, but no more bytes than a plan may have; `agent` replaces its default agent."""
+    try:
+        return parse_plan(_piped_content(named), named, agent_names(presets_of(checkout)), agent)
+    except PlanError as error:
+        raise PlanError(
+            error.message,
+            "fix the text that comes through the pipe; `--dry-run` shows the plan without running it",
+        ) from None
+
+
+def _piped_content(named: str) -> bytes:
+    if named != _STANDARD_INPUT:
+        with Path(named).open("rb") as pipe:
+            return pipe.read(MAX_SIZE + 1)
+    if sys.stdin.isatty():
+        print("Reading the plan from the terminal; Ctrl-D ends it.", file=sys.stderr)
+    return sys.stdin.buffer.read(MAX_SIZE + 1)
+
+
 def source_of(path: Path, checkout: Path) -> str:
-    """Return how a run remembers its plan file: relative to the repository where it lies inside."""
+    """Return how a run remembers its plan file: relative to the repository if it is inside."""
     full = path.resolve()
     return str(full.relative_to(checkout)) if full.is_relative_to(checkout) else str(full)
 
@@ -68,7 +99,7 @@ def require_commands(plan: Plan, checkout: Path) -> None:
 
 
 def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) -> None:
-    """Make sure that the user agreed to this very plan once. Agreed before, nothing is asked."""
+    """Make sure that the user agreed to this very plan. If that was recorded before, nothing is asked."""
     digest = plan_hash(plan)
     if journal.is_confirmed(digest):
         return
@@ -77,12 +108,12 @@ def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) 
             print(line, file=sys.stderr)
     if not yes and not is_interactive():
         raise NeedsDecisionError(
-            f"plan {digest[:12]} has not been agreed to, and there is no terminal to ask on",
-            "read it, then say --yes: its commands run with your rights",
+            f"you have not agreed to plan {digest[:12]} yet, and there is no terminal to ask on",
+            "read it, then use --yes: its commands run with your rights",
         )
     if not confirm("Run this plan?", yes=yes):
         raise NeedsDecisionError(
-            "the plan was not agreed to; nothing was run", "`--dry-run` shows what it would do"
+            "you did not agree to the plan; nothing was run", "`--dry-run` shows what it would do"
         )
     journal.confirm_plan(digest, time.time())
 
@@ -97,7 +128,7 @@ def _programs(plan: Plan, checkout: Path) -> Iterator[tuple[str, str]]:
 
 
 def _agents(plan: Plan, checkout: Path) -> dict[str, Preset]:
-    """Return every agent that the plan puts to work: on tasks, as a validator, or where another is at a limit."""
+    """Return every agent that the plan uses: for tasks, as a validator, or as the fallback of another at a limit."""
     presets = presets_of(checkout)
     workers: list[Task | Validator] = []
     for _, task in plan.tasks():
@@ -129,34 +160,3 @@ def _consent_lines(plan: Plan, checkout: Path) -> Iterator[str]:
         yield f"  runs: {one_line(command, 160)}"
     if len(commands) > _COMMANDS_SHOWN:
         yield f"  and {count(len(commands) - _COMMANDS_SHOWN, 'more command')}; `--dry-run` shows them all"
-
-
-STANDARD_INPUT = "-"
-_OPEN_FILES = ("/dev/fd/", "/proc/self/fd/")
-
-
-def is_piped(named: str | None) -> bool:
-    """Tell whether the plan that was named comes through a pipe that the shell has opened for us.
-
-    A pipe with a name of its own may have nobody at its other end, and would keep the command waiting for ever.
-    """
-    return named is not None and (named == STANDARD_INPUT or named.startswith(_OPEN_FILES))
-
-
-def plan_from_pipe(named: str, agent: str, checkout: Path) -> Plan:
-    """Read a plan to the end of its pipe, but no more than a plan may have; `agent` replaces its default agent."""
-    try:
-        return parse_plan(_content(named), named, agent_names(presets_of(checkout)), agent)
-    except PlanError as error:
-        raise PlanError(
-            error.message, "correct what is written to the pipe; `--dry-run` looks at it without running it"
-        ) from None
-
-
-def _content(named: str) -> bytes:
-    if named != STANDARD_INPUT:
-        with Path(named).open("rb") as pipe:
-            return pipe.read(MAX_SIZE + 1)
-    if sys.stdin.isatty():
-        print("Reading the plan from the terminal; Ctrl-D ends it.", file=sys.stderr)
-    return sys.stdin.buffer.read(MAX_SIZE + 1)

@@ -1,4 +1,4 @@
-"""`plan import`: a plan file made of a task list that somebody has already. The list itself is only read."""
+"""`plan import`: a plan file made from an existing task list. The list itself is only read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from holdfast.views.text import count, one_line
 _IN_FOLDER = ("tasks.md", "tasks.json", "tasks/tasks.json", ".taskmaster/tasks/tasks.json")
 _TASK_FOLDERS = (".", "tasks", "backlog/tasks", ".backlog/tasks")
 _FILES_MAX = 2_000
-_TOLD_MAX = 12
-_ANYBODY = "claude"
+_NOTES_MAX = 12
+_DEFAULT_AGENT = "claude"
 
 
 class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What `plan import --json` prints: the plan file, and the list that it was made of."""
+    """What `plan import --json` prints: the plan file, and the list it was made from."""
 
     path: str
     source: str
@@ -53,7 +53,7 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """Write a plan file made of a task list. A file that is there is only replaced with `--force`."""
+    """Write a plan file made from a task list. Only `--force` replaces an existing file."""
     target = Path(args.output)
     if target.exists() and not args.force:
         raise HoldfastError(
@@ -62,15 +62,15 @@ def execute(args: Namespace) -> int:
     checkout = find_repository(Path.cwd()).checkout
     kind, name, documents = _found(Path(args.file), checkout, args.kind)
     options = ImportOptions(keep_done=args.all, parallel=args.parallel, tag=args.tag)
-    made = read_list(kind, name, documents, options)
+    imported = read_list(kind, name, documents, options)
     installed = installed_presets(presets_of(checkout))
-    agent = args.agent or next(iter(installed), _ANYBODY)
-    plan = msgspec.structs.replace(made.plan, agent=agent)
-    head = f"# Made of {one_line(name)} ({kind}). Look at it without running anything: holdfast run {target} --dry-run\n"
+    agent = args.agent or next(iter(installed), _DEFAULT_AGENT)
+    plan = msgspec.structs.replace(imported.plan, agent=agent)
+    head = f"# Made from {one_line(name)} ({kind}). To look at it without running anything: holdfast run {target} --dry-run\n"
     write_atomically(target, (head + plan_text(plan)).encode())
-    _tell(_result(target, name, kind, made), args)
+    _print_result(_result(target, name, kind, imported), args)
     if not args.agent and not installed and not args.json:
-        print(f"No known agent is on the PATH; the plan names {agent}: change `agent:` as you like.")
+        print(f"No known agent is on the PATH; the plan names {agent}: change `agent:` if you like.")
     return ExitCode.DONE
 
 
@@ -81,7 +81,7 @@ def list_kind_at(path: Path) -> ListKind | None:
 
 
 def read_list_at(path: Path, checkout: Path, kind: ListKind) -> tuple[str, ImportedPlan]:
-    """Return what a list is called, and the plan of it."""
+    """Return a list's name, and the plan made from it."""
     _, name, documents = _found(path, checkout, kind)
     return name, read_list(kind, name, documents, ImportOptions())
 
@@ -104,7 +104,7 @@ def _found(path: Path, checkout: Path, wanted: str | None) -> tuple[ListKind, st
 
 
 def _candidates(path: Path) -> Iterator[list[Path]]:
-    """Yield groups of files that may be a list: the one that was named, or those that a folder usually has."""
+    """Yield groups of files that may be a list: the named one, or those that a folder usually has."""
     if not path.exists():
         raise HoldfastError(f"there is no {path}", "name a file, or a folder with a task list")
     if not path.is_dir():
@@ -122,35 +122,35 @@ def _name(path: Path, checkout: Path) -> str:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return a file's bytes; None if it is no plain file, too large, or not ours to read."""
+    """Return a file's bytes; None if it is no plain file, too large, or unreadable."""
     try:
-        is_sound = path.is_file() and path.stat().st_size <= FILE_BYTES_MAX
-        return path.read_bytes() if is_sound else None
+        readable = path.is_file() and path.stat().st_size <= FILE_BYTES_MAX
+        return path.read_bytes() if readable else None
     except OSError:
         return None
 
 
-def _result(target: Path, name: str, kind: ListKind, made: ImportedPlan) -> ImportResult:
+def _result(target: Path, name: str, kind: ListKind, imported: ImportedPlan) -> ImportResult:
     return ImportResult(
         path=str(target),
         source=name,
         kind=kind,
-        tasks=sum(len(stage.tasks) for stage in made.plan.stages),
-        stages=len(made.plan.stages),
-        left_out=tuple(f"{one_line(part.what)} ({part.why})" for part in made.left_out),
-        notes=tuple(finding.sentence for finding in made.findings),
+        tasks=sum(len(stage.tasks) for stage in imported.plan.stages),
+        stages=len(imported.plan.stages),
+        left_out=tuple(f"{one_line(part.what)} ({part.why})" for part in imported.left_out),
+        notes=tuple(finding.sentence for finding in imported.findings),
     )
 
 
-def _tell(result: ImportResult, args: Namespace) -> None:
+def _print_result(result: ImportResult, args: Namespace) -> None:
     if args.json:
         print(msgspec.json.encode(result).decode())
         return
     sizes = f"{count(result.tasks, 'task')} in {count(result.stages, 'stage')}"
     print(f"Wrote {result.path}: {sizes}, from {one_line(result.source)} ({result.kind}).")
     for label, lines in (("Left out", result.left_out), ("Note", result.notes)):
-        for line in lines[:_TOLD_MAX]:
+        for line in lines[:_NOTES_MAX]:
             print(f"  {label}: {one_line(line, 160)}")
-        if len(lines) > _TOLD_MAX:
-            print(f"  {label}: and {len(lines) - _TOLD_MAX} more; --json names them all")
-    print(f"Read it, change what you like, and start it: `holdfast run {result.path}`.")
+        if len(lines) > _NOTES_MAX:
+            print(f"  {label}: and {len(lines) - _NOTES_MAX} more; --json names them all")
+    print(f"Read it, edit it, and start it: `holdfast run {result.path}`.")

@@ -1,4 +1,4 @@
-"""`run --workflow` and `plan workflows`: where a workflow and its input come from. What comes out is a plan like any."""
+"""`plan workflows`, and `run --workflow`: where a workflow and its input come from. The result is a plan like any other."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ READERS = (*(system.value for system in System), *(kind.value for kind in ListKi
 _NOTES_MAX = 5
 _SPECIFICATION_CHARS = 40_000
 _NOT_PLANNED = ("no-plan", "salvaged")
-"""Findings that say a document is no valid plan: there was none, or only a part of it could be read."""
+"""Findings that mean that a document has no valid plan: there is none, or only a part of it is readable."""
 _EXPECTED = ("state-missing",)
-"""Findings that only matter to somebody who carries a run on, not to one who begins."""
+"""Findings that only matter when a run continues, not when it starts."""
 _SPECIFICATIONS = ("spec.md", "requirements.md", "requirements.json")
 
 
@@ -49,13 +49,13 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """List the workflows there are, print one that comes with Holdfast, or check a file of the user's."""
+    """List the workflows, print one that comes with Holdfast, or check a file of the user."""
     if args.workflow is None:
         for name in builtin_names():
             found = parse_workflow(builtin_workflow(name), name, READERS)
             print(f"{name:<12} {found.about}")
             print(f"{'':<12} input: {found.input.help}")
-        print("\n`holdfast plan workflows NAME` prints one, to start your own from.")
+        print("\n`holdfast plan workflows NAME` prints one to start your own from.")
     elif args.workflow in builtin_names():
         sys.stdout.write(builtin_workflow(args.workflow).decode())
     else:
@@ -64,7 +64,7 @@ def execute(args: Namespace) -> int:
 
 
 def plan_of_workflow(args: Namespace, checkout: Path) -> tuple[Plan, str]:
-    """Return the plan that a workflow makes of the user's input, and how a run remembers where it came from."""
+    """Return the plan that a workflow makes from the user's input, and the source that the run remembers."""
     workflow = _workflow(args.workflow)
     given = _given(workflow, args)
     flags = workflow.flags_chosen(_listed(args.with_flags), _listed(args.without_flags))
@@ -76,14 +76,14 @@ def plan_of_workflow(args: Namespace, checkout: Path) -> tuple[Plan, str]:
 
 
 def _workflow(named: str) -> Workflow:
-    """Read the workflow that is meant: one of ours by its name, or a file."""
+    """Read a workflow: one of ours by its name, or a file."""
     if named in builtin_names():
         return parse_workflow(builtin_workflow(named), f"workflow {named}", READERS)
     path = Path(named)
     if not path.is_file():
         raise HoldfastError(
             f"there is no workflow {quoted(named)}{did_you_mean(named, builtin_names())}",
-            "`holdfast plan workflows` lists them; a file of yours is named by its path",
+            "`holdfast plan workflows` lists them; name a file of yours by its path",
         )
     with path.open("rb") as file:
         return parse_workflow(file.read(FILE_BYTES_MAX), named, READERS)
@@ -115,27 +115,27 @@ def _values(pairs: list[str]) -> dict[str, str]:
 
 
 def _agent(workflow: Workflow, checkout: Path, args: Namespace) -> str:
-    """Return who works: the user's choice, else the workflow's own, else the first agent that is installed."""
+    """Return the agent: the user's choice, else the workflow's own, else the first one installed."""
     tasks = [task for stage in workflow.body["stages"] for task in stage["tasks"]]
     if args.agent or "agent" in workflow.body or all("run" in task or "agent" in task for task in tasks):
         return str(args.agent)
     presets = presets_of(checkout)
     if not (installed := installed_presets(presets)):
         raise HoldfastError(
-            "no known agent is on the PATH, so nobody can work",
-            f"install one of {', '.join(agent_names(presets))}, or name one of yours with --agent",
+            "no known agent is on the PATH",
+            f"install one of {', '.join(agent_names(presets))}, or name yours with --agent",
         )
     return installed[0]
 
 
 def _document(workflow: Workflow, path: Path, checkout: Path, args: Namespace) -> InputDocument:
     """Read the document with the first of the workflow's readers that can; a spec without a plan is planned first."""
-    trouble: HoldfastError | None = None
+    first_error: HoldfastError | None = None
     for reader in workflow.input.readers or READERS:
         try:
             document = _read(reader, path, checkout)
         except HoldfastError as error:
-            trouble = trouble or error
+            first_error = first_error or error
         else:
             if any(stage.tasks for stage in document.plan.stages):
                 return document
@@ -144,7 +144,7 @@ def _document(workflow: Workflow, path: Path, checkout: Path, args: Namespace) -
 
         name = path.resolve().name if path.is_dir() else path.resolve().parent.name
         return InputDocument(name, plan_for_specification(name, text, checkout, args), text)
-    raise trouble or HoldfastError(f"{path} names no task", "there is nothing to be done in it")
+    raise first_error or HoldfastError(f"{path} names no task", "there is nothing to do in it")
 
 
 def _read(reader: str, path: Path, checkout: Path) -> InputDocument:
@@ -157,23 +157,25 @@ def _read(reader: str, path: Path, checkout: Path) -> InputDocument:
     source, *others = find_sources(path, checkout, {system: format_of(system)})
     if others:
         names = ", ".join(found.main for found in (source, *others[:_NOTES_MAX]))
-        raise HoldfastError(f"{path} holds {len(others) + 1} of them: {names}", "name the one that is meant")
+        raise HoldfastError(f"{path} holds {len(others) + 1} of them: {names}", "name one of them")
     run = format_of(system).read(source.main, source.documents)
     if any(finding.kind in _NOT_PLANNED for finding in run.findings):
-        raise HoldfastError(f"{path} holds no valid plan", "let it be planned, or restore its plan")
-    _tell_findings(run, path)
+        raise HoldfastError(
+            f"{path} holds no valid plan", "remove it so that it is planned again, or restore its plan"
+        )
+    _print_findings(run, path)
     return InputDocument(run.name, run.plan, _specification(path))
 
 
-def _tell_findings(run: ForeignRun, path: Path) -> None:
-    """Say what was guessed, and that a list of done tasks is not taken over but begun anew."""
-    told = [finding for finding in run.findings if finding.kind not in _EXPECTED]
-    for finding in told[:_NOTES_MAX]:
+def _print_findings(run: ForeignRun, path: Path) -> None:
+    """Say what was guessed, and that tasks marked as done are done again."""
+    notes = [finding for finding in run.findings if finding.kind not in _EXPECTED]
+    for finding in notes[:_NOTES_MAX]:
         print(f"Note: {one_line(finding.sentence, 160)}", file=sys.stderr)
     if done := sum(claim.standing is ClaimedStatus.DONE for claim in run.claims):
         print(
-            f"Note: {done} of {len(run.claims)} tasks are marked as done there. This run does them all; "
-            f"`holdfast adopt {path}` takes over what git proves.",
+            f"Note: {done} of {len(run.claims)} tasks are marked as done there. This run does them all again; "
+            f"`holdfast adopt {path}` keeps what git proves.",
             file=sys.stderr,
         )
 
@@ -195,4 +197,4 @@ def _describe(workflow: Workflow) -> None:
         print(f"  flag {name} ({'on' if flag.default else 'off'}) {flag.help}".rstrip())
     for name, value in workflow.values.items():
         print(f"  value {name} ({quoted(value.default)}) {value.help}".rstrip())
-    print("It is a valid workflow: `holdfast run --workflow FILE INPUT --dry-run` shows the plan it makes.")
+    print("The workflow is valid: `holdfast run --workflow FILE INPUT --dry-run` shows its plan.")

@@ -66,10 +66,10 @@ def _recovery_view(opened: OpenRepo, run: str) -> RecoveryView:
 
 def _choices(run: str) -> list[RecoveryChoice]:
     return [
-        RecoveryChoice(key="c", does="continue it", command=f"holdfast resume {run}"),
-        RecoveryChoice(key="v", does="review what has landed", command=f"holdfast review {run}"),
-        RecoveryChoice(key="l", does="land (merge) what there is", command=f"holdfast land {run} --yes"),
-        RecoveryChoice(key="f", does="start fresh; the old run is archived", command="holdfast run --fresh"),
+        RecoveryChoice("c", "continue it", f"holdfast resume {run}"),
+        RecoveryChoice("v", "review what has landed", f"holdfast review {run}"),
+        RecoveryChoice("l", "land (merge) what there is", f"holdfast land {run} --yes"),
+        RecoveryChoice("f", "start fresh; the old run is archived", "holdfast run --fresh"),
     ]
 
 

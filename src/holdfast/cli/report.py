@@ -26,7 +26,7 @@ from holdfast.report_channel import (
 _USAGE = """\
 usage: holdfast report WHAT [OPTION VALUE ...]
 
-for agents: tell how far you are; should you be cut off, the next agent is told
+for agents: tell how far you are; if you are cut off, the next agent gets it
 
   progress 40               how much is done, from 0 to 100
   section --done X --next Y the last section that is finished, the one that comes next

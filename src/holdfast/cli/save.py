@@ -37,9 +37,9 @@ def execute(args: Namespace) -> int:
 
 def _save(args: Namespace) -> None:
     deadline = time.monotonic() + args.wait
-    if bell := os.environ.get(WAKE_VARIABLE):
+    if wake_path := os.environ.get(WAKE_VARIABLE):
         # A task's own agent asks: its runner is known, and the sandbox may hide everything else.
-        directory = Path(bell).parent.parent
+        directory = Path(wake_path).parent.parent
         _ask(RunDir(directory, directory), deadline)
         return
     opened = open_read_only()

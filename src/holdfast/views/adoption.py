@@ -1,4 +1,4 @@
-"""What adopting a foreign run comes to, as data and as text: what its files say, what git proves, what is found."""
+"""`adopt` as data and as text: what the files of a foreign run say, what git proves, and the findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.views.text import count, one_line, table
 
 
 class AdoptedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One task: what the files say of it, what that comes to and why, and where its unfinished work lies."""
+    """One task: what the files say about it, the verdict and why, and where its unfinished work is."""
 
     id: str
     native: str
@@ -27,7 +27,7 @@ class AdoptedTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdoptionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A foreign run as it is, or would be, adopted; `run` is null as long as it is not."""
+    """A foreign run as it was, or would be, adopted; `run` is null as long as it is not."""
 
     run: str | None
     system: str
@@ -45,18 +45,18 @@ class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
     """One run of another system, as `adopt --list` shows it. `done` is what its files say, not what git proves."""
 
     system: str
-    name: str
+    name: str = "?"
     main: str
-    tasks: int
-    done: int
-    stage: str
+    tasks: int = 0
+    done: int = 0
+    stage: str = ""
     updated_at: str
-    resumable: bool
+    resumable: bool = False
     error: str | None = None
 
 
 def adoption_view(assessment: Assessment, run: str | None = None) -> AdoptionView:
-    """Return what `adopt` says of a foreign run."""
+    """Return what `adopt` shows of a foreign run."""
     foreign = assessment.foreign
     return AdoptionView(
         run=run,
@@ -77,7 +77,7 @@ def adoption_text(view: AdoptionView) -> str:
     lines = [
         f"{view.system} {one_line(view.name)}  ({one_line(view.main)})",
         f"  {one_line(view.goal)}",
-        f"  goes on from {view.base_name} {view.base[:12]}; {view.finished} of {count(len(view.tasks), 'task')} done",
+        f"  continues from {view.base_name} {view.base[:12]}; {view.finished} of {count(len(view.tasks), 'task')} done",
         "",
         *_tasks(view.tasks),
         *_findings(view.findings),
@@ -132,23 +132,23 @@ def _tasks(tasks: Sequence[AdoptedTask]) -> Iterator[str]:
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield what the table does not say already."""
-    told = [finding for finding in findings if finding.kind not in UNPROVEN.values()]
-    if told:
+    """Yield the findings that the table does not show already."""
+    others = [finding for finding in findings if finding.kind not in UNPROVEN.values()]
+    if others:
         yield ""
-        yield from (f"  - {one_line(finding.sentence, 240)}" for finding in told)
+        yield from (f"  - {one_line(finding.sentence, 240)}" for finding in others)
 
 
 def _choices(view: AdoptionView) -> Iterator[str]:
-    doubtful = [task for task in view.tasks if task.verdict in UNPROVEN]
-    if doubtful and view.run is None:
+    unproven = [task for task in view.tasks if task.verdict in UNPROVEN]
+    if unproven and view.run is None:
         yield ""
-        yield f"  {count(len(doubtful), 'task')} called done without proof: looked at again by an agent, unless"
-        yield "  --accept-named takes commits that name a task, or --trust-claims takes the files' word."
+        yield f"  {count(len(unproven), 'task')} called done without proof. An agent looks at them again, unless"
+        yield "  --accept-named accepts commits that name a task, or --trust-claims accepts what the files say."
 
 
 def has_unproven(view: AdoptionView) -> bool:
-    """Tell whether the user has a choice to make about tasks that are called done without proof."""
+    """Tell whether the files call a task done that git does not prove."""
     return any(task.verdict in UNPROVEN for task in view.tasks)
 
 

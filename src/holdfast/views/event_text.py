@@ -1,6 +1,6 @@
-"""Each event as one sentence for people. The sentences are a table; an empty one means that the event gets no line.
+"""Each event as one sentence for people, and a run followed line by line in pipes, CI logs and programs.
 
-An event that has no row here is told by its name, so nothing that happens goes untold.
+The sentences are a table by the event's name. An event with an empty sentence gets no line, one without a row its name.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _SENTENCES = {
     "StageGateFailed": "stage {stage} is blocked, its {gate} check failed: {error}",
     "StageRewound": "stage {stage} begins again",
     "StageGateReset": "stage {stage}: the {gate} check will run again",
-    "StageGateWaived": "stage {stage} goes on although its {gate} check failed, as the user decided",
+    "StageGateWaived": "stage {stage} continues although its {gate} check failed: the user decided so",
     "AttemptStarted": "{task}: attempt {attempt} started ({attempt_kind}){how}",
     "AgentObserved": "",
-    "AttemptHalted": "{task}: attempt {attempt} is ended: {error}",
+    "AttemptHalted": "{task}: attempt {attempt} is stopped: {error}",
     "AttemptLimited": "{task}: attempt {attempt} is at a limit of {provider}; it waits, no attempt is charged",
     "AttemptBlocked": "{task}: attempt {attempt} needs you ({failure}): {error}",
     "ProviderParked": "{words}",
     "ProviderShut": "{words}",
     "AttemptDone": "{task}: attempt {attempt} done, {head:.12}",
     "AttemptFailed": "{task}: attempt {attempt} failed ({failure}): {error}",
-    "AttemptLost": "{task}: attempt {attempt} cut short by a {cause}; what it wrote is kept",
+    "AttemptLost": "{task}: attempt {attempt} cut short by a {cause}; its work is kept",
     "ChecksStarted": "",
     "TaskVerified": "{task}: verified",
     "ChecksFailed": "{task}: check failed: {error}",
     "ChecksInterrupted": "{task}: checks cut short; they run again",
-    "ChecksSucceeded": "{task}: checks passed; its validators come next",
+    "ChecksSucceeded": "{task}: checks passed, validators next",
     "ValidationStarted": "",
     "ValidatorScored": "{task}: {validator} gave {score:g}",
     "ValidationFailed": "{task}: validation failed: {error}",
@@ -62,12 +62,12 @@ _SENTENCES = {
     "TaskAbandoned": "{task}: abandoned, {error}",
     "TaskSkipped": "{task}: skipped",
     "TaskReset": "{task}: reset, it has all its attempts again",
-    "TaskRewound": "{task}: done anew from a clean start; what was done before stays at its refs",
+    "TaskRewound": "{task}: done again from a clean start; its work so far stays at its refs",
     "TaskRestored": "{task}: attempts known from git and its folders: {attempts}",
     "SnapshotSaved": "{task}: unfinished work saved, {commit:.12}",
     "IntrusionNoticed": "changed in {place} while {tasks} ran: {paths}",
-    "NotificationFailed": "{channel} could not be told: {error}",
-    "BranchMoved": "the run branch was moved to {commit:.12} by somebody else",
+    "NotificationFailed": "{channel} was not notified: {error}",
+    "BranchMoved": "somebody else moved the run branch to {commit:.12}",
     "PauseRequested": "",
     "StopRequested": "stop requested: running agents end, their work is kept",
     "RunPaused": "run paused",
@@ -78,7 +78,7 @@ _SENTENCES = {
     "TaskInherited": "{task}: attempts made before the run was adopted: {attempts}",
     "MirrorKept": "its {system} files are kept up to date",
     "MirrorEnded": "its {system} files are no longer kept up to date",
-    "MirrorFailed": "not all of the {system} files could be written: {error}",
+    "MirrorFailed": "not all {system} files were written: {error}",
     "RunAbandoned": "run abandoned; its branch and refs stay {reason}",
 }
 
@@ -88,7 +88,7 @@ def event_sentence(event: Event) -> str:
     if isinstance(event, AgentsReattached):
         return _adopted(event)
     if isinstance(event, PauseRequested):
-        then = "running agents end, their work is kept" if event.now else "what is under way may finish"
+        then = "running agents end, their work is kept" if event.now else "tasks under way finish"
         return f"pause requested: {then}"
     fields = {
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
@@ -107,16 +107,16 @@ def _name_in_words(event: Event) -> str:
 
 
 def _how(event: AttemptStarted) -> str:
-    """Say how an attempt begins, where that is not plain: a fresh agent of the task's own."""
+    """Say how an attempt starts if it is not just a fresh agent of the task."""
     if event.session:
-        return f", going on with {event.agent}'s own session"
+        return f", resuming {event.agent}'s own session"
     return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""
 
 
 def _adopted(event: AgentsReattached) -> str:
     parts = [
         f"re-attached to {', '.join(event.working)}" if event.working else "",
-        f"collecting {', '.join(event.finished)}, finished meanwhile" if event.finished else "",
+        f"collecting {', '.join(event.finished)}, which finished meanwhile" if event.finished else "",
     ]
     return "; ".join(part for part in parts if part)
 

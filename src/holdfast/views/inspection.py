@@ -1,4 +1,4 @@
-"""`inspect` as data: a task's attempts with their commits, errors and times, folded from the run's events."""
+"""`inspect` as data and as text: a task's attempts with their commits, errors and times, made from the run's events."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _FAILURES = {
     "MergeRefused": "merged_check",
     "MergeConflicted": "conflict",
 }
-"""The events that make an attempt a failure, and its kind where they do not say it themselves."""
+"""The events that make an attempt a failure, and the kind of failure if they do not say it themselves."""
 
 Outcome = Literal["under way", "done", "failed", "lost", "limited", "blocked", "landed"]
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong with one attempt. The next attempt is told exactly this."""
+    """What went wrong with one attempt. The next attempt gets exactly this."""
 
     at: str
     failure: str
@@ -56,7 +56,7 @@ class AttemptView(msgspec.Struct, kw_only=True):
 
 
 class TaskHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """One task whole."""
+    """All about one task."""
 
     id: str
     stage: str
@@ -82,7 +82,7 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, or some of its tasks, whole, as of event `seq`."""
+    """All about a run, or about one task of it, as of event `seq`."""
 
     seq: int
     run: RunView
@@ -156,7 +156,7 @@ def _attempts(recorded: Iterable[Recorded]) -> dict[str, list[AttemptView]]:
 
 
 def _add(attempt: AttemptView, event: ev.Event, at: str) -> None:
-    """Take in what became of an attempt; what says nothing about it changes nothing."""
+    """Add to an attempt what an event says about it. Other events change nothing."""
     match event:
         case ev.AttemptDone(head=head):
             attempt.outcome, attempt.commit, attempt.ended_at = "done", head, at
@@ -180,7 +180,7 @@ def _add(attempt: AttemptView, event: ev.Event, at: str) -> None:
 
 
 def _error(event: ev.Event, failure: str, at: str) -> ErrorView:
-    """Return the error that an event of `_FAILURES` tells; a conflict's is the list of its files."""
+    """Return the error that an event has; for a conflict that is the list of its files."""
     files = ", ".join(getattr(event, "files", ()))
     return ErrorView(
         at=at,
@@ -230,7 +230,7 @@ def _attempt(attempt: AttemptView) -> Iterator[str]:
     if attempt.session:
         yield f"    session {one_line(attempt.session)}"
     if attempt.kept:
-        yield f"    its work is kept as {attempt.kept[:12]}, where the next attempt goes on"
+        yield f"    its work is kept as {attempt.kept[:12]}, where the next attempt continues"
     for error in attempt.errors:
         yield f"    {error.at}  {error.failure}: {one_line(error.error, 200)}"
         yield from block(error.detail, "      | ")

@@ -1,4 +1,4 @@
-"""A run followed on a terminal: a table of what runs now, below the lines that tell what happened.
+"""A run followed on a terminal: a table of what runs now, below the lines that say what happened.
 
 The picture is drawn by a thread of its own, at most four times a second, from a frozen copy of what it shows.
 """
@@ -39,7 +39,7 @@ class _Working:
 
 @dataclass(frozen=True, slots=True)
 class _Picture:
-    """What one frame shows; nothing in it changes any more."""
+    """What one frame shows. It never changes."""
 
     goal: str = ""
     settled: int = 0
@@ -50,7 +50,7 @@ class _Picture:
 
 
 class LiveTable:
-    """An observer that draws. It must be entered, and left before anything else is printed."""
+    """An observer that draws. Enter it first, and leave it before anything else is printed."""
 
     def __init__(self) -> None:
         self._picture = _Picture()
@@ -71,11 +71,11 @@ class LiveTable:
         self._live.stop()
 
     def __call__(self, events: Sequence[Event], state: RunState) -> None:
-        """Tell what happened and take a new copy of what to draw."""
+        """Print what happened and take a new copy of what to draw."""
         now, at = time.monotonic(), time_of_day(time.time())
         self._since.update({event.task: now for event in events if isinstance(event, AttemptStarted)})
         self._picture = _picture(state, self._since, now)
-        # One print for all of them: each one draws the whole picture anew.
+        # One print for all of them: each print draws the whole picture again.
         if said := [f"{at}  {words}" for event in events if (words := event_sentence(event))]:
             self._console.print(Text("\n".join(said)))
 
@@ -119,16 +119,16 @@ def _ready(state: RunState) -> list[str]:
 
 
 def _waits(task: TaskRow, place: int) -> bool:
-    """Tell whether an entry of the queue still stands: entries gone stale are dropped later."""
+    """Tell whether an entry of the queue is still valid: stale entries are dropped later."""
     return task.status is TaskStatus.VERIFIED and task.queue_number == place
 
 
 def _table(working: Sequence[_Working], now: float) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    tells = any(row.reported is not None for row in working)
-    for heading in ("task", "", "attempt", "agent", "for", *(["progress"] if tells else [])):
+    reports = any(row.reported is not None for row in working)
+    for heading in ("task", "", "attempt", "agent", "for", *(["progress"] if reports else [])):
         table.add_column(heading, no_wrap=True)
     for row in working:
-        told = [percent(row.reported)] if tells else []
-        table.add_row(row.task, row.status, str(row.attempt), row.agent, duration(now - row.since), *told)
+        progress = [percent(row.reported)] if reports else []
+        table.add_row(row.task, row.status, str(row.attempt), row.agent, duration(now - row.since), *progress)
     return table

@@ -1,4 +1,4 @@
-"""A plan in words: what would run, in which order, by whom and how it is checked. Touches nothing."""
+"""A plan as text: what would run, in which order, by which agent, and how it is checked."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def commands_of(plan: Plan) -> list[str]:
     for stage in plan.stages:
         lines += stage.entry
         for task in stage.tasks:
-            judges = [shlex.join(judge.run) for judge in task.validators if judge.run]
-            lines += [*([shlex.join(task.run)] if task.run else []), *task.verify, *judges]
+            validators = [shlex.join(one.run) for one in task.validators if one.run]
+            lines += [*([shlex.join(task.run)] if task.run else []), *task.verify, *validators]
         lines += stage.exit
     if plan.notify.command:
         lines.append(shlex.join(plan.notify.command))
@@ -66,7 +66,7 @@ def _task(plan: Plan, task: Task) -> Iterator[str]:
     if task.attempts is not None:
         yield f"  at most {count(task.attempts, 'attempt')}"
     if task.validators:
-        yield f"  judged by: {', '.join(judge.id for judge in task.validators)} (mean score {task.gate:g} or more)"
+        yield f"  validated by: {', '.join(one.id for one in task.validators)} (mean score {task.gate:g} or more)"
 
 
 def _commands(commands: tuple[str, ...]) -> str:

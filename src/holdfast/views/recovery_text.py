@@ -1,4 +1,4 @@
-"""The recovery report, for people and for programs: where an unfinished run stands and the four ways on."""
+"""The recovery report, for people and for programs: where an unfinished run stands and the four choices."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from holdfast.views.status import RunView, ending_label
 from holdfast.views.text import count, duration, one_line, percent, wrapped_table
 
 
-class RecoveryChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """One way on: the key that takes it on a terminal, and the command that does the same anywhere."""
+class RecoveryChoice(msgspec.Struct, frozen=True):
+    """One choice: the key that takes it on a terminal, and the command that does the same anywhere."""
 
     key: str
     does: str
@@ -20,7 +20,7 @@ class RecoveryChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """What `resume --dry-run` says; `does` is what the command would do besides what each task says."""
+    """What `resume --dry-run` says; `does` is what the command would do besides the tasks."""
 
     run: RunView
     does: tuple[str, ...]
@@ -29,11 +29,11 @@ class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recovery_view(
-    run: RunView, report: RecoveryReport, does: Sequence[str] = (), options: str = ""
+    run: RunView, report: RecoveryReport, effects: Sequence[str] = (), options: str = ""
 ) -> RecoveryView:
-    """Return the report of a run with the ways on; `options` are those of `resume` that it was made for."""
+    """Return the report of a run with its choices; `options` are those of `resume` that it was made for."""
     choices = tuple(_choices(run.id, options, report.failed))
-    return RecoveryView(run=run, does=tuple(does), report=report, choices=choices)
+    return RecoveryView(run=run, does=tuple(effects), report=report, choices=choices)
 
 
 def recovery_text(view: RecoveryView, width: int) -> str:
@@ -60,25 +60,17 @@ def recovery_header(view: RecoveryView) -> Iterator[str]:
 
 
 def choice_lines(choices: Sequence[RecoveryChoice], width: int) -> list[str]:
-    """Return the ways on as lines: key, what it does, the command that does the same."""
+    """Return choices as lines: the key, what it does, the command that does the same."""
     rows = [(choice.key, choice.does, f"`{choice.command}`") for choice in choices]
     return [line for row in wrapped_table(rows, width) for line in row]
 
 
 def _choices(run: str, options: str, failed: Sequence[str]) -> Iterator[RecoveryChoice]:
     which = one_line(", ".join(failed), 60) or "none has failed"
-    yield RecoveryChoice(
-        key="r", does="resume: carry on as said above", command=f"holdfast resume {run}{options}"
-    )
-    yield RecoveryChoice(
-        key="f", does=f"restart failed only: {which}", command=f"holdfast resume {run} --failed-only"
-    )
-    yield RecoveryChoice(
-        key="i", does="inspect (dry run): look closer, run nothing", command=f"holdfast inspect {run}"
-    )
-    yield RecoveryChoice(
-        key="a", does="abandon: give it up; branch and snapshots stay", command=f"holdfast abandon {run}"
-    )
+    yield RecoveryChoice("r", "resume: continue as shown above", f"holdfast resume {run}{options}")
+    yield RecoveryChoice("f", f"restart failed only: {which}", f"holdfast resume {run} --failed-only")
+    yield RecoveryChoice("i", "inspect (dry run): look closer, run nothing", f"holdfast inspect {run}")
+    yield RecoveryChoice("a", "abandon it; branch and snapshots stay", f"holdfast abandon {run}")
 
 
 def _tasks(tasks: Sequence[TaskRecovery], width: int) -> Iterator[str]:
@@ -132,4 +124,4 @@ def _estimates(report: RecoveryReport) -> Iterator[str]:
         finish = f"about {duration(report.finish_s)} of agents' work{basis if report.finish_s else ''}"
     yield f"  time to finish: {finish}"
     if report.undecided:
-        yield f"  not counted, for want of a decision: {count(report.undecided, 'task')}"
+        yield f"  not counted, they need a decision: {count(report.undecided, 'task')}"

@@ -1,4 +1,4 @@
-"""`status` as data: the shape that `status --json` promises, and how it follows from a run's rows."""
+"""`status` and `list` as data: the shape that their `--json` promises, made from a run's rows."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from holdfast.reporting.displayed_status import (
 from holdfast.reporting.run_ending import INTERRUPTED, Ending, Rest, how_it_ended, rest_of
 from holdfast.views.text import timestamp
 
-_UNASKED = {
+_INTERRUPTIONS = {
     Ending.CRASH: "its runner is gone (crash)",
     Ending.REBOOT: "the machine restarted under its runner (reboot)",
 }
 
 
 def describe_ending(row: RunRow, rest: Rest) -> str:
-    """Return why a run rests and what a live one is about to do; empty where its status says it all."""
+    """Return why a run rests or what a live one is about to do; empty if its status says it all."""
     if rest.ending in INTERRUPTED:
         sign = timestamp(rest.last_sign)
-        return f"{_UNASKED[rest.ending]}; last sign of life {sign}; nothing that was recorded is lost"
+        return f"{_INTERRUPTIONS[rest.ending]}; last sign of life {sign}; no recorded work is lost"
     if row.reason:
         return row.reason
     if rest.ending is not Ending.RUNNING:
@@ -45,11 +45,11 @@ def describe_ending(row: RunRow, rest: Rest) -> str:
     if row.stopping:
         verb = "pausing" if row.pausing else "stopping"
         return f"{verb}: running agents end, their work is kept"
-    return "pausing: what is under way may finish, nothing new starts" if row.pausing else ""
+    return "pausing: tasks under way finish, nothing new starts" if row.pausing else ""
 
 
 def ending_label(status: str, ending: Ending) -> str:
-    """Return a run's status with what it hides: whether an interruption was a crash or a reboot."""
+    """Return a run's status, with the cause if it was a crash, a reboot or a limit."""
     return f"{status} ({ending})" if ending in INTERRUPTED or ending is Ending.LIMIT else status
 
 
@@ -307,7 +307,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_line(listing: RunListing, *, held: bool, boot_id: str = "") -> RunLine:
-    """Return a run as `list` shows it; `held` tells whether a runner carries it on at this moment.
+    """Return a run as `list` shows it; `held` tells whether a live runner holds it.
 
     `boot_id` tells a reboot from a crash.
     """

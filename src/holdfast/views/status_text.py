@@ -92,17 +92,17 @@ def _note(stage: StageView) -> str:
 
 
 def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
-    tells = any(task.reported is not None for task in tasks)
-    rows = [("TASK", "STATUS", *(["PROGRESS"] if tells else []), "ATTEMPTS", "AGENT", "NOTE")]
+    reports = any(task.reported is not None for task in tasks)
+    rows = [("TASK", "STATUS", *(["PROGRESS"] if reports else []), "ATTEMPTS", "AGENT", "NOTE")]
     for task in tasks:
-        told = [percent(task.reported)] if tells else []
+        progress = [percent(task.reported)] if reports else []
         note = one_line(_at_work(task) or task.error or (task.merge_commit or "")[:12], 80)
-        rows.append((task.id, task.status, *told, str(task.attempts), task.agent, note))
+        rows.append((task.id, task.status, *progress, str(task.attempts), task.agent, note))
     yield from table(rows)
 
 
 def _at_work(task: TaskView) -> str:
-    """Say how it goes with an agent at work, or until when a task waits; empty for any other task."""
+    """Return what a working agent does, or until when a task waits; empty for any other task."""
     if task.waiting_until:
         return f"until {task.waiting_until}"
     if task.liveness is None:
@@ -125,34 +125,34 @@ def _queue(view: StatusView) -> Iterator[str]:
 
 
 def next_steps(view: StatusView) -> Iterator[str]:
-    """Yield what the user may do now, as commands."""
+    """Yield the commands that make sense now, each with what it does."""
     run = view.run
     if run is None:
         return
     if run.held_by:
-        yield f"`holdfast logs {run.id} TASK -f` follows an agent; `holdfast stop {run.id}` ends the run, resumably."
+        yield f"`holdfast logs {run.id} TASK -f` follows an agent; `holdfast stop {run.id}` stops the run; it can resume."
     elif run.landed_in:
         branches = one_line(", ".join(run.landed_in), 80)
-        yield f"Its result is in {branches}. `holdfast review {run.id}` shows it; `holdfast clean {run.id}` frees its room."
+        yield f"Its result is in {branches}. `holdfast review {run.id}` shows it; `holdfast clean {run.id}` frees its disk space."
     elif run.status is RunStatus.COMPLETED:
-        yield f"`holdfast review {run.id}` shows the result; `holdfast land {run.id}` brings it into {run.target or 'a branch'}."
+        yield f"`holdfast review {run.id}` shows the result; `holdfast land {run.id}` merges it into {run.target or 'a branch'}."
     elif run.resumable:
-        yield from _ways_on(run, view)
+        yield from _ways_to_continue(run, view)
     elif run.status is RunStatus.ABANDONED:
-        yield f"Given up. `git for-each-ref refs/holdfast/{run.id}` shows what is kept; `holdfast run` starts its plan anew."
+        yield f"Abandoned. `git for-each-ref refs/holdfast/{run.id}` shows what is kept; `holdfast run` starts its plan again."
 
 
-def _ways_on(run: RunView, view: StatusView) -> Iterator[str]:
+def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
     if run.adopting:
-        yield f"Its adoption is under way or was cut short; `holdfast adopt {shlex.quote(run.adopting)}` completes it."
+        yield f"Its adoption is not complete; `holdfast adopt {shlex.quote(run.adopting)}` completes it."
         return
     if failed := [stage.id for stage in view.stages if stage.gate]:
-        yield f"`holdfast resume {run.id}` checks again; `holdfast resume {run.id} --accept {','.join(failed)}` goes on anyway;"
-        yield f"`holdfast abandon {run.id}` gives the run up, its branch and refs stay."
+        yield f"`holdfast resume {run.id}` checks again; `holdfast resume {run.id} --accept {','.join(failed)}` continues anyway;"
+        yield f"`holdfast abandon {run.id}` abandons the run; its branch and refs stay."
         return
     stuck = [task.id for task in view.tasks if task.status is TaskStatus.ABANDONED]
     if stuck:
-        yield f"`holdfast inspect {run.id} {stuck[0]}` tells why; `holdfast retry {stuck[0]}` or `holdfast skip {stuck[0]}` decides;"
-        yield f"then `holdfast resume {run.id}` carries on."
+        yield f"`holdfast inspect {run.id} {stuck[0]}` shows why; `holdfast retry {stuck[0]}` or `holdfast skip {stuck[0]}` decides;"
+        yield f"then `holdfast resume {run.id}` continues."
         return
-    yield f"`holdfast resume {run.id}` carries on."
+    yield f"`holdfast resume {run.id}` continues."

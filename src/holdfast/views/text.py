@@ -1,4 +1,4 @@
-"""How text is laid out for a terminal or a pipe: columns, single lines, counts. Nothing here knows about runs."""
+"""How text is laid out: columns, single lines, counts, times. Nothing here knows about runs or streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 _GAP = "  "
 _LAST_COLUMN_MIN = 24
 # Colours are welcome. Everything else that a terminal obeys could move the cursor, rename the window or hide a line.
-_STEERING = re.compile(r"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
@@ -22,7 +22,7 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 
 
 def wrapped_table(rows: Sequence[Sequence[str]], width: int, indent: str = "  ") -> list[list[str]]:
-    """Return each row as the lines that it takes where none may be longer than `width`.
+    """Return each row as lines of at most `width` characters.
 
     The last column is wrapped. Where the others leave it no room, it goes below them, and they are cut.
     """
@@ -47,7 +47,7 @@ def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
 
 
 def one_line(text: str, width: int = 100) -> str:
-    """Return a text of an agent or a tool as one bounded line, without characters that could steer a terminal."""
+    """Return a text of an agent or a tool as one bounded line, without characters that could control a terminal."""
     flat = " ".join(text.split())
     safe = "".join(c if c.isprintable() else "�" for c in flat)
     return _cut(safe, width)
@@ -58,18 +58,18 @@ def _cut(line: str, width: int) -> str:
 
 
 def block(text: str, indent: str) -> list[str]:
-    """Return a text of several lines, indented, without characters that could steer a terminal."""
+    """Return a text of several lines, indented, without characters that could control a terminal."""
     lines = text.rstrip().splitlines()
     return [indent + "".join(c if c.isprintable() or c == "\t" else "�" for c in line) for line in lines]
 
 
 def terminal_safe(text: str) -> str:
-    """Return what an agent printed without the characters that would steer a terminal; colours stay."""
-    return _STEERING.sub("�", text)
+    """Return what an agent printed without the characters that would control a terminal; colours stay."""
+    return _CONTROL.sub("�", text)
 
 
 def percent(share: float | None) -> str:
-    """Return `40 %`, or a dash where nobody said how much."""
+    """Return `40 %`, or a dash if nobody said how much."""
     return "-" if share is None else f"{share:g} %"
 
 
