@@ -1,4 +1,4 @@
-"""APEX's files: read whatever state they are in, written as its document says, and brought home again."""
+"""APEX's files: read in any state, written as its document says, and read back."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_what_the_state_says_of_each_phase_is_claimed() -> None:
 
 
 def test_the_criteria_of_the_plan_reach_every_later_phase_and_looking_may_change_nothing() -> None:
-    """What planning settled is told to those who come after; only phases that write must change a file."""
+    """What planning settled goes to the phases after it; only phases that write must change a file."""
     tasks = {task.id: task for _, task in read(state()).plan.tasks()}
     assert tasks["4-validate"].acceptance == ("Answers 401 to bad tokens",)
     assert tasks["1-analyze"].acceptance == ()
@@ -116,7 +116,7 @@ def test_a_failed_phase_keeps_its_attempts_and_its_error() -> None:
 
 
 def test_iterations_count_as_attempts() -> None:
-    """A phase that looped back twice has begun three times, whatever `attempt` says."""
+    """A phase that looped back twice has begun three times, even if `attempt` says less."""
     claim = claims(read(state(iteration_counts={"validate": 2})))["4-validate"]
     assert (claim.attempts, claim.spent) == (3, 2)
 
@@ -142,7 +142,7 @@ def test_a_finished_task_is_finished() -> None:
 
 
 def test_a_broken_state_is_rebuilt_from_the_outputs_of_its_phases() -> None:
-    """Each guess is told: what the task was, which phases follow, where it stopped."""
+    """Each guess is reported: what the task was, which phases follow, where it stopped."""
     outputs = {
         "00-init": "# Status: PASS\n\n## Task\nAdd JWT auth\n\n## Phase Plan\n1. analyze\n2. plan\n3. execute\n4. finish\n",
         "01-analyze": "# Status: PASS\n\n## Summary\nFive routes.\n",
@@ -188,7 +188,7 @@ def test_without_any_output_the_way_to_start_fresh_is_named() -> None:
 
 
 def test_a_context_file_of_the_wider_family_is_read() -> None:
-    """`✓ Complete`, `⏸ Pending`, `⏭ Skip`: the progress table is the state, the request is told to each phase."""
+    """`✓ Complete`, `⏸ Pending`, `⏭ Skip`: the progress table is the state, each phase gets the request."""
     path = f"{HOME}/00-context.md"
     text = (
         "# APEX Task: 01-add-auth\n\n**Task:** Add auth\n\n## User Request\n\n```\nplease add auth\n```\n\n"

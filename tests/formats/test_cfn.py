@@ -62,7 +62,7 @@ def test_every_shape_of_an_epic_is_read(epic: dict[str, Any]) -> None:
 
 
 def test_sprints_without_phases_lie_in_dependency_levels_that_hold_nobody_back() -> None:
-    """A sprint starts as soon as its own dependencies allow, whatever else its level waits for."""
+    """A sprint starts as soon as its own dependencies allow, also if others of its level still wait."""
     run = _read({"epicId": "notes", "sprints": [*SPRINTS, {"id": "c"}]})
     assert [(stage.id, stage.needs) for stage in run.plan.stages] == [("level-1", ()), ("level-2", ())]
 
@@ -317,7 +317,7 @@ def test_an_epic_that_is_done_with_unfinished_sprints_is_told() -> None:
 
 
 def test_a_validation_below_its_threshold_is_a_failure_with_feedback() -> None:
-    """Whoever does the sprint again is told what the validators found fault with."""
+    """The next attempt at the sprint gets the faults that the validators found."""
     report = {
         "validator": "reviewer-1",
         "epic": "notes",
@@ -602,7 +602,7 @@ def test_an_adopted_sprint_that_was_cut_short_keeps_how_far_it_got() -> None:
 
 
 def test_an_attempt_that_a_crash_cut_short_is_not_charged_after_a_round_trip() -> None:
-    """CFN Loop has no word for it, so a note of ours says it."""
+    """CFN Loop has no word for it, so our extra fields say it."""
     state = begun(_plan())
     started(state, "auth")
     state.apply(ev.AttemptLost(task="auth", attempt=1))

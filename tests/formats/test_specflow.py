@@ -1,4 +1,4 @@
-"""SpecFlow's files: read whatever state they are in, written as its document says, and brought home again."""
+"""SpecFlow's files: read in any state, written as its document says, and read back."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_state_that_drifted_is_one_group_with_all_its_commits() -> None:
 
 
 def test_a_stale_state_is_told() -> None:
-    """A specification that is done knows better than the state of its run: git decides, the user is told."""
+    """A specification that is done knows better than the state of its run: git decides, and the user sees a finding."""
     stale = state(waves=[{"id": 1, "groups": ["G1"], "status": "pending", "results": {}}], commits=[])
     assert "copies-differ" in kinds(read(stale, spec=SPEC_TEXT.replace("running", "done")))
 
@@ -193,7 +193,7 @@ def test_unknown_words_are_shown_and_mapped() -> None:
 
 
 def test_a_pause_leads_to_the_state_it_names() -> None:
-    """`.continue-here` says where it stopped; commits that no group has are told."""
+    """`.continue-here` says where it stopped; commits that no group has are reported."""
     pause = {"spec_id": "SPEC-001", "state_file": STATE, "paused_at": {"wave": 2, "group": "G3"},
              "commits_completed": ["abc1234", "fff9999"]}  # fmt: skip
     documents = {CONTINUE: json.dumps(pause).encode(), STATE: json.dumps(state()).encode()}
@@ -203,7 +203,7 @@ def test_a_pause_leads_to_the_state_it_names() -> None:
 
 
 def test_a_pause_without_its_state_is_carried_on_from_the_specification() -> None:
-    """Nothing counts as done; the commits it recorded are kept for git to judge."""
+    """Nothing counts as done; the commits it recorded stay for git to decide."""
     pause = json.dumps({"spec_id": "SPEC-001", "commits_completed": ["abc1234"]})
     run = read(pause.encode(), main=CONTINUE, spec=SPEC_TEXT)
     assert (len(run.claims), run.commits) == (4, ("abc1234",))
