@@ -411,7 +411,7 @@ def test_every_task_of_a_project_is_listed_with_its_last_phase() -> None:
         for each in (broken, over, going)
     }
     documents[".claude/output/apex/04-x/state.json"] = b"{"
-    assert apex.tasks_as_text(apex.list_tasks(documents)).split("\n") == [
+    assert apex.list_runs(documents).split("\n") == [
         "Task ID        Status       Last Phase  Updated",
         "01-add-auth    COMPLETE     execute     2025-02-05 10:30",
         "02-fix-search  IN_PROGRESS  validate    2025-02-05 14:22  ← resumable",

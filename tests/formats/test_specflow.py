@@ -15,7 +15,7 @@ from holdfast.core.state import RunState
 from holdfast.formats import specflow
 from holdfast.formats.lenient_json import BrokenFileError
 from holdfast.formats.model import ClaimedStatus, ForeignRun, NativeFile
-from holdfast.formats.specflow.status_table import StatusRow, execution_status, status_row, with_status
+from holdfast.formats.specflow.write import with_status
 from tests.formats import run_views as kit
 from tests.formats.run_views import claims, kinds
 
@@ -229,9 +229,7 @@ def test_a_lock_names_who_may_still_be_at_work() -> None:
 
 def test_a_table_that_says_otherwise_is_told() -> None:
     """STATE.md may call a run complete that its state does not."""
-    table = execution_status(
-        [StatusRow(spec_id="SPEC-001", mode="orchestrated", progress="Complete", updated="today")]
-    )
+    table = POSITION.replace("SPEC-3", "SPEC-001")
     assert "copies-differ" in kinds(read(state(), position=table))
 
 
@@ -382,15 +380,18 @@ def test_a_note_gives_way_to_what_the_file_says_now() -> None:
 
 def test_the_progress_of_a_run_is_the_wave_it_is_at() -> None:
     """`Wave 2/2 (100%)` is the last wave at work; a finished, paused or failed run says so."""
-    assert status_row(kit.view_of(kit.begun(kit.two_layers())), "SPEC-7").progress == "Wave 1/2 (50%)"
-    assert status_row(kit.view_of(second_wave()), "SPEC-7").progress == "Wave 2/2 (100%)"
-    assert status_row(kit.view_of(second_wave("paused")), "SPEC-7").progress == "Paused"
+    states = (kit.begun(kit.two_layers()), second_wave(), second_wave("paused"))
+    tables = [with_status("", kit.view_of(state), "SPEC-7") for state in states]
+    progress = [table.split("\n")[-2].split(" | ")[2] for table in tables]
+    assert progress == ["Wave 1/2 (50%)", "Wave 2/2 (100%)", "Paused"]
 
 
 def test_the_status_table_is_the_one_of_the_document() -> None:
     """Four columns, one row per run, times to the minute."""
-    row = status_row(kit.view_of(kit.begun(kit.two_layers())), "SPEC-7")
-    assert execution_status([row]).split("\n") == [
+    text = with_status("# Mine\n", kit.view_of(kit.begun(kit.two_layers())), "SPEC-7")
+    assert text.split("\n") == [
+        "# Mine",
+        "",
         "## Execution Status",
         "",
         "| Spec ID | Mode | Progress | Last Updated |",
@@ -421,14 +422,14 @@ Track progress:
 
 def test_in_state_md_only_the_row_of_the_run_changes() -> None:
     """Other sections, other runs and the user's own words stay; a placeholder gives way, a section is added."""
-    row = status_row(kit.view_of(second_wave()), "SPEC-7")
+    view = kit.view_of(second_wave())
     line = "| SPEC-7 | orchestrated | Wave 2/2 (100%) | 2025-01-11 10:20 |"
-    assert with_status(POSITION, row) == POSITION.replace(
+    assert with_status(POSITION, view, "SPEC-7") == POSITION.replace(
         "| SPEC-7 | orchestrated | Wave 1/9 (11%) | long ago |", line
     )
     empty = POSITION.split("| SPEC-3")[0] + "| — | — | — | — |\n"
-    assert with_status(empty, row) == empty.replace("| — | — | — | — |", line)
-    assert with_status("# Mine\n", row) == "# Mine\n\n" + execution_status([row])
+    assert with_status(empty, view, "SPEC-7") == empty.replace("| — | — | — | — |", line)
+    assert with_status("# Mine\n", view, "SPEC-7").endswith(f"--|\n{line}\n")
 
 
 def test_the_table_of_an_existing_state_md_is_mirrored_along() -> None:

@@ -43,7 +43,7 @@ def test_apexs_links_lead_to_the_state_and_each_phase_leaves_its_output(tmp_path
     assert sorted(path.name for path in home.iterdir()) == ["00-first.md", "01-second.md", "state.json"]
     assert state["completed_phases"][1]["files_changed"] == ["two.txt"]
     documents = {f".claude/output/apex/{RUN}/state.json": (home / "state.json").read_bytes()}
-    assert apex.list_tasks(documents)[0].status == "COMPLETE"
+    assert apex.list_runs(documents).split("\n")[1].split()[1] == "COMPLETE"
 
 
 def test_the_current_task_is_the_one_that_was_active_last(tmp_path: Path) -> None:

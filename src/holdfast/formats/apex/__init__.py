@@ -2,11 +2,11 @@
 
 from holdfast.formats.apex.layout import PLACES, TRACES, companions
 from holdfast.formats.apex.read import read, recognises
-from holdfast.formats.apex.state import TaskLine, list_tasks, tasks_as_text
+from holdfast.formats.apex.state import list_runs
 from holdfast.formats.apex.write import write
 from holdfast.formats.model import ForeignFormat
 
-__all__ = ["FORMAT", "TaskLine", "companions", "list_tasks", "read", "recognises", "tasks_as_text", "write"]
+__all__ = ["FORMAT", "companions", "list_runs", "read", "recognises", "write"]
 
 FORMAT = ForeignFormat(
     title="APEX",
@@ -16,5 +16,5 @@ FORMAT = ForeignFormat(
     companions=companions,
     read=read,
     write=write,
-    list_runs=lambda states: tasks_as_text(list_tasks(states)),
+    list_runs=list_runs,
 )

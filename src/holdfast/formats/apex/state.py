@@ -6,10 +6,9 @@ Also the list of a project's tasks, as `/apex -r --list` shows it.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.plan import Task
@@ -208,53 +207,34 @@ def _about_resume_point(document: Node, tasks: list[PhaseTask], unfinished: list
         yield Finding("resume-point-differs", sentence)
 
 
-class TaskLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One task: `COMPLETE`, `IN_PROGRESS`, `FAILED`, or `UNREADABLE` where its state is broken."""
-
-    task_id: str
-    status: str
-    last_phase: str
-    updated: str
-    resumable: bool
-
-
-def list_tasks(documents: Mapping[str, bytes]) -> list[TaskLine]:
-    """Return a line for every task whose state is among the documents, by its id. A link is the state it shows."""
-    lines = {line.task_id: line for path in sorted(documents) if (line := _task_line(path, documents[path]))}
-    return [lines[name] for name in sorted(lines)]
+def list_runs(documents: Mapping[str, bytes]) -> str:
+    """Return a table for people of every task whose state is among the documents. A link is the state it shows."""
+    lines = {line[0]: line for path in sorted(documents) if (line := _task_line(path, documents[path]))}
+    rows = [("Task ID", "Status", "Last Phase", "Updated", ""), *(lines[name] for name in sorted(lines))]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    cells = ([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows)
+    return "\n".join(("  ".join(cell) + row[4]).rstrip() for cell, row in zip(cells, rows, strict=True))
 
 
-def _task_line(path: str, data: bytes) -> TaskLine | None:
+def _task_line(path: str, data: bytes) -> tuple[str, str, str, str, str] | None:
+    """Return the id, status, last phase and last change of a task, and whether it can be resumed."""
     if not layout.is_state(path):
         return None
     try:
         document = parse_object(path, data)
     except BrokenFileError:
         name = layout.task_in(path)
-        broken = TaskLine(task_id=name, status="UNREADABLE", last_phase="", updated="", resumable=True)
-        return broken if name else None
+        return (name, "UNREADABLE", "", "", _RESUMABLE) if name else None
     found = phases_of(document)
     if not found:
         return None
     run = read_state(path, document, {})
     last = {phase.place: phase.name or phase.number for phase in found}
     failed = any(claim.standing is ClaimedStatus.FAILED for claim in run.claims)
-    return TaskLine(
-        task_id=name_of(document, path),
-        status="COMPLETE" if run.finished else "FAILED" if failed else "IN_PROGRESS",
-        last_phase=last.get("current") or last.get("completed") or found[0].name,
-        updated=minute_of(_UPDATED.text(document)),
-        resumable=not run.finished,
+    return (
+        name_of(document, path),
+        "COMPLETE" if run.finished else "FAILED" if failed else "IN_PROGRESS",
+        last.get("current") or last.get("completed") or found[0].name,
+        minute_of(_UPDATED.text(document)),
+        "" if run.finished else _RESUMABLE,
     )
-
-
-def tasks_as_text(lines: Iterable[TaskLine]) -> str:
-    """Return the table for people, its columns as wide as they need to be."""
-    rows = [("Task ID", "Status", "Last Phase", "Updated", "")]
-    rows += [
-        (line.task_id, line.status, line.last_phase, line.updated, _RESUMABLE if line.resumable else "")
-        for line in lines
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    cells = ([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows)
-    return "\n".join(("  ".join(cell) + row[4]).rstrip() for cell, row in zip(cells, rows, strict=True))

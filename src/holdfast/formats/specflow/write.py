@@ -11,14 +11,23 @@ from typing import Any
 from holdfast.core.plan import Stage, Task
 from holdfast.core.status import RunStatus
 from holdfast.formats import extra_fields, markdown
-from holdfast.formats.lenient_json import Node, commits, iso_time, node, object_in, text, texts, to_json
+from holdfast.formats.lenient_json import (
+    Node,
+    commits,
+    iso_time,
+    minute,
+    node,
+    object_in,
+    text,
+    texts,
+    to_json,
+)
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, NativeFile
 from holdfast.formats.plan_assembly import task_ids
 from holdfast.formats.run_to_claims import claim_of, error_of, group_status, is_complete, is_held
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import spec_text
 from holdfast.formats.specflow.state import parse_state, spec_id
-from holdfast.formats.specflow.status_table import status_row, with_status
 from holdfast.formats.specflow.waves import Group, is_state, results_of
 from holdfast.formats.status_words import StatusWords, kept_word
 
@@ -42,6 +51,7 @@ _WAVE_WORDS = StatusWords(
         ClaimedStatus.FAILED: "failed",
     }
 )
+_STATUS_HEADER = ("Spec ID", "Mode", "Progress", "Last Updated")
 _NOT_BEGUN = {"status": "pending"}
 _RESULT_LISTS = ("commits", "files_created", "files_modified", "criteria_met", "deviations")
 
@@ -61,7 +71,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
     files += [NativeFile(path=path, content=content) for path, content in spec.items()]
     files += _pause_files(view, name, state)
     if layout.STATE_MD in originals:
-        content = with_status(markdown.decoded(originals[layout.STATE_MD]), status_row(view, name))
+        content = with_status(markdown.decoded(originals[layout.STATE_MD]), view, name)
         files.append(NativeFile(path=layout.STATE_MD, content=content.encode()))
     return files
 
@@ -203,3 +213,38 @@ def _add_extra_fields(view: ExportedRun, name: str, state: Node, documents: Mapp
         results = entry["results"].items()
         entry["results"] = {group: result for group, result in results if result != _NOT_BEGUN}
     state |= extra_fields.carried(extra_of.plan)
+
+
+def _progress(view: ExportedRun) -> str:
+    """Return `Wave 2/3 (67%)` for the wave that the run is at, or how it rests: complete, paused, failed."""
+    if is_complete(view):
+        return "Complete"
+    if is_held(view):
+        return "Paused"
+    stages = view.plan.stages
+    standings = [group_status([claim_of(view, task.id).standing for task in stage.tasks]) for stage in stages]
+    at = next((place for place, standing in enumerate(standings, 1) if standing not in SETTLED), len(stages))
+    if view.row.status in (RunStatus.BLOCKED, RunStatus.ABANDONED) and ClaimedStatus.FAILED in standings:
+        return f"Failed (Wave {at})"
+    return f"Wave {at}/{len(stages)} ({round(100 * at / max(len(stages), 1))}%)"
+
+
+def with_status(content: str, view: ExportedRun, name: str) -> str:
+    """Return STATE.md with the row of one run in its execution status; every other line stays as it is.
+
+    Without the section it is added.
+    """
+    row = markdown.as_row((name, "orchestrated", _progress(view), minute(view.updated)))
+    header = tuple(column.casefold() for column in _STATUS_HEADER)
+    table = next((table for table in markdown.tables(content) if table.header == header), None)
+    if table is None:
+        head = (markdown.as_row(_STATUS_HEADER), "|---------|------|----------|--------------|")
+        section = "\n".join(("## Execution Status", "", *head, row, ""))
+        return content.rstrip("\n") + "\n\n" + section
+    stale = [each.line for each in table.rows if each.cells[0] in (name, "—", "-", "")]
+    last = table.rows[-1].line if table.rows else table.line + 1
+    lines: list[str | None] = [*content.split("\n")]
+    for number in stale:
+        lines[number] = None
+    lines.insert(stale[0] if stale else last + 1, row)
+    return "\n".join(line for line in lines if line is not None)
