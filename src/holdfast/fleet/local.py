@@ -56,7 +56,7 @@ class LocalFleet:
         self._fork_server = ForkServer()
 
     async def launch(self, spec: LaunchSpec) -> None:
-        """Start the process under a new supervisor. If the key was launched before, nothing starts anew."""
+        """Start the process under a new supervisor. If the key was launched before, nothing is started."""
         if self.inspect(spec.key).presence is not Presence.UNKNOWN:
             return
         order = _order(spec, self.folder(spec.key)).encode()

@@ -63,7 +63,7 @@ class Fleet(Protocol):
     """Launches supervised processes, finds them again and stops them. They survive the caller's death."""
 
     async def launch(self, spec: LaunchSpec) -> None:
-        """Start the process. If the key was launched before, by this runner or a dead one, nothing starts anew.
+        """Start the process. If the key was launched before, by this runner or a dead one, nothing is started.
 
         Raises LaunchError when no supervisor can be had. A command that cannot be executed is no error here:
         it ends at once, with an Exit that says so.
