@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from holdfast.cli.commands import COMMANDS, parse
+from holdfast.views.event_text import _SENTENCES
 from tests.features import PAGES, TO_COME, Feature, features
 
 ROOT = Path(__file__).parents[1]
@@ -15,6 +18,9 @@ PAGES_OF_OURS = sorted(
     for folder in (".", "docs", "docs/decisions", "skills/holdfast", "commands")
     for path in (ROOT / folder).glob("*.md")
 )
+TIMELINE = re.compile(r"^\d\d:\d\d:\d\d  (.*)$", re.M)
+TYPED = re.compile(r"^\$ (holdfast [^#|<\n]+?)(?: {2,}#.*)?$|`(holdfast [a-z][^`<]*)`", re.M)
+SHORTENED = re.compile(r"[…|>]|--help")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -49,3 +55,28 @@ def test_links_between_documents_lead_somewhere(page: Path) -> None:
     """A renamed page takes its links along."""
     targets = [link for link in LINK.findall(page.read_text()) if "://" not in link]
     assert [link for link in targets if not (page.parent / link).exists()] == []
+
+
+def _sentences() -> list[re.Pattern[str]]:
+    """Return what a line of a timeline may say: the sentences of events, and those of agents that were found again."""
+    fixed = ["re-attached to .+", "collecting .+, finished meanwhile", "pause requested: .+"]
+    made = [re.sub(r"\\\{.*?\\\}", ".*", re.escape(text)) for text in _SENTENCES.values() if text]
+    made = [text for text in made if text != ".*"]
+    return [re.compile(text) for text in [*fixed, *made, r"\w+ is at its limit until .+"]]
+
+
+@pytest.mark.parametrize("page", PAGES_OF_OURS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_printed_timeline_says_what_the_program_says(page: Path) -> None:
+    """Output in a document is real output; a reworded sentence is reworded there too."""
+    said = TIMELINE.findall(page.read_text())
+    assert [line for line in said if not any(sentence.fullmatch(line) for sentence in _sentences())] == []
+
+
+@pytest.mark.parametrize("page", PAGES_OF_OURS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_in_a_document_exists_with_its_flags(page: Path) -> None:
+    """What a document tells a user to type is what the program understands."""
+    typed = [first or second for first, second in TYPED.findall(page.read_text())]
+    for line in typed:
+        words = shlex.split(line.replace("$ARGUMENTS", "something"))[1:]
+        if " ".join(words) not in COMMANDS and not SHORTENED.search(line):
+            parse(words)
