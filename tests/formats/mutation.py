@@ -18,7 +18,8 @@ from typing import Any
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.errors import HoldfastError
-from holdfast.formats.model import ExportedRun, ForeignFormat, ForeignRun, all_formats
+from holdfast.formats.exported_run import ExportedRun
+from holdfast.formats.model import ForeignFormat, ForeignRun, all_formats
 from holdfast.formats.registry import System
 from tests.formats.samples import SAMPLES
 

@@ -9,7 +9,8 @@ from holdfast.core.plan import Limits, Plan, Stage, Task
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import AttemptKind
-from holdfast.formats.model import Claim, ExportedRun, ForeignRun, Times
+from holdfast.formats.exported_run import ExportedRun, Times
+from holdfast.formats.model import Claim, ForeignRun
 
 START = 1_736_589_600.0
 """2025-01-11T10:00:00Z"""

@@ -12,12 +12,12 @@ from holdfast.core import events as ev
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.state import RunState
 from holdfast.formats import apex
+from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.lenient_json import BrokenFileError
 from holdfast.formats.model import (
     SEVERAL_RESUME_POINTS,
     ClaimedStatus,
     ForeignRun,
-    NativeFile,
     resume_from,
     resume_points,
 )

@@ -11,8 +11,9 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.state import RunState
 from holdfast.formats import auto_claude
+from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.lenient_json import BrokenFileError
-from holdfast.formats.model import Claim, ClaimedStatus, ForeignRun, NativeFile
+from holdfast.formats.model import Claim, ClaimedStatus, ForeignRun
 from tests.formats.run_views import (
     assert_sound,
     begun,

@@ -14,8 +14,9 @@ from holdfast.core.projection import Report
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.formats import cfn
+from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.lenient_json import BrokenFileError
-from holdfast.formats.model import ClaimedStatus, ForeignRun, NativeFile
+from holdfast.formats.model import ClaimedStatus, ForeignRun
 from tests.formats.run_views import assert_sound, begun, claims, failed, kinds, landed, started, view_of
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "cfn"

@@ -12,8 +12,9 @@ from holdfast.core import events as ev
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.status import AttemptKind
 from holdfast.formats import execute
+from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.lenient_json import BrokenFileError
-from holdfast.formats.model import ClaimedStatus, ForeignRun, NativeFile, PastFailure
+from holdfast.formats.model import ClaimedStatus, ForeignRun, PastFailure
 from tests.formats.run_views import (
     assert_sound,
     begun,

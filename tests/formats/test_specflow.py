@@ -13,8 +13,9 @@ from holdfast.core import events as ev
 from holdfast.core.plan import AgentSpec
 from holdfast.core.state import RunState
 from holdfast.formats import specflow
+from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.lenient_json import BrokenFileError
-from holdfast.formats.model import ClaimedStatus, ForeignRun, NativeFile
+from holdfast.formats.model import ClaimedStatus, ForeignRun
 from holdfast.formats.specflow.write import with_status
 from tests.formats import run_views as kit
 from tests.formats.run_views import claims, kinds

@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.cli.arguments import ANY_RUN, Arguments, flag, option
 from holdfast.cli.open_repo import choose_latest_run, open_read_only
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.formats.model import NativeFile
+from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.registry import System
 from holdfast.repo.files import holds, write_atomically
 from holdfast.repo.repository import Repository

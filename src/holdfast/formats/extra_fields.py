@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.plan import Plan, Stage, Task
+from holdfast.formats.exported_run import ExportedRun
 from holdfast.formats.lenient_json import Node, commits, count, node as as_node
-from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun
+from holdfast.formats.model import Claim, ClaimedStatus
 from holdfast.formats.plan_assembly import Assembly, StageDraft, is_path
-from holdfast.formats.run_to_claims import claim_of
 
 KEY = "holdfast"
 
@@ -59,7 +59,7 @@ def differences(view: ExportedRun, read: Plan, claims: Iterable[Claim] = ()) -> 
     """Return the fields of a run that are read differently. What is not read at all gets none."""
     stages = {stage.id: stage for stage in read.stages}
     tasks = {task.id: task for _, task in read.tasks()}
-    said = {claim.task: claim_difference(claim, claim_of(view, claim.task)) for claim in claims}
+    said = {claim.task: claim_difference(claim, view.claim_of(claim.task)) for claim in claims}
     return ExtraFields(
         plan=_difference(read, view.plan, _PLAN),
         stages={

@@ -1,4 +1,4 @@
-"""What any of the five systems' files amounts to, in one vocabulary: what readers yield and what writers are given.
+"""The run that another system's files tell of, in our vocabulary, and what a format offers.
 
 Nothing in a `ForeignRun` is believed: git decides what of it is done. No file is read or written here.
 """
@@ -22,7 +22,8 @@ from holdfast.core.adoption import (
     spent_of as spent_of,
 )
 from holdfast.core.plan import Plan
-from holdfast.core.projection import PastFailure as PastFailure, RunRow, TaskRow
+from holdfast.core.projection import PastFailure as PastFailure
+from holdfast.formats.exported_run import ExportedRun, NativeFile
 from holdfast.formats.registry import System
 
 
@@ -46,51 +47,6 @@ class ForeignRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: tuple[Finding, ...] = ()
     main: str = ""
     documents: dict[str, bytes] = {}
-
-
-class NativeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One file of a native layout, by its path below the project. A `link` is a symbolic link; `gone` is removed.
-
-    Writers return these in the order in which they must appear on disk: state before output.
-    """
-
-    path: str
-    content: bytes = b""
-    link: str = ""
-    gone: bool = False
-
-
-class Times(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When something began and ended, as seconds since 1970; None where it did not yet, or nobody knows."""
-
-    started: float | None = None
-    ended: float | None = None
-
-
-class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of ours as writers see it: rows, wall-clock times, and what git knows of each landing.
-
-    `project` is the absolute path of the repository. `files` are the files that each landed task changed. `name` is
-    what the run is called over there: what it was adopted as, else its own id. `written_at` is the time of writing.
-    """
-
-    plan: Plan
-    row: RunRow
-    tasks: Mapping[str, TaskRow]
-    name: str
-    project: str
-    started: float
-    updated: float
-    written_at: float
-    live: bool = False
-    task_times: Mapping[str, Times] = {}
-    stage_times: Mapping[str, Times] = {}
-    files: Mapping[str, tuple[str, ...]] = {}
-
-    @property
-    def rows(self) -> list[TaskRow]:
-        """The rows of all tasks, in the order of the plan. A task that never began has an empty one."""
-        return [self.tasks.get(task.id) or TaskRow(id=task.id) for _, task in self.plan.tasks()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

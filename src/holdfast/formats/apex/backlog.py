@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from holdfast.core.plan import Task
 from holdfast.formats import lenient_yaml, markdown
 from holdfast.formats.contradictions import unknown_words
+from holdfast.formats.exported_run import ExportedRun, NativeFile
 from holdfast.formats.lenient_json import BrokenFileError, Key, Node, commits, items, node, nodes, text, texts
-from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun, Finding, ForeignRun, NativeFile
+from holdfast.formats.model import Claim, ClaimedStatus, Finding, ForeignRun
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble, task_ids
 from holdfast.formats.registry import System
-from holdfast.formats.run_to_claims import claim_of
 from holdfast.formats.status_words import claim_from, claimed_status
 
 _ID = Key("id", "story_id", "key")
@@ -122,7 +122,7 @@ def _with_statuses(view: ExportedRun, content: str, document: Node) -> str:
     for place, name, story in zip(_places(content), names, stories, strict=True):
         at.setdefault(place.start_mark.index, (place, name, story))
     for _, (place, name, story) in sorted(at.items(), key=lambda item: -item[0]):
-        word = _WORDS[claim_of(view, name).standing]
+        word = _WORDS[view.claim_of(name).standing]
         if claimed_status(text(story.get("status"))) is not claimed_status(word):
             content = _replaced(content, place, word)
     return content

@@ -12,9 +12,9 @@ from holdfast.formats import extra_fields, markdown
 from holdfast.formats.apex import layout, phases
 from holdfast.formats.apex.phases import phases_of
 from holdfast.formats.apex.state import phase_tasks, read_state
+from holdfast.formats.exported_run import ExportedRun, NativeFile
 from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time
-from holdfast.formats.model import SETTLED, ClaimedStatus, ExportedRun, ForeignRun, NativeFile
-from holdfast.formats.run_to_claims import claim_of
+from holdfast.formats.model import SETTLED, ClaimedStatus, ForeignRun
 from holdfast.formats.status_words import claimed_status
 
 _STEP = re.compile(r"`?(\d{1,3}[a-z]?)[-_. ]+([^`]+?)`?")
@@ -52,7 +52,7 @@ def write_context(view: ExportedRun, main: str, data: bytes) -> NativeFile:
     content = markdown.decoded(data)
     lines = content.split("\n")
     for task in phase_tasks(phases_of(_as_state(main, content))):
-        standing = claim_of(view, task.id).standing
+        standing = view.claim_of(task.id).standing
         if claimed_status(task.phase.status) is standing:
             continue
         times = view.task_times.get(task.id)

@@ -15,16 +15,9 @@ from holdfast.formats import markdown
 from holdfast.formats.apex import layout, phases
 from holdfast.formats.apex.phases import order_of
 from holdfast.formats.apex.state import read_state
+from holdfast.formats.exported_run import ExportedRun, NativeFile
 from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time
-from holdfast.formats.model import (
-    SEVERAL_RESUME_POINTS,
-    Claim,
-    ClaimedStatus,
-    ExportedRun,
-    Finding,
-    ForeignRun,
-    NativeFile,
-)
+from holdfast.formats.model import SEVERAL_RESUME_POINTS, Claim, ClaimedStatus, Finding, ForeignRun
 from holdfast.formats.status_words import claimed_status
 
 _ALWAYS_PART = ("init", "analyze", "plan", "execute", "brainstorm", "prd", "architecture", "scaffold")

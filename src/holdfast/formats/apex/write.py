@@ -15,10 +15,10 @@ from holdfast.formats.apex.context_file import is_context, write_context
 from holdfast.formats.apex.phase_outputs import output_of
 from holdfast.formats.apex.phases import ApexPhase, is_state, phases_of, with_number_and_name
 from holdfast.formats.apex.state import assembled, blockers_of, name_of, phase_tasks
+from holdfast.formats.exported_run import ExportedRun, NativeFile, Times, group_status
 from holdfast.formats.lenient_json import Node, count, iso_time, items, node, object_in, text, texts, to_json
-from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, NativeFile, Times
+from holdfast.formats.model import SETTLED, Claim, ClaimedStatus
 from holdfast.formats.plan_assembly import task_ids
-from holdfast.formats.run_to_claims import branch_of, claim_of, error_of, group_status, is_complete
 from holdfast.formats.status_words import StatusWords, claimed_status
 
 _WORDS = StatusWords(
@@ -83,7 +83,7 @@ class _StagePhase:
 
     def errors(self, view: ExportedRun) -> list[str]:
         """Return why its tasks are in trouble."""
-        return [error for claim in self.claims if (error := error_of(view, claim.task))]
+        return [error for claim in self.claims if (error := view.error_of(claim.task))]
 
 
 def _state_files(
@@ -120,7 +120,7 @@ def _stage_phases(view: ExportedRun, document: Node) -> list[_StagePhase]:
         number, name = parsed if parsed and is_named else (str(place), stage.id)
         if phase is not None:
             number, name = phase.number, phase.name
-        claims = tuple(claim_of(view, task.id) for task in stage.tasks)
+        claims = tuple(view.claim_of(task.id) for task in stage.tasks)
         standing = group_status([claim.standing for claim in claims])
         times = view.stage_times.get(stage.id, Times())
         # The document has integers, and text such as `8b`.
@@ -132,7 +132,7 @@ def _stage_phases(view: ExportedRun, document: Node) -> list[_StagePhase]:
 def _composed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> Node:
     """Return the state in APEX's words, in the order of its document; unknown keys stay."""
     unfinished = [part for part in parts if part.standing not in SETTLED]
-    current = unfinished[0] if unfinished and not is_complete(view) else None
+    current = unfinished[0] if unfinished and not view.is_complete else None
     changed = (path for part in parts for claim in part.claims for path in claim.files)
     fresh: Node = {
         "version": "1.0",
@@ -246,7 +246,7 @@ def _recovery(
     done = [part.name for part in parts if part.standing is ClaimedStatus.DONE]
     return old | {
         "last_clean_state": f"after-{done[-1]}" if done else old.get("last_clean_state"),
-        "git_branch": branch_of(view),
+        "git_branch": view.branch,
         "git_last_commit": view.row.tip or view.row.base,
         "can_resume_from": current.name if current else None,
     }

@@ -9,9 +9,9 @@ from typing import Any
 
 from holdfast.formats.auto_claude.layout import ITEM_KEYS
 from holdfast.formats.auto_claude.phases import Subtask
+from holdfast.formats.exported_run import ExportedRun
 from holdfast.formats.lenient_json import Key, Node, iso_time, node, nodes, text, texts
-from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun, PastFailure
-from holdfast.formats.run_to_claims import error_of
+from holdfast.formats.model import Claim, ClaimedStatus, PastFailure
 from holdfast.formats.status_words import claimed_status, kept_word
 
 FAILURES_KEPT = 20
@@ -182,7 +182,7 @@ def _stuck_entries(view: ExportedRun, listed: Any, claims: Mapping[str, Claim]) 
 def _stuck_entry(view: ExportedRun, claim: Claim) -> Node:
     return {
         "subtask_id": claim.native,
-        "reason": error_of(view, claim.task) or "No attempts are left",
+        "reason": view.error_of(claim.task) or "No attempts are left",
         "escalated_at": iso_time(_time_of(view, claim.task)),
         "attempt_count": claim.attempts,
     }

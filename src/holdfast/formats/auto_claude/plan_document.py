@@ -14,8 +14,9 @@ from holdfast.core.status import RunStatus
 from holdfast.formats import extra_fields
 from holdfast.formats.auto_claude.layout import ITEM_KEYS, AutoClaudeFile
 from holdfast.formats.auto_claude.phases import PlanPhase, all_entries, phases_of
+from holdfast.formats.exported_run import ExportedRun
 from holdfast.formats.lenient_json import Node, iso_time, nodes, text
-from holdfast.formats.model import Claim, ClaimedStatus, ExportedRun
+from holdfast.formats.model import Claim, ClaimedStatus
 from holdfast.formats.status_words import claimed_status, is_known, kept_word
 
 _WORDS = {

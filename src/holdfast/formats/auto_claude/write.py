@@ -17,9 +17,9 @@ from holdfast.formats.auto_claude.memory import write_commits, write_history
 from holdfast.formats.auto_claude.phases import phases_of
 from holdfast.formats.auto_claude.plan_document import write_plan
 from holdfast.formats.auto_claude.read import read
+from holdfast.formats.exported_run import ExportedRun, NativeFile
 from holdfast.formats.lenient_json import Node, iso_time, line, to_json
-from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, ForeignRun, NativeFile
-from holdfast.formats.run_to_claims import claim_of
+from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ForeignRun
 
 _STATES = {
     RunStatus.PENDING: "idle",
@@ -60,7 +60,7 @@ def _claims(view: ExportedRun, document: Node) -> dict[str, Claim]:
     """Return what the run says of each task, under the name that the task has over there."""
     natives = {subtask.id: subtask.native for phase in phases_of(document) for subtask in phase.subtasks}
     return {
-        task.id: replace(claim_of(view, task.id), native=natives.get(task.id, task.id))
+        task.id: replace(view.claim_of(task.id), native=natives.get(task.id, task.id))
         for _, task in view.plan.tasks()
     }
 

@@ -17,9 +17,8 @@ from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
 from holdfast.formats import extra_fields
 from holdfast.formats.cfn.layout import RecordKind
 from holdfast.formats.cfn.sprint import sprint_claim
+from holdfast.formats.exported_run import ExportedRun, Times
 from holdfast.formats.lenient_json import Node, iso_time
-from holdfast.formats.model import ExportedRun, Times
-from holdfast.formats.run_to_claims import claim_of, row_of
 from holdfast.reporting.displayed_status import progress_of
 
 _S = TaskStatus
@@ -80,7 +79,7 @@ class ExportedSprint:
         if row.status is _S.PENDING and row.attempt and (row.carry or row.last_report):
             return "interrupted"
         if row.status is _S.PENDING and any(
-            row_of(self.view, need).status not in TASK_IS_SETTLED for need in needs
+            self.view.row_of(need).status not in TASK_IS_SETTLED for need in needs
         ):
             return "waiting"
         return "validating" if self.is_validating else SPRINT_WORDS[row.status]
@@ -125,7 +124,7 @@ class ExportedSprint:
 def exported_sprints(view: ExportedRun, epic: str, names: NativeNames) -> list[ExportedSprint]:
     """Return the sprints of a run, in the order of the plan."""
     tasks = (task for _, task in view.plan.tasks())
-    return [ExportedSprint(view, epic, names[task.id], task, row_of(view, task.id)) for task in tasks]
+    return [ExportedSprint(view, epic, names[task.id], task, view.row_of(task.id)) for task in tasks]
 
 
 def records_of(view: ExportedRun, epic: str, names: NativeNames) -> dict[str, Node]:
@@ -170,7 +169,7 @@ def _epic(view: ExportedRun, epic: str, names: NativeNames, sprints: list[Export
 def _sprint(sprint: ExportedSprint) -> Node:
     row, view = sprint.row, sprint.view
     scores = [score.score for score in row.latest.scores.values()]
-    landed = claim_of(view, row.id).commits
+    landed = view.claim_of(row.id).commits
     has_wip = row.latest.snapshot and row.status is not _S.COMPLETED
     record: Node = {
         "sprintId": sprint.native,
@@ -201,7 +200,7 @@ def _sprint(sprint: ExportedSprint) -> Node:
 
 def _extra_fields(sprint: ExportedSprint, record: Node) -> Node:
     """Return what a reader of the record would conclude differently: which attempts count, and what was done."""
-    read, ours = sprint_claim(sprint.task.id, record), claim_of(sprint.view, sprint.task.id)
+    read, ours = sprint_claim(sprint.task.id, record), sprint.view.claim_of(sprint.task.id)
     # What the record says by itself stays as it is read: commits, files, branch, report.
     noted = {name: getattr(ours, name) for name in ("standing", "attempts", "spent", "failures", "summary")}
     return extra_fields.carried(extra_fields.claim_difference(read, replace(read, **noted)))

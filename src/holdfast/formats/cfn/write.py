@@ -24,10 +24,10 @@ from holdfast.formats.cfn.record_writer import (
     records_of,
 )
 from holdfast.formats.cfn.sprint import SPRINT_ID
+from holdfast.formats.exported_run import ExportedRun, NativeFile, group_status
 from holdfast.formats.lenient_json import Node, iso_time, node, nodes, object_in, text, to_json
-from holdfast.formats.model import ClaimedStatus, ExportedRun, NativeFile
+from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import task_ids
-from holdfast.formats.run_to_claims import claim_of, group_status, row_of
 from holdfast.formats.status_words import claimed_status
 from holdfast.reporting.displayed_status import displayed_run_status
 
@@ -218,8 +218,8 @@ def _epic_file(view: ExportedRun, original: _Original) -> Node:
     """Return the epic's own file with the statuses of its sprints, its phases and the whole as they are now."""
     phases: dict[str, list[ClaimedStatus]] = {}
     for task, sprint in zip(original.ids, original.model.sprints, strict=True):
-        row, claim = row_of(view, task), sprint.draft.claim
-        standing = claim_of(view, task).standing
+        row, claim = view.row_of(task), sprint.draft.claim
+        standing = view.claim_of(task).standing
         phases.setdefault(sprint.draft.stage, []).append(standing)
         is_untouched = row.status is TaskStatus.PENDING and row.attempt <= claim.attempts
         if not is_untouched or claim.standing is ClaimedStatus.DONE:

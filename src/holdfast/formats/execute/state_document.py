@@ -14,12 +14,12 @@ from holdfast.core.ids import snapshot_ref
 from holdfast.core.plan import Stage, stage_waves
 from holdfast.core.projection import Failure, StageRow, TaskRow
 from holdfast.core.status import TASK_IS_SETTLED, AttemptKind, FailureKind, StageStatus, TaskStatus
-from holdfast.formats import extra_fields, run_to_claims
+from holdfast.formats import extra_fields
 from holdfast.formats.execute.claims import claim_of
 from holdfast.formats.execute.tasks import layer_name
+from holdfast.formats.exported_run import ExportedRun, Times
 from holdfast.formats.lenient_json import Key, Node, count, iso_time, items, node, nodes, text
-from holdfast.formats.model import ClaimedStatus, ExportedRun, Times
-from holdfast.formats.run_to_claims import row_of
+from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.status_words import StatusWords
 from holdfast.paths import StateDir
 
@@ -82,7 +82,7 @@ Names = Mapping[str, str]
 
 def task_entry(view: ExportedRun, task: str, before: Node, *, has_ledger: bool) -> Node:
     """Return the entry of a task, made from what it was before. Version 3 has a ledger."""
-    row = row_of(view, task)
+    row = view.row_of(task)
     adopted = claim_of(task, before, {})
     if before and row.status is TaskStatus.PENDING and row.attempt <= adopted.attempts:
         # Nothing has happened since. A task that git did not prove is to be done, even if the file said otherwise.
@@ -101,7 +101,7 @@ def task_entry(view: ExportedRun, task: str, before: Node, *, has_ledger: bool) 
 def _with_extra_fields(view: ExportedRun, task: str, entry: Node) -> Node:
     """Add what Execute would conclude otherwise: which attempts count, and a status it has no word for."""
     plain = extra_fields.without(entry)
-    read, ours = claim_of(task, plain, {}), run_to_claims.claim_of(view, task)
+    read, ours = claim_of(task, plain, {}), view.claim_of(task)
     wanted = replace(read, attempts=ours.attempts, spent=ours.spent, standing=ours.standing)
     return plain | extra_fields.carried(extra_fields.claim_difference(read, wanted))
 
@@ -179,7 +179,7 @@ def layers(view: ExportedRun, names: Names, before: object) -> object:
 
 
 def _layer(view: ExportedRun, stage: Stage, before: Node) -> Node:
-    statuses = [row_of(view, task.id).status for task in stage.tasks]
+    statuses = [view.row_of(task.id).status for task in stage.tasks]
     times = view.stage_times.get(stage.id, Times())
     status = view.row.stages.get(stage.id, StageRow(id=stage.id)).status
     if status is StageStatus.PENDING and all(status in TASK_IS_SETTLED for status in statuses):
@@ -254,6 +254,6 @@ def current(view: ExportedRun, names: Names) -> Node:
     """Return the layer and the batch that are being worked on: the first that hold something unfinished."""
     for stage in stage_waves(view.plan):
         for number, batch in enumerate(stage.batches, 1):
-            if any(row_of(view, task.id).status not in TASK_IS_SETTLED for task in batch):
+            if any(view.row_of(task.id).status not in TASK_IS_SETTLED for task in batch):
                 return {"current_layer": names[stage.stage.id], "current_batch": number}
     return {"current_layer": None, "current_batch": None}

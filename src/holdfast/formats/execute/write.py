@@ -19,8 +19,8 @@ from holdfast.formats.execute.documents import (
 )
 from holdfast.formats.execute.state_document import current, layers, lists, merge_queue, metrics, task_entry
 from holdfast.formats.execute.tasks import collect_tasks, state_tasks
+from holdfast.formats.exported_run import ExportedRun, NativeFile, Times
 from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time, text, to_json
-from holdfast.formats.model import ExportedRun, NativeFile, Times
 from holdfast.formats.plan_assembly import task_ids
 from holdfast.formats.status_words import StatusWords
 

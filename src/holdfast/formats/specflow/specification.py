@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.formats import markdown
+from holdfast.formats.exported_run import ExportedRun
 from holdfast.formats.lenient_json import minute
-from holdfast.formats.model import ExportedRun
 from holdfast.formats.plan_assembly import levels
-from holdfast.formats.run_to_claims import is_complete
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _NO_NAMES = ("none", "n/a", "nothing", "no", "and", "all", "wave")
@@ -104,7 +103,7 @@ def spec_text(view: ExportedRun, name: str) -> str:
 
 def _head(view: ExportedRun, name: str) -> tuple[str, ...]:
     goal = view.plan.goal
-    status = "done" if is_complete(view) else "running"
+    status = "done" if view.is_complete else "running"
     front = (f"id: {name}", "type: feature", f"status: {status}", f"created: {minute(view.started)[:10]}")
     title = f"# {' '.join(goal.split())}"
     return ("---", *front, "---", "", title, "", "## Task", "", goal, "", "## Implementation Tasks", "")

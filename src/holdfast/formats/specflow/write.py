@@ -11,6 +11,7 @@ from typing import Any
 from holdfast.core.plan import Stage, Task
 from holdfast.core.status import RunStatus
 from holdfast.formats import extra_fields, markdown
+from holdfast.formats.exported_run import ExportedRun, NativeFile, group_status
 from holdfast.formats.lenient_json import (
     Node,
     commits,
@@ -22,9 +23,8 @@ from holdfast.formats.lenient_json import (
     texts,
     to_json,
 )
-from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, ExportedRun, NativeFile
+from holdfast.formats.model import SETTLED, Claim, ClaimedStatus
 from holdfast.formats.plan_assembly import task_ids
-from holdfast.formats.run_to_claims import claim_of, error_of, group_status, is_complete, is_held
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import spec_text
 from holdfast.formats.specflow.state import parse_state, spec_id
@@ -94,7 +94,7 @@ def _spec_name(view: ExportedRun, main: str, document: Node) -> str:
 def _state_files(view: ExportedRun, name: str, content: bytes) -> list[NativeFile]:
     """Return the live state. Of a finished run return the archived one, then the removal of the live one."""
     live = layout.state_path(name)
-    if not is_complete(view):
+    if not view.is_complete:
         return [NativeFile(path=live, content=content)]
     return [NativeFile(path=layout.archive_path(name), content=content), NativeFile(path=live, gone=True)]
 
@@ -103,7 +103,7 @@ def _pause_files(view: ExportedRun, name: str, state: Node) -> list[NativeFile]:
     """Return `.continue-here` for a run that was paused or stopped. It is removed when the run continues."""
     if view.row.status is RunStatus.PENDING:
         return []
-    if not is_held(view):
+    if not view.is_held:
         return [NativeFile(path=layout.CONTINUE, gone=True)]
     wave, task, standing = _resting_place(view)
     pause = {
@@ -121,7 +121,7 @@ def _resting_place(view: ExportedRun) -> tuple[int, str | None, ClaimedStatus]:
     """Return where a run continues: the first group that is not complete."""
     for number, stage in enumerate(view.plan.stages, 1):
         for task in stage.tasks:
-            standing = claim_of(view, task.id).standing
+            standing = view.claim_of(task.id).standing
             if standing not in SETTLED:
                 return number, task.id, standing
     return len(view.plan.stages), None, ClaimedStatus.DONE
@@ -138,11 +138,11 @@ def _composed(view: ExportedRun, name: str, document: Node, documents: Mapping[s
         _wave(view, number, stage, waves.get(stage.id, {}), groups)
         for number, stage in enumerate(view.plan.stages, 1)
     ]
-    landed = (commit for _, task in view.plan.tasks() for commit in claim_of(view, task.id).commits)
+    landed = (commit for _, task in view.plan.tasks() for commit in view.claim_of(task.id).commits)
     state["commits"] = _joined(commits(document.get("commits")), tuple(landed))
     state["last_checkpoint"] = iso_time(view.updated)
     if "status" in document:
-        word = "complete" if is_complete(view) else "in_progress"
+        word = "complete" if view.is_complete else "in_progress"
         state["status"] = kept_word(text(document["status"]), word)
     _add_extra_fields(view, name, state, documents)
     return state
@@ -153,7 +153,7 @@ def _wave(view: ExportedRun, number: int, stage: Stage, old: Node, groups: Mappi
 
     `old` is the entry of the adopted state, and `groups` are its groups by our tasks.
     """
-    claims = {task.id: claim_of(view, task.id) for task in stage.tasks}
+    claims = {task.id: view.claim_of(task.id) for task in stage.tasks}
     entry: Node = {"id": number, "groups": [], "status": ""} | extra_fields.without(old)
     names = {name: groups[name].name if name in groups else name for name in claims}
     if set(names.values()) != {group.name for group in groups.values() if group.wave.entry is old}:
@@ -190,7 +190,7 @@ def _result(view: ExportedRun, task: Task, claim: Claim, group: Group | None) ->
         entry[key] = list(dict.fromkeys((*texts(entry[key]), *more)))
     entry["commits"] = _joined(texts(entry["commits"]), claim.commits)
     entry["status"] = _GROUP_WORDS.word(claim.standing, text(entry["status"]))
-    entry["error"] = (error_of(view, task.id) or None) if claim.standing not in SETTLED else None
+    entry["error"] = (view.error_of(task.id) or None) if claim.standing not in SETTLED else None
     return entry
 
 
@@ -217,12 +217,12 @@ def _add_extra_fields(view: ExportedRun, name: str, state: Node, documents: Mapp
 
 def _progress(view: ExportedRun) -> str:
     """Return `Wave 2/3 (67%)` for the wave that the run is at, or how it rests: complete, paused, failed."""
-    if is_complete(view):
+    if view.is_complete:
         return "Complete"
-    if is_held(view):
+    if view.is_held:
         return "Paused"
     stages = view.plan.stages
-    standings = [group_status([claim_of(view, task.id).standing for task in stage.tasks]) for stage in stages]
+    standings = [group_status([view.claim_of(task.id).standing for task in stage.tasks]) for stage in stages]
     at = next((place for place, standing in enumerate(standings, 1) if standing not in SETTLED), len(stages))
     if view.row.status in (RunStatus.BLOCKED, RunStatus.ABANDONED) and ClaimedStatus.FAILED in standings:
         return f"Failed (Wave {at})"

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.formats.model import NativeFile
+from holdfast.formats.exported_run import NativeFile
 from holdfast.paths import STATE_DIR
 from holdfast.repo.files import (
     abandoned_drafts,

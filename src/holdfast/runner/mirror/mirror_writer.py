@@ -13,7 +13,7 @@ from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError
-from holdfast.formats.model import NativeFile
+from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.registry import System
 from holdfast.journal import open_reader
 from holdfast.journal.protocol import JournalReader

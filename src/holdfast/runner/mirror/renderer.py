@@ -10,7 +10,8 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
 from holdfast.core.projection import Origin, RunRow, TaskRow
-from holdfast.formats.model import ExportedRun, NativeFile, Times, format_of
+from holdfast.formats.exported_run import ExportedRun, NativeFile, Times
+from holdfast.formats.model import format_of
 from holdfast.formats.registry import System
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.repo.commit_contents import files_changed_by
