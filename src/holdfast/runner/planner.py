@@ -1,7 +1,7 @@
-"""From a goal to a plan: a supervised planner agent in a workspace of its own, asked again until its plan is valid.
+"""From a goal to a plan: a supervised planner agent in a workspace of its own is asked until its plan is valid.
 
-A plan is kept per goal, so nobody plans twice. Whatever is killed here, doing it again carries on: a planner that
-still works is waited for, one that finished is collected, and the kept plan is whole or not there.
+A plan is kept per goal, so no goal is planned twice. After a kill, the same command continues: a planner that still
+works is waited for, one that finished is collected, and the kept plan is whole or missing.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from holdfast.agents.invocation import Placeholders, invoke_agent
 from holdfast.agents.presets import Preset
 from holdfast.agents.streams.reader import observe_output, readable_output
 from holdfast.core.brief import clip
-from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
+from holdfast.core.facts import Exit, ExitReason, Presence
 from holdfast.core.outcome import OutcomeKind, WorkSign, judge_outcome
 from holdfast.core.plan import Limits, Plan
 from holdfast.core.planning_brief import PLAN_FILE, fenced_yaml, goal_key, planning_brief, same_goal
 from holdfast.errors import ExitCode, HoldfastError, PlanError
 from holdfast.fleet import open_fleet
-from holdfast.fleet.protocol import Fleet, LaunchKey
+from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal.lease import Lease
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.commit_contents import list_files
@@ -40,7 +40,6 @@ _FILES_BYTES = 32_000
 _PLAN_BYTES = 16 * 1024 * 1024
 _TAIL_CHARS = 4_000
 _PLANNER = "planner"
-_LIMITS = Limits()
 
 ReadPlan = Callable[[bytes], Plan]
 
@@ -53,9 +52,9 @@ class PlanningError(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class PlanningOrder:
-    """What is to be planned, by whom, and how an answer is judged. `read` raises PlanError for a bad plan.
+    """What to plan, with which agent, and how to read an answer. `read` raises PlanError for a bad plan.
 
-    `specification` is a text that says more than the goal; another text is another planning.
+    `specification` is a text that says more than the goal. Another text is another plan.
     """
 
     goal: str
@@ -75,30 +74,8 @@ class Planned:
     tries: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _PlanningSession:
-    """Everything one planning needs."""
-
-    repo: Repository
-    work: PlanningOrder
-    name: str
-    directory: RunDir
-    workspaces: Workspaces
-    fleet: Fleet
-
-    def key(self, attempt: int) -> LaunchKey:
-        return LaunchKey(self.name, _PLANNER, attempt, "agent")
-
-    def folder(self, attempt: int) -> Path:
-        return self.directory.attempts / _PLANNER / str(attempt)
-
-    def verdict(self, attempt: int) -> Path:
-        """The file that says what was wrong with an answer; it is there once the answer was judged."""
-        return self.folder(attempt) / "feedback.txt"
-
-
 def plan_record(state: StateDir, goal: str, specification: str = "") -> Path:
-    """Return the file in which the plan for a goal, and for what a specification says of it, is kept."""
+    """Return the file that keeps the plan for a goal and its specification."""
     return state.plans / f"{goal_key(goal, specification)}.yaml"
 
 
@@ -111,177 +88,171 @@ def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
     return Planned(path, plan) if same_goal(plan.goal, goal) else None
 
 
-def make_plan(repo: Repository, work: PlanningOrder, tell: Callable[[str], None]) -> Planned:
-    """Return the kept plan for a goal, or let a planner write it. Raises LeaseHeldError if somebody else does just now."""
-    record = plan_record(repo.state, work.goal, work.specification)
+def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None]) -> Planned:
+    """Return the kept plan for a goal, or let a planner write it. Raises LeaseHeldError if another process does that."""
+    record = plan_record(repo.state, order.goal, order.specification)
     repo.require_own_state_dir()
     repo.hide_state_dir()
-    name = f"plan-{record.stem}"
-    directory = repo.state.run(name)
+    directory = repo.state.run(f"plan-{record.stem}")
     with Lease.acquire(directory.lease):
+        planned = known_plan(record, order.goal, order.read)
         workspaces = Workspaces(repo, directory.workspaces)
-        known = known_plan(record, work.goal, work.read)
-        if known is None:
-            known = asyncio.run(_plan(repo, work, name, workspaces, record, tell))
+        if planned is None:
+            fleet = open_fleet(repo.state.fleet)
+            try:
+                planning = _Planning(repo, order, record, directory, workspaces, fleet, tell)
+                planned = asyncio.run(planning.run())
+            finally:
+                fleet.close()
         workspaces.remove_all()
         shutil.rmtree(directory.attempts, ignore_errors=True)
-        return known
+        return planned
 
 
-async def _plan(
-    repo: Repository,
-    work: PlanningOrder,
-    name: str,
-    workspaces: Workspaces,
-    record: Path,
-    tell: Callable[[str], None],
-) -> Planned:
-    fleet = open_fleet(repo.state.fleet)
-    session = _PlanningSession(repo, work, name, repo.state.run(name), workspaces, fleet)
-    try:
-        await _recover(session)
-        return await _ask_until_valid(session, record, tell)
-    finally:
-        fleet.close()
+@dataclass(frozen=True, slots=True)
+class _Planning:
+    """A planner at work. Its name as a run is that of its folder; each of its answers is an attempt."""
 
+    repo: Repository
+    order: PlanningOrder
+    record: Path
+    directory: RunDir
+    workspaces: Workspaces
+    fleet: Fleet
+    tell: Callable[[str], None]
 
-async def _recover(session: _PlanningSession) -> None:
-    """End what a killed planning left, except a planner at work, and forget one that failed for good."""
-    alive = frozenset(session.fleet.live_launches(session.name))
-    await session.fleet.sweep(session.name, alive)
-    in_use = (_PLANNER,) if alive else ()
-    await asyncio.to_thread(clear_debris, session.repo, session.workspaces, in_use)
-    judged = list(session.directory.attempts.glob(f"{_PLANNER}/*/feedback.txt"))
-    if len(judged) >= TRIES:
-        shutil.rmtree(session.directory.attempts)
+    @property
+    def name(self) -> str:
+        return self.directory.root.name
 
+    def key(self, attempt: int) -> LaunchKey:
+        return LaunchKey(self.name, _PLANNER, attempt, AGENT_STEP)
 
-async def _ask_until_valid(session: _PlanningSession, record: Path, tell: Callable[[str], None]) -> Planned:
-    feedback: list[str] = []
-    losses = 0
-    for attempt in count(1):
-        if not session.verdict(attempt).exists():
-            sighting = await _run_planner(session, attempt, feedback, tell)
-            if sighting.exit is None or sighting.exit.reason is ExitReason.CANCELLED:
-                losses += 1
-                if losses > _LOSSES:
-                    raise PlanningError(
-                        "the planner was killed again and again", "look at the machine's memory"
-                    )
-                await session.fleet.sweep(session.name, frozenset())
-                continue
-            _require_able(session, attempt, sighting.exit)
-            planned = await asyncio.to_thread(_judge, session, attempt, sighting.exit, record)
-            if planned is not None:
-                return Planned(record, planned, len(feedback) + 1)
-        feedback.append(session.verdict(attempt).read_text(encoding="utf-8"))
-        tell(f"The planner's answer {len(feedback)} was not accepted: {feedback[-1].splitlines()[0]}")
-        if len(feedback) >= TRIES:
-            break
-    hint = f"its output is in {session.directory.attempts}; say the goal in other words, or write the plan yourself"
-    raise PlanningError(f"no valid plan after {TRIES} tries; the last one:\n{feedback[-1]}", hint)
+    def folder(self, attempt: int) -> Path:
+        return self.directory.attempts / _PLANNER / str(attempt)
 
+    def feedback_file(self, attempt: int) -> Path:
+        """The file that says what is wrong with an answer; it exists once the answer was judged."""
+        return self.folder(attempt) / "feedback.txt"
 
-async def _run_planner(
-    session: _PlanningSession, attempt: int, feedback: list[str], tell: Callable[[str], None]
-) -> Sighting:
-    """See one attempt through: launched if it never was, waited for if it lives. An interrupted wait ends the agent."""
-    key = session.key(attempt)
-    presence = session.fleet.inspect(key).presence
-    if presence is Presence.UNKNOWN:
-        tell(f"{session.work.agent} is planning …")
-        await _launch(session, attempt, feedback)
-    elif presence is Presence.ALIVE:
-        tell(f"{session.work.agent} is still planning …")
-    try:
-        return await session.fleet.wait(key)
-    except asyncio.CancelledError:
-        await session.fleet.cancel(key)
-        raise
+    async def run(self) -> Planned:
+        """Ask the planner until its plan is valid. Raises PlanningError if it never is."""
+        await self._recover()
+        feedback: list[str] = []
+        losses = 0
+        for attempt in count(1):
+            if not self.feedback_file(attempt).exists():
+                ended = await self._answer(attempt, feedback)
+                if ended is None or ended.reason is ExitReason.CANCELLED:
+                    losses += 1
+                    if losses > _LOSSES:
+                        hint = "look at the machine's memory"
+                        raise PlanningError("the planner was killed again and again", hint)
+                    await self.fleet.sweep(self.name, frozenset())
+                    continue
+                self._require_able(attempt, ended)
+                plan = await asyncio.to_thread(self._judge, attempt, ended)
+                if plan is not None:
+                    return Planned(self.record, plan, len(feedback) + 1)
+            feedback.append(self.feedback_file(attempt).read_text(encoding="utf-8"))
+            self.tell(
+                f"The planner's answer {len(feedback)} was not accepted: {feedback[-1].splitlines()[0]}"
+            )
+            if len(feedback) >= TRIES:
+                break
+        attempts = self.directory.attempts
+        hint = f"its output is in {attempts}; say the goal in other words, or write the plan yourself"
+        raise PlanningError(f"no valid plan after {TRIES} tries; the last one:\n{feedback[-1]}", hint)
 
+    async def _recover(self) -> None:
+        """End what a killed planning left, except a planner at work, and forget one that failed for good."""
+        alive = frozenset(self.fleet.live_launches(self.name))
+        await self.fleet.sweep(self.name, alive)
+        in_use = (_PLANNER,) if alive else ()
+        await asyncio.to_thread(clear_debris, self.repo, self.workspaces, in_use)
+        if len(list(self.directory.attempts.glob(f"{_PLANNER}/*/feedback.txt"))) >= TRIES:
+            shutil.rmtree(self.directory.attempts)
 
-async def _launch(session: _PlanningSession, attempt: int, feedback: list[str]) -> None:
-    head = session.repo.resolve("HEAD")
-    workspace = await asyncio.to_thread(session.workspaces.prepare, _PLANNER, head)
-    (workspace / PLAN_FILE).unlink(missing_ok=True)  # a plan that the project has already is no answer
-    brief = await asyncio.to_thread(_write_brief, session, attempt, head, feedback)
-    values = Placeholders(
-        brief_path=str(brief),
-        brief_text=brief.read_text(encoding="utf-8"),
-        workspace=str(workspace),
-        task=_PLANNER,
-        attempt=attempt,
-        run=session.name,
-    )
-    how = invoke_agent(session.work.spec, values)
-    timeout_s, stall_s = _LIMITS.timeout_s, _LIMITS.stall_s
-    launch = workspace_launch(
-        session.key(attempt), how, workspace, brief, timeout_s=timeout_s, stall_s=stall_s
-    )
-    await session.fleet.launch(launch)
-
-
-def _write_brief(session: _PlanningSession, attempt: int, head: str, feedback: list[str]) -> Path:
-    folder = session.folder(attempt)
-    folder.mkdir(parents=True, exist_ok=True)
-    schema = folder / "plan.schema.json"
-    schema.write_text(session.work.schema, encoding="utf-8")
-    path = folder / "brief.md"
-    files = list_files(session.repo, head, _FILES_BYTES)
-    work = session.work
-    brief = planning_brief(work.goal, work.agent, files, str(schema), feedback, work.specification)
-    path.write_text(brief, encoding="utf-8", errors="replace")
-    return path
-
-
-def _require_able(session: _PlanningSession, attempt: int, ended: Exit) -> None:
-    """Raise PlanningError if the planner could not work, for a limit or for want of a person: that is no answer to judge.
-
-    The attempt is forgotten, so that the next request asks anew.
-    """
-    spec = session.work.spec
-    heard = observe_output(spec, session.fleet.output(session.key(attempt)).data)
-    by_code = spec.error_patterns().of_exit(ended.code) if ended.code > 0 else None
-    outcome = judge_outcome(ended, heard, WorkSign.NOT_NEEDED, by_code=by_code)
-    if outcome.end in (OutcomeKind.LIMITED, OutcomeKind.BLOCKED):
-        shutil.rmtree(session.folder(attempt))
-        raise PlanningError(
-            f"{session.work.agent} could not plan: {outcome.error}",
-            "ask again when that is over, or name another one with --agent",
-        )
-
-
-def _judge(session: _PlanningSession, attempt: int, ended: Exit, record: Path) -> Plan | None:
-    """Keep a valid answer and return its plan, or write down what is wrong with it. Judging again says the same."""
-    printed = session.fleet.output(session.key(attempt)).data
-    output = readable_output(session.work.spec, printed, observe_output(session.work.spec, printed))
-    answer = _written(session.workspaces.path(_PLANNER) / PLAN_FILE) or fenced_yaml(output).encode()
-    wrong = _how_it_failed(ended, output)
-    if not wrong and not answer.strip():
-        wrong = (
-            f"{PLAN_FILE} was not written, and no fenced yaml block was printed\n{clip(output, _TAIL_CHARS)}"
-        )
-    if not wrong:
+    async def _answer(self, attempt: int, feedback: list[str]) -> Exit | None:
+        """Launch the agent if it never was, and wait for it. An interrupted wait ends the agent."""
+        key = self.key(attempt)
+        presence = self.fleet.inspect(key).presence
+        if presence is Presence.UNKNOWN:
+            self.tell(f"{self.order.agent} is planning …")
+            await self._launch(attempt, feedback)
+        elif presence is Presence.ALIVE:
+            self.tell(f"{self.order.agent} is still planning …")
         try:
-            plan = session.work.read(answer)
+            return (await self.fleet.wait(key)).exit
+        except asyncio.CancelledError:
+            await self.fleet.cancel(key)
+            raise
+
+    async def _launch(self, attempt: int, feedback: list[str]) -> None:
+        head = self.repo.resolve("HEAD")
+        workspace = await asyncio.to_thread(self.workspaces.prepare, _PLANNER, head)
+        (workspace / PLAN_FILE).unlink(missing_ok=True)  # a plan that the project has already is no answer
+        brief = self.folder(attempt) / "brief.md"
+        text = await asyncio.to_thread(self._write_brief, brief, head, feedback)
+        values = Placeholders(str(brief), text, str(workspace), _PLANNER, attempt, self.name)
+        how, limits = invoke_agent(self.order.spec, values), Limits()
+        timeout_s, stall_s = limits.timeout_s, limits.stall_s
+        key = self.key(attempt)
+        await self.fleet.launch(
+            workspace_launch(key, how, workspace, brief, timeout_s=timeout_s, stall_s=stall_s)
+        )
+
+    def _write_brief(self, path: Path, head: str, feedback: list[str]) -> str:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        order, schema = self.order, path.with_name("plan.schema.json")
+        schema.write_text(order.schema, encoding="utf-8")
+        files = list_files(self.repo, head, _FILES_BYTES)
+        brief = planning_brief(order.goal, order.agent, files, str(schema), feedback, order.specification)
+        path.write_text(brief, encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8")
+
+    def _require_able(self, attempt: int, ended: Exit) -> None:
+        """Raise PlanningError if a limit or a missing permission kept the planner from working: that is no answer.
+
+        The attempt is forgotten, so that the next request asks again.
+        """
+        spec = self.order.spec
+        heard = observe_output(spec, self.fleet.output(self.key(attempt)).data)
+        by_code = spec.error_patterns().of_exit(ended.code) if ended.code > 0 else None
+        outcome = judge_outcome(ended, heard, WorkSign.NOT_NEEDED, by_code=by_code)
+        if outcome.end in (OutcomeKind.LIMITED, OutcomeKind.BLOCKED):
+            shutil.rmtree(self.folder(attempt))
+            raise PlanningError(
+                f"{self.order.agent} could not plan: {outcome.error}",
+                "ask again when that is over, or name another one with --agent",
+            )
+
+    def _judge(self, attempt: int, ended: Exit) -> Plan | None:
+        """Keep a valid answer and return its plan, or write down what is wrong. Judging again says the same."""
+        printed = self.fleet.output(self.key(attempt)).data
+        output = readable_output(self.order.spec, printed, observe_output(self.order.spec, printed))
+        answer = _written(self.workspaces.path(_PLANNER) / PLAN_FILE) or fenced_yaml(output).encode()
+        try:
+            plan = self._accept(ended, answer, clip(output, _TAIL_CHARS))
         except PlanError as error:
-            wrong = error.message
-        else:
-            if same_goal(plan.goal, session.work.goal):
-                record.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(record, answer)
-                return plan
-            wrong = f"goal: it must be exactly: {session.work.goal}"
-    write_atomically(session.verdict(attempt), wrong.encode())
-    return None
+            write_atomically(self.feedback_file(attempt), error.message.encode())
+            return None
+        self.record.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.record, answer)
+        return plan
 
-
-def _how_it_failed(ended: Exit, output: str) -> str:
-    """Return what the agent's end says against its answer; one that did not end well may have written half a plan."""
-    if ended.reason is ExitReason.EXITED and ended.code == 0:
-        return ""
-    how = f"status {ended.code}" if ended.reason is ExitReason.EXITED else ended.error or str(ended.reason)
-    return f"the planner did not end well: {how}\n{clip(output, _TAIL_CHARS)}"
+    def _accept(self, ended: Exit, answer: bytes, tail: str) -> Plan:
+        """Return the plan of an answer, or raise PlanError. An agent that did not end well may have written half of it."""
+        if ended.reason is not ExitReason.EXITED:
+            raise PlanError(f"the planner did not end well: {ended.error or ended.reason}\n{tail}")
+        if ended.code != 0:
+            raise PlanError(f"the planner did not end well: status {ended.code}\n{tail}")
+        if not answer.strip():
+            raise PlanError(f"{PLAN_FILE} was not written, and no fenced yaml block was printed\n{tail}")
+        plan = self.order.read(answer)
+        if not same_goal(plan.goal, self.order.goal):
+            raise PlanError(f"goal: it must be exactly: {self.order.goal}")
+        return plan
 
 
 def _written(path: Path) -> bytes:
