@@ -16,7 +16,6 @@ from holdfast.core.plan import (
     encode_plan,
     find_cycle,
     plan_hash,
-    stage_waves,
 )
 from holdfast.core.plan_rules import BrokenRule, broken_rules
 from tests.core.builders import plan, task
@@ -206,18 +205,18 @@ def test_a_base_cannot_look_like_an_option() -> None:
 
 def test_a_batch_holds_what_may_run_side_by_side() -> None:
     """Each task comes as early as its needs allow."""
-    (only,) = stage_waves(plan((task("a"), task("b", "a"), task("c"), task("d", "b", "c"))))
-    assert [[item.id for item in batch] for batch in only.batches] == [["a", "c"], ["b"], ["d"]]
+    (only,) = plan((task("a"), task("b", "a"), task("c"), task("d", "b", "c"))).stages
+    assert [[item.id for item in batch] for batch in only.batches()] == [["a", "c"], ["b"], ["d"]]
 
 
 def test_a_need_from_an_earlier_stage_delays_nothing_within_its_own() -> None:
     """The stage before has landed by then."""
-    first, second = stage_waves(plan((task("a"),), (task("b", "a"), task("c"))))
-    assert [len(stage.batches) for stage in (first, second)] == [1, 1]
+    stages = plan((task("a"),), (task("b", "a"), task("c"))).stages
+    assert [len(list(stage.batches())) for stage in stages] == [1, 1]
 
 
 def test_every_task_is_in_exactly_one_batch() -> None:
     """A long chain is no matter of recursion."""
     chain = tuple(task(f"t{n}", *([f"t{n - 1}"] if n else [])) for n in range(3000))
-    (only,) = stage_waves(plan(chain))
-    assert [batch[0].id for batch in only.batches] == [item.id for item in chain]
+    (only,) = plan(chain).stages
+    assert [batch[0].id for batch in only.batches()] == [item.id for item in chain]

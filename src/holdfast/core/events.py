@@ -4,7 +4,8 @@ The journal stores exactly these. The class name is the stored `kind`, unless `t
 only ever added, with defaults, so that old journals stay readable. An event that announces an effect (an intent) is
 durable before that effect starts; its result follows.
 
-To add an event, add a class here and a row to `transitions.py`, which says when it may happen and what it changes.
+To add an event, add a class here and a row to `transitions.py` (or `run_transitions.py`), which says when it may happen
+and what it changes.
 """
 
 from __future__ import annotations

@@ -107,6 +107,21 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exit: tuple[str, ...] = ()
     tasks: tuple[Task, ...] = ()
 
+    def batches(self) -> Iterator[tuple[Task, ...]]:
+        """Yield the tasks that may run side by side: what each needs is in an earlier batch or an earlier stage.
+
+        The needs have no cycle.
+        """
+        # Imported here because `status` reads plans and never sorts them.
+        from graphlib import TopologicalSorter
+
+        places = {task.id: place for place, task in enumerate(self.tasks)}
+        order = TopologicalSorter({task.id: places.keys() & set(task.needs) for task in self.tasks})
+        order.prepare()
+        while ready := order.get_ready():
+            yield tuple(self.tasks[place] for place in sorted(places[name] for name in ready))
+            order.done(*ready)
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A whole plan. `stages[i].needs` is filled in: the default is the stage before."""
@@ -158,31 +173,6 @@ def find_cycle(edges: Mapping[str, Iterable[str]]) -> list[str]:
     except CycleError as error:
         return list(reversed(error.args[1]))
     return []
-
-
-@dataclass(frozen=True, slots=True)
-class StageWaves:
-    """A stage and its batches: every task's needs are in an earlier batch or an earlier stage."""
-
-    stage: Stage
-    batches: tuple[tuple[Task, ...], ...]
-
-
-def stage_waves(plan: Plan) -> list[StageWaves]:
-    """Return each stage with its batches, in plan order. The plan's needs have no cycle."""
-    return [StageWaves(stage, tuple(_batches(stage))) for stage in plan.stages]
-
-
-def _batches(stage: Stage) -> Iterator[tuple[Task, ...]]:
-    # Imported here because `status` reads plans and never sorts them.
-    from graphlib import TopologicalSorter
-
-    places = {task.id: place for place, task in enumerate(stage.tasks)}
-    order = TopologicalSorter({task.id: places.keys() & set(task.needs) for task in stage.tasks})
-    order.prepare()
-    while ready := order.get_ready():
-        yield tuple(stage.tasks[place] for place in sorted(places[name] for name in ready))
-        order.done(*ready)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Going back: which tasks a new beginning at a stage or a task takes in, and what is left of a plan after that.
+"""What people decide about a run: to waive a failed gate, or to begin again at a stage or a task.
 
-Pure. Nothing is undone here: landed work stays landed; to do it again takes a new plan.
+Pure. A new beginning undoes nothing: landed work stays landed, and to do it again takes a plan of what remains.
 """
 
 from __future__ import annotations
@@ -8,14 +8,28 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
+from msgspec.structs import replace
 
 from holdfast.core import events as ev
-from holdfast.core.events import StageGateWaived
-from holdfast.core.plan import Plan, Stage, Task
+from holdfast.core.plan import Plan, Stage
 from holdfast.core.state import RunState
 from holdfast.core.status import StageStatus, TaskStatus
 from holdfast.errors import HoldfastError, did_you_mean, quoted
+
+
+def gate_waivers(state: RunState, stages: Sequence[str]) -> list[ev.StageGateWaived]:
+    """Return the events that waive the failed gates of these stages. Raises HoldfastError where none failed."""
+    hint = f"`holdfast status {state.row.run}` shows which stages are blocked"
+    for name in stages:
+        if name not in state.stages:
+            raise HoldfastError(
+                f"there is no stage {quoted(name)}{did_you_mean(name, list(state.stages))}", hint
+            )
+        if state.stage(name).status is not StageStatus.BLOCKED:
+            raise HoldfastError(
+                f"no check of stage {name} has failed: the stage is {state.stage(name).status}", hint
+            )
+    return [ev.StageGateWaived(stage=name, gate=state.stage(name).gate) for name in dict.fromkeys(stages)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +41,7 @@ class RewindScope:
 
 
 def rewind_scope(plan: Plan, name: str) -> RewindScope | None:
-    """Return what a new beginning at a stage or a task takes in: itself and all that builds on it.
+    """Return what a new beginning at a stage or a task covers: itself and all that builds on it.
 
     None if the plan has no such stage or task. A stage goes before a task of the same name.
     """
@@ -42,7 +56,11 @@ def rewind_scope(plan: Plan, name: str) -> RewindScope | None:
         for stage in plan.stages:
             if _follows(plan, stage, stages, tasks):
                 stages.add(stage.id)
-            tasks.update(task.id for task in stage.tasks if stage.id in stages or tasks & _needs(task))
+            tasks.update(
+                task.id
+                for task in stage.tasks
+                if stage.id in stages or tasks & {*task.needs, *task.needs_interface}
+            )
     return RewindScope(
         tuple(stage.id for stage in plan.stages if stage.id in stages),
         tuple(task.id for _, task in plan.tasks() if task.id in tasks),
@@ -75,11 +93,11 @@ def remaining_plan(plan: Plan, done: Collection[str], closed: Collection[str]) -
     kept = {name for name, stage in left.items() if stage.tasks or (stage.exit and name not in closed)}
     needs = {stage.id: stage.needs for stage in plan.stages}
     stages = tuple(
-        msgspec.structs.replace(left[stage.id], needs=tuple(dict.fromkeys(_kept(stage.needs, needs, kept))))
+        replace(left[stage.id], needs=tuple(dict.fromkeys(_kept(stage.needs, needs, kept))))
         for stage in plan.stages
         if stage.id in kept
     )
-    return msgspec.structs.replace(plan, stages=stages)
+    return replace(plan, stages=stages)
 
 
 def _follows(plan: Plan, stage: Stage, stages: set[str], tasks: set[str]) -> bool:
@@ -88,43 +106,23 @@ def _follows(plan: Plan, stage: Stage, stages: set[str], tasks: set[str]) -> boo
     return not touched.isdisjoint(stage.needs)
 
 
-def _needs(task: Task) -> set[str]:
-    return {*task.needs, *task.needs_interface}
-
-
 def _rest_of(stage: Stage, done: Collection[str]) -> Stage:
-    tasks = tuple(_without(task, done) for task in stage.tasks if task.id not in done)
-    entry = stage.entry if len(tasks) == len(stage.tasks) else ()
-    return msgspec.structs.replace(stage, tasks=tasks, entry=entry)
+    def open_needs(needs: Sequence[str]) -> tuple[str, ...]:
+        return tuple(need for need in needs if need not in done)
 
-
-def _without(task: Task, done: Collection[str]) -> Task:
-    return msgspec.structs.replace(
-        task,
-        needs=tuple(need for need in task.needs if need not in done),
-        needs_interface=tuple(need for need in task.needs_interface if need not in done),
+    tasks = tuple(
+        replace(task, needs=open_needs(task.needs), needs_interface=open_needs(task.needs_interface))
+        for task in stage.tasks
+        if task.id not in done
     )
+    entry = stage.entry if len(tasks) == len(stage.tasks) else ()
+    return replace(stage, tasks=tasks, entry=entry)
 
 
 def _kept(names: Sequence[str], needs: dict[str, tuple[str, ...]], kept: set[str]) -> Iterator[str]:
-    """Yield the needs that are left; in the place of one that is gone stands what it needed itself."""
+    """Yield the needs that are left; a need that is gone is replaced by its own needs."""
     for name in names:
         if name in kept:
             yield name
         else:
             yield from _kept(needs[name], needs, kept)
-
-
-def gate_waivers(state: RunState, stages: Sequence[str]) -> list[StageGateWaived]:
-    """Return the events that waive the failed gates of these stages. Raises HoldfastError where none failed."""
-    hint = f"`holdfast status {state.row.run}` shows which stages are blocked"
-    for name in stages:
-        if name not in state.stages:
-            raise HoldfastError(
-                f"there is no stage {quoted(name)}{did_you_mean(name, list(state.stages))}", hint
-            )
-        if state.stage(name).status is not StageStatus.BLOCKED:
-            raise HoldfastError(
-                f"no check of stage {name} has failed: the stage is {state.stage(name).status}", hint
-            )
-    return [StageGateWaived(stage=name, gate=state.stage(name).gate) for name in dict.fromkeys(stages)]

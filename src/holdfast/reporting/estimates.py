@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
-from holdfast.core.plan import Plan, StageWaves, stage_waves
+from holdfast.core.plan import Plan, Stage
 from holdfast.core.status import FailureKind
 
 
@@ -112,15 +112,15 @@ def time_to_finish(
         return None
     mean = sum(measured) / len(measured)
     ends: dict[str, float] = {}
-    for stage in stage_waves(plan):
-        begins = max((ends.get(need, 0.0) for need in stage.stage.needs), default=0.0)
-        ends[stage.stage.id] = begins + mean * _stage_length(stage, jobs, left)
+    for stage in plan.stages:
+        begins = max((ends.get(need, 0.0) for need in stage.needs), default=0.0)
+        ends[stage.id] = begins + mean * _stage_length(stage, jobs, left)
     return round(max(ends.values()), 3)
 
 
-def _stage_length(stage: StageWaves, jobs: int, left: Mapping[str, float]) -> float:
+def _stage_length(stage: Stage, jobs: int, left: Mapping[str, float]) -> float:
     chains: dict[str, float] = {}
-    for batch in stage.batches:
+    for batch in stage.batches():
         for task in batch:
             before = max((chains.get(need, 0.0) for need in task.needs), default=0.0)
             chains[task.id] = before + left.get(task.id, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from holdfast.core.plan import Plan, StageWaves, Task, stage_waves
+from holdfast.core.plan import Plan, Stage, Task
 from holdfast.views.status import agent_of
 from holdfast.views.text import count, duration, one_line
 
@@ -20,7 +20,7 @@ def execution_plan(plan: Plan) -> str:
     ]
     if plan.verify:
         lines.append(f"  every task is checked by: {_commands(plan.verify)}")
-    for stage in stage_waves(plan):
+    for stage in plan.stages:
         lines += _stage(plan, stage)
     return "\n".join(lines)
 
@@ -39,14 +39,13 @@ def commands_of(plan: Plan) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _stage(plan: Plan, waves_: StageWaves) -> Iterator[str]:
-    stage = waves_.stage
+def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
     after = f" (after {', '.join(stage.needs)})" if stage.needs else ""
     yield ""
     yield f"stage {stage.id}{after}: {count(len(stage.tasks), 'task')}"
     if stage.entry:
         yield f"  opens when: {_commands(stage.entry)}"
-    for number, batch in enumerate(waves_.batches, start=1):
+    for number, batch in enumerate(stage.batches(), start=1):
         yield f"  batch {number}"
         yield from (f"    {line}" for task in batch for line in _task(plan, task))
     if stage.exit:

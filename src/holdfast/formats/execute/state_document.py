@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holdfast.core.ids import snapshot_ref
-from holdfast.core.plan import Stage, stage_waves
+from holdfast.core.plan import Stage
 from holdfast.core.projection import Failure, StageRow, TaskRow
 from holdfast.core.status import TASK_IS_SETTLED, AttemptKind, FailureKind, StageStatus, TaskStatus
 from holdfast.formats import extra_fields
@@ -252,8 +252,8 @@ def metrics(view: ExportedRun, before: object) -> Node:
 
 def current(view: ExportedRun, names: Names) -> Node:
     """Return the layer and the batch that are being worked on: the first that hold something unfinished."""
-    for stage in stage_waves(view.plan):
-        for number, batch in enumerate(stage.batches, 1):
+    for stage in view.plan.stages:
+        for number, batch in enumerate(stage.batches(), 1):
             if any(view.row_of(task.id).status not in TASK_IS_SETTLED for task in batch):
-                return {"current_layer": names[stage.stage.id], "current_batch": number}
+                return {"current_layer": names[stage.id], "current_batch": number}
     return {"current_layer": None, "current_batch": None}
