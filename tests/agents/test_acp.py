@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.acp.permissions import PermissionChoice, PermissionPolicy, choose_option, is_allowed
+from holdfast.agents.acp.permissions import PermissionPolicy, choose_option, is_allowed
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core.observations import AgentTrouble, StreamSummary
@@ -128,15 +128,11 @@ def test_a_link_out_of_the_workspace_is_outside(tmp_path: Path) -> None:
 
 
 def test_an_answer_for_once_is_preferred_to_one_for_ever() -> None:
-    """A rule for ever would outlive its reason; where no option fits, the request is called off."""
-    choices = [
-        PermissionChoice("a", "allow_always"),
-        PermissionChoice("b", "allow_once"),
-        PermissionChoice("c", "reject_always"),
-    ]
-    assert choose_option(choices, allowed=True) == "b"
-    assert choose_option(choices, allowed=False) == "c"
-    assert choose_option(choices[:2], allowed=False) == ""
+    """A permanent rule would outlive its reason. Where no option fits, the request is cancelled."""
+    allowing = {"allow_always": "a", "allow_once": "b"}
+    assert choose_option({**allowing, "reject_always": "c"}, allowed=True) == "b"
+    assert choose_option({**allowing, "reject_always": "c"}, allowed=False) == "c"
+    assert choose_option(allowing, allowed=False) == ""
 
 
 def test_a_plan_is_run_by_agents_that_speak_the_protocol(tmp_path: Path) -> None:

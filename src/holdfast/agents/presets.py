@@ -101,29 +101,6 @@ def with_changes(name: str, base: Preset, changes: Mapping[str, Any], where: str
     return made
 
 
-def preset_of_plan(name: str, spec: AgentSpec, presets: Presets) -> Preset | None:
-    """Return the agent that an entry of a plan describes; None if it builds on an unknown preset."""
-    base = presets.get(spec.preset) if spec.preset else _base_for_stream(spec.stream, presets)
-    if base is None:
-        return None
-    given = {key: value for key, value in msgspec.to_builtins(spec).items() if key != "preset"}
-    return with_changes(name, base, given, "the plan")
-
-
-def _base_for_stream(stream: str, presets: Presets) -> Preset:
-    """Return the base of a plan's own command. With the stream of a known agent, it has that agent's errors too."""
-    base, known = presets[BASE_PRESET], presets.get(stream)
-    if known is None:
-        return base
-    return msgspec.structs.replace(
-        base,
-        provider=known.provider,
-        errors=known.errors,
-        lines=known.lines,
-        exit_codes=known.exit_codes,
-    )
-
-
 @lru_cache(maxsize=1)
 def builtin_presets() -> Presets:
     """Return the presets that come with Holdfast, `command` included. They are read once, on first use."""
@@ -151,11 +128,29 @@ def agent_names(presets: Presets) -> list[str]:
 
 
 def find_agent(name: str, agents: Mapping[str, AgentSpec], presets: Presets) -> Preset | None:
-    """Return the agent that a plan means by `name`: its own entry, else the preset."""
+    """Return the agent that a plan means by `name`: its own entry, else the preset. None if it is unknown."""
     spec = agents.get(name)
-    if spec is not None:
-        return preset_of_plan(name, spec, presets)
-    return presets.get(name) if name != BASE_PRESET else None
+    if spec is None:
+        return presets.get(name) if name != BASE_PRESET else None
+    base = presets.get(spec.preset) if spec.preset else _base_for_stream(spec.stream, presets)
+    if base is None:
+        return None
+    given = {key: value for key, value in msgspec.to_builtins(spec).items() if key != "preset"}
+    return with_changes(name, base, given, "the plan")
+
+
+def _base_for_stream(stream: str, presets: Presets) -> Preset:
+    """Return the base of a plan's own command. With the stream of a known agent, it has that agent's errors too."""
+    base, known = presets[BASE_PRESET], presets.get(stream)
+    if known is None:
+        return base
+    return msgspec.structs.replace(
+        base,
+        provider=known.provider,
+        errors=known.errors,
+        lines=known.lines,
+        exit_codes=known.exit_codes,
+    )
 
 
 def require_agents(plan: Plan, presets: Presets) -> None:

@@ -5,7 +5,6 @@ Here it is decided which run the agent means and whether its plan may run. What 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -29,15 +28,6 @@ _SHOWN = 5
 _FIRST_TASK_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedRun:
-    """A run whose lease is ours. `notice` is what the agent should know first."""
-
-    session: RunSession
-    resumed: bool
-    notice: str = ""
-
-
 class OpenRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Which run to open: by its id, or by its plan. Without either, the latest unfinished run is meant."""
 
@@ -48,8 +38,13 @@ class OpenRequest(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int | None = None
 
 
-def open_led_run(repo: Repository, journal: Journal, request: OpenRequest, *, agreed: bool) -> OpenedRun:
-    """Take the lease of the run that is meant; create the run if there is none. `agreed`: the user agrees to any plan."""
+def open_session(
+    repo: Repository, journal: Journal, request: OpenRequest, *, agreed: bool
+) -> tuple[RunSession, bool, str]:
+    """Take the lease of the run that is meant; create the run if there is none. `agreed`: the user agrees to any plan.
+
+    Returns the session, whether the run had begun before, and what the agent should know first.
+    """
     if len([given for given in (request.run, request.plan_file, request.plan) if given]) > 1:
         raise PlanError("more than one of run, plan_file and plan was given", "give only one of them")
     if request.jobs is not None and request.jobs < 1:
@@ -63,14 +58,10 @@ def open_led_run(repo: Repository, journal: Journal, request: OpenRequest, *, ag
     _require_agreement(journal, meant, agreed=agreed)
     name = create_run(repo, journal, meant, source) if found is None else found.row.run
     session = RunSession.open(repo, journal, name, RunOptions(jobs=request.jobs))
-    return OpenedRun(session, found is not None, _notice(plan, meant, name))
-
-
-def _notice(given: Plan | None, meant: Plan, run: str) -> str:
-    """Return a warning if the given plan differs from the run's: a run never changes its plan."""
-    if given is None or plan_hash(given) == plan_hash(meant):
-        return ""
-    return f"The plan has changed since {run} began. The run keeps its own plan; `holdfast abandon {run}` ends it."
+    notice = ""
+    if plan is not None and plan_hash(plan) != plan_hash(meant):
+        notice = f"The plan has changed since {name} began. The run keeps its own plan; `holdfast abandon {name}` ends it."
+    return session, found is not None, notice
 
 
 def _given_plan(repo: Repository, request: OpenRequest) -> tuple[Plan | None, str]:
@@ -145,10 +136,11 @@ class LeadSession:
         require_outside_workspace(repo, self._here)
         repo.require_own_state_dir()
         repo.hide_state_dir()
-        opened = open_led_run(repo, self._open_journal(repo), request, agreed=self._agreed)
-        self._run = run = LedRun(opened.session)
+        journal = self._open_journal(repo)
+        session, resumed, notice = open_session(repo, journal, request, agreed=self._agreed)
+        self._run = run = LedRun(session)
         await run.ready(_FIRST_TASK_S)
-        return OpenResult(run=run.name, resumed=opened.resumed, notice=opened.notice, standing=run.status())
+        return OpenResult(run=run.name, resumed=resumed, notice=notice, standing=run.status())
 
     def _open_journal(self, repo: Repository) -> Journal:
         """Open the journal again: it may have been replaced since the last run."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from holdfast.core.plan import Plan
 from holdfast.errors import HoldfastError, PlanError, did_you_mean, quoted
 from holdfast.plans.source import SourceText
 
+_T = TypeVar("_T")
 InputKind = Literal["description", "document", "none"]
 """A sentence that says what is wanted, a document with the tasks to do, or nothing at all."""
 
@@ -37,18 +38,10 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowFlag:
-    """A switch that parts of the workflow depend on."""
+class WorkflowSetting(Generic[_T]):
+    """What a user may set: a flag that parts of the workflow depend on, or a text that a placeholder stands for."""
 
-    default: bool
-    help: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkflowValue:
-    """A text of the user that a placeholder stands for."""
-
-    default: str
+    default: _T
     help: str = ""
 
 
@@ -60,8 +53,8 @@ class Workflow:
     about: str
     source: SourceText
     input: InputSpec
-    flags: Mapping[str, WorkflowFlag]
-    values: Mapping[str, WorkflowValue]
+    flags: Mapping[str, WorkflowSetting[bool]]
+    values: Mapping[str, WorkflowSetting[str]]
     body: dict[str, Any]
 
     def flags_chosen(self, on: Iterable[str], off: Iterable[str]) -> dict[str, bool]:

@@ -33,8 +33,7 @@ from holdfast.workflows.model import (
     InputKind,
     InputSpec,
     Workflow,
-    WorkflowFlag,
-    WorkflowValue,
+    WorkflowSetting,
     workflow_error,
 )
 
@@ -153,8 +152,8 @@ def _parse(data: bytes, name: str, known_readers: Collection[str]) -> Workflow:
         about=head["about"],
         source=source,
         input=InputSpec(**head["input"]),
-        flags={name: WorkflowFlag(**row) for name, row in head.get("flags", {}).items()},
-        values={name: WorkflowValue(**row) for name, row in head.get("values", {}).items()},
+        flags={name: WorkflowSetting(**row) for name, row in head.get("flags", {}).items()},
+        values={name: WorkflowSetting(**row) for name, row in head.get("values", {}).items()},
         body={key: value[key] for key in PLAN_KEYS if key in value},
     )
 

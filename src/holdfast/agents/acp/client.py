@@ -17,7 +17,7 @@ import acp
 import msgspec
 from acp import schema
 
-from holdfast.agents.acp.permissions import PermissionChoice, PermissionPolicy, choose_option, is_allowed
+from holdfast.agents.acp.permissions import PermissionPolicy, choose_option, is_allowed
 from holdfast.agents.streams.acp import AcpLine
 
 _TEXT_CHARS = 4_000
@@ -57,9 +57,8 @@ class _Client:
         allowed = is_allowed(self._turn.policy, paths, self._turn.workspace)
         if not allowed:
             print_line(AcpLine.REFUSED, what=tool_call.title or tool_call.tool_call_id)
-        option = choose_option(
-            [PermissionChoice(one.option_id, one.kind) for one in options], allowed=allowed
-        )
+        by_kind = {str(one.kind): one.option_id for one in reversed(options)}
+        option = choose_option(by_kind, allowed=allowed)
         if not option:
             return acp.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
         return acp.RequestPermissionResponse(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 
@@ -16,14 +15,6 @@ class PermissionPolicy(StrEnum):
     REFUSE = "refuse"
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionChoice:
-    """One answer that the agent offers. Its kind is one of the protocol's: allow_once, reject_always …"""
-
-    option: str
-    kind: str
-
-
 def is_allowed(policy: PermissionPolicy, paths: Iterable[str], workspace: str) -> bool:
     """Tell whether something that touches these paths may be done."""
     if policy is not PermissionPolicy.WORKSPACE:
@@ -31,14 +22,13 @@ def is_allowed(policy: PermissionPolicy, paths: Iterable[str], workspace: str) -
     return all(_is_within(path, workspace) for path in paths)
 
 
-def choose_option(choices: Sequence[PermissionChoice], *, allowed: bool) -> str:
-    """Return the option to choose; empty if none fits, and then the request is cancelled.
+def choose_option(options: Mapping[str, str], *, allowed: bool) -> str:
+    """Return the option to choose, by its kind; empty if none fits, and then the request is cancelled.
 
     An answer for this time only is preferred: a permanent rule would outlive its reason.
     """
-    wanted = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
-    by_kind = {choice.kind: choice.option for choice in reversed(choices)}
-    return next((by_kind[kind] for kind in wanted if kind in by_kind), "")
+    kinds = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
+    return next((options[kind] for kind in kinds if kind in options), "")
 
 
 def _is_within(path: str, workspace: str) -> bool:
