@@ -1,6 +1,6 @@
 """Findings that the readers of several systems share: contradictions, unknown words, files that are damaged.
 
-They are told to the user. Nothing is decided here.
+The user reads them. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -60,4 +60,4 @@ def unreadable(error: BrokenFileError) -> Finding:
 
 def truncated(error: BrokenFileError) -> Finding:
     """Return the finding that only the beginning of a file could be used."""
-    return Finding("salvaged", f"{error.message}. What stands before that is used; the rest is lost.")
+    return Finding("salvaged", f"{error.message}. The part before that is used; the rest is lost.")

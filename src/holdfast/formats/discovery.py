@@ -1,6 +1,6 @@
-"""Finding the files of other systems on a disk and reading them: the only part of `formats/` that touches one.
+"""Finds the files of other systems on the disk and reads them: the only part of `formats/` that touches a disk.
 
-It only ever reads. Sizes and counts are bounded, and no link leads out of the project.
+It never writes. Sizes and counts are bounded, and no link leads out of the project.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class NothingFoundError(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class ForeignSource:
-    """One run of another system as it lies on the disk: its state file, and all files that belong to it.
+    """One run of another system on the disk: its state file, and all files that belong to it.
 
-    Paths are below `root`. `problems` name what belongs to it and could not be read.
+    Paths are below `root`. `problems` name the files of it that could not be read.
     """
 
     system: System
@@ -106,7 +106,7 @@ def _source(main: str, reader: _Reader, formats: Mapping[System, ForeignFormat])
             continue
         content = reader.read(name) if len(documents) < _DOCUMENTS_MAX else None
         if content is None or sum(map(len, documents.values())) + len(content) > _ALL_BYTES_MAX:
-            sentence = f"{name} could not be read, or there is too much of it; it was left out."
+            sentence = f"{name} could not be read or is too large; it was left out."
             problems.append(Finding(kind="unreadable", sentence=sentence))
         else:
             documents[name] = content
@@ -114,7 +114,7 @@ def _source(main: str, reader: _Reader, formats: Mapping[System, ForeignFormat])
 
 
 def _root_of(place: Path, project: Path, patterns: Sequence[str]) -> Path:
-    """Return the folder that paths are told from: the project, or for files elsewhere what looks like theirs."""
+    """Return the folder that paths start from: the project, or for files elsewhere the folder that looks like theirs."""
     if place.is_relative_to(project):
         return project
     native = {pattern.partition("/")[0] for pattern in patterns}
@@ -125,7 +125,7 @@ def _root_of(place: Path, project: Path, patterns: Sequence[str]) -> Path:
 
 
 def _candidates(place: Path, root: Path, patterns: Sequence[str]) -> Iterator[str]:
-    """Yield the files that may be a run's state: the one that was named, or those at the places where they are kept."""
+    """Yield the files that may be a run's state: the named file, or those at the usual places."""
     if place.is_file():
         yield place.relative_to(root).as_posix()
         return
@@ -150,12 +150,12 @@ def _is_called(name: str, called: Sequence[str]) -> bool:
 
 
 def _rank(name: str, called: Sequence[str]) -> int:
-    """Put files first that are called like a state, so that what else lies there is found to belong to them."""
+    """Put files first that are called like a state, so that the files beside them are found to belong to them."""
     return 0 if "state" in name.rpartition("/")[2] or _is_called(name, called) else 1
 
 
 def _walk(folder: Path, root: Path) -> Iterator[str]:
-    """Yield the files below a folder and the links to files, as far down and as many as is sensible."""
+    """Yield the files below a folder and the links to files, down to a limit of depth and of number."""
     pending, seen = [(folder, 0)], 0
     while pending and seen < _ENTRIES_MAX:
         at, depth = pending.pop(0)
@@ -173,7 +173,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:
-        return []  # What we may not look into holds nothing that we could adopt.
+        return []  # A folder that we may not read holds nothing that we could adopt.
 
 
 class _Reader:
@@ -184,7 +184,7 @@ class _Reader:
         self.real = root.resolve()
 
     def behind(self, name: str) -> str:
-        """Return the file that a link of this name leads to, if inside the root: what belongs to it lies beside that."""
+        """Return the file that a link of this name leads to, if inside the root: its other files are beside that."""
         target = (self.root / name).resolve() if (self.root / name).is_symlink() else self.real
         inside = target != self.real and target.is_relative_to(self.real)
         return target.relative_to(self.real).as_posix() if inside else name

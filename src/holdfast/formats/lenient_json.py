@@ -1,6 +1,7 @@
-"""Reading what models and people wrote by hand: JSON with every alias and odd type, never trusted, never fatal.
+"""Reads JSON that models and people wrote by hand, with every alias and odd type; also JSON that is truncated.
 
-A document that is no JSON at all is a `BrokenFileError` that says what is wrong with it and what to do.
+Nothing is trusted, and nothing odd is fatal. A document that is no JSON at all is a `BrokenFileError`, which says what
+is wrong with it and what to do. Times are here too: seconds since 1970 on our side, ISO 8601 in UTC on theirs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from holdfast.errors import HoldfastError
 _APPLE_DOUBLE = b"\x00\x05\x16\x07"
 _NUMBER_MAX = 10**9
 _COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{3,63}")
+_MINUTE = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})")
+_CLOSERS = {"{": "}", "[": "]"}
+_TRIES = 50
+"""The end of the file is where it broke; a text that does not parse without its last fifty values never will."""
 
 Node = dict[str, Any]
 """An object of a foreign document. It never leaves `formats/`: readers turn it into a `ForeignRun`."""
@@ -90,7 +95,7 @@ def _way_out(reason: str) -> str:
 
 
 def first(node: Node, *keys: str) -> Any:
-    """Return the first value that is there and says something, whichever of its names it goes by."""
+    """Return the first value under one of these names that says something."""
     for key in keys:
         found = node.get(key)
         if found or found == 0:
@@ -195,8 +200,8 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def commits(value: Any) -> tuple[str, ...]:
-    """Return the commits of a list, once each, be they texts or objects with one: whatever could be the beginning
-    of a hash, and nothing that git could take for an option or a range. A number counts commits; it is none."""
+    """Return the commits of a list, once each, be they texts or objects with one. A text counts if it could be
+    the beginning of a hash; git must not take it for an option or a range. A number counts commits; it is none."""
     said = (first(each, "hash", "sha", "commit") if isinstance(each, dict) else each for each in items(value))
     found = (each.strip() for each in said if isinstance(each, str))
     return tuple(dict.fromkeys(each for each in found if _COMMIT.fullmatch(each)))
@@ -216,11 +221,6 @@ def to_json(document: Node) -> bytes:
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
-_CLOSERS = {"{": "}", "[": "]"}
-_TRIES = 50
-"""The end of the file is where it broke; what does not parse when fifty values less are taken never will."""
-
-
 def truncated_object(data: bytes) -> Node:
     """Return the object that a broken file holds up to where it breaks off; an empty one if nothing is left of it.
 
@@ -228,14 +228,11 @@ def truncated_object(data: bytes) -> Node:
     """
     if has_conflict(data):
         return {}
-    beginnings = _closed_beginnings(data.decode("utf-8", "replace"))
-    return next(filter(None, (object_in("", text.encode()) for text in beginnings)), {})
-
-
-def _closed_beginnings(text: str) -> Iterator[str]:
-    """Yield beginnings of a broken text, each closed where a value ended, the longest first."""
-    for at, closers in reversed(_value_ends(text)[-_TRIES:]):
-        yield text[:at] + closers
+    content = data.decode("utf-8", "replace")
+    for at, closers in reversed(_value_ends(content)[-_TRIES:]):
+        if found := object_in("", (content[:at] + closers).encode()):
+            return found
+    return {}
 
 
 def _value_ends(text: str) -> list[tuple[int, str]]:
@@ -255,9 +252,6 @@ def _value_ends(text: str) -> list[tuple[int, str]]:
             open_at.pop()
             found.append((at, "".join(reversed(open_at))))
     return found
-
-
-_MINUTE = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})")
 
 
 def iso_time(seconds: float | None) -> str | None:

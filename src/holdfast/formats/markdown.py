@@ -1,6 +1,6 @@
 """The parts of Markdown that state and prompts are written in: headings, tables, lists, `**Key:** value` lines.
 
-What stands in a fenced block is an example, not a statement, and is passed over.
+A fenced block holds an example, not a statement, and is skipped.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Table:
 
 
 def decoded(data: bytes) -> str:
-    """Return a text whatever its bytes are: what is no character is shown as such."""
+    """Return a text, also of bytes that are no text: a replacement sign shows what is no character."""
     return data.decode("utf-8-sig", errors="replace")
 
 
@@ -93,7 +93,7 @@ def _blocks(lines: list[str]) -> Iterator[list[TableRow]]:
 
 
 def section(text: str, *headings: str) -> str:
-    """Return what stands below the first heading of one of these names, up to the next of its level or above."""
+    """Return the text below the first heading of one of these names, up to the next of its level or above."""
     wanted = {heading.casefold() for heading in headings}
     plain, lines = plain_lines(text), text.split("\n")
     begin, level = -1, 0

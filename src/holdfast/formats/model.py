@@ -101,7 +101,7 @@ def resume_points(run: ForeignRun) -> dict[str, str]:
 
 
 def resume_from(run: ForeignRun, task: str) -> ForeignRun:
-    """Return the run as it stands if the user says where to go on: what is before is done with, the rest is not."""
+    """Return the run after the user said where to go on: the tasks before are settled, the rest is to be done."""
     place = [claim.task for claim in run.claims].index(task)
     before = (
         claim if claim.standing in SETTLED else replace(claim, standing=ClaimedStatus.SKIPPED)

@@ -24,7 +24,7 @@ Dropped = list[tuple[str, str]]
 
 
 def acyclic(edges: Mapping[str, tuple[str, ...]]) -> tuple[Edges, Dropped]:
-    """Return the edges without those that close a circle, and those. Which one goes is the same every time."""
+    """Return the edges without those that close a circle, and those. The choice is the same every time."""
     kept: Edges = {name: tuple(dict.fromkeys(needs)) for name, needs in edges.items()}
     dropped: Dropped = []
     while circle := find_cycle(kept):
@@ -122,7 +122,7 @@ def is_path(name: str) -> bool:
 
 
 class StageDraft(msgspec.Struct, kw_only=True):
-    """A layer, phase or wave by its native name. `needs` names others; None stands for the one before."""
+    """A layer, phase or wave by its native name. `needs` names others; None means the one before."""
 
     native: str
     title: str = ""

@@ -73,7 +73,7 @@ def parse_documents(main: str, documents: Mapping[str, bytes]) -> AutoClaudeDocu
 
 
 def _choose_plan(parsed: AutoClaudeDocuments, copies: _Copies) -> None:
-    """Believe the newest copy. One without subtasks was written before planning and never stands above one with."""
+    """Believe the newest copy. One without subtasks was written before planning, so one with subtasks always wins."""
     ranked = sorted(copies, key=lambda copy: (_has_subtasks(copy[1]), _age(copy[1])), reverse=True)
     if ranked:
         (parsed.plan_path, parsed.plan), *parsed.other_plans = ranked

@@ -61,7 +61,7 @@ def kind_by_name(path: str) -> AutoClaudeFile | None:
 
 
 def kind_by_content(found: Node) -> AutoClaudeFile | None:
-    """Return what a JSON object is, whatever its file is called."""
+    """Return what a JSON object is, without regard to the name of its file."""
     if _is_history(found):
         return AutoClaudeFile.ATTEMPTS
     if isinstance(found.get("commits"), list) and "last_good_commit" in found:

@@ -37,7 +37,7 @@ class Subtask:
 
 @dataclass(frozen=True, slots=True)
 class PlanPhase:
-    """A phase: its id here, all names it goes by there, its own object, and its subtasks."""
+    """A phase: its id here, all its names there, its own object, and its subtasks."""
 
     id: str
     names: tuple[str, ...]
@@ -101,7 +101,7 @@ def _listed(entry: Node) -> list[tuple[str, Node]]:
 
 
 def all_entries(phase: PlanPhase) -> Iterator[tuple[Subtask, Node]]:
-    """Yield every object that stands for a subtask: also the copies under older names of the list."""
+    """Yield every object of a subtask: also the copies under older names of the list."""
     lists = [children(phase.entry.get(key)) for key in ITEM_KEYS]
     for entries in filter(None, lists):
         if len(entries) == len(phase.subtasks):

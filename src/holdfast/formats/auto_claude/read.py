@@ -29,7 +29,7 @@ from holdfast.formats.status_words import claimed_status
 
 _ALL_IN_ONE = "build"
 _SPEC_CHARS = 20_000
-_NO_GOAL = "A spec of Auto-Claude whose goal is not told"
+_NO_GOAL = "A spec of Auto-Claude that names no goal"
 _GOAL_CHARS = 200
 _COMPLETED = re.compile(r"^\W*(?:sub-?task|chunk) completed:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _NEXT = re.compile(r"^\W*next (?:sub-?task|chunk):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
@@ -157,7 +157,7 @@ def _plan_document(parsed: AutoClaudeDocuments, memory: Memory, goal: str, main:
         said = "planning was not done, so the whole spec is one task. For a plan of several tasks, "
         said += f'run `holdfast plan "{goal.replace(chr(34), chr(39)) or "…"}"` instead.'
     else:
-        said = "this goes with a plan that is not here, so the one task is blocked; point adopt at the spec folder."
+        said = "this belongs to a plan that is not here, so the one task is blocked; point adopt at the spec folder."
     parsed.findings.append(Finding("no-plan", f"{main}: {said}"))
     return named or _all_in_one(goal or _NO_GOAL, parsed, is_planless=is_planless)
 

@@ -29,7 +29,7 @@ _SAID = {ClaimedStatus.DONE: "ticked", ClaimedStatus.SKIPPED: "struck out"}
 
 @dataclass(slots=True)
 class CheckBox:
-    """One check box. `mark` is what stands in it, `below` the indented lines that belong to it."""
+    """One check box. `mark` is the sign in it, `below` the indented lines that belong to it."""
 
     text: str
     mark: str
@@ -156,7 +156,7 @@ def _entry(place: int, goal: str, whole: str, box: CheckBox, parts: list[CheckBo
 
 
 def _stage(box: CheckBox, goal: str) -> str:
-    """Return the heading that a box stands under; the title of the whole is no stage."""
+    """Return the heading above a box; the title of the whole is no stage."""
     below = [title for title in box.headings if title != goal]
     return below[-1] if below else _NO_STAGE
 

@@ -1,7 +1,7 @@
 """Task Master's `tasks.json`: `{"tasks": […]}`, or lists under tags; subtasks, dependencies, test strategies.
 
-A task with subtasks is its subtasks: each becomes a task of its own that knows what it is part of, and whoever
-depends on the whole waits for all of them.
+The subtasks of a task replace it: each becomes a task of its own that says what it is part of. A task that depends
+on the whole waits for all of them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _parts(name: str, task: Node) -> list[tuple[str, Node]]:
 
 
 def _open_parts(name: str, task: Node) -> list[str]:
-    """Return the subtasks that stand for a task; none if all are done, for then the task itself remains."""
+    """Return the subtasks that replace a task; none if all are done, for then the task itself remains."""
     parts = _parts(name, task)
     is_open = any(_status(part) is not ClaimedStatus.DONE for _, part in parts)
     return [own for own, _ in parts] if is_open or _status(task) is ClaimedStatus.DONE else []
