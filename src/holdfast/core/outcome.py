@@ -8,8 +8,10 @@ status 0 after an error event failed; one that ran into a limit neither failed n
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import AgentTrouble, StreamSummary
@@ -57,46 +59,36 @@ class OutcomeKind(StrEnum):
     BLOCKED = "blocked"
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeRow:
-    """One row: the first whose three sets contain what was found gives the end and its kind."""
+class OutcomeRow(NamedTuple):
+    """One row: the first whose three sets contain what was found gives the outcome and its kind of failure."""
 
-    signs: frozenset[ProcessSign]
-    said: frozenset[StreamSign]
-    work: frozenset[WorkSign]
+    signs: Collection[ProcessSign]
+    said: Collection[StreamSign]
     end: OutcomeKind
     failure: FailureKind | None = None
+    work: Collection[WorkSign] = frozenset(WorkSign)
 
 
-_ANY_SIGN, _ANY_SAID, _ANY_WORK = frozenset(ProcessSign), frozenset(StreamSign), frozenset(WorkSign)
-_STARTED = _ANY_SIGN - {ProcessSign.NOT_STARTED}
+_ANY = frozenset(StreamSign)
+_OK = (ProcessSign.OK,)
+_STARTED = frozenset(ProcessSign) - {ProcessSign.NOT_STARTED}
+_UNCHANGED = (WorkSign.UNCHANGED,)
 
-
-def _row(
-    signs: frozenset[ProcessSign],
-    said: frozenset[StreamSign],
-    end: OutcomeKind,
-    failure: FailureKind,
-    work: frozenset[WorkSign] = _ANY_WORK,
-) -> OutcomeRow:
-    return OutcomeRow(signs, said, work, end, failure)
-
-
-OUTCOMES: tuple[OutcomeRow, ...] = (
-    _row(frozenset({ProcessSign.NOT_STARTED}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.ENVIRONMENT),
-    _row(_STARTED, frozenset({StreamSign.LIMIT}), OutcomeKind.LIMITED, FailureKind.LIMIT),
-    _row(_STARTED, frozenset({StreamSign.AUTH}), OutcomeKind.BLOCKED, FailureKind.AUTH),
-    _row(_STARTED, frozenset({StreamSign.PERMISSION}), OutcomeKind.BLOCKED, FailureKind.PERMISSION),
-    _row(_STARTED, frozenset({StreamSign.CONTEXT}), OutcomeKind.FAILED, FailureKind.CONTEXT),
-    _row(frozenset({ProcessSign.TIMEOUT}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.TIMEOUT),
-    _row(frozenset({ProcessSign.STALLED}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.STALLED),
-    _row(frozenset({ProcessSign.SIGNAL}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.KILLED),
-    _row(frozenset({ProcessSign.STATUS}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.AGENT),
-    _row(frozenset({ProcessSign.OK}), frozenset({StreamSign.ERROR}), OutcomeKind.FAILED, FailureKind.AGENT),
-    _row(frozenset({ProcessSign.OK}), frozenset({StreamSign.DENIED}), OutcomeKind.BLOCKED, FailureKind.PERMISSION, frozenset({WorkSign.UNCHANGED})),
-    _row(frozenset({ProcessSign.OK}), _ANY_SAID, OutcomeKind.FAILED, FailureKind.NO_CHANGE, frozenset({WorkSign.UNCHANGED})),
-    OutcomeRow(frozenset({ProcessSign.OK}), _ANY_SAID, _ANY_WORK, OutcomeKind.DONE),
-)  # fmt: skip
+OUTCOMES = (
+    OutcomeRow((ProcessSign.NOT_STARTED,), _ANY, OutcomeKind.FAILED, FailureKind.ENVIRONMENT),
+    OutcomeRow(_STARTED, (StreamSign.LIMIT,), OutcomeKind.LIMITED, FailureKind.LIMIT),
+    OutcomeRow(_STARTED, (StreamSign.AUTH,), OutcomeKind.BLOCKED, FailureKind.AUTH),
+    OutcomeRow(_STARTED, (StreamSign.PERMISSION,), OutcomeKind.BLOCKED, FailureKind.PERMISSION),
+    OutcomeRow(_STARTED, (StreamSign.CONTEXT,), OutcomeKind.FAILED, FailureKind.CONTEXT),
+    OutcomeRow((ProcessSign.TIMEOUT,), _ANY, OutcomeKind.FAILED, FailureKind.TIMEOUT),
+    OutcomeRow((ProcessSign.STALLED,), _ANY, OutcomeKind.FAILED, FailureKind.STALLED),
+    OutcomeRow((ProcessSign.SIGNAL,), _ANY, OutcomeKind.FAILED, FailureKind.KILLED),
+    OutcomeRow((ProcessSign.STATUS,), _ANY, OutcomeKind.FAILED, FailureKind.AGENT),
+    OutcomeRow(_OK, (StreamSign.ERROR,), OutcomeKind.FAILED, FailureKind.AGENT),
+    OutcomeRow(_OK, (StreamSign.DENIED,), OutcomeKind.BLOCKED, FailureKind.PERMISSION, _UNCHANGED),
+    OutcomeRow(_OK, _ANY, OutcomeKind.FAILED, FailureKind.NO_CHANGE, _UNCHANGED),
+    OutcomeRow(_OK, _ANY, OutcomeKind.DONE),
+)
 
 _SIGNS = {
     ExitReason.TIMEOUT: ProcessSign.TIMEOUT,

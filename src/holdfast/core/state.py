@@ -152,13 +152,15 @@ class RunState:
         name, status = task.id, task.status
         if status in self._queues:
             del self._queues[status][name]
-        if status is TaskStatus.ABANDONED:
+        if status is TaskStatus.VERIFYING:
+            self.awaiting_checks.pop(name, None)
+        elif status is TaskStatus.PENDING:
+            self.tried_before.pop(name, None)
+        elif status is TaskStatus.ABANDONED:
             self.abandoned[self.stage_of[name]] -= 1
         elif status in TASK_IS_SETTLED:
             self._settle(name, settled=False)
             self._reopen(self.stage(self.stage_of[name]))
-        self.awaiting_checks.pop(name, None)
-        self.tried_before.pop(name, None)
 
     def _enter(self, task: TaskRow) -> None:
         """Put a task into the queues of its status."""

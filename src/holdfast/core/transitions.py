@@ -83,7 +83,8 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     task.worked_s += event.duration_s
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
     # Work went well through this provider: its next limit is a first one again.
-    run.parked = {name: parked for name, parked in run.parked.items() if name != attempt.provider}
+    if attempt.provider in run.parked:
+        run.parked = {name: parked for name, parked in run.parked.items() if name != attempt.provider}
 
 
 def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
@@ -392,9 +393,12 @@ def allowed_move(task: TaskRow, event: ev.TaskEvent) -> TaskStatus:
 
 def _refuse_stale(task: TaskRow, event: ev.TaskEvent) -> None:
     """Refuse what an earlier attempt says: only the latest attempt, with its token, may change its task."""
-    kind = type(event).__name__
-    due = task.attempt + isinstance(event, ev.AttemptStarted)
-    if isinstance(event, ev.AttemptEvent) and event.attempt != due:
-        raise IllegalEventError(f"{kind}: task {task.id} is at attempt {task.attempt}, not {event.attempt}")
-    if isinstance(event, ev.AttemptEnded) and event.token != task.latest.token:
-        raise IllegalEventError(f"{kind}: the token is not that of task {task.id}'s attempt")
+    if not isinstance(event, ev.AttemptEvent):
+        return
+    if event.attempt != task.attempt + isinstance(event, ev.AttemptStarted):
+        stale = f"task {task.id} is at attempt {task.attempt}, not {event.attempt}"
+    elif isinstance(event, ev.AttemptEnded) and event.token != task.latest.token:
+        stale = f"the token is not that of task {task.id}'s attempt"
+    else:
+        return
+    raise IllegalEventError(f"{type(event).__name__}: {stale}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from holdfast.errors import JournalError
 from holdfast.journal.filesystem_checks import private_folder, sync_folder
 from holdfast.journal.sqlite import SqliteJournal
-from holdfast.journal.sqlite_read import consistent_read, explained
+from holdfast.journal.sqlite_read import beside, consistent_read, explained
 
 _LOG = "-wal"
 _BESIDE = ("", _LOG, "-shm")
@@ -56,7 +56,7 @@ def open_draft(path: Path) -> SqliteJournal:
     """Open an empty journal that is to take the place of the one at `path`. What an earlier try left is dropped."""
     draft = _draft(path)
     for suffix in _BESIDE:
-        _beside(draft, suffix).unlink(missing_ok=True)
+        beside(draft, suffix).unlink(missing_ok=True)
     return SqliteJournal.open(draft)
 
 
@@ -65,7 +65,7 @@ def put_in_place(path: Path) -> Path | None:
 
     Killed half-way, there is no journal at `path`, and everything can be done again.
     """
-    if os.path.lexists(_beside(_draft(path), _LOG)):
+    if os.path.lexists(beside(_draft(path), _LOG)):
         raise JournalError(f"the new journal {_draft(path)} is still in use", "run the command again")
     kept = _set_aside(path)
     _draft(path).rename(path)
@@ -78,19 +78,19 @@ def _set_aside(path: Path) -> Path | None:
 
     The main file goes first: without its log it would pass for an older state, and a log alone is refused.
     """
-    present = [suffix for suffix in _BESIDE if os.path.lexists(_beside(path, suffix))]
+    present = [suffix for suffix in _BESIDE if os.path.lexists(beside(path, suffix))]
     if not present:
         return None
     kept = next(
         name
         for number in count(1)
         if not any(
-            os.path.lexists(_beside(name := path.with_name(f"{path.name}.damaged-{number}"), suffix))
+            os.path.lexists(beside(name := path.with_name(f"{path.name}.damaged-{number}"), suffix))
             for suffix in _BESIDE
         )
     )
     for suffix in present:
-        _beside(path, suffix).rename(_beside(kept, suffix))
+        beside(path, suffix).rename(beside(kept, suffix))
     return kept
 
 
@@ -106,7 +106,3 @@ def _copy(db: sqlite3.Connection, draft: Path) -> None:
 
 def _draft(path: Path) -> Path:
     return path.with_name(path.name + _DRAFT)
-
-
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)

@@ -96,10 +96,10 @@ def consistent_read(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
 def _files(path: Path) -> _Files:
     main = path.stat()
     try:
-        pending = _beside(path, "-wal").stat().st_size > _LOG_HEADER_BYTES
+        pending = beside(path, "-wal").stat().st_size > _LOG_HEADER_BYTES
     except FileNotFoundError:
         pending = False
-    return _Files((main.st_ino, main.st_size, main.st_mtime_ns), pending, _beside(path, "-shm").exists())
+    return _Files((main.st_ino, main.st_size, main.st_mtime_ns), pending, beside(path, "-shm").exists())
 
 
 def _ask(path: Path, files: _Files, query: Callable[[sqlite3.Connection], T]) -> T:
@@ -124,7 +124,7 @@ def _query_copy(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
         copy = Path(folder, path.name)
         copy.write_bytes(path.read_bytes())
-        _beside(copy, "-wal").write_bytes(_beside(path, "-wal").read_bytes())
+        beside(copy, "-wal").write_bytes(beside(path, "-wal").read_bytes())
         return _query(copy.as_uri(), query)
 
 
@@ -133,5 +133,6 @@ def _query(uri: str, query: Callable[[sqlite3.Connection], T]) -> T:
         return query(db)
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def beside(path: Path, suffix: str) -> Path:
+    """Return a file that SQLite keeps beside a journal, such as its log."""
     return path.with_name(path.name + suffix)
