@@ -61,7 +61,7 @@ def read_epic(root: Node) -> EpicModel:
     _add_sprints(model, root, inner)
     elsewhere = _needs_elsewhere(model, root, inner)
     for sprint in model.sprints:
-        _set_needs(model, sprint, elsewhere.get(sprint.draft.native, ()))
+        _set_needs(model, sprint, elsewhere.get(sprint.native, ()))
     _report_prerequisites(model, root, inner)
     return model
 
@@ -112,7 +112,7 @@ def _stage(name: str, phase: Node) -> StageDraft:
 
 def _set_needs(model: EpicModel, sprint: Sprint, elsewhere: tuple[str, ...]) -> None:
     """Set what a sprint waits for: by its own keys, and by what the epic says elsewhere. Extra fields say it all."""
-    record, draft = sprint.record, sprint.draft
+    record = sprint.record
     said = [found for key in _NEEDS for found in _named(model, record.get(key), interface=False)]
     said += [found for key in _NEEDS_INTERFACE for found in _named(model, record.get(key), interface=True)]
     landed: dict[str, None] = {}
@@ -121,13 +121,13 @@ def _set_needs(model: EpicModel, sprint: Sprint, elsewhere: tuple[str, ...]) -> 
         meant = model.resolve(name)
         (interface if by_interface else landed).update(dict.fromkeys(meant))
         if not meant:
-            what = f"{draft.native} waits for {name}, which is no sprint of this epic"
+            what = f"{sprint.native} waits for {name}, which is no sprint of this epic"
             model.report("unknown-need", f"{what}; it does not wait for that.")
     by_interface_only = tuple(name for name in interface if name not in landed)
     landed.update(dict.fromkeys(name for name in elsewhere if name not in by_interface_only))
     needs = {"needs": tuple(landed), "needs_interface": by_interface_only}
     known = extra_fields.of(record)
-    draft.task = replace(draft.task, **{key: names for key, names in needs.items() if key not in known})
+    sprint.task = replace(sprint.task, **{key: names for key, names in needs.items() if key not in known})
 
 
 def _named(model: EpicModel, value: object, *, interface: bool) -> Iterator[tuple[str, bool]]:

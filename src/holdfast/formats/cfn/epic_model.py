@@ -17,10 +17,9 @@ _OTHERS = "other-sprints"
 _NUMBERED = re.compile(r"\W*(?:sprint|phase)?[\s_-]*(\d+(?:\.\d+)*)\b", re.IGNORECASE)
 
 
-class Sprint(msgspec.Struct, kw_only=True):
-    """A sprint: its draft, its object as it was read, and the same object as it lies in the file, to be changed."""
+class Sprint(TaskDraft, kw_only=True):
+    """The draft of a sprint, with its object as it was read, and as it lies in the file, to be changed there."""
 
-    draft: TaskDraft
     record: Node
     original: Node
 
@@ -56,14 +55,15 @@ class EpicModel(msgspec.Struct, kw_only=True):
         original: Node | None = None,
     ) -> None:
         """Add a sprint with what its record claims. Needs may also call it by its title."""
-        draft = TaskDraft(
+        sprint = Sprint(
             native=native,
             stage=self._stage_of(phase),
             task=task,
             claim=claim or sprint_claim(native, record),
             names=(task.title,) if task.title else (),
+            record=record,
+            original=record if original is None else original,
         )
-        sprint = Sprint(draft=draft, record=record, original=record if original is None else original)
         self.sprints.append(sprint)
         self.by_name[native] = sprint
         for name in (plain_name(native), task.title, plain_name(task.title)):
@@ -89,12 +89,12 @@ class EpicModel(msgspec.Struct, kw_only=True):
         """Return the native names of the sprints that a name means: one, all of a phase, or none."""
         ways = (name, name.rsplit("/", 1)[-1])
         if sprint := next(filter(None, map(self.find, ways)), None):
-            return (sprint.draft.native,)
+            return (sprint.native,)
         if members := next((self.by_phase[way] for way in map(plain_name, ways) if way in self.by_phase), ()):
             return members
         number = _NUMBERED.match(name)
         sprint = self.find(number[1]) if number else None
-        return (sprint.draft.native,) if sprint else ()
+        return (sprint.native,) if sprint else ()
 
     def report(self, kind: str, sentence: str) -> None:
         """Add a finding about the epic."""
@@ -103,20 +103,19 @@ class EpicModel(msgspec.Struct, kw_only=True):
 
 def assemble_epic(model: EpicModel) -> Assembly:
     """Return the plan and the claims. The writer asks for the same, to find its sprints again."""
-    drafts = [sprint.draft for sprint in model.sprints]
     if model.by_levels:
-        _set_levels(model, drafts)
-    is_tested = any(draft.task.slot == TEST_SLOT for draft in drafts)
-    slots = {TEST_SLOT: 1} if is_tested else {}
-    made = assemble(model.title or model.name, model.stages, drafts, limits=model.limits, slots=slots)
+        _set_levels(model)
+    sprints = model.sprints
+    slots = {TEST_SLOT: 1} if any(sprint.task.slot == TEST_SLOT for sprint in sprints) else {}
+    made = assemble(model.title or model.name, model.stages, sprints, limits=model.limits, slots=slots)
     return extra_fields.plan(made, model.extra, model.stage_extra)
 
 
-def _set_levels(model: EpicModel, drafts: list[TaskDraft]) -> None:
+def _set_levels(model: EpicModel) -> None:
     """Set the stages of an epic without phases: the sprints that wait for nobody, those that wait for them, …"""
-    level = levels({draft.native: draft.task.needs + draft.task.needs_interface for draft in drafts})
-    for draft in drafts:
-        draft.stage = f"level-{level[draft.native]}"
+    level = levels({each.native: each.task.needs + each.task.needs_interface for each in model.sprints})
+    for sprint in model.sprints:
+        sprint.stage = f"level-{level[sprint.native]}"
     model.stages = [
         StageDraft(native=f"level-{number}", title=f"Dependency level {number}", needs=())
         for number in range(1, max(level.values(), default=0) + 1)

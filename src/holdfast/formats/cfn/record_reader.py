@@ -129,13 +129,12 @@ def apply_records(model: EpicModel, found: RecordsByKind, *, has_all_needs: bool
     for kind in (RecordKind.SPRINT, RecordKind.FILES):
         for name, record in found[kind].items():
             if sprint := model.find(name):
-                native = sprint.draft.native
-                said[native] = {**said.get(native, {}), **record}
+                said[sprint.native] = {**said.get(sprint.native, {}), **record}
     for sprint in model.sprints:
-        native = sprint.draft.native
+        native = sprint.native
         if native in said or native in agents:
             record = {**sprint.record, **said.get(native, {})}
-            sprint.draft.claim = sprint_claim(native, record, agents.get(native, []))
+            sprint.claim = sprint_claim(native, record, agents.get(native, []))
     if not has_all_needs:
         _guess_branches(model)
         _apply_interfaces(model, found[RecordKind.INTERFACE])
@@ -160,7 +159,7 @@ def _agents(found: RecordsByKind, model: EpicModel) -> dict[str, list[Node]]:
             state = found[RecordKind.AGENT].get(name, {})
             owner = _SPRINT_ID.text(record) or text(state.get("sprintId"))
             if sprint := model.find(owner):
-                agents.setdefault(sprint.draft.native, []).append(record)
+                agents.setdefault(sprint.native, []).append(record)
     return agents
 
 
@@ -168,25 +167,22 @@ def _guess_branches(model: EpicModel) -> None:
     """Name the branch that CFN Loop saves unfinished work on every five minutes, where a record does not."""
     epic = model.name if model.name.startswith("epic-") else f"epic-{model.name}"
     for sprint in model.sprints:
-        draft = sprint.draft
-        if draft.claim.standing is ClaimedStatus.RUNNING and not draft.claim.branch:
-            draft.claim = replace(draft.claim, branch=f"{epic}/{draft.native}-wip")
+        if sprint.claim.standing is ClaimedStatus.RUNNING and not sprint.claim.branch:
+            sprint.claim = replace(sprint.claim, branch=f"{epic}/{sprint.native}-wip")
 
 
 def _apply_interfaces(model: EpicModel, ready: dict[str, Node]) -> None:
     """Let sprints wait for an interface that is ready instead of the landing, and tell them what it is."""
-    published = {
-        sprint.draft.native: record for name, record in ready.items() if (sprint := model.find(name))
-    }
+    published = {sprint.native: record for name, record in ready.items() if (sprint := model.find(name))}
     for sprint in model.sprints:
-        task = sprint.draft.task
+        task = sprint.task
         met = tuple(need for need in task.needs if need in published)
         contracts = (
             f"The interface of {need}:\n{to_json(published[need]).decode().strip()}"
             for need in met
             if published[need]
         )
-        sprint.draft.task = replace(
+        sprint.task = replace(
             task,
             prompt="\n\n".join((task.prompt, *contracts)),
             needs=tuple(need for need in task.needs if need not in met),

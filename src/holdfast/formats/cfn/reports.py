@@ -122,5 +122,5 @@ def apply_report(model: EpicModel, root: Node) -> None:
         if sprint is None:
             said = f"A report is about sprint {native}, which the epic does not list; it is left out."
             model.report("unknown-task", said)
-        elif sprint.draft.claim.standing is ClaimedStatus.PENDING:
-            sprint.draft.claim = _report_claim(sprint.draft.native, entry)
+        elif sprint.claim.standing is ClaimedStatus.PENDING:
+            sprint.claim = _report_claim(sprint.native, entry)

@@ -63,7 +63,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
     if original is None:
         return [_export(view, path, epic, names, {})]
     epic = original.model.name
-    natives = (sprint.draft.native for sprint in original.model.sprints)
+    natives = (sprint.native for sprint in original.model.sprints)
     names |= {name: native for name, native in zip(original.ids, natives, strict=True) if name in names}
     if original.kind is CfnDocument.EXPORT:
         return [_export(view, original.path or path, epic, names, original.root)]
@@ -218,9 +218,9 @@ def _epic_file(view: ExportedRun, original: _Original) -> Node:
     """Return the epic's own file with the statuses of its sprints, its phases and the whole as they are now."""
     phases: dict[str, list[ClaimedStatus]] = {}
     for task, sprint in zip(original.ids, original.model.sprints, strict=True):
-        row, claim = view.row_of(task), sprint.draft.claim
+        row, claim = view.row_of(task), sprint.claim
         standing = view.claim_of(task).standing
-        phases.setdefault(sprint.draft.stage, []).append(standing)
+        phases.setdefault(sprint.stage, []).append(standing)
         is_untouched = row.status is TaskStatus.PENDING and row.attempt <= claim.attempts
         if not is_untouched or claim.standing is ClaimedStatus.DONE:
             _set_status(sprint.original, standing, SPRINT_WORDS[row.status])
