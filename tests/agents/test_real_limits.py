@@ -38,7 +38,7 @@ def attempts(cli: Cli) -> list[tuple[str, str]]:
     ]
 
 
-def test_a_real_agents_usage_limit_is_waited_for_and_the_run_goes_on(codex: RealAgent, stage: Build) -> None:
+def test_a_run_waits_for_a_real_agents_usage_limit_and_continues(codex: RealAgent, stage: Build) -> None:
     """X5: nobody does anything; the second attempt lands, and the first is no failure."""
     here = stage({"a": Script(WORK, fault=Fault.USAGE_LIMIT, times=1, after=1, resets_in_s=1)})
     cli = prepare(here, codex)

@@ -51,7 +51,7 @@ def at_work(build: Build, agent: RealAgent, tool: Fifo) -> AgentProject:
     return stage
 
 
-def test_a_plan_is_carried_out_by_real_agents_in_parallel(agent: RealAgent, stage: Build) -> None:
+def test_real_agents_work_through_a_plan_in_parallel(agent: RealAgent, stage: Build) -> None:
     """Two agents work at the same time, a third builds on what they landed, and each one's stream is kept."""
     gate = threading.Event()
     here = stage(three_parts(hold=gate))

@@ -326,7 +326,7 @@ def test_a_task_whose_state_is_gone_is_found_by_its_outputs(tmp_path: Path) -> N
     assert shown.out.count("The run may continue here") == 3
 
 
-def test_the_user_is_asked_where_to_go_on(tmp_path: Path) -> None:
+def test_the_user_is_asked_where_to_continue(tmp_path: Path) -> None:
     """On a terminal one key chooses; what is before the choice is done with."""
     cli = _half_lost(tmp_path)
     code, screen = on_terminal(cli, "adopt", ".", "--agent", "claude", answers="3y\n")

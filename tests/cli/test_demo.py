@@ -42,7 +42,7 @@ def test_the_killed_demo_reattaches_an_agent(crashed: tuple[str, dict[str, objec
     assert "re-attached to" in output
 
 
-def test_the_demo_shows_a_conflict_and_a_failing_check_mended(crashed: tuple[str, dict[str, object]]) -> None:
+def test_the_demo_shows_a_conflict_and_a_failing_check_fixed(crashed: tuple[str, dict[str, object]]) -> None:
     """One of each, and both end in a landing."""
     _, recap = crashed
     assert recap["failures"] == {"conflict": 1, "check": 1}

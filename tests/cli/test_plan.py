@@ -150,7 +150,7 @@ def test_a_plan_with_an_unfinished_run_is_continued(tmp_path: Path) -> None:
     assert (done.code, planner.asked, len(planner.cli.json("list"))) == (0, 1, 1)
 
 
-def test_a_crash_while_coding_is_carried_on(tmp_path: Path) -> None:
+def test_a_run_continues_after_a_crash_while_coding(tmp_path: Path) -> None:
     """U8, crash while coding: the agent works on, and the same command finds it."""
     at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
     planner = Planner.create(tmp_path, task=f"{at_work.give}; {go_on.take}; echo hi > hi.txt")

@@ -16,7 +16,7 @@ def _lose_journal(cli: Cli) -> None:
         path.unlink()
 
 
-def test_a_lost_journal_comes_back_and_the_run_goes_on(blocked: Cli) -> None:
+def test_a_lost_journal_comes_back_and_the_run_continues(blocked: Cli) -> None:
     """E11: `status` names the way out, `rebuild` takes it, `resume` carries on."""
     _lose_journal(blocked)
     assert "holdfast rebuild" in blocked("resume").err

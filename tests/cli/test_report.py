@@ -98,7 +98,7 @@ def test_outside_an_attempt_there_is_nothing_to_report_on(tmp_path: Path) -> Non
     assert "no attempt to report on" in done.err
 
 
-def test_a_bell_that_cannot_be_rung_is_no_trouble(tmp_path: Path) -> None:
+def test_a_runner_that_cannot_be_woken_is_no_problem(tmp_path: Path) -> None:
     """With the runner dead, or hidden by the agent's sandbox, the line is written all the same."""
     os.mkfifo(tmp_path / "bell")
     for bell in (tmp_path / "bell", tmp_path / "nowhere", tmp_path):
@@ -106,7 +106,7 @@ def test_a_bell_that_cannot_be_rung_is_no_trouble(tmp_path: Path) -> None:
     assert len(written(tmp_path)) == 3
 
 
-def test_the_bell_is_rung_when_somebody_listens(tmp_path: Path) -> None:
+def test_a_report_wakes_a_listening_runner(tmp_path: Path) -> None:
     """So that the runner knows at once."""
     os.mkfifo(tmp_path / "bell")
     fd = os.open(tmp_path / "bell", os.O_RDWR | os.O_NONBLOCK)

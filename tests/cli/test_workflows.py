@@ -198,7 +198,7 @@ def test_apex_keeps_its_own_state_and_an_output_of_each_phase(project: WorkflowP
     assert (project.cli.here / ".claude" / "apex-state" / "current.json").exists()
 
 
-def test_a_run_that_is_carried_on_may_be_mirrored_as_well(project: WorkflowProject) -> None:
+def test_a_resumed_run_may_be_mirrored_as_well(project: WorkflowProject) -> None:
     """The option means the same whether the run is new or not."""
     words = ("apex", "Add a door", "--without", f"{SHORT},auto", "--mirror", "apex")
     assert project.run(*words).code == 3
@@ -331,7 +331,7 @@ def test_a_changed_spec_is_planned_anew(project: WorkflowProject) -> None:
     assert project.lines("planned") == ["planned", "planned"]
 
 
-def test_a_crash_while_coding_is_carried_on(project: WorkflowProject) -> None:
+def test_a_run_continues_after_a_crash_while_coding(project: WorkflowProject) -> None:
     """U8 (both; crash while coding): what landed stays, the rest is done, nobody plans."""
     _spec(project)
     hold = project.root / "hold-glue"

@@ -122,7 +122,7 @@ def test_many_launches_of_one_key_at_once_start_one_process(setup: FleetSetup) -
     assert (setup.work / "ran").read_text() == "once\n"
 
 
-def test_a_live_launch_is_alive_and_adopted_by_another_fleet(setup: FleetSetup) -> None:
+def test_another_fleet_finds_a_live_launch(setup: FleetSetup) -> None:
     """Nothing about a launch is remembered in the object that made it."""
     setup.fifo("up")
     setup.fifo("gate")

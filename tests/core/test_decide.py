@@ -61,7 +61,7 @@ def test_running_agents_never_share_a_workspace() -> None:
     assert (again.task, again.workspace_number) == ("t001", 1)
 
 
-def test_a_mended_attempt_goes_before_new_work() -> None:
+def test_a_fix_comes_before_new_work() -> None:
     """What failed is tried again at once, while everything it did is still true."""
     state = begin(plan(_tasks(3), limits=Limits(jobs=1)))
     settle(state)
@@ -255,7 +255,7 @@ def test_a_blocked_run_says_which_gate_failed() -> None:
     assert state.row.reason == "the entry check of stage s1 failed: no such file"
 
 
-def test_a_task_that_takes_the_machine_down_every_time_is_given_up() -> None:
+def test_a_task_that_takes_the_machine_down_every_time_is_abandoned() -> None:
     """Losses cost no attempt, yet they are bounded."""
     state = begin(plan((task("a"),), limits=Limits(attempts=1)))
     losses = 0
@@ -266,7 +266,7 @@ def test_a_task_that_takes_the_machine_down_every_time_is_given_up() -> None:
     assert state.tasks["a"].status is TaskStatus.ABANDONED
 
 
-def test_a_task_that_was_not_asked_for_is_not_given_up() -> None:
+def test_a_task_that_was_not_selected_is_not_abandoned() -> None:
     """`--only` leaves also a worn-out task for another time."""
     state = begin(plan(_tasks(2), limits=Limits(attempts=1)))
     for number in (1, 2, 3):

@@ -233,7 +233,7 @@ def test_totals_told_twice_count_once() -> None:
     assert state.row.cost_usd == pytest.approx(0.8)
 
 
-def test_a_task_over_its_budget_is_given_up_and_a_retry_gives_it_a_new_one() -> None:
+def test_a_task_over_its_budget_is_abandoned_and_a_retry_gives_it_a_new_one() -> None:
     """All its attempts share one budget; the user may renew it."""
     state = _spending(Limits(), tokens=100)
     _observe(state, 100)
@@ -280,7 +280,7 @@ def test_a_fresh_agent_is_the_rule() -> None:
     assert session_for(state, state.tasks["t"], "a", 0, "c1") == ("", "")
 
 
-def test_a_session_is_gone_on_with_where_it_was_left() -> None:
+def test_a_session_is_resumed_where_it_was_left() -> None:
     """Same agent, same workspace, same commit: its memory is still true."""
     state = _after_failure()
     state.native_resume = True

@@ -25,7 +25,7 @@ def test_a_task_is_tried_again_while_attempts_are_left() -> None:
     assert (decision.give_up, decision.not_before) == ("", 7.0)
 
 
-def test_a_task_is_given_up_when_its_attempts_are_used() -> None:
+def test_a_task_is_abandoned_when_its_attempts_are_used() -> None:
     """The reason says how often it failed and what the last failure was."""
     decision = decide_retry(TaskRow(id="a", charged=3, error="tests are red"), Limits(attempts=3))
     assert decision.give_up == "failed 3 times; last: tests are red"
@@ -41,7 +41,7 @@ def test_losses_are_bounded_more_generously_than_failures() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FailureKind if class_of(kind) is FailureClass.CODE])
-def test_a_failure_of_the_work_is_mended_at_once(kind: FailureKind) -> None:
+def test_a_failure_of_the_work_is_retried_at_once(kind: FailureKind) -> None:
     """Waiting makes no wrong code right."""
     assert delay_after(kind, charged=3, base_s=1.0) == 0.0
 

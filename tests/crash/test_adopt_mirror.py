@@ -98,7 +98,7 @@ def test_a_killed_mirror_leaves_whole_files(tmp_path: Path) -> None:
         assert backup.read_text() == original
 
 
-def test_a_killed_mirror_leaves_a_worktree_that_is_mended(tmp_path: Path) -> None:
+def test_a_killed_mirror_leaves_a_worktree_that_is_repaired(tmp_path: Path) -> None:
     """Auto-Claude's staging worktree, killed while it is made: done again, it shows the build, and git is sound."""
     template = _template(tmp_path / "template")
     _holdfast(template, *ADOPT)

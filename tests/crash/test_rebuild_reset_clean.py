@@ -102,7 +102,7 @@ def _program(repository: Path, case: Case) -> Program:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_killed_command_is_mended_by_giving_it_again(name: str, tmp_path: Path) -> None:
+def test_a_killed_command_is_completed_by_giving_it_again(name: str, tmp_path: Path) -> None:
     """Invariant 13: at each point, the second time ends where the first would have, and every promise holds."""
     case, template = CASES[name], tmp_path / "template"
     make_template(template, PLAN.replace("LAST", str(case.last)))

@@ -333,7 +333,7 @@ def test_thousands_of_attempts_are_counted_whole() -> None:
     assert run.claims[0].failures[-1].attempt == 3340
 
 
-def test_what_was_stuck_stays_given_up() -> None:
+def test_what_was_stuck_stays_abandoned() -> None:
     """Real subtasks were retried thousands of times because stuck was recorded and ignored."""
     stuck = [{"subtask_id": "a", "reason": "circular fix"}]
     history = history_of("a", "x", "x", status="stuck", stuck_subtasks=stuck)

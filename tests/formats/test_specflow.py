@@ -203,7 +203,7 @@ def test_a_pause_leads_to_the_state_it_names() -> None:
     assert {"paused", "copies-differ"} <= set(kinds(run))
 
 
-def test_a_pause_without_its_state_is_carried_on_from_the_specification() -> None:
+def test_a_pause_without_its_state_continues_from_the_specification() -> None:
     """Nothing counts as done; the commits it recorded stay for git to decide."""
     pause = json.dumps({"spec_id": "SPEC-001", "commits_completed": ["abc1234"]})
     run = read(pause.encode(), main=CONTINUE, spec=SPEC_TEXT)

@@ -59,7 +59,7 @@ CRASHES = pytest.mark.parametrize("kill", [kill_agent, kill_both, kill_server])
 
 
 @CRASHES
-def test_a_second_client_goes_on_where_the_first_was_killed(
+def test_a_second_client_continues_where_the_first_was_killed(
     tmp_path: Path, kill: Callable[[int, int], None]
 ) -> None:
     """The run shows interrupted; the half-done task is ready again, its work in the workspace, the old claim void."""
@@ -86,7 +86,7 @@ def test_a_second_client_goes_on_where_the_first_was_killed(
 
 
 @CRASHES
-def test_a_plain_resume_goes_on_with_the_plans_own_agent(
+def test_a_plain_resume_continues_with_the_plans_own_agent(
     tmp_path: Path, kill: Callable[[int, int], None]
 ) -> None:
     """What an agent led, Holdfast can lead: the plan's agent finishes what was half done."""

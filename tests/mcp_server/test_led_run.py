@@ -147,7 +147,7 @@ def test_a_stale_token_is_refused(tmp_path: Path) -> None:
     led(play)
 
 
-def test_a_silent_claim_is_taken_back_and_its_work_kept(tmp_path: Path) -> None:
+def test_a_task_held_in_silence_is_taken_back_and_its_work_kept(tmp_path: Path) -> None:
     """Without a sign of life for the stall time the attempt is over; the next one goes on from what was there."""
     project = Project.create(tmp_path / "p")
     plan = plan_of(asks("a"), limits={"stall": "1s", "retry_delay": "0s"})

@@ -31,7 +31,7 @@ def _save(prepared: PreparedWorkspace, name: str) -> str:
     return take_snapshot(prepared.repo, prepared.workspace, WIP, lambda files: f"WIP with {', '.join(files)}")
 
 
-def test_work_in_a_deleted_workspace_goes_on_from_its_snapshot(tmp_path: Path) -> None:
+def test_work_in_a_deleted_workspace_continues_from_its_snapshot(tmp_path: Path) -> None:
     """The workspace is gone, the snapshot is not: the next agent finds what the first had written."""
     here, go = Fifo(tmp_path / "here"), Fifo(tmp_path / "go")
     script = f"if [ -f half.txt ]; then echo whole > whole.txt; else echo half > half.txt; {here.give}; {go.take}; fi"

@@ -179,7 +179,7 @@ def test_a_dirty_worktree_becomes_a_snapshot_and_stays_as_it_is(tmp_path: Path) 
     assert ".auto-claude" not in project.git("ls-tree", "-r", "--name-only", f"holdfast/{trial.run}")
 
 
-def test_an_unmerged_branch_is_gone_on_from(tmp_path: Path) -> None:
+def test_the_next_attempt_continues_from_an_unmerged_branch(tmp_path: Path) -> None:
     """Commits that never reached the base are not lost: they are what the next attempt starts with."""
     project, _ = _project(tmp_path)
     project.git("switch", "-q", "-c", "task/two")
@@ -227,7 +227,7 @@ def test_a_spent_budget_stays_spent(tmp_path: Path) -> None:
     assert trial.violations() == []
 
 
-def test_skipped_tasks_stay_skipped_and_given_up_ones_given_up(tmp_path: Path) -> None:
+def test_skipped_tasks_stay_skipped_and_abandoned_ones_abandoned(tmp_path: Path) -> None:
     """Decisions of the user over there hold here."""
     project, _ = _project(tmp_path)
     run = foreign(claim("one", ClaimedStatus.SKIPPED), claim("two", ClaimedStatus.ABANDONED))
@@ -328,7 +328,7 @@ def test_the_same_files_are_adopted_once(tmp_path: Path) -> None:
         assert adopted_before(journal, digest_of(changed)) is None
 
 
-def test_a_run_whose_adoption_was_cut_short_is_completed_not_carried_on(tmp_path: Path) -> None:
+def test_a_run_whose_adoption_was_cut_short_is_completed_before_it_continues(tmp_path: Path) -> None:
     """A kill right after the run came into being must not let everything be done again."""
     project, commit = _project(tmp_path)
     run = foreign(claim("one", DONE, commits=(commit,)), claim("two"))

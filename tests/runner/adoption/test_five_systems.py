@@ -143,7 +143,7 @@ def _found(project: Project) -> ForeignRun:
 
 
 @pytest.mark.parametrize("system", CRASHES)
-def test_a_crashed_run_is_found_and_carried_on_to_its_end(system: System, tmp_path: Path) -> None:
+def test_a_crashed_run_is_found_and_continued_to_its_end(system: System, tmp_path: Path) -> None:
     """What was finished is not done again, and everything else is done."""
     project, done = _crashed(tmp_path, system)
     run = _found(project)
@@ -158,7 +158,7 @@ def test_a_crashed_run_is_found_and_carried_on_to_its_end(system: System, tmp_pa
 
 
 @pytest.mark.parametrize("system", WITH_WORKTREE)
-def test_unfinished_work_in_a_worktree_goes_on(system: System, tmp_path: Path) -> None:
+def test_unfinished_work_in_a_worktree_continues(system: System, tmp_path: Path) -> None:
     """What an agent had written when it was killed is in the result, and still where it was."""
     project, _ = _crashed(tmp_path, system)
     trial = adopted(project, _found(project))

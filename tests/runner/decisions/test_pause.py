@@ -37,7 +37,7 @@ def _paused_at_once(tmp_path: Path) -> Trial:
     return trial
 
 
-def test_a_pause_at_once_commits_pending_work_and_resume_goes_on_from_it(tmp_path: Path) -> None:
+def test_a_pause_at_once_commits_pending_work_and_resume_continues_from_it(tmp_path: Path) -> None:
     """Nothing is charged, nothing is lost, nothing lives on."""
     trial = _paused_at_once(tmp_path)
     task = trial.state().tasks["B"]
@@ -59,7 +59,7 @@ def test_the_note_tells_what_is_done_under_way_and_next(tmp_path: Path) -> None:
     assert f"holdfast resume {trial.run}" in said
 
 
-def test_the_note_is_gone_once_the_run_goes_on(tmp_path: Path) -> None:
+def test_the_note_is_removed_when_the_run_continues(tmp_path: Path) -> None:
     """A note that stays would lie."""
     trial = _paused_at_once(tmp_path)
     assert _note(trial).exists()

@@ -62,7 +62,7 @@ def _healthy(trial: Trial) -> None:
         assert examine_run(repo, journal, trial.run) == []
 
 
-def test_a_deleted_journal_is_rebuilt_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_deleted_journal_is_rebuilt_and_the_run_continues(tmp_path: Path) -> None:
     """E11, X4: what landed stays landed once, and what an agent had written goes to the next one."""
     trial, count = _cut_short(tmp_path)
     _lose_journal(trial)

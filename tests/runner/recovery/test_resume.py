@@ -240,7 +240,7 @@ def test_commits_added_to_the_run_branch_by_hand_are_kept(tmp_path: Path) -> Non
     assert (trial.show("hand.txt"), trial.show("A.txt")) == ("by hand", "a")
 
 
-def test_only_some_tasks_can_be_carried_on(tmp_path: Path) -> None:
+def test_only_some_tasks_can_be_resumed(tmp_path: Path) -> None:
     """`--only`: the others stay pending and the run rests, resumable."""
     trial = Trial.of(
         Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A"), sh("B", "echo b > B"))
