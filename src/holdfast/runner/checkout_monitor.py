@@ -1,4 +1,4 @@
-"""Noticing that files changed where no task may write: the user's checkout, or a workspace nobody is using.
+"""Notices of files that changed where no task may write: in the user's checkout, or in an idle workspace.
 
 A notice names who was running and never stops anything: the user may well be editing files at the same time.
 """

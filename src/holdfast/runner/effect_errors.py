@@ -1,4 +1,4 @@
-"""What becomes of an effect that fails for a reason of ours, not the agent's: the run rests, nothing is charged."""
+"""Errors of effects that are ours, not the agent's: the run rests, and no attempt is charged."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def capture_safely(workspace: Path, capture: Callable[[], T]) -> T:
 async def guarded(
     effect: Coroutine[Any, Any, list[ev.Event]], put_back: Sequence[ev.Event]
 ) -> list[ev.Event]:
-    """Run an effect; turn trouble with git or the disk into a blocked run that `resume` carries on.
+    """Run an effect; turn an error of git or the disk into a blocked run that `resume` continues.
 
     `put_back` undoes the effect's intent. A lost lease and a journal that cannot be written stay exceptions:
     after them nothing may be recorded. So does work that could not be committed: its attempt is not over.
@@ -72,6 +72,6 @@ async def guarded(
     except (LeaseLostError, JournalError, UncollectedError):
         raise
     except (HoldfastError, OSError) as error:
-        trouble = as_holdfast_error(error)
-        reason = f"{trouble.message}. {trouble.hint}".strip()
+        failure = as_holdfast_error(error)
+        reason = f"{failure.message}. {failure.hint}".strip()
         return [*put_back, ev.StopRequested(blocked_by=reason)]

@@ -1,7 +1,7 @@
 """The environment that agents and checks get: what of the user's is ordinary or was named for them, plus ours.
 
-An agent does what strangers' text tells it, and a check runs what an agent wrote: neither gets a secret that nobody
-gave it. Whatever else a plan needs it names in `pass_env`.
+An agent may follow a stranger's text, and a check runs what an agent wrote. So neither gets a secret that the user did
+not give it. A plan names everything else that it needs in `pass_env`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ORDINARY_FAMILIES = (
     "RUST", "CMAKE_", "MAVEN_", "GRADLE_", "SDKMAN_", "ANDROID_", "DOTNET_", "RUBY", "GEM_", "BUNDLE_", "RBENV_",
     "PHP", "COMPOSER_", "ASDF_", "MISE_", "NIX_", "HOMEBREW_", "PLAYWRIGHT_", "CHROME_",
 )  # fmt: skip
-"""What programs and tool chains need to run at all. A name that speaks of a secret is not ordinary, whatever it begins with."""
+"""What programs and tool chains need to run at all. A name that suggests a secret is not ordinary."""
 
 _AGENT_GIT_CONFIG = {
     # Auto-gc starts a session of its own and would outlive the attempt that caused it.
@@ -69,9 +69,9 @@ def _is_passed(name: str, wanted: tuple[str, ...]) -> bool:
     return (name in _ORDINARY or name.startswith(_ORDINARY_FAMILIES)) and not names_a_secret(name)
 
 
-def report_variables(report: Path, bell: Path) -> dict[str, str]:
-    """Return what lets an agent or a validator report."""
-    return {REPORT_VARIABLE: str(report), WAKE_VARIABLE: str(bell)}
+def report_variables(report: Path, wake_pipe: Path) -> dict[str, str]:
+    """Return the variables by which an agent or a validator can report."""
+    return {REPORT_VARIABLE: str(report), WAKE_VARIABLE: str(wake_pipe)}
 
 
 @lru_cache

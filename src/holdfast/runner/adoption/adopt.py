@@ -77,12 +77,12 @@ def adopt(
 ) -> str:
     """Make a run of a foreign one and return its id. What was half done before is completed.
 
-    Raises LeaseHeldError if somebody else is just doing that.
+    Raises LeaseHeldError if another process does that now.
     """
     row = adopted_before(journal, assessment.digest)
     if row is not None and row.adopting:
         run = row.run
-        # Judged by the commit that the run was begun from, whatever has happened to the branches since.
+        # Judged by the commit that the run was begun from, even if the branches have moved since.
         assessment = assess(repo, assessment.foreign, replace(options, base=row.base))
     else:
         run = create_run(repo, journal, plan, source, adopting=assessment.digest)
@@ -102,11 +102,11 @@ def _take_in(repo: Repository, journal: Journal, stored: StoredRun, assessment: 
     state = stored.state()
     work = save_unfinished_work(repo, row.run, row.base, assessment.unfinished)
     limits = {name: state.limits_of(name).attempts for name in state.names}
-    told = [
+    inherited = [
         ev.RunAdopted(system=foreign.system, name=foreign.name, main=foreign.main, digest=assessment.digest),
         *inherited_events(foreign.claims, assessment.judged, work, limits),
     ]
-    events = [storable(event) for event in told]
+    events = [storable(event) for event in inherited]
     # The branch goes first: a run with its origin in git counts as adopted, so nothing else may be missing by then.
     landed = _landings(repo, row, assessment)
     keep_origin(repo, row.run, events, foreign.documents)

@@ -1,4 +1,4 @@
-"""What adopting a foreign run would come to: its claims judged by git, and where its unfinished work lies. Reads only."""
+"""A foreign run as it would be adopted: its claims judged by git, and where its unfinished work lies. Read-only."""
 
 from __future__ import annotations
 
@@ -87,10 +87,10 @@ def assess(repo: Repository, foreign: ForeignRun, options: AdoptionOptions) -> A
     return Assessment(foreign, digest_of(foreign), base, base_name, judged, unfinished, missing, found)
 
 
-def _without_doubles(told: Sequence[Finding], judged: Mapping[str, JudgedClaim]) -> list[Finding]:
+def _without_doubles(findings: Sequence[Finding], judged: Mapping[str, JudgedClaim]) -> list[Finding]:
     """Leave out what a state says about missing commits of tasks that git has the better word on."""
     unproven = {name for name, one in judged.items() if one.verdict in UNPROVEN}
-    return [one for one in told if one.kind != _MISSING or one.task not in unproven]
+    return [one for one in findings if one.kind != _MISSING or one.task not in unproven]
 
 
 def _missing_files(

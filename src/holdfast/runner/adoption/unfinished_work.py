@@ -59,13 +59,13 @@ def find_unfinished_work(
     unmerged = [one.evidence for one in judged.values() if one.verdict is Verdict.UNMERGED]
     places = _WorkLocations(repo, base, heads, unmerged)
     found: dict[str, UnfinishedWork] = {}
-    open_ones = [claim for claim in claims if judged[claim.task].verdict not in FINISHED]
-    for claim in sorted(open_ones, key=lambda claim: _urgency(claim.standing)):
+    unfinished = [claim for claim in claims if judged[claim.task].verdict not in FINISHED]
+    for claim in sorted(unfinished, key=lambda claim: _urgency(claim.standing)):
         work = places.of(claim, judged[claim.task])
         if work is not None:
             found[claim.task] = work
-    homeless = [c.task for c in open_ones if c.standing is ClaimedStatus.RUNNING and c.task not in found]
-    found |= places.in_checkout(homeless, taken=with_checkout)
+    without_work = [c.task for c in unfinished if c.standing is ClaimedStatus.RUNNING and c.task not in found]
+    found |= places.in_checkout(without_work, taken=with_checkout)
     return found, places.noticed
 
 
@@ -121,19 +121,21 @@ class _WorkLocations:
             return UnfinishedWork(str(tree.path), tree.head, tree, dirty)
         return UnfinishedWork(claim.branch or tips[0][:12], tips[0]) if tips else None
 
-    def in_checkout(self, homeless: Sequence[str], *, taken: bool) -> dict[str, UnfinishedWork]:
+    def in_checkout(self, without_work: Sequence[str], *, taken: bool) -> dict[str, UnfinishedWork]:
         """Return what the user's own checkout holds for the one task that was under way, if the user says that it does."""
-        if len(homeless) != 1:
+        if len(without_work) != 1:
             return {}
         changed = changes_in(self._repo, self._main, _traces())
         if changed and taken:
-            return {homeless[0]: UnfinishedWork("the checkout", self._main.head, self._main, len(changed))}
+            return {
+                without_work[0]: UnfinishedWork("the checkout", self._main.head, self._main, len(changed))
+            }
         if changed:
             sentence = (
                 f"The checkout has {len(changed)} uncommitted files; --with-checkout takes them as the "
-                f"unfinished work of {homeless[0]}."
+                f"unfinished work of {without_work[0]}."
             )
-            self.noticed.append(Finding(kind="uncommitted", sentence=sentence, task=homeless[0]))
+            self.noticed.append(Finding(kind="uncommitted", sentence=sentence, task=without_work[0]))
         return {}
 
     def _tree_of(self, claim: Claim) -> Worktree | None:

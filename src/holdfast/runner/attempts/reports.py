@@ -39,7 +39,7 @@ class ReportLine(Report, frozen=True, kw_only=True):
 
 
 def report_file(workspace: Path, name: str = REPORT_FILE) -> Path:
-    """Return where whoever works in a workspace reports to. It is never part of the work."""
+    """Return the file to which the agent of a workspace reports. It is never part of the work."""
     return workspace / STATE_DIR / name
 
 
@@ -135,12 +135,15 @@ def _progress(task: TaskRow, lines: list[ReportLine], end: int) -> Iterator[ev.E
 
 
 def _interfaces(task: TaskRow, lines: list[ReportLine]) -> Iterator[ev.Event]:
-    """Publish each contract as last reported. One that is known already is no news."""
-    told = {line.interface: clean(line.contract) for line in lines if _is_contract(line)}
+    """Publish each contract as last reported, unless it is known already."""
+    contracts = {line.interface: clean(line.contract) for line in lines if _is_contract(line)}
     room = INTERFACES_MAX - len(task.interfaces)
-    new = [name for name in told if name not in task.interfaces][:room]
-    for name in [*new, *(name for name in told if task.interfaces.get(name, told[name]) != told[name])]:
-        yield ev.InterfacePublished(task=task.id, attempt=task.attempt, name=name, contract=told[name])
+    new = [name for name in contracts if name not in task.interfaces][:room]
+    for name in [
+        *new,
+        *(name for name in contracts if task.interfaces.get(name, contracts[name]) != contracts[name]),
+    ]:
+        yield ev.InterfacePublished(task=task.id, attempt=task.attempt, name=name, contract=contracts[name])
 
 
 def _is_contract(line: ReportLine) -> bool:

@@ -110,14 +110,14 @@ async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -
 def observation(task: TaskRow, heard: StreamSummary) -> list[ev.Event]:
     """Return the event for what was heard of an attempt, if it says more than its row."""
     activity, trouble = heard.tool or heard.text[:200], heard.trouble or ""
-    told = (heard.tokens, round(heard.cost_usd, 6), heard.session, trouble)
+    now = (heard.tokens, round(heard.cost_usd, 6), heard.session, trouble)
     known = (
         task.latest.spent.tokens,
         round(task.latest.spent.cost_usd, 6),
         task.latest.session,
         task.latest.trouble,
     )
-    if told == known and activity == task.latest.activity:
+    if now == known and activity == task.latest.activity:
         return []
     return [
         ev.AgentObserved(
@@ -135,14 +135,14 @@ def observation(task: TaskRow, heard: StreamSummary) -> list[ev.Event]:
 
 
 def _is_urgent(context: RunContext, task: TaskRow, heard: StreamSummary) -> bool:
-    """A session by which the agent can be found again, and a trouble, are worth a line at once.
+    """A new session and an error are recorded at once.
 
     So is what was spent of a budget that all agents share: each knows of the others' only what is written down.
     """
     shared = context.state.tokens_max is not None or context.state.cost_max is not None
     spent = heard.tokens > task.latest.spent.tokens or heard.cost_usd > task.latest.spent.cost_usd
-    told = heard.session != task.latest.session or (heard.trouble or "") != task.latest.trouble
-    return told or (shared and spent)
+    changed = heard.session != task.latest.session or (heard.trouble or "") != task.latest.trouble
+    return changed or (shared and spent)
 
 
 def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener) -> ev.AttemptHalted | None:

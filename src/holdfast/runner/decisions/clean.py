@@ -1,6 +1,6 @@
 """`clean`: removing what a finished run still occupies. Its branch, its landed commits and its outputs stay.
 
-Nothing here is ever done by itself, and never to a run that is not over. A kill half-way is mended by doing it again.
+Only the user starts this, and only for a run that is over. After a kill half-way, the same command completes it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def run_size(repo: Repository, run: str) -> RunSize:
 def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str, str]) -> None:
     """Write a run's outputs, then remove its folders, its private refs and its rows, in this order.
 
-    Raises HoldfastError if the run is not over, LeaseHeldError if somebody is at it.
+    Raises HoldfastError if the run is not over, LeaseHeldError if another process holds it.
     """
     directory = repo.state.run(run)
     with Lease.acquire(directory.lease):
         if (status := journal.load(run).row.status) not in RUN_IS_OVER:
-            raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` gives it up first")
+            raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` ends it first")
         workspaces = Workspaces(repo, directory.workspaces)
         clear_debris(repo, workspaces)
         _write(repo.state.outputs(run), outputs)

@@ -1,4 +1,4 @@
-"""What the user decides about a run that nobody carries on: recorded under its lease, like everything else."""
+"""Decisions of the user about a run without a live runner: recorded under its lease, like everything else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from holdfast.runner.session import RunOptions, execute_run
 
 
 def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Event) -> None:
-    """Record a decision of the user, whole or not at all. Raises LeaseHeldError if a runner lives, HoldfastError if it cannot be now."""
+    """Record a decision of the user, whole or not at all.
+
+    Raises LeaseHeldError if a runner lives, HoldfastError if the decision cannot be made now.
+    """
     with Lease.acquire(repo.state.run(run).lease):
         stored = journal.load(run)
         if stored.row.status in RUN_IS_OVER:
@@ -34,8 +37,8 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
         state = state_after(stored, *events)
         epoch = journal.take_epoch(run)
         journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
-        if troubles := write_mirrors(repo, journal, run):
-            journal.append(run, epoch, troubles, state.row, (), time.time())
+        if failures := write_mirrors(repo, journal, run):
+            journal.append(run, epoch, failures, state.row, (), time.time())
 
 
 def state_after(stored: StoredRun, *events: ev.Event) -> RunState:
@@ -54,8 +57,8 @@ def state_after(stored: StoredRun, *events: ev.Event) -> RunState:
 def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer: Observer) -> RunStatus:
     """Stop what a dead runner left behind: agents end, their work is kept, the run rests.
 
-    A runner is started that finds the stop waiting for it. So recovery is the same as ever, and a run that rests
-    already is merely said to have stopped.
+    A runner starts and finds the stop waiting for it. So recovery is the usual one, and a run that rests already is
+    only marked as stopped.
     """
     request = send_request(repo.state.run(run), Request(action="stop"))
     try:
@@ -65,7 +68,7 @@ def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer:
 
 
 def abandon(repo: Repository, journal: Journal, run: str, observer: Observer, reason: str = "") -> None:
-    """Give a run up: nothing of it lives on, its work stays under its refs. One that is over is left as it is."""
+    """End a run for good: nothing of it keeps running, its work stays at its refs. A run that is over stays as it is."""
     status = journal.load(run).row.status
     if status in RUN_IS_OVER:
         return
@@ -76,9 +79,9 @@ def abandon(repo: Repository, journal: Journal, run: str, observer: Observer, re
 
 
 def discard(repo: Repository, journal: Journal, run: str, observer: Observer) -> str:
-    """Give a run up if it is unfinished, put its branch away and return the ref that keeps it.
+    """Abandon a run if it is unfinished, archive its branch and return the ref that keeps it.
 
-    Returns an empty string if the branch was put away before. Workspaces go; what was in them is under refs.
+    Returns an empty string if the branch was archived before. Workspaces go; what was in them is at refs.
     """
     abandon(repo, journal, run, observer)
     with Lease.acquire(repo.state.run(run).lease):
@@ -90,9 +93,9 @@ def discard(repo: Repository, journal: Journal, run: str, observer: Observer) ->
 
 
 def waive_gates(repo: Repository, journal: Journal, run: str, stages: Sequence[str]) -> bool:
-    """Waive the failed gates of these stages; tell whether a live runner was asked to, rather than it being done.
+    """Waive the failed gates of these stages, or ask the live runner to; tell whether a runner was asked.
 
-    All of them can be waived or none is. A gate that was waived before is no longer blocked, which is said.
+    All of them can be waived or none is. A gate that was waived before is no longer blocked, which is an error.
     """
     stored = journal.load(run)
     events = gate_waivers(stored.state(), stages)

@@ -1,4 +1,4 @@
-"""The merge queue's hands: merge, check the merged tree, move the run branch by compare-and-swap."""
+"""The merge queue: merge, check the merged tree, move the run branch by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Prepared:
 
 
 async def land_tasks(context: RunContext, command: LandTasks) -> list[ev.Event]:
-    """Land a batch in one move of the branch. Whatever landed before a crash is found in git by recovery."""
+    """Land a batch in one move of the branch. Recovery finds in git what landed before a crash."""
     tip = context.state.row.tip
     onto = tip
     settled: list[ev.Event] = []
@@ -93,7 +93,7 @@ async def _move(context: RunContext, prepared: list[_Prepared], tip: str) -> lis
 
 
 async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.Event]:
-    """Somebody else moved the branch. Commits on top are welcome; anything else is for a person to judge."""
+    """Somebody else moved the branch. Commits on top are welcome; anything else needs a person."""
     branch = context.state.row.branch
     actual = await asyncio.to_thread(context.repo.read_ref, branch)
     again: list[ev.Event] = [_interrupted(item.task) for item in prepared]

@@ -43,7 +43,7 @@ class Ledger(msgspec.Struct, kw_only=True):
 
 
 class MirrorFiles:
-    """One mirror's place on the disk: the folder its paths are told from, its ledger, and the files it was adopted from."""
+    """One mirror's place on the disk: the folder that its paths begin at, its ledger, and the files it was adopted from."""
 
     def __init__(self, root: Path, ledger: Path, originals: Mapping[str, bytes]) -> None:
         self._root = root
@@ -61,7 +61,7 @@ class MirrorFiles:
                 continue
             if there != _NOTHING and not self._is_ours(file.path, there):
                 if file.gone:
-                    continue  # What is somebody else's is not ours to take away.
+                    continue  # It is not ours, so we do not remove it.
                 if file.link and there.startswith(_LINK):
                     found.append(file)  # A link only points: turning it to another run loses nothing.
                     continue

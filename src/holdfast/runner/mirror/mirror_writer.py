@@ -1,4 +1,4 @@
-"""Keeping native files up to date beside a run. It never holds the run up nor fails it: trouble is one event."""
+"""Keeping native files up to date beside a run. It never delays or fails the run: an error becomes one event."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class MirrorWriter:
 def _write(
     repo: Repository, renderer: RunRenderer, system: str, folder: str, paths: set[str], *, live: bool
 ) -> list[ev.MirrorFailed]:
-    """Write one mirror. Whatever goes wrong becomes an event: it must not reach the run."""
+    """Write one mirror. An error becomes an event: it must not reach the run."""
     try:
         known = System(system)
         files = _below(folder, renderer.native_files(known, live=live))
@@ -142,12 +142,12 @@ def _write(
 def _stage(repo: Repository, row: RunRow) -> list[ev.MirrorFailed]:
     """Show the build so far to people, where the mirrored system would."""
     system = staged_system(row)
-    trouble = update_staging_worktree(repo, row) if system else ""
-    return [ev.MirrorFailed(system=system, error=trouble)] if system and trouble else []
+    problem = update_staging_worktree(repo, row) if system else ""
+    return [ev.MirrorFailed(system=system, error=problem)] if system and problem else []
 
 
 def _below(folder: str, files: Sequence[NativeFile]) -> list[NativeFile]:
-    """Return the files with their paths told from the project, of which `folder` is a part."""
+    """Return the files with their paths from the project, in which `folder` lies."""
     return [msgspec.structs.replace(file, path=f"{folder}/{file.path}".lstrip("/")) for file in files]
 
 

@@ -1,6 +1,6 @@
 """The staging worktree of a mirrored run: its build so far, where the other system would have it.
 
-It is an extra: whatever stands in its way is said once, and neither the run nor its native files wait for it.
+It is an extra: an obstacle is reported once, and neither the run nor its native files wait for it.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ def update_staging_worktree(repo: Repository, row: RunRow) -> str:
     try:
         _show(repo, row)
     except HoldfastError as error:
-        trouble = error.message
+        problem = error.message
     except Exception as error:  # noqa: BLE001 - an extra must not end a run
-        trouble = f"{type(error).__name__}: {error}"
+        problem = f"{type(error).__name__}: {error}"
     else:
         remove(notice)
         return ""
-    if staging_problem(repo, row) == trouble:
+    if staging_problem(repo, row) == problem:
         return ""
     notice.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(notice, trouble.encode("utf-8", "surrogateescape"))
-    return trouble
+    write_atomically(notice, problem.encode("utf-8", "surrogateescape"))
+    return problem
 
 
 def staging_problem(repo: Repository, row: RunRow) -> str:
@@ -68,8 +68,8 @@ def staging_problem(repo: Repository, row: RunRow) -> str:
 def remove_staging_worktree(repo: Repository, row: RunRow) -> str:
     """Remove the staging worktree of a run that was landed or put away; return what keeps it, or nothing.
 
-    One that is gone, or not ours, is no trouble; of a run that somebody carries on it stays. The run may no longer be
-    mirrored, so every system that has such a folder is asked.
+    It is no problem if it is gone or not ours. While a runner holds the run, it stays. The run may no longer be mirrored,
+    so every system that has such a folder is asked.
     """
     try:
         with Lease.acquire(repo.state.run(row.run).lease):

@@ -1,4 +1,4 @@
-"""Gathering the evidence about a run that the invariants are judged by, and clearing what the dead left."""
+"""The evidence about a run for its invariants, as `doctor` asks for it, and clearing what killed git commands left."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def runs_missing_in_journal(repo: Repository, journal: JournalReader | None) -> 
 def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Violation]:
     """Judge one run by everything that can be seen of it. Changes nothing.
 
-    Of one whose adoption was cut short git may know more than the journal, until adopting it again completes it.
+    After an interrupted adoption git may know more than the journal, until `adopt` completes it.
     """
     stored = journal.load(run)
     recorded = list(journal.events(run, upto=stored.last_seq))

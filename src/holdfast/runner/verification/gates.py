@@ -24,14 +24,14 @@ _PATHS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class GateFacts:
-    """What a gate is judged on: the run branch, and the completed tasks of the stages in question."""
+    """What a gate looks at: the run branch, and the completed tasks of the stages in question."""
 
     branch: BranchFacts
     completed: tuple[Task, ...]
 
 
 def gate_facts(context: RunContext, stage: str, gate: Gate) -> GateFacts:
-    """Return the ground of a gate: for the entry all stages below this one, for the exit the stage itself."""
+    """Return the facts of a gate: about all stages below this one for the entry, about the stage itself for the exit."""
     state = context.state
     stages = stages_below(context, stage) if gate == "entry" else [stage]
     completed = [
@@ -59,51 +59,51 @@ def stages_below(context: RunContext, stage: str) -> list[str]:
     return list(found)
 
 
-def broken_conditions(context: RunContext, stage: str, gate: Gate, ground: GateFacts) -> Iterator[str]:
+def broken_conditions(context: RunContext, stage: str, gate: Gate, facts: GateFacts) -> Iterator[str]:
     """Yield what was promised and git does not show."""
-    yield from _missing_landings(context, ground)
-    yield from _missing_files(context, ground)
+    yield from _missing_landings(context, facts)
+    yield from _missing_files(context, facts)
     if gate == "exit":
-        yield from _miscounted(context, stage, ground)
+        yield from _miscounted(context, stage, facts)
         yield from _late_changes(context)
 
 
-async def syntax_condition(context: RunContext, stage: str, ground: GateFacts) -> str:
+async def syntax_condition(context: RunContext, stage: str, facts: GateFacts) -> str:
     """Return the syntax errors in files that the stages below changed, as a sentence; empty if there are none."""
-    relied_on = {task.id for task in ground.completed}
-    merges = [landing.commit for landing in ground.branch.landings if landing.task in relied_on]
+    relied_on = {task.id for task in facts.completed}
+    merges = [landing.commit for landing in facts.branch.landings if landing.task in relied_on]
     if not merges or not context.state.plan.syntax:
         return ""
     changed = await asyncio.to_thread(files_changed_by, context.repo, merges)
     paths = frozenset(path for files in changed.values() for path in files)
-    base, tip = context.state.row.base, ground.branch.tip
+    base, tip = context.state.row.base, facts.branch.tip
     faults = await find_syntax_errors(context, base, tip, paths, f"@{stage}", 1)
     return f"stage {stage} would build on files with {faults_error(faults)}" if faults else ""
 
 
-def _missing_landings(context: RunContext, ground: GateFacts) -> Iterator[str]:
-    landed = {landing.task for landing in ground.branch.landings}
+def _missing_landings(context: RunContext, facts: GateFacts) -> Iterator[str]:
+    landed = {landing.task for landing in facts.branch.landings}
     rows = context.state.tasks
-    missing = [t.id for t in ground.completed if t.id not in landed and not rows[t.id].replaced]
+    missing = [t.id for t in facts.completed if t.id not in landed and not rows[t.id].replaced]
     if missing:
         yield f"recorded as landed but not on the run branch: {', '.join(missing)}"
 
 
-def _missing_files(context: RunContext, ground: GateFacts) -> Iterator[str]:
-    promised = [(path, task.id) for task in ground.completed for path in task.files]
+def _missing_files(context: RunContext, facts: GateFacts) -> Iterator[str]:
+    promised = [(path, task.id) for task in facts.completed for path in task.files]
     if not promised:
         return
-    found = context.repo.ids_of(*(f"{ground.branch.tip}:{path}" for path, _ in promised))
+    found = context.repo.ids_of(*(f"{facts.branch.tip}:{path}" for path, _ in promised))
     for (path, task), blob in zip(promised, found, strict=True):
         if not blob:
             yield f"{path}, delivered by {task}, is not on the run branch"
 
 
-def _miscounted(context: RunContext, stage: str, ground: GateFacts) -> Iterator[str]:
+def _miscounted(context: RunContext, stage: str, facts: GateFacts) -> Iterator[str]:
     rows = context.state.tasks
     own = {task.id for task in context.state.stages[stage].tasks if not rows[task.id].replaced}
-    landings = [landing.task for landing in ground.branch.landings if landing.task in own]
-    expected = [task.id for task in ground.completed if task.id in own]
+    landings = [landing.task for landing in facts.branch.landings if landing.task in own]
+    expected = [task.id for task in facts.completed if task.id in own]
     if len(landings) != len(expected):
         yield f"stage {stage} has {len(expected)} completed tasks but {len(landings)} landings on the run branch"
 
@@ -139,11 +139,11 @@ async def check_gate(context: RunContext, stage: str, gate: Gate) -> list[ev.Eve
 
 async def _first_broken_condition(context: RunContext, stage: str, gate: Gate) -> str:
     """Return the first fact that does not hold, as a sentence; empty if all of them do."""
-    ground = await asyncio.to_thread(gate_facts, context, stage, gate)
-    broken = await asyncio.to_thread(lambda: next(broken_conditions(context, stage, gate, ground), ""))
+    facts = await asyncio.to_thread(gate_facts, context, stage, gate)
+    broken = await asyncio.to_thread(lambda: next(broken_conditions(context, stage, gate, facts), ""))
     if broken or gate == "exit":
         return broken
-    return await syntax_condition(context, stage, ground)
+    return await syntax_condition(context, stage, facts)
 
 
 async def _run_commands(context: RunContext, stage: str, gate: Gate, commands: tuple[str, ...]) -> ev.Event:

@@ -1,6 +1,6 @@
 """Syntax errors in what was changed: found from git's objects, without a checkout, within fixed bounds.
 
-Only new errors count: a file that did not parse before the work began is nobody's fault now.
+Only new errors count: a file that did not parse before the work began is not the agent's fault.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _launch(
 def _read_opinion(
     context: RunContext, validator: Validator, ended: Exit, log: bytes, reports: Path
 ) -> _Opinion:
-    """Return a validator's opinion from its output. Raises _ProviderGone if its provider kept it from having one."""
+    """Return a validator's opinion from its output. Raises _ProviderGone if the provider stopped it."""
     if validator.run:
         return _opinion(ended, log, reports)
     name = validator.agent or context.state.plan.agent
@@ -165,7 +165,7 @@ def _invocation(
 
 
 def _opinion(ended: Exit, log: bytes, reports: Path) -> _Opinion:
-    """Return what a validator that ended said. Whatever is not a score is none, and its output says why."""
+    """Return what a validator said. Without a score it gave 0, and its output says why."""
     output = clean(log[-_OUTPUT_BYTES:].decode(errors="replace"))
     if ended.reason is not ExitReason.EXITED or ended.code != 0:
         how = (
