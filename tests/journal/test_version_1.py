@@ -89,6 +89,16 @@ def test_an_old_journal_is_migrated_when_it_is_opened_for_writing(path: Path) ->
     assert list(open_reader(path).load(RUN).tasks) == [folded.tasks["b"], folded.tasks["a"]]
 
 
+def test_a_runner_of_version_1_may_live_on_in_a_migrated_journal(path: Path) -> None:
+    """An upgrade in the middle of a run: the rows that the old runner still writes are folded anew, too."""
+    open_journal(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        last = db.execute("SELECT max(key) FROM tasks").fetchone()[0]
+        db.execute("UPDATE tasks SET row = ? WHERE key = ?", (OLD_ROWS[1].encode(), last))
+    folded = replay(PLAN, [started(), *HISTORY])
+    assert list(open_reader(path).load(RUN).tasks) == [folded.tasks["b"], folded.tasks["a"]]
+
+
 def test_an_old_journal_whose_events_contradict_each_other_is_refused_and_kept(path: Path) -> None:
     """What cannot be folded is not guessed."""
     twice = [ev.TaskLanded(task="b", attempt=1, commit="m2", head="c1")]

@@ -269,10 +269,10 @@ def _stored_run(db: sqlite3.Connection, run: str) -> StoredBytes:
         key = _run_key(db, run)
         listing = StoredListing(*db.execute(f"{_LISTING} WHERE key = ?", (key,)).fetchone())
         plan = _plan_body(db, plan_hash_of(listing.row))
-        if sqlite_schema.has_old_tasks(db):
-            return StoredBytes(listing, plan, [row for _, row in sqlite_schema.folded_tasks(db, key, plan)])
-        tasks = db.execute(_TASKS, sqlite_schema.key_range(key)).fetchall()
-        return StoredBytes(listing, plan, [body for (body,) in tasks])
+        tasks = [body for (body,) in db.execute(_TASKS, sqlite_schema.key_range(key))]
+        if sqlite_schema.has_old_tasks(db, tasks):
+            tasks = [body for _, body in sqlite_schema.folded_tasks(db, key, plan)]
+        return StoredBytes(listing, plan, tasks)
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -32,9 +32,12 @@ def key_range(key: int) -> tuple[int, int]:
     return key << KEY_BITS, ((key + 1) << KEY_BITS) - 1
 
 
-def has_old_tasks(db: sqlite3.Connection) -> bool:
-    """Tell whether the rows of tasks have the shape of version 1, in which attempts had no record of their own."""
-    return _pragma(db, "user_version") < _NESTED_ATTEMPTS
+def has_old_tasks(db: sqlite3.Connection, tasks: Iterable[bytes]) -> bool:
+    """Tell whether rows of tasks have the shape of version 1, in which attempts had no record of their own.
+
+    A runner of that version that is still alive keeps writing such rows into a file that was migrated meanwhile.
+    """
+    return _pragma(db, "user_version") < _NESTED_ATTEMPTS or any(b'"latest":{' not in row for row in tasks)
 
 
 def folded_tasks(db: sqlite3.Connection, key: int, plan: bytes) -> list[tuple[int, bytes]]:
