@@ -35,7 +35,7 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon, record_decision, stop_leftover_agents
 from holdfast.runner.recovery.facts import gather_facts
-from holdfast.runner.session import create_run
+from holdfast.runner.session import create_run, unfinished_run
 
 
 def back_up_state(repo: Repository) -> Path:
@@ -105,20 +105,22 @@ def plan_rewind(repo: Repository, journal: JournalReader, run: str, at: str) -> 
 
 
 def rewind_run(repo: Repository, journal: Journal, rewind: Rewind, observer: Observer) -> str:
-    """Begin again as considered, and return the run to carry on: the same one, or a new one.
+    """Begin again as planned, and return the run to execute: the same one, or a new one.
 
     Killed and repeated, it finds the run it made before. Raises LeaseHeldError if a runner lives.
     """
     if journal.load(rewind.run).row.status is RunStatus.RUNNING:
         stop_leftover_agents(repo, journal, rewind.run, observer)
-        rewind = plan_rewind(repo, journal, rewind.run, rewind.at)  # What was in the air may have landed.
+        rewind = plan_rewind(repo, journal, rewind.run, rewind.at)  # Work under way may have landed.
     if rewind.plan is None:
         stored = journal.load(rewind.run)
         events = rewind_events(stored.state(), rewind.scope)
         if events:
             record_decision(repo, journal, rewind.run, *events)
         return rewind.run
-    new = _made_before(journal, rewind.plan) or _create(repo, journal, rewind.run, rewind.plan)
+    # A kill may have come before the old run was abandoned: then the new one exists, with the same plan and base.
+    made = unfinished_run(journal, rewind.plan, "")
+    new = made.row.run if made else _create(repo, journal, rewind.run, rewind.plan)
     abandon(repo, journal, rewind.run, observer, f"begun again at {rewind.at} as {new}")
     return new
 
@@ -142,13 +144,6 @@ def _what_is_left(stored: StoredRun, scope: RewindScope, stands: set[str], start
     closed = {name for name, row in stored.row.stages.items() if row.status is StageStatus.COMPLETED}
     plan = remaining_plan(stored.plan, stands | skipped, closed - set(scope.stages))
     return msgspec.structs.replace(plan, base=start)
-
-
-def _made_before(journal: JournalReader, plan: Plan) -> str:
-    """Return the unfinished run of exactly this plan, base included: a kill came before the old one was given up."""
-    digest = plan_hash(plan)
-    rows = (listing.row for listing in journal.runs())
-    return next((row.run for row in rows if row.plan_hash == digest and row.status not in RUN_IS_OVER), "")
 
 
 def _create(repo: Repository, journal: Journal, old: str, plan: Plan) -> str:

@@ -22,53 +22,88 @@ from holdfast.runner.verification.syntax import find_syntax_errors
 _PATHS_SHOWN = 10
 
 
+async def check_gate(context: RunContext, stage: str, gate: Gate) -> list[ev.Event]:
+    """Check a gate on the run branch as it is now. Checking it again is harmless."""
+    if problem := await _broken_condition(context, stage, gate):
+        return [ev.StageGateFailed(stage=stage, gate=gate, error=problem)]
+    commands = context.state.stages[stage].entry if gate == "entry" else context.state.stages[stage].exit
+    if commands:
+        async with context.workspaces.gate_lock:
+            return [await _run_commands(context, stage, gate, commands)]
+    return [_held(stage, gate)]
+
+
+async def _broken_condition(context: RunContext, stage: str, gate: Gate) -> str:
+    """Return the first condition that does not hold, as a sentence; empty if all of them do."""
+    facts = await asyncio.to_thread(_gate_facts, context, stage, gate)
+    broken = await asyncio.to_thread(lambda: next(_broken_conditions(context, stage, gate, facts), ""))
+    if broken or gate == "exit":
+        return broken
+    return await _syntax_condition(context, stage, facts)
+
+
+async def _run_commands(context: RunContext, stage: str, gate: Gate, commands: tuple[str, ...]) -> ev.Event:
+    workspace = await context.workspaces.prepare_gate(context.state.row.tip)
+    try:
+        failed = await run_checks(context, commands, workspace, f"@{stage}", 1, gate)
+    except ChecksStopped:
+        return ev.StageGateReset(stage=stage, gate=gate)
+    if failed is None:
+        return _held(stage, gate)
+    return ev.StageGateFailed(stage=stage, gate=gate, error=failed.error, detail=failed.output)
+
+
+def _held(stage: str, gate: Gate) -> ev.Event:
+    return ev.StageOpened(stage=stage) if gate == "entry" else ev.StageClosed(stage=stage)
+
+
 @dataclass(frozen=True, slots=True)
-class GateFacts:
+class _GateFacts:
     """What a gate looks at: the run branch, and the completed tasks of the stages in question."""
 
     branch: BranchFacts
     completed: tuple[Task, ...]
 
 
-def gate_facts(context: RunContext, stage: str, gate: Gate) -> GateFacts:
+def _gate_facts(context: RunContext, stage: str, gate: Gate) -> _GateFacts:
     """Return the facts of a gate: about all stages below this one for the entry, about the stage itself for the exit."""
-    state = context.state
-    stages = stages_below(context, stage) if gate == "entry" else [stage]
-    completed = [
+    state, stages = context.state, [stage]
+    if gate == "entry":
+        stages = list(state.stages[stage].needs)
+        for name in stages:  # grows while it is walked: stages below stages
+            stages += [needed for needed in state.stages[name].needs if needed not in stages]
+    completed = tuple(
         task
         for name in stages
         for task in state.stages[name].tasks
         if state.tasks[task.id].status is TaskStatus.COMPLETED
-    ]
-    if not completed:
-        return GateFacts(BranchFacts(tip=state.row.tip), ())
-    return GateFacts(
-        branch_facts(context.repo, state.row.branch, state.row.base, context.run), tuple(completed)
     )
+    if not completed:
+        return _GateFacts(BranchFacts(tip=state.row.tip), ())
+    return _GateFacts(branch_facts(context.repo, state.row.branch, state.row.base, context.run), completed)
 
 
-def stages_below(context: RunContext, stage: str) -> list[str]:
-    """Return the stages that one builds on, however far down."""
-    found: dict[str, None] = {}
-    frontier = list(context.state.stages[stage].needs)
-    while frontier:
-        name = frontier.pop()
-        if name not in found:
-            found[name] = None
-            frontier += context.state.stages[name].needs
-    return list(found)
-
-
-def broken_conditions(context: RunContext, stage: str, gate: Gate, facts: GateFacts) -> Iterator[str]:
-    """Yield what was promised and git does not show."""
-    yield from _missing_landings(context, facts)
-    yield from _missing_files(context, facts)
+def _broken_conditions(context: RunContext, stage: str, gate: Gate, facts: _GateFacts) -> Iterator[str]:
+    """Yield what the journal or the plan says and git does not show."""
+    replaced = {name for name, task in context.state.tasks.items() if task.replaced}
+    landings = [landing.task for landing in facts.branch.landings]
+    expected = [task.id for task in facts.completed if task.id not in replaced]
+    if missing := sorted(set(expected) - set(landings), key=expected.index):
+        yield f"recorded as landed but not on the run branch: {', '.join(missing)}"
+    delivered = [(path, task.id) for task in facts.completed for path in task.files]
+    blobs = context.repo.ids_of(*(f"{facts.branch.tip}:{path}" for path, _ in delivered)) if delivered else []
+    for (path, name), blob in zip(delivered, blobs, strict=True):
+        if not blob:
+            yield f"{path}, delivered by {name}, is not on the run branch"
     if gate == "exit":
-        yield from _miscounted(context, stage, facts)
+        own = {task.id for task in context.state.stages[stage].tasks} - replaced
+        landed = sum(name in own for name in landings)
+        if landed != len(expected):
+            yield f"stage {stage} has {len(expected)} completed tasks but {landed} landings on the run branch"
         yield from _late_changes(context)
 
 
-async def syntax_condition(context: RunContext, stage: str, facts: GateFacts) -> str:
+async def _syntax_condition(context: RunContext, stage: str, facts: _GateFacts) -> str:
     """Return the syntax errors in files that the stages below changed, as a sentence; empty if there are none."""
     relied_on = {task.id for task in facts.completed}
     merges = [landing.commit for landing in facts.branch.landings if landing.task in relied_on]
@@ -79,33 +114,6 @@ async def syntax_condition(context: RunContext, stage: str, facts: GateFacts) ->
     base, tip = context.state.row.base, facts.branch.tip
     faults = await find_syntax_errors(context, base, tip, paths, f"@{stage}", 1)
     return f"stage {stage} would build on files with {faults_error(faults)}" if faults else ""
-
-
-def _missing_landings(context: RunContext, facts: GateFacts) -> Iterator[str]:
-    landed = {landing.task for landing in facts.branch.landings}
-    rows = context.state.tasks
-    missing = [t.id for t in facts.completed if t.id not in landed and not rows[t.id].replaced]
-    if missing:
-        yield f"recorded as landed but not on the run branch: {', '.join(missing)}"
-
-
-def _missing_files(context: RunContext, facts: GateFacts) -> Iterator[str]:
-    promised = [(path, task.id) for task in facts.completed for path in task.files]
-    if not promised:
-        return
-    found = context.repo.ids_of(*(f"{facts.branch.tip}:{path}" for path, _ in promised))
-    for (path, task), blob in zip(promised, found, strict=True):
-        if not blob:
-            yield f"{path}, delivered by {task}, is not on the run branch"
-
-
-def _miscounted(context: RunContext, stage: str, facts: GateFacts) -> Iterator[str]:
-    rows = context.state.tasks
-    own = {task.id for task in context.state.stages[stage].tasks if not rows[task.id].replaced}
-    landings = [landing.task for landing in facts.branch.landings if landing.task in own]
-    expected = [task.id for task in facts.completed if task.id in own]
-    if len(landings) != len(expected):
-        yield f"stage {stage} has {len(expected)} completed tasks but {len(landings)} landings on the run branch"
 
 
 def _late_changes(context: RunContext) -> Iterator[str]:
@@ -124,38 +132,3 @@ def _late_changes(context: RunContext) -> Iterator[str]:
         workspaces.forget_collected(name)
         paths = ", ".join(context.repo.changed_files(commit, kept)[:_PATHS_SHOWN])
         yield f"workspace {name} was changed after its work was committed ({paths}); the change is kept at {ref}"
-
-
-async def check_gate(context: RunContext, stage: str, gate: Gate) -> list[ev.Event]:
-    """Check a gate on the run branch as it is now. Checking it again is harmless."""
-    if problem := await _first_broken_condition(context, stage, gate):
-        return [ev.StageGateFailed(stage=stage, gate=gate, error=problem)]
-    commands = context.state.stages[stage].entry if gate == "entry" else context.state.stages[stage].exit
-    if commands:
-        async with context.workspaces.gate_lock:
-            return [await _run_commands(context, stage, gate, commands)]
-    return [_held(stage, gate)]
-
-
-async def _first_broken_condition(context: RunContext, stage: str, gate: Gate) -> str:
-    """Return the first fact that does not hold, as a sentence; empty if all of them do."""
-    facts = await asyncio.to_thread(gate_facts, context, stage, gate)
-    broken = await asyncio.to_thread(lambda: next(broken_conditions(context, stage, gate, facts), ""))
-    if broken or gate == "exit":
-        return broken
-    return await syntax_condition(context, stage, facts)
-
-
-async def _run_commands(context: RunContext, stage: str, gate: Gate, commands: tuple[str, ...]) -> ev.Event:
-    workspace = await context.workspaces.prepare_gate(context.state.row.tip)
-    try:
-        failed = await run_checks(context, commands, workspace, f"@{stage}", 1, gate)
-    except ChecksStopped:
-        return ev.StageGateReset(stage=stage, gate=gate)
-    if failed is None:
-        return _held(stage, gate)
-    return ev.StageGateFailed(stage=stage, gate=gate, error=failed.error, detail=failed.output)
-
-
-def _held(stage: str, gate: Gate) -> ev.Event:
-    return ev.StageOpened(stage=stage) if gate == "entry" else ev.StageClosed(stage=stage)
