@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,15 @@ def test_a_row_changed_after_the_append_is_not_changed_in_the_journal(journal: J
     journal.append(RUN, epoch, [], run_row(), [task], 101.0)
     task.attempt = 9
     assert journal.load(RUN).tasks[0].attempt == 1
+
+
+def test_another_thread_reads_what_is_written_meanwhile(journal: Journal) -> None:
+    """A reader of a journal belongs to any thread, and sees each append as soon as it is durable."""
+    epoch, reader = begin(journal), journal.reader()
+    with ThreadPoolExecutor(max_workers=1) as other:
+        before = other.submit(reader.load, RUN).result().last_seq
+        journal.append(RUN, epoch, [ev.StopRequested()], run_row(), [], 101.0)
+        assert other.submit(reader.load, RUN).result().last_seq == before + 1
 
 
 def test_a_task_that_is_not_in_the_plan_is_refused(journal: Journal) -> None:

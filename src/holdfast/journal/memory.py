@@ -57,6 +57,10 @@ class MemoryJournal(BytesJournal):
         """Return a new, empty journal, which has nothing to look at."""
         return cls()
 
+    def reader(self) -> Self:
+        """Return this journal: it has no connection that belongs to a thread."""
+        return self
+
     def take_epoch(self, run: str) -> int:
         """Raise the run's epoch and return it. Each call fences off all earlier ones."""
         stored = self._run(run)

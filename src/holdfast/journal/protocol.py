@@ -68,6 +68,9 @@ class Journal(JournalReader, Protocol):
     Times (`at`) are wall-clock seconds for people to read; nothing is ever decided from them.
     """
 
+    def reader(self) -> JournalReader:
+        """Return a reader of this journal for another thread. The caller closes it."""
+
     def create_run(self, plan: Plan, row: RunRow, event: Event, at: float) -> None:
         """Make a run durable with its plan and its first event. Raises JournalError if the id is taken."""
 

@@ -137,6 +137,10 @@ class SqliteJournal(SqliteReader, BytesJournal):
             sqlite_schema.check_identity(path)
         return SqliteReader(path)
 
+    def reader(self) -> SqliteReader:
+        """Return a reader of this journal for another thread."""
+        return SqliteReader(self._path)
+
     def take_epoch(self, run: str) -> int:
         """Raise the run's epoch and return it. Each call fences off all earlier ones."""
         with self._transaction() as db:

@@ -15,7 +15,6 @@ from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError
 from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.registry import System
-from holdfast.journal import open_reader
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import RunContext
@@ -69,8 +68,8 @@ class MirrorWriter:
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        # Another thread than the loop's reads the journal, so it gets a reader of its own.
-        self._renderer = RunRenderer(context.repo, open_reader(context.repo.state.journal), context.run)
+        # Another thread than the loop's reads the journal.
+        self._renderer = RunRenderer(context.repo, context.journal.reader(), context.run)
         self.paths: set[str] = set()
         self._one_at_a_time = threading.Lock()
         self._stale = False
