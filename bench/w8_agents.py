@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 from tests.agents.real_agents import CODEX
+from tests.scripted_model import Script, ScriptedModel, Shell, Write
 
 from bench.measurement import Figure, scratch
 from bench.project import Project
 from holdfast.core.plan import AgentSpec
 from holdfast.process import procfs
-from holdfast.testing import Script, ScriptedModel, Shell, Write
 
 THINK_S = 3.5
 """How long the model thinks before each answer. The larger it is, the better Holdfast looks; hosted models take 2 to 20 s."""

@@ -14,8 +14,8 @@ from holdfast import locks
 from holdfast.core.facts import Exit
 from holdfast.paths import StateDir
 from holdfast.process import procfs
-from holdfast.testing import ScriptedModel
 from tests.agents.real_agents import RealAgent
+from tests.scripted_model import ScriptedModel
 from tests.support.command import Cli, eventually
 
 RUN = "01-try-it"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing import Script, ScriptedModel
 from tests.agents.agent_project import AgentProject
 from tests.agents.real_agents import AIDER, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
+from tests.scripted_model import Script, ScriptedModel
 from tests.support.runs import Fifo
 
 

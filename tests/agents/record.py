@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.core.plan import AgentSpec
-from holdfast.testing import Fault, Script, ScriptedModel, Shell, Write
 from tests.agents.real_agents import AGENTS, AIDER, CODEX, HERE, RealAgent
+from tests.scripted_model import Fault, Script, ScriptedModel, Shell, Write
 
 STREAMS = HERE / "streams"
 PATIENCE_S = 60.0

@@ -17,9 +17,9 @@ from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.status import RunStatus
-from holdfast.testing import Script, Write
 from tests.agents.agent_project import AgentProject, task
 from tests.agents.real_agents import QWEN
+from tests.scripted_model import Script, Write
 from tests.support.command import Cli, eventually
 from tests.support.repositories import Project
 from tests.support.runs import Trial, stage as plan_stage

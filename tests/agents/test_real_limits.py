@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.testing import Fault, Script, Write
 from tests.agents.agent_project import AgentProject, task
 from tests.agents.conftest import installed
 from tests.agents.real_agents import GEMINI, RealAgent
+from tests.scripted_model import Fault, Script, Write
 from tests.support.command import Cli, eventually
 from tests.support.repositories import write
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.core.facts import ExitReason
-from holdfast.testing import Script, Shell, Write
 from tests.agents.agent_project import AgentProject, task
 from tests.agents.real_agents import RealAgent
+from tests.scripted_model import Script, Shell, Write
 from tests.support.runs import Fifo
 
 Build = Callable[[dict[str, Script]], AgentProject]

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast.testing import Fault, Script, ScriptedModel, Shell, Write
+from tests.scripted_model import Fault, Script, ScriptedModel, Shell, Write
 
 BRIEF = "# Task T1: Greet\n\nWrite it."
 SCRIPT = Script((Write("a/b.txt", "hi\n"), Shell("ls")), say="All done.", tokens=(7, 3))

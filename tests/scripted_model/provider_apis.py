@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from holdfast.testing.exchange import (
+from tests.scripted_model.exchange import (
     HttpReply,
     ModelReply,
     ModelTurn,
@@ -19,7 +19,7 @@ from holdfast.testing.exchange import (
     StreamedReply,
     ToolCall,
 )
-from holdfast.testing.script import Fault
+from tests.scripted_model.script import Fault
 
 _STREAM = "text/event-stream"
 _CALLS = {"function_call", "custom_tool_call", "local_shell_call"}

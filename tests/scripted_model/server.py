@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from holdfast.testing.exchange import (
+from tests.scripted_model.exchange import (
     HttpReply,
     MissingToolError,
     ModelReply,
@@ -25,8 +25,8 @@ from holdfast.testing.exchange import (
     ProviderApi,
     reply_to,
 )
-from holdfast.testing.provider_apis import APIS, encode
-from holdfast.testing.script import Fault, Script
+from tests.scripted_model.provider_apis import APIS, encode
+from tests.scripted_model.script import Fault, Script
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _CUT_SHORT = ModelReply("I will begin by", None, 0, 0)

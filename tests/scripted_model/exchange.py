@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from holdfast.errors import HoldfastError
-from holdfast.testing.script import Action, Fault, Script, Shell, Write
+from tests.scripted_model.script import Action, Fault, Script, Shell, Write
 
 _TASK = re.compile(r"^\W*Task ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
 _WRITERS = ("write_file", "write", "Write", "create_file")
@@ -159,7 +159,7 @@ def _shell_call(turn: ModelTurn, command: str, name: str) -> ToolCall:
     if shell is None:
         raise MissingToolError(
             f"no shell among the agent's tools: {', '.join(turn.tools)}",
-            "let the agent use its tools, or add the name of its shell to holdfast.testing.exchange",
+            "let the agent use its tools, or add the name of its shell to tests.scripted_model.exchange",
         )
     key = next((key for key in _COMMAND_PARAMETERS if key in shell.accepts), "command")
     listed = shell.required.get(key) == "array"
