@@ -1,4 +1,4 @@
-"""What the core asks the shell to do now, and the event that makes each request durable first."""
+"""Commands: what the shell must do now, the event that makes each durable first, and the event that undoes it."""
 
 from __future__ import annotations
 

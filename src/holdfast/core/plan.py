@@ -1,6 +1,6 @@
-"""The plan: immutable input of a run, normalised, and what must hold between its parts.
+"""The plan: the immutable input of a run, normalised, and the order that its needs impose.
 
-Reading YAML or JSON is not done here (see `plans/`); these types are what reading yields.
+Plan files are read in `plans/`, which yields these types. What must hold between the parts is in `plan_rules.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The journal as a file: is it sound, copying it whole, putting a damaged one aside and a new one in its place.
+"""The journal as a file: check it, copy it whole, keep a damaged one aside and put a new one in its place.
 
-No byte of a journal is ever deleted here. What is in it is `sqlite.py`'s business.
+No byte of a journal is ever deleted here. Its content is in `sqlite.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tables of the SQLite journal, how a file of them comes to be, and how an older one is brought up to date.
 
-A file is ours if its application id says so; its version is the number of migrations it has seen. Nothing else
-in the program spells a table.
+A file is ours if its application id says so; its version is the number of migrations it has seen. Tables are
+spelled here and in the queries of `sqlite.py`.
 """
 
 from __future__ import annotations

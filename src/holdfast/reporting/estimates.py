@@ -1,6 +1,6 @@
-"""How long each attempt lasted, when its work was last safe, and what became of it: folded from recorded events.
+"""How long attempts lasted, what had to be done again, and how long the rest of a run may take.
 
-The times are those of the records, which serve people: estimates are made from them, decisions never.
+The times are those of the recorded events. They serve estimates for people, never decisions.
 """
 
 from __future__ import annotations
