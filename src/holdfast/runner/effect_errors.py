@@ -36,25 +36,25 @@ def as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
 def capture_safely(workspace: Path, capture: Callable[[], T]) -> T:
     """Commit a workspace by `capture`, which may be repeated. Raises UncollectedError if that fails and fails again.
 
-    Work that is nowhere else must not be given up because the disk had a bad moment.
+    Work that is nowhere else must not be lost because the disk had a bad moment.
     """
-    for _ in range(_TRIES - 1):
+    tries = 0
+    while True:
+        tries += 1
         try:
             return capture()
         except WorkspaceGoneError:
             raise
-        except (HoldfastError, OSError):
-            continue
-    try:
-        return capture()
-    except WorkspaceGoneError:
-        raise
-    except (HoldfastError, OSError) as error:
-        why = as_holdfast_error(error)
-        hint = f"{why.hint} `holdfast resume` tries again; without {workspace} the task would begin anew.".strip()
-        raise UncollectedError(
-            f"the work in {workspace} could not be committed: {why.message}", hint
-        ) from error
+        except (HoldfastError, OSError) as error:
+            if tries < _TRIES:
+                continue
+            why = as_holdfast_error(error)
+            hint = (
+                f"{why.hint} `holdfast resume` tries again; without {workspace} the task would begin again."
+            )
+            raise UncollectedError(
+                f"the work in {workspace} could not be committed: {why.message}", hint.strip()
+            ) from error
 
 
 async def guarded(

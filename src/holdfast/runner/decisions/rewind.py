@@ -1,7 +1,7 @@
-"""Beginning again at a stage or a task. What landed stays: the run branch never goes back.
+"""Beginning again: `reset` of one task, and `resume --from` a stage or a task. The run branch never goes back.
 
-Where nothing of it has landed, the run itself begins there again. Otherwise a new run does, from the commit before the
-first landing that is to be done anew, and the old run is given up with everything it has.
+If nothing of it has landed, the run itself begins there again. Otherwise a new run begins, at the commit before the
+first landing that is to be redone, and the old run is abandoned with everything it has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The gates of a stage: what must hold before it opens and before it closes."""
+"""The gates of a stage: what must hold before it opens and before it closes.
+
+First what git shows (landings, delivered files, syntax, late changes), then the commands of the plan.
+"""
 
 from __future__ import annotations
 
