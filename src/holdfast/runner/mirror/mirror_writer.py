@@ -30,9 +30,8 @@ _IDLE = 9.0
 
 def check_mirror(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> None:
     """Raise OccupiedError if the native files of a run cannot be kept there. Writes nothing."""
-    renderer = RunRenderer(repo, journal, run)
-    files = _below(folder, renderer.native_files(system, live=False))
-    _mirror_files(repo, renderer, system, folder).changes(files)
+    place, files = _render(repo, RunRenderer(repo, journal, run), system, folder, live=False)
+    place.changes(files)
 
 
 def write_mirrors(repo: Repository, journal: JournalReader, run: str) -> list[ev.Event]:
@@ -49,9 +48,8 @@ def write_mirrors(repo: Repository, journal: JournalReader, run: str) -> list[ev
 
 def export_run(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> list[str]:
     """Write the native files of a run as it is now, and return the paths that changed."""
-    renderer = RunRenderer(repo, journal, run)
-    files = _below(folder, renderer.native_files(system, live=False))
-    return _mirror_files(repo, renderer, system, folder).put(files)
+    place, files = _render(repo, RunRenderer(repo, journal, run), system, folder, live=False)
+    return place.put(files)
 
 
 def mirror_owner(repo: Repository, system: str, name: str, content: bytes) -> str:
@@ -127,10 +125,9 @@ def _write(
 ) -> list[ev.MirrorFailed]:
     """Write one mirror. An error becomes an event: it must not reach the run."""
     try:
-        known = System(system)
-        files = _below(folder, renderer.native_files(known, live=live))
+        place, files = _render(repo, renderer, System(system), folder, live=live)
         paths.update(file.path for file in files)
-        _mirror_files(repo, renderer, known, folder).put(files)
+        place.put(files)
     except HoldfastError as error:
         return [ev.MirrorFailed(system=system, error=error.message)]
     except Exception as error:  # noqa: BLE001 - a writer's mistake must not end a run
@@ -145,11 +142,13 @@ def _stage(repo: Repository, row: RunRow) -> list[ev.MirrorFailed]:
     return [ev.MirrorFailed(system=system, error=problem)] if system and problem else []
 
 
-def _below(folder: str, files: Sequence[NativeFile]) -> list[NativeFile]:
-    """Return the files with their paths from the project, in which `folder` lies."""
-    return [msgspec.structs.replace(file, path=f"{folder}/{file.path}".lstrip("/")) for file in files]
-
-
-def _mirror_files(repo: Repository, renderer: RunRenderer, system: System, folder: str) -> MirrorFiles:
+def _render(
+    repo: Repository, renderer: RunRenderer, system: System, folder: str, *, live: bool
+) -> tuple[MirrorFiles, list[NativeFile]]:
+    """Return the place of a mirror and the files that belong there, with their paths from the project."""
+    files = [
+        msgspec.structs.replace(file, path=f"{folder}/{file.path}".lstrip("/"))
+        for file in renderer.native_files(system, live=live)
+    ]
     ledger = repo.state.run(renderer.run).mirror_ledger(system)
-    return MirrorFiles(repo.checkout, ledger, {} if folder else renderer.originals(system))
+    return MirrorFiles(repo.checkout, ledger, {} if folder else renderer.originals(system)), files

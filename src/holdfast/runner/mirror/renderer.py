@@ -28,7 +28,7 @@ def foreign_name(row: RunRow, system: System) -> str:
 
 
 class RunRenderer:
-    """One run's past, read on from where it was left: a second look costs only what is new."""
+    """Renders one run. It reads the journal on from where it stopped: a second look costs only what is new."""
 
     def __init__(self, repo: Repository, journal: JournalReader, run: str) -> None:
         self._repo = repo
@@ -77,12 +77,9 @@ class RunRenderer:
 
     def _shown(self, task: TaskRow) -> TaskRow:
         """Return a task with the commit of its own that proves it, where an adoption stands for it on the branch."""
-        was_here = task.id in self._tasks
-        return (
-            task
-            if was_here or not task.merge_commit
-            else msgspec.structs.replace(task, merge_commit=task.latest.head)
-        )
+        if task.id in self._tasks or not task.merge_commit:
+            return task
+        return msgspec.structs.replace(task, merge_commit=task.latest.head)
 
     def _files_of(self, tasks: Iterable[TaskRow], row: RunRow) -> dict[str, tuple[str, ...]]:
         commits = {task.id: task.merge_commit for task in tasks if task.merge_commit}
