@@ -39,18 +39,11 @@ def execute(args: Namespace) -> int:
         raise HoldfastError(
             f"the ACP library is missing ({error.name})", "install it with `pip install 'holdfast[acp]'`"
         ) from None
-    assignment = AcpTurn(
+    turn = AcpTurn(
         argv=tuple(args.agent_command),
-        brief=_brief(args.brief),
+        brief=Path(args.brief).read_text(encoding="utf-8") if args.brief else sys.stdin.read(),
         workspace=str(Path.cwd()),
         policy=PermissionPolicy(args.permissions),
         session=args.session,
     )
-    return asyncio.run(run_turn(assignment))
-
-
-def _brief(path: str) -> str:
-    """Read the brief from its file, or from standard input if none is named."""
-    if path:
-        return Path(path).read_text(encoding="utf-8")
-    return sys.stdin.read()
+    return asyncio.run(run_turn(turn))

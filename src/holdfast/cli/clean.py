@@ -49,7 +49,11 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Remove what finished runs occupy. Without a run or --all, only say what there is."""
     with open_repo() as opened:
-        found = tuple(_cleanable(opened, row) for row in _finished(opened, args))
+        found = tuple(
+            CleanableRun(run=row.run, status=row.status, bytes=size.size, refs=size.refs)
+            for row in _finished(opened, args)
+            for size in [run_size(opened.repo, row.run)]
+        )
         only_look = args.dry_run or (args.run is None and not args.all)
         result = CleanResult(runs=found, bytes=sum(one.bytes for one in found), removed=False)
         if not args.json:
@@ -74,11 +78,6 @@ def _finished(opened: OpenRepo, args: Namespace) -> list[RunRow]:
             f"run {row.run} is not over ({row.status})", f"`holdfast abandon {row.run}` ends it first"
         )
     return [row]
-
-
-def _cleanable(opened: OpenRepo, row: RunRow) -> CleanableRun:
-    size = run_size(opened.repo, row.run)
-    return CleanableRun(run=row.run, status=row.status, bytes=size.size, refs=size.refs)
 
 
 def _clean(opened: OpenRepo, found: CleanResult, args: Namespace) -> CleanResult:

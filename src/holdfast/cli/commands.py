@@ -17,6 +17,7 @@ from holdfast import __version__
 from holdfast.cli.arguments import add_arguments
 from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
 
+_HELP, _VERSION = ("-h", "--help"), "--version"
 _EPILOG = "exit codes: 0 done, 1 tasks failed, 2 bad input, 3 waits for a decision, 4 held by another runner, 130 interrupted"
 
 
@@ -89,31 +90,21 @@ def _split_command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     for length in (2, 1):
         if (name := " ".join(words[:length])) in COMMANDS:
             return name, words[length:]
-    if not words:
-        overview = _overview()
+    overview, first = _overview(), next(iter(words), "")
+    if not first:
         overview.print_help(sys.stderr)
         overview.exit(ExitCode.BAD_INPUT)
-    if not words[0].startswith("-"):
-        raise HoldfastError(
-            f"there is no command {quoted(words[0])}{did_you_mean(words[0], COMMANDS)}",
-            "`holdfast --help` lists the commands",
-        )
-    _options().parse_args(words)
-    raise HoldfastError("the command is missing", "`holdfast --help` lists the commands")
-
-
-class _Options(argparse.ArgumentParser):
-    """The parser of the options that need no command."""
-
-    def format_help(self) -> str:
-        """Return the overview of all commands."""
-        return _overview().format_help()
-
-
-def _options() -> argparse.ArgumentParser:
-    parser = _Options(prog="holdfast", usage="holdfast [-h] [--version] COMMAND ...")
-    parser.add_argument("--version", action="version", version=f"holdfast {__version__}")
-    return parser
+    if first in _HELP:
+        overview.print_help()
+        overview.exit()
+    if first == _VERSION:
+        print(f"holdfast {__version__}")
+        overview.exit()
+    kind, known = ("option", (*_HELP, _VERSION)) if first.startswith("-") else ("command", COMMANDS)
+    raise HoldfastError(
+        f"there is no {kind} {quoted(first)}{did_you_mean(first, known)}",
+        "`holdfast --help` lists the commands",
+    )
 
 
 def _overview() -> argparse.ArgumentParser:
@@ -132,6 +123,6 @@ def _overview() -> argparse.ArgumentParser:
     for name, row in COMMANDS.items():
         groups[row.group].add_argument(name, help=row.summary)
     options = overview.add_argument_group("options")
-    options.add_argument("-h", "--help", action="help", help="show this, or with a command its arguments")
-    options.add_argument("--version", action="version", help="print the version")
+    options.add_argument(*_HELP, action="help", help="show this, or with a command its arguments")
+    options.add_argument(_VERSION, action="version", help="print the version")
     return overview

@@ -45,17 +45,13 @@ def execute(args: Namespace) -> int:
         code = _run_and_kill(folder) if args.crash else main(["run", PLAN_FILE, "--yes"])
         _say("What git and the journal say about it:")
         recap = main(["recap"])
-        _say(_next_step(args.keep))
+        look = f"It is all in {args.keep}" if args.keep else "`holdfast demo --keep DIR` keeps the repository"
+        _say(f"{look}. In your own repository, start with `holdfast init`.")
         return recap or code
     finally:
         os.chdir(home)
         if args.keep is None:
             shutil.rmtree(folder)
-
-
-def _next_step(keep: str | None) -> str:
-    look = f"It is all in {keep}" if keep else "`holdfast demo --keep DIR` leaves the repository for a look"
-    return f"{look}. In your own repository, start with `holdfast init`."
 
 
 def _folder(keep: str | None) -> Path:

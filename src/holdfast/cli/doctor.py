@@ -41,18 +41,11 @@ class HealthFinding(msgspec.Struct, frozen=True):
     detail: str
 
 
-class BrokenInvariant(msgspec.Struct, frozen=True):
-    """An invariant that a run breaks; the number is that of the design."""
-
-    number: int
-    sentence: str
-
-
 class ExaminedPart(msgspec.Struct, frozen=True):
     """A run, or the repository itself, and every invariant that it breaks."""
 
     what: str
-    broken: tuple[BrokenInvariant, ...]
+    broken: Sequence[Violation]
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, rename={"examined": "judged", "fixed": "mended"}):
@@ -84,9 +77,9 @@ def execute(args: Namespace) -> int:
                 fixed += [] if opened.holder(run) else fix_run(repo, opened.require_journal(), run)
         if missing := runs_missing_in_journal(repo, opened.journal):
             environment.append(HealthFinding("journal", False, missing_runs_sentence(missing)))
-        examined.append(_examined("repository", examine_repository(repo)))
+        examined.append(ExaminedPart("repository", examine_repository(repo)))
         examined += [
-            _examined(f"run {run}", examine_run(repo, opened.require_journal(), run)) for run in runs
+            ExaminedPart(f"run {run}", examine_run(repo, opened.require_journal(), run)) for run in runs
         ]
     except HoldfastError as error:
         environment.append(_error("repository", error))
@@ -140,10 +133,6 @@ def _runs_to_examine(opened: ReadOnlyRepo) -> list[str]:
     listings = opened.runs()
     recent = listings[-_RECENT:]
     return [x.row.run for x in listings if x in recent or x.row.status not in RUN_IS_OVER]
-
-
-def _examined(what: str, found: Sequence[Violation]) -> ExaminedPart:
-    return ExaminedPart(what, tuple(BrokenInvariant(one.number, one.sentence) for one in found))
 
 
 def _lines(health: Health) -> Iterator[str]:

@@ -49,7 +49,10 @@ def execute(args: Namespace) -> int:
         else:
             record_decision(opened.repo, opened.journal, row.run, ev.MirrorKept(system=system, folder=folder))
             print(f"Wrote the {system} files of {row.run}. They are kept up to date when it continues.")
-            _print_staging(opened, row.run)
+            row = opened.journal.load(row.run).row
+            if path := staging_path(opened.repo, row):
+                problem = staging_problem(opened.repo, row)
+                print(f"Note: {problem}." if problem else f"The build so far is in {path}.")
     return ExitCode.DONE
 
 
@@ -57,13 +60,6 @@ def start_mirror(opened: OpenRepo, run: str, system: str) -> None:
     """Let a run without a runner keep a system's own files, at their own places, from its first event on."""
     check_mirror(opened.repo, opened.journal, run, System(system), "")
     record_decision(opened.repo, opened.journal, run, ev.MirrorKept(system=System(system), folder=""))
-
-
-def _print_staging(opened: OpenRepo, run: str) -> None:
-    row = opened.journal.load(run).row
-    if path := staging_path(opened.repo, row):
-        problem = staging_problem(opened.repo, row)
-        print(f"Note: {problem}." if problem else f"The build so far is in {path}.")
 
 
 def _end(opened: OpenRepo, run: str, system: System) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from holdfast.agents.presets import agent_names, installed_presets, presets_of
 from holdfast.cli.arguments import Arguments, positional
+from holdfast.cli.output import note
 from holdfast.cli.plan_import import read_list_at
 from holdfast.core.brief import clip
 from holdfast.core.plan import Plan
@@ -67,7 +68,9 @@ def plan_of_workflow(args: Namespace, checkout: Path) -> tuple[Plan, str]:
     """Return the plan that a workflow makes from the user's input, and the source that the run remembers."""
     workflow = _workflow(args.workflow)
     given = _given(workflow, args)
-    flags = workflow.flags_chosen(_listed(args.with_flags), _listed(args.without_flags))
+    flags = workflow.flags_chosen(
+        *(names.replace(",", " ").split() for names in (args.with_flags, args.without_flags))
+    )
     values = workflow.values_given(_values(args.values))
     document = _document(workflow, Path(given), checkout, args) if workflow.input.kind == "document" else None
     inputs = WorkflowInputs(given, document, flags, values)
@@ -99,10 +102,6 @@ def _given(workflow: Workflow, args: Namespace) -> str:
             f"give it after the options: `holdfast run --workflow {args.workflow} INPUT`",
         )
     return given or ""
-
-
-def _listed(text: str) -> list[str]:
-    return [name for name in text.replace(",", " ").split() if name]
 
 
 def _values(pairs: list[str]) -> dict[str, str]:
@@ -161,7 +160,7 @@ def _read(reader: str, path: Path, checkout: Path) -> InputDocument:
     run = format_of(system).read(source.main, source.documents)
     if any(finding.kind in _NOT_PLANNED for finding in run.findings):
         raise HoldfastError(
-            f"{path} holds no valid plan", "remove it so that it is planned again, or restore its plan"
+            f"{path} holds no valid plan", "restore its plan, or use a workflow that plans its input first"
         )
     _print_findings(run, path)
     return InputDocument(run.name, run.plan, _specification(path))
@@ -171,12 +170,11 @@ def _print_findings(run: ForeignRun, path: Path) -> None:
     """Say what was guessed, and that tasks marked as done are done again."""
     notes = [finding for finding in run.findings if finding.kind not in _EXPECTED]
     for finding in notes[:_NOTES_MAX]:
-        print(f"Note: {one_line(finding.sentence, 160)}", file=sys.stderr)
+        note(one_line(finding.sentence, 160))
     if done := sum(claim.standing is ClaimedStatus.DONE for claim in run.claims):
-        print(
-            f"Note: {done} of {len(run.claims)} tasks are marked as done there. This run does them all again; "
-            f"`holdfast adopt {path}` keeps what git proves.",
-            file=sys.stderr,
+        note(
+            f"{done} of {len(run.claims)} tasks are marked as done there. This run does them all again; "
+            f"`holdfast adopt {path}` keeps what git proves."
         )
 
 

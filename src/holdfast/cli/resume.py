@@ -180,7 +180,9 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     state = journal.load(run).state()
     accepted = gate_waivers(state, args.accept.split(",")) if args.accept else []
     again = _require_failed(state) if args.failed_only else ()
-    only = again or _known_tasks(state, args.only)
+    only = again or tuple(args.only.split(",") if args.only else ())
+    for task in only:
+        require_task(state, task)
     options = RunOptions(jobs=args.jobs, only=frozenset(only) if only else None)
     decisions: list[ev.Event] = [*accepted, *(ev.TaskReset(task=task) for task in again)]
     view = current_status(opened, run).run
@@ -188,13 +190,6 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     report = preview_resume(repo, open_fleet(repo.state.fleet), journal, run, options, decisions)
     effects = [*_waiver_effects(state, accepted, view.held_by), *_run_effects(view, only, args)]
     return recovery_view(view, report, effects, _options_as_typed(args))
-
-
-def _known_tasks(state: RunState, only: str | None) -> tuple[str, ...]:
-    names = tuple(only.split(",")) if only else ()
-    for name in names:
-        require_task(state, name)
-    return names
 
 
 def _waiver_effects(

@@ -65,7 +65,10 @@ def execute(args: Namespace) -> int:
             if not args.fresh and _wants_to_resume(opened, unfinished, args):
                 message = f"Resuming {unfinished.row.run}.{_changed_plan(unfinished, plan)}"
                 return _start(opened, unfinished.row.run, message, args)
-        _print_notes(opened)
+        for notice in checkout_notices(opened.repo):
+            note(notice)
+        if missing := runs_missing_in_journal(opened.repo, opened.journal):
+            note(missing_runs_sentence(missing))
         opened.repo.resolve(plan.base)
         require_consent(opened.journal, plan, checkout, yes=args.yes)
         if unfinished is not None:
@@ -81,13 +84,6 @@ def _start(opened: OpenRepo, run: str, message: str, args: Namespace) -> int:
         start_mirror(opened, run, args.mirror)
     say(message, args)
     return start_session(opened, run, args)
-
-
-def _print_notes(opened: OpenRepo) -> None:
-    for notice in checkout_notices(opened.repo):
-        note(notice)
-    if missing := runs_missing_in_journal(opened.repo, opened.journal):
-        note(missing_runs_sentence(missing))
 
 
 def _plan(args: Namespace, checkout: Path) -> tuple[Plan, str]:

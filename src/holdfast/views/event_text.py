@@ -86,7 +86,7 @@ _SENTENCES = {
 def event_sentence(event: Event) -> str:
     """Return an event in words, as one line; empty if it is not worth telling."""
     if isinstance(event, AgentsReattached):
-        return _adopted(event)
+        return _reattached(event)
     if isinstance(event, PauseRequested):
         then = "running agents end, their work is kept" if event.now else "tasks under way finish"
         return f"pause requested: {then}"
@@ -113,7 +113,7 @@ def _how(event: AttemptStarted) -> str:
     return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""
 
 
-def _adopted(event: AgentsReattached) -> str:
+def _reattached(event: AgentsReattached) -> str:
     parts = [
         f"re-attached to {', '.join(event.working)}" if event.working else "",
         f"collecting {', '.join(event.finished)}, which finished meanwhile" if event.finished else "",
@@ -135,7 +135,7 @@ class EventWriter:
         """Nothing is held; every line is out already."""
 
     def __call__(self, events: Sequence[Event], _state: RunState) -> None:
-        """Write what happened. A reader that went away does not disturb the run."""
+        """Write what happened. A reader that has gone does not disturb the run."""
         for line in map(self._render, events):
             if line:
                 write_line(line, self._out)
@@ -143,14 +143,14 @@ class EventWriter:
 
 def plain_lines(out: TextIO) -> EventWriter:
     """Return an observer that writes sentences with the time of day."""
-    return EventWriter(out, _timed)
+
+    def timed(event: Event) -> str:
+        sentence = event_sentence(event)
+        return f"{time_of_day(time.time())}  {sentence}" if sentence else ""
+
+    return EventWriter(out, timed)
 
 
 def json_lines(out: TextIO) -> EventWriter:
     """Return an observer that writes every event as the journal has it, one JSON object per line."""
     return EventWriter(out, lambda event: encode_event(event).decode())
-
-
-def _timed(event: Event) -> str:
-    words = event_sentence(event)
-    return f"{time_of_day(time.time())}  {words}" if words else ""

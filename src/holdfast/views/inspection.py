@@ -97,7 +97,13 @@ def inspection(
 ) -> Inspection:
     """Return everything known about a run, or about one task of it, from its state and events."""
     assert status.run is not None
-    kept = [record for record in recorded if only is None or _concerns(record.event, only)]
+    kept = [
+        record
+        for record in recorded
+        if only is None
+        or only == getattr(record.event, "task", "")
+        or only in getattr(record.event, "tasks", ())
+    ]
     attempts = _attempts(kept)
     shown = {task.id: task.status for task in status.tasks}
     names = [name for name in state.names if only in (None, name)]
@@ -109,10 +115,6 @@ def inspection(
         tasks=tuple(_history(state, name, shown[name], attempts.get(name, [])) for name in names),
         events=tuple(EventLine(seq=r.seq, at=timestamp(r.at), event=r.event) for r in kept),
     )
-
-
-def _concerns(event: ev.Event, task: str) -> bool:
-    return getattr(event, "task", "") == task or task in getattr(event, "tasks", ())
 
 
 def _history(state: RunState, name: str, status: TaskStatus, attempts: list[AttemptView]) -> TaskHistory:

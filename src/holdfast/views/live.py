@@ -6,7 +6,7 @@ The picture is drawn by a thread of its own, at most four times a second, from a
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.core.events import AttemptStarted, Event
-from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.reporting.displayed_status import reported_progress
@@ -113,14 +112,13 @@ def _picture(state: RunState, since: dict[str, float], now: float) -> _Picture:
     )
 
 
-def _ready(state: RunState) -> list[str]:
-    """Return the verified tasks in their order. Only the queue is read, so the cost does not grow with the plan."""
-    return [name for place, name in sorted(set(state.merge_queue)) if _waits(state.tasks[name], place)]
-
-
-def _waits(task: TaskRow, place: int) -> bool:
-    """Tell whether an entry of the queue is still valid: stale entries are dropped later."""
-    return task.status is TaskStatus.VERIFIED and task.queue_number == place
+def _ready(state: RunState) -> Iterator[str]:
+    """Yield the verified tasks in their order. Only the queue is read, so the cost does not grow with the plan."""
+    for number, name in sorted(set(state.merge_queue)):
+        task = state.tasks[name]
+        # The queue drops stale entries later.
+        if task.status is TaskStatus.VERIFIED and task.queue_number == number:
+            yield name
 
 
 def _table(working: Sequence[_Working], now: float) -> Table:

@@ -173,7 +173,7 @@ def status_view(
             _task(state, stage, task, shown, signs.get(task.id), now) for stage, task in state.plan.tasks()
         ),
         merge_queue=tuple(QueueView(task=task.id, status=place) for task, place in merge_queue(state)),
-        metrics=_metrics(state, shown, _elapsed(stored, holder, now)),
+        metrics=_metrics(state, shown, (now if holder else stored.updated_at) - stored.started_at),
     )
 
 
@@ -280,16 +280,10 @@ def _metrics(state: RunState, shown: dict[str, TaskStatus], elapsed_s: float) ->
         attempts=sum(row.attempt for row in rows),
         redone=sum(row.wasted for row in rows),
         commits=sum(len(row.commits) for row in rows),
-        elapsed_s=elapsed_s,
+        elapsed_s=round(max(0.0, elapsed_s), 3),
         tokens=state.row.tokens,
         cost_usd=round(state.row.cost_usd, 6),
     )
-
-
-def _elapsed(stored: StoredRun, holder: str | None, now: float) -> float:
-    """Return the time from the first event to the last, or to now while a runner lives."""
-    end = now if holder is not None else stored.updated_at
-    return round(max(0.0, end - stored.started_at), 3)
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):

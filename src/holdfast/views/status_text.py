@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from holdfast.core.projection import Origin
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
@@ -46,15 +45,16 @@ def list_text(lines: Sequence[RunLine]) -> str:
             line.stage or "-",
             line.updated_at,
             "yes" if line.resumable else "no",
-            one_line(line.goal, 60) + _from(line.adopted_from),
+            one_line(line.goal, 60)
+            + (
+                f"  (from {line.adopted_from.system} {one_line(line.adopted_from.name, 40)})"
+                if line.adopted_from
+                else ""
+            ),
         )
         for line in lines
     ]
     return "\n".join(table(rows, indent=""))
-
-
-def _from(origin: Origin | None) -> str:
-    return f"  (from {origin.system} {one_line(origin.name, 40)})" if origin else ""
 
 
 def _header(run: RunView, view: StatusView) -> Iterator[str]:
