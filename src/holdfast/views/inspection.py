@@ -97,23 +97,23 @@ def inspection(
 ) -> Inspection:
     """Return everything known about a run, or about one task of it, from its state and events."""
     assert status.run is not None
-    kept = [
+    records = [
         record
         for record in recorded
         if only is None
         or only == getattr(record.event, "task", "")
         or only in getattr(record.event, "tasks", ())
     ]
-    attempts = _attempts(kept)
-    shown = {task.id: task.status for task in status.tasks}
+    attempts = _attempts(records)
+    statuses = {task.id: task.status for task in status.tasks}
     names = [name for name in state.names if only in (None, name)]
     return Inspection(
-        seq=kept[-1].seq if kept else 0,
+        seq=records[-1].seq if records else 0,
         run=status.run,
         stages=status.stages,
         metrics=status.metrics,
-        tasks=tuple(_history(state, name, shown[name], attempts.get(name, [])) for name in names),
-        events=tuple(EventLine(seq=r.seq, at=timestamp(r.at), event=r.event) for r in kept),
+        tasks=tuple(_history(state, name, statuses[name], attempts.get(name, [])) for name in names),
+        events=tuple(EventLine(seq=r.seq, at=timestamp(r.at), event=r.event) for r in records),
     )
 
 

@@ -165,15 +165,15 @@ def status_view(
     branches that hold the result, `signs` what the machine shows of the agents at work.
     """
     state = stored.state()
-    shown = displayed_task_statuses(state)
+    statuses = displayed_task_statuses(state)
     return StatusView(
         run=_run(stored, holder, rest_of_run(stored, holder is not None, boot_id, seen_at), landed_in),
-        stages=tuple(_stage(state, stage, shown) for stage in state.plan.stages),
+        stages=tuple(_stage(state, stage, statuses) for stage in state.plan.stages),
         tasks=tuple(
-            _task(state, stage, task, shown, signs.get(task.id), now) for stage, task in state.plan.tasks()
+            _task(state, stage, task, statuses, signs.get(task.id), now) for stage, task in state.plan.tasks()
         ),
         merge_queue=tuple(QueueView(task=task.id, status=place) for task, place in merge_queue(state)),
-        metrics=_metrics(state, shown, (now if holder else stored.updated_at) - stored.started_at),
+        metrics=_metrics(state, statuses, (now if holder else stored.updated_at) - stored.started_at),
     )
 
 
@@ -212,8 +212,8 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str
     )
 
 
-def _stage(state: RunState, stage: Stage, shown: dict[str, TaskStatus]) -> StageView:
-    counts = Counter(shown[task.id] for task in stage.tasks)
+def _stage(state: RunState, stage: Stage, statuses: dict[str, TaskStatus]) -> StageView:
+    counts = Counter(statuses[task.id] for task in stage.tasks)
     row = state.stage(stage.id)
     return StageView(
         id=stage.id,
@@ -231,7 +231,7 @@ def _task(
     state: RunState,
     stage: Stage,
     task: Task,
-    shown: dict[str, TaskStatus],
+    statuses: dict[str, TaskStatus],
     sign: AgentSign | None,
     now: float,
 ) -> TaskView:
@@ -240,12 +240,12 @@ def _task(
     return TaskView(
         id=task.id,
         stage=stage.id,
-        status=shown[task.id],
+        status=statuses[task.id],
         attempts=row.attempt,
         agent=row.latest.agent or agent_of(state.plan, task),
         merge_commit=row.merge_commit or None,
         progress=progress_of(row),
-        error=row.error or next(_blockers(state, task, shown), None),
+        error=row.error or next(_blockers(state, task, statuses), None),
         reported=reported_progress(row),
         liveness=liveness(row, sign, now) if running and sign is not None else None,
         activity=(row.latest.activity or None) if running else None,
@@ -262,19 +262,19 @@ def _waiting_until(state: RunState, row: TaskRow) -> str | None:
     return timestamp(parked.until)
 
 
-def _blockers(state: RunState, task: Task, shown: dict[str, TaskStatus]) -> Iterator[str]:
+def _blockers(state: RunState, task: Task, statuses: dict[str, TaskStatus]) -> Iterator[str]:
     """Yield what keeps a blocked task from ever starting: the needs that will not land by themselves."""
-    if shown[task.id] is not TaskStatus.BLOCKED:
+    if statuses[task.id] is not TaskStatus.BLOCKED:
         return
     stuck = (TaskStatus.ABANDONED, TaskStatus.BLOCKED)
-    yield "waits for " + ", ".join(need for need in state.specs[task.id].needs if shown[need] in stuck)
+    yield "waits for " + ", ".join(need for need in state.specs[task.id].needs if statuses[need] in stuck)
 
 
-def _metrics(state: RunState, shown: dict[str, TaskStatus], elapsed_s: float) -> MetricsView:
-    counts = Counter(shown.values())
+def _metrics(state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float) -> MetricsView:
+    counts = Counter(statuses.values())
     rows = state.tasks.values()
     return MetricsView(
-        tasks=len(shown),
+        tasks=len(statuses),
         completed=counts[TaskStatus.COMPLETED],
         failed=counts[TaskStatus.FAILED] + counts[TaskStatus.ABANDONED],
         attempts=sum(row.attempt for row in rows),
