@@ -14,8 +14,8 @@ from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import StoredRun
 from holdfast.reporting.displayed_status import AgentSign
-from holdfast.views.status import StatusView, status_view
-from holdfast.views.status_text import status_text
+from holdfast.views.status import STATUS_WITHOUT_RUN, StatusView, status_view
+from holdfast.views.status_text import NO_RUN, status_text
 
 ARGUMENTS: Arguments = (
     RUN,
@@ -27,7 +27,7 @@ def execute(args: Namespace) -> int:
     """Show where a run stands. A repository without runs is no error."""
     opened = open_read_only()
     if args.run is None and not opened.runs():
-        return show(StatusView(), status_text, args)
+        return show(STATUS_WITHOUT_RUN, lambda _: NO_RUN, args)
     return show(current_status(opened, choose_run(opened, args.run).run), status_text, args)
 
 
@@ -39,7 +39,6 @@ def current_status(opened: ReadOnlyRepo, run: str) -> StatusView:
         str(held) if held else None,
         time.time(),
         boot_id=boot_id(),
-        seen_at=0.0 if held else _last_heard(opened, stored),
         landed_in=landed_in(opened.checkout, stored.row),
         signs=_agent_signs(opened, stored),
     )
@@ -62,13 +61,3 @@ def _agent_signs(opened: ReadOnlyRepo, stored: StoredRun) -> dict[str, AgentSign
     from holdfast.runner.recovery.agent_signs import agent_signs
 
     return agent_signs(open_fleet(opened.state.fleet), stored)
-
-
-def _last_heard(opened: ReadOnlyRepo, stored: StoredRun) -> float:
-    """Return when an agent of a crashed runner was last heard of; for any other run the journal knows better."""
-    if stored.row.status is not RunStatus.RUNNING:
-        return 0.0
-    from holdfast.fleet import open_fleet
-    from holdfast.runner.recovery.agent_signs import last_heard
-
-    return max(last_heard(open_fleet(opened.state.fleet), stored).values(), default=0.0)

@@ -92,7 +92,6 @@ class LedRun:
     def status(self) -> StatusResult:
         """Return where the run stands, with the first of the unsettled tasks."""
         view = status_view(self._session.journal.load(self.name), "this agent", time.time())
-        assert view.run is not None
         statuses = self._statuses()
         unsettled = [task for task in self.state.tasks.values() if statuses[task.id] not in TASK_IS_SETTLED]
         return StatusResult(

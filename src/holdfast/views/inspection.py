@@ -96,7 +96,6 @@ def inspection(
     status: StatusView, state: RunState, recorded: Iterable[Recorded], only: str | None
 ) -> Inspection:
     """Return everything known about a run, or about one task of it, from its state and events."""
-    assert status.run is not None
     records = [
         record
         for record in recorded

@@ -53,7 +53,6 @@ def recap_view(
     status: StatusView, state: RunState, recorded: Iterable[Recorded], branch: BranchFacts
 ) -> Recap:
     """Return the recap of a run from its state, its events and what git shows of its branch."""
-    assert status.run is not None
     history = list(recorded)
     landings = Counter(landing.task for landing in branch.landings)
     replaced = {name for name, task in state.tasks.items() if task.replaced}

@@ -140,13 +140,23 @@ class MetricsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `status` says. Without any run, `run` is null and the rest is empty."""
+    """Everything `status` says of a run."""
 
-    run: RunView | None = None
-    stages: tuple[StageView, ...] = ()
-    tasks: tuple[TaskView, ...] = ()
-    merge_queue: tuple[QueueView, ...] = ()
-    metrics: MetricsView = MetricsView()
+    run: RunView
+    stages: tuple[StageView, ...]
+    tasks: tuple[TaskView, ...]
+    merge_queue: tuple[QueueView, ...]
+    metrics: MetricsView
+
+
+STATUS_WITHOUT_RUN: dict[str, object] = {
+    "run": None,
+    "stages": [],
+    "tasks": [],
+    "merge_queue": [],
+    "metrics": MetricsView(),
+}
+"""What `status --json` prints in a repository without runs."""
 
 
 def status_view(
@@ -155,19 +165,18 @@ def status_view(
     now: float,
     *,
     boot_id: str = "",
-    seen_at: float = 0.0,
     landed_in: tuple[str, ...] = (),
     signs: Mapping[str, AgentSign] = {},
 ) -> StatusView:
     """Return what `status` says of a run; `holder` names the runner that lives, `now` is for the elapsed time.
 
-    `boot_id` tells a reboot from a crash, `seen_at` is the newest trace of an agent after one, `landed_in` are the
-    branches that hold the result, `signs` what the machine shows of the agents at work.
+    `boot_id` tells a reboot from a crash, `landed_in` are the branches that hold the result, `signs` what the machine
+    shows of the agents that are recorded as running.
     """
     state = stored.state()
     statuses = displayed_task_statuses(state)
     return StatusView(
-        run=_run(stored, holder, rest_of_run(stored, holder is not None, boot_id, seen_at), landed_in),
+        run=_run(stored, holder, _rest(stored, holder is not None, boot_id, signs), landed_in),
         stages=tuple(_stage(state, stage, statuses) for stage in state.plan.stages),
         tasks=tuple(
             _task(state, stage, task, statuses, signs.get(task.id), now) for stage, task in state.plan.tasks()
@@ -182,10 +191,9 @@ def agent_of(plan: Plan, task: Task) -> str:
     return RUN_TASK_AGENT if task.run else task.agent or plan.agent
 
 
-def rest_of_run(stored: StoredRun, held: bool, boot_id: str, seen_at: float = 0.0) -> Rest:
-    """Return how a run ended, or that it has not, from its rows and what the machine shows."""
+def _rest(stored: StoredRun, held: bool, boot_id: str, signs: Mapping[str, AgentSign]) -> Rest:
     ending = how_it_ended(stored.row, held=held, boot_id=boot_id, budget=stored.plan.limits.cost_usd)
-    return rest_of(ending, stored.updated_at, seen_at)
+    return rest_of(ending, stored.updated_at, max((sign.heard_at for sign in signs.values()), default=0.0))
 
 
 def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str, ...]) -> RunView:

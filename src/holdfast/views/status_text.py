@@ -18,8 +18,6 @@ NO_RUN = (
 
 def status_text(view: StatusView) -> str:
     """Return the whole status as text."""
-    if view.run is None:
-        return NO_RUN
     lines = [
         *_header(view.run, view),
         "",
@@ -127,8 +125,6 @@ def _queue(view: StatusView) -> Iterator[str]:
 def next_steps(view: StatusView) -> Iterator[str]:
     """Yield the commands that make sense now, each with what it does."""
     run = view.run
-    if run is None:
-        return
     if run.held_by:
         yield f"`holdfast logs {run.id} TASK -f` follows an agent; `holdfast stop {run.id}` stops the run; it can resume."
     elif run.landed_in:
