@@ -96,7 +96,7 @@ def _clean(opened: OpenRepo, found: CleanResult, args: Namespace) -> CleanResult
 
 def _summaries(opened: OpenRepo, run: str) -> dict[str, str]:
     """Return what stays of a run to read: its recap, for programs and for people."""
-    recap = recap_of(opened.repo, opened.read_only(), run)
+    recap = recap_of(opened.repo, opened, run)
     return {"recap.json": as_json(recap) + "\n", "summary.md": f"# {run}\n\n```\n{recap_text(recap)}\n```\n"}
 
 

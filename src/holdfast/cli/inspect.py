@@ -115,7 +115,7 @@ def _inspect_work(opened: ReadOnlyRepo, run: str, args: Namespace) -> int:
 
 def _brief(opened: ReadOnlyRepo, state: RunState, task: str, attempt: int | None) -> str:
     """Return the brief of an attempt, or the brief of the next one if none is under way."""
-    row, directory = state.tasks[task], opened.state.run(state.row.run)
+    row, directory = state.tasks[task], opened.directory(state.row.run)
     path = directory.brief(task, attempt or row.attempt)
     under_way = task in state.active or task in state.landing or row.merge_commit
     if attempt is None and not under_way:

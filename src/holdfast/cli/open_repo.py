@@ -45,33 +45,21 @@ class ReadOnlyRepo:
         """Return every run, oldest first."""
         return self.journal.runs() if self.journal else []
 
-    def holder(self, run: str) -> Holder | None:
-        """Return the live runner of a run."""
-        return holder(self.state.run(run).lease)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenRepo:
-    """A repository and its journal, to change."""
-
-    repo: Repository
-    journal: Journal
-
-    def read_only(self) -> ReadOnlyRepo:
-        """Return the same for code that only reads."""
-        return ReadOnlyRepo(self.repo.checkout, self.repo.state, self.journal)
-
-    def runs(self) -> Sequence[RunListing]:
-        """Return every run, oldest first."""
-        return self.journal.runs()
-
     def directory(self, run: str) -> RunDir:
         """Return where a run's files are."""
-        return self.repo.state.run(run)
+        return self.state.run(run)
 
     def holder(self, run: str) -> Holder | None:
         """Return the live runner of a run."""
         return holder(self.directory(run).lease)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRepo(ReadOnlyRepo):
+    """A repository and its journal, to change."""
+
+    journal: Journal
+    repo: Repository
 
     def require_free(self, run: str) -> None:
         """Raise LeaseHeldError if a live runner holds the run."""
@@ -116,7 +104,7 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
         raise no_run_yet()
     journal = open_journal(repo.state.journal)
     try:
-        yield OpenRepo(repo, journal)
+        yield OpenRepo(repo.checkout, repo.state, journal, repo)
     finally:
         journal.close()
 
@@ -129,7 +117,7 @@ def no_run_yet() -> HoldfastError:
     )
 
 
-def choose_run(opened: ReadOnlyRepo | OpenRepo, named: str | None) -> RunRow:
+def choose_run(opened: ReadOnlyRepo, named: str | None) -> RunRow:
     """Return the named run, by id, number or beginning of its name; else the latest unfinished one, or the latest."""
     runs = opened.runs()
     if not runs:
@@ -140,7 +128,7 @@ def choose_run(opened: ReadOnlyRepo | OpenRepo, named: str | None) -> RunRow:
     return (unfinished or runs)[-1].row
 
 
-def choose_latest_run(opened: ReadOnlyRepo | OpenRepo, named: str | None) -> RunRow:
+def choose_latest_run(opened: ReadOnlyRepo, named: str | None) -> RunRow:
     """Return the named run, else the latest one, finished or not."""
     runs = opened.runs()
     return choose_run(opened, named) if named is not None or not runs else runs[-1].row

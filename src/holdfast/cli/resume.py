@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.cli.arguments import RUN, Arguments, flag, one_of, option
+from holdfast.cli.inspect import inspect_run
 from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, open_read_only, open_repo, require_task
 from holdfast.cli.output import say, show
 from holdfast.cli.plan_file import require_consent
-from holdfast.cli.prompts import confirm, is_interactive, require_yes
-from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
+from holdfast.cli.prompts import choose_key, confirm, is_interactive, require_yes
+from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, options_as_typed, start_session
 from holdfast.cli.status import current_status
 from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
@@ -34,6 +35,7 @@ from holdfast.runner.decisions.user_decisions import record_decision, waive_gate
 from holdfast.runner.recovery.resume_preview import preview_resume
 from holdfast.runner.session import RunOptions, refuse_half_adopted, remove_leftovers
 from holdfast.views.event_text import plain_lines
+from holdfast.views.inspection import inspection_text
 from holdfast.views.recovery_text import RecoveryView, recovery_text, recovery_view
 from holdfast.views.status import RunView
 from holdfast.views.terminal import terminal_width
@@ -98,18 +100,30 @@ def _resume(opened: OpenRepo, run: str, args: Namespace) -> int:
     """Continue a run as the flags say; on a terminal, without any, the user chooses with one key."""
     key = "r"
     if is_interactive() and not (args.yes or args.json or args.only or args.failed_only or args.accept):
-        from holdfast.cli.recovery_prompt import ask_how_to_resume
-
-        key = ask_how_to_resume(opened, run)
+        key = _ask_how(opened, run, args)
     if key == "a":
         if not confirm(f"Abandon {run}? Its branch and snapshots stay.", yes=False):
-            raise NeedsDecisionError("nothing was done", f"`holdfast resume {run}` continues the run")
+            raise _undecided(run)
         abandon_run(opened, run, args)
         return ExitCode.DONE
     only = frozenset(args.only.split(",")) if args.only else None
     if key == "f" or args.failed_only:
         only = _restart_failed(opened, run)
     return start_session(opened, run, args, only)
+
+
+def _ask_how(opened: OpenRepo, run: str, args: Namespace) -> str:
+    """Show the report and return the key of the answer: `r`esume, restart `f`ailed, `a`bandon. Quitting raises."""
+    print(recovery_text(_recovery_view(opened, run, args), terminal_width()))
+    while (key := choose_key("r, f, i, a, or q to quit [r]?", "rfiaq", default="r")) == "i":
+        print(inspection_text(inspect_run(opened, run)))
+    if key == "q":
+        raise _undecided(run)
+    return key
+
+
+def _undecided(run: str) -> NeedsDecisionError:
+    return NeedsDecisionError("nothing was done", f"`holdfast resume {run}` continues the run")
 
 
 def _restart_failed(opened: OpenRepo, run: str) -> frozenset[str]:
@@ -186,10 +200,10 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     options = RunOptions(jobs=args.jobs, only=frozenset(only) if only else None)
     decisions: list[ev.Event] = [*accepted, *(ev.TaskReset(task=task) for task in again)]
     view = current_status(opened, run).run
-    assert view is not None
     report = preview_resume(repo, open_fleet(repo.state.fleet), journal, run, options, decisions)
     effects = [*_waiver_effects(state, accepted, view.held_by), *_run_effects(view, only, args)]
-    return recovery_view(view, report, effects, _options_as_typed(args))
+    words = options_as_typed(args, "failed_only", "only", "accept", "jobs", "land")
+    return recovery_view(view, report, effects, f" {shlex.join(words)}" if words else "")
 
 
 def _waiver_effects(
@@ -210,13 +224,3 @@ def _run_effects(view: RunView, only: Sequence[str], args: Namespace) -> Iterato
         yield f"nothing new starts but {one_line(', '.join(only))}; tasks under way continue"
     if args.land:
         yield f"once it is completed, its result is merged into {view.target or 'its branch'}"
-
-
-def _options_as_typed(args: Namespace) -> str:
-    """Return the options that the report was made for, as they are typed, each after a space."""
-    words = ["--failed-only"] if args.failed_only else []
-    for name in ("only", "accept", "jobs"):
-        if value := getattr(args, name):
-            words += [f"--{name}", str(value)]
-    words += ["--land"] if args.land else []
-    return f" {shlex.join(words)}" if words else ""

@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from holdfast.cli.arguments import Arguments, flag, option, positional
+from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
 from holdfast.cli.plan_file import (
@@ -17,8 +18,10 @@ from holdfast.cli.plan_file import (
     require_consent,
     source_of,
 )
-from holdfast.cli.prompts import is_interactive
+from holdfast.cli.prompts import choose_key, confirm, is_interactive
+from holdfast.cli.review import print_review
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
+from holdfast.cli.status import current_status
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.formats.registry import System
@@ -28,7 +31,9 @@ from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
 from holdfast.runner.recovery.invariant_evidence import runs_missing_in_journal
 from holdfast.runner.session import create_run, unfinished_run
+from holdfast.views.recovery_text import RecoveryChoice, choice_lines, recovery_header
 from holdfast.views.status import ending_label, run_line
+from holdfast.views.terminal import terminal_width
 
 ARGUMENTS: Arguments = (
     positional(
@@ -133,12 +138,35 @@ def _wants_to_resume(opened: OpenRepo, unfinished: RunListing, args: Namespace) 
         return True
     run = unfinished.row.run
     if is_interactive():
-        from holdfast.cli.recovery_prompt import ask_about_unfinished
-
-        return ask_about_unfinished(opened, run) == "c"
+        return _ask_to_continue(opened, run)
     line = run_line(unfinished, held=False, boot_id=boot_id())
     raise NeedsDecisionError(
         f"run {run} of this plan is unfinished ({ending_label(line.status, line.ending)})",
         f"`holdfast resume {run}` or --auto-continue continues it; "
         "`holdfast run --fresh` abandons it and starts a new one",
     )
+
+
+def _ask_to_continue(opened: OpenRepo, run: str) -> bool:
+    """Show where a plan's unfinished run stands. Return True to continue it, False to start fresh; quitting raises.
+
+    Review and land come back to the question.
+    """
+    status = current_status(opened, run)
+    header = recovery_header(status.run, status.metrics.completed, status.metrics.tasks)
+    choices = (
+        RecoveryChoice("c", "continue it", f"holdfast resume {run}"),
+        RecoveryChoice("v", "review what has landed", f"holdfast review {run}"),
+        RecoveryChoice("l", "land (merge) what there is", f"holdfast land {run} --yes"),
+        RecoveryChoice("f", "start fresh; the old run is archived", "holdfast run --fresh"),
+    )
+    print("\n".join([*header, "", *choice_lines(choices, terminal_width())]))
+    while (key := choose_key("c, v, l, f, or q to quit [c]?", "cvlfq", default="c")) in "vl":
+        row = opened.journal.load(run).row
+        if key == "v":
+            print_review(opened.repo, row)
+        elif confirm(f"Merge what {run} has landed so far into {row.target or 'its branch'}?", yes=False):
+            print(land_result(opened.repo, row, None))
+    if key == "q":
+        raise NeedsDecisionError("nothing was done", f"`holdfast resume {run}` continues the run")
+    return key == "c"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -83,19 +83,21 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
         cost_usd=args.cost_usd,
     )
     if args.detach:
-        return _run_in_background(opened, run, _as_typed(options, land=args.land), args)
+        words = options_as_typed(args, "jobs", "land", "native_resume", "tokens", "cost_usd")
+        words += ["--only", ",".join(sorted(only))] if only else []
+        return _run_in_background(opened, run, words, args)
     return _run_in_foreground(opened, run, options, args)
 
 
-def _as_typed(options: RunOptions, *, land: bool) -> list[str]:
-    """Return the options of a session as arguments of `resume`."""
-    words = ["--jobs", str(options.jobs)] if options.jobs else []
-    words += ["--only", ",".join(sorted(options.only))] if options.only else []
-    words += ["--land"] if land else []
-    words += ["--native-resume"] if options.native_resume else []
-    words += ["--tokens", str(options.tokens)] if options.tokens else []
-    words += ["--cost-usd", str(options.cost_usd)] if options.cost_usd else []
-    return words
+def options_as_typed(args: Namespace, *names: str) -> list[str]:
+    """Return those of the named options that were given, as they are typed."""
+    given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in names}
+    return [
+        word
+        for option, value in given.items()
+        if value
+        for word in ([option] if value is True else [option, str(value)])
+    ]
 
 
 def abandon_run(opened: OpenRepo, run: str, args: Namespace) -> None:
@@ -153,12 +155,12 @@ def exit_code(stored: StoredRun) -> ExitCode:
 
 def _observer(*, json: bool) -> AbstractContextManager[Observer]:
     if json:
-        return json_lines(sys.stdout)
+        return nullcontext(json_lines(sys.stdout))
     if supports_live_display(sys.stdout):
         from holdfast.views.live import LiveTable
 
         return LiveTable()
-    return plain_lines(sys.stdout)
+    return nullcontext(plain_lines(sys.stdout))
 
 
 def _await_attachment(opened: OpenRepo, run: str, before: int, pid: int, output: Path) -> None:
@@ -181,7 +183,6 @@ def _await_attachment(opened: OpenRepo, run: str, before: int, pid: int, output:
 def _summarise(opened: OpenRepo, stored: StoredRun) -> None:
     there = landed_in(opened.repo.checkout, stored.row)
     view = status_view(stored, None, time.time(), landed_in=there)
-    assert view.run is not None
     metrics = view.metrics
     skipped = sum(task.status is TaskStatus.SKIPPED for task in view.tasks)
     print(

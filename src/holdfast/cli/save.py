@@ -49,7 +49,7 @@ def _save(args: Namespace) -> None:
     if not live and not args.quiet:
         print("No runner is at work here. Work in workspaces stays there; `holdfast resume` saves it.")
     for run in live:
-        saved = _ask(opened.state.run(run), deadline)
+        saved = _ask(opened.directory(run), deadline)
         if not args.quiet:
             _print_saved(opened, run, saved=saved)
 

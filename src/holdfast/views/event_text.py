@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
-from typing import Self, TextIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
@@ -17,6 +17,9 @@ from holdfast.core.events import AgentsReattached, AttemptStarted, Event, PauseR
 from holdfast.core.state import RunState
 from holdfast.views.terminal import write_line
 from holdfast.views.text import one_line, time_of_day
+
+if TYPE_CHECKING:
+    from holdfast.runner.context import Observer
 
 _SENTENCES = {
     "RunStarted": "run {run} begins at {base:.12}",
@@ -121,36 +124,21 @@ def _reattached(event: AgentsReattached) -> str:
     return "; ".join(part for part in parts if part)
 
 
-class EventWriter:
-    """An observer that writes each event as `render` words it; an event without words gets no line."""
+def plain_lines(out: TextIO) -> Observer:
+    """Return an observer that writes sentences with the time of day. A reader that has gone does not disturb the run."""
 
-    def __init__(self, out: TextIO, render: Callable[[Event], str]) -> None:
-        self._out = out
-        self._render = render
+    def write(events: Sequence[Event], _state: RunState) -> None:
+        for sentence in filter(None, map(event_sentence, events)):
+            write_line(f"{time_of_day(time.time())}  {sentence}", out)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Nothing is held; every line is out already."""
-
-    def __call__(self, events: Sequence[Event], _state: RunState) -> None:
-        """Write what happened. A reader that has gone does not disturb the run."""
-        for line in map(self._render, events):
-            if line:
-                write_line(line, self._out)
+    return write
 
 
-def plain_lines(out: TextIO) -> EventWriter:
-    """Return an observer that writes sentences with the time of day."""
-
-    def timed(event: Event) -> str:
-        sentence = event_sentence(event)
-        return f"{time_of_day(time.time())}  {sentence}" if sentence else ""
-
-    return EventWriter(out, timed)
-
-
-def json_lines(out: TextIO) -> EventWriter:
+def json_lines(out: TextIO) -> Observer:
     """Return an observer that writes every event as the journal has it, one JSON object per line."""
-    return EventWriter(out, lambda event: encode_event(event).decode())
+
+    def write(events: Sequence[Event], _state: RunState) -> None:
+        for event in events:
+            write_line(encode_event(event).decode(), out)
+
+    return write

@@ -38,8 +38,9 @@ def recovery_view(
 
 def recovery_text(view: RecoveryView, width: int) -> str:
     """Return the whole report as text; its tables have at most `width` columns."""
+    landed = sum(task.landed is not None for task in view.report.tasks)
     return "\n".join([
-        *recovery_header(view),
+        *recovery_header(view.run, landed, len(view.report.tasks)),
         *(f"  {line}" for line in view.does),
         "",
         *_tasks(view.report.tasks, width),
@@ -50,11 +51,9 @@ def recovery_text(view: RecoveryView, width: int) -> str:
     ])  # fmt: skip
 
 
-def recovery_header(view: RecoveryView) -> Iterator[str]:
+def recovery_header(run: RunView, landed: int, tasks: int) -> Iterator[str]:
     """Yield what happened to the run and how far it is."""
-    run, tasks = view.run, view.report.tasks
-    landed = sum(task.landed is not None for task in tasks)
-    yield f"{run.id}  {ending_label(run.status, run.ending)}  {landed} of {count(len(tasks), 'task')} landed"
+    yield f"{run.id}  {ending_label(run.status, run.ending)}  {landed} of {count(tasks, 'task')} landed"
     yield f"  {one_line(run.goal)}"
     yield f"  {one_line(run.detail, 300) or 'last sign of life ' + run.last_sign_at}"
 
