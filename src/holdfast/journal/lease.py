@@ -53,8 +53,8 @@ class Lease:
         If this process holds it already, that is refused too: the lock belongs to the open file, not to us.
         """
         refuse_network_filesystem(path)
+        private_folder(path.parent)
         try:
-            private_folder(path.parent)
             while not (lease := cls(path, _locked(path))).is_ours():
                 lease.release()
             lease._sign()
