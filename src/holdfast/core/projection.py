@@ -2,6 +2,8 @@
 
 The journal keeps these beside the events, in the same transaction, so that reading costs O(tasks). They always equal
 the fold of the events; `replay` in `state.py` is the proof. What changes them is in `transitions.py`.
+
+A row is never part of a cycle, so the rows of tasks, of which there may be many, are hidden from the garbage collector.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float = 0.0
 
 
-class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The latest attempt at a task, at work or over. The next attempt replaces it whole."""
 
     token: str = ""
@@ -128,7 +130,7 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     halt: Halt | None = None
 
 
-class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Everything the core knows about one task."""
 
     id: str

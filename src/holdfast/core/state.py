@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,7 @@ from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
 from holdfast.core.run_transitions import apply_to_run, apply_to_stage, first_row
 from holdfast.core.status import TASK_IS_SETTLED, StageStatus, TaskStatus
-from holdfast.core.transitions import TASK_EVENTS, IllegalEventError, allowed_move
+from holdfast.core.transitions import TASK_EVENTS, IllegalEventError, TaskRule, allowed_move
 
 
 class RunState:
@@ -126,33 +127,34 @@ class RunState:
 
     def apply(self, event: ev.Event) -> None:
         """Change the state by one event; raise IllegalEventError, changing nothing, if it may not happen now."""
-        if isinstance(event, ev.TaskEvent):
-            self._apply_to_task(event)
+        rule = TASK_EVENTS.get(type(event))
+        if rule is not None:
+            self._apply_to_task(rule, event)
         elif isinstance(event, ev.StageEvent):
             apply_to_stage(self.row, event)
             self._index_stages()
         else:
             apply_to_run(self.row, event)
 
-    def _apply_to_task(self, event: ev.TaskEvent) -> None:
+    def _apply_to_task(self, rule: TaskRule, event: Any) -> None:
         task = self.tasks.get(event.task)
         if task is None:
             raise IllegalEventError(f"{type(event).__name__}: task {event.task} is not in the plan")
-        status = allowed_move(task, event)
-        if isinstance(event, ev.AttemptStarted) and not self.is_startable(task):
+        status = allowed_move(rule, task, event)
+        if type(event) is ev.AttemptStarted and not self.is_startable(task):
             raise IllegalEventError(f"AttemptStarted: the needs of task {task.id} are not met")
         self._leave(task)
         task.status = status
-        TASK_EVENTS[type(event)].fold(self.row, self.plan.limits, task, event)
+        rule.fold(self.row, self.plan.limits, task, event)
         self._enter(task)
         self.changed[task.id] = task
 
     def _leave(self, task: TaskRow) -> None:
         """Take a task out of the queues of its status. Heaps drop what has left them when it comes up."""
         name, status = task.id, task.status
-        if status in self._queues:
-            del self._queues[status][name]
-        if status is TaskStatus.VERIFYING:
+        queue = self._queues.get(status)
+        if queue is not None:
+            del queue[name]
             self.awaiting_checks.pop(name, None)
         elif status is TaskStatus.PENDING:
             self.tried_before.pop(name, None)
@@ -165,10 +167,11 @@ class RunState:
     def _enter(self, task: TaskRow) -> None:
         """Put a task into the queues of its status."""
         name, status = task.id, task.status
-        if status in self._queues:
-            self._queues[status][name] = task
-        if status is TaskStatus.VERIFYING and not task.latest.checking:
-            self.awaiting_checks[name] = task
+        queue = self._queues.get(status)
+        if queue is not None:
+            queue[name] = task
+            if status is TaskStatus.VERIFYING and not task.latest.checking:
+                self.awaiting_checks[name] = task
         elif status is TaskStatus.VERIFIED:
             heappush(self.merge_queue, (task.queue_number, name))
         elif status is TaskStatus.ABANDONED:

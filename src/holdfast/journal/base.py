@@ -191,13 +191,18 @@ def lease_lost(run: str) -> LeaseLostError:
     return LeaseLostError(f"another runner took over run {run}", "`holdfast status` shows what it does there")
 
 
+def unreadable(name: str, error: msgspec.DecodeError) -> JournalError:
+    """Return the error for a stored record that the codecs refuse."""
+    return JournalError(f"{name}: it holds a record that cannot be read ({error})", REBUILD)
+
+
 @contextmanager
 def decoding(name: str) -> Iterator[None]:
     """Turn what the codecs raise about a stored record into a JournalError with a hint."""
     try:
         yield
     except msgspec.DecodeError as error:
-        raise JournalError(f"{name}: it holds a record that cannot be read ({error})", REBUILD) from error
+        raise unreadable(name, error) from error
 
 
 @contextmanager

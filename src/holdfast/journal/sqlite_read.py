@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from holdfast.errors import JournalError
-from holdfast.journal.base import REBUILD, decoding
+from holdfast.journal.base import REBUILD, unreadable
 
 _MEANINGS = {
     sqlite3.SQLITE_FULL: (
@@ -39,8 +41,9 @@ _UNKNOWN = ("SQLite refused it", "`holdfast doctor` looks into it")
 def explained(path: Path) -> Iterator[None]:
     """Turn what the system or SQLite raises about the journal at `path` into a JournalError with a hint."""
     try:
-        with decoding(f"journal {path}"):
-            yield
+        yield
+    except msgspec.DecodeError as error:
+        raise unreadable(f"journal {path}", error) from error
     except FileNotFoundError as error:
         raise JournalError(f"there is no journal at {path}", "`holdfast run` starts the first run") from error
     except OSError as error:
