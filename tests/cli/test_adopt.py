@@ -262,6 +262,17 @@ def test_on_a_terminal_the_user_chooses_which_run_and_what_counts(tmp_path: Path
     assert cli.task("subtask-1-1")["status"] == "completed"
 
 
+def test_one_task_without_proof_is_it_and_several_are_them(tmp_path: Path) -> None:
+    """The summary says what happens to the tasks that are called done, in the right number."""
+    cli = _cli(tmp_path)
+    _spec(cli, _subtask("subtask-1-1", "completed"), _subtask("subtask-1-2"))
+    shown = cli("adopt", SPEC, "--dry-run").out
+    assert "1 task called done without proof. An agent looks at it again, unless" in shown
+    _spec(cli, _subtask("subtask-1-1", "completed"), _subtask("subtask-1-2", "completed"))
+    shown = cli("adopt", SPEC, "--dry-run").out
+    assert "2 tasks called done without proof. An agent looks at them again, unless" in shown
+
+
 def test_quitting_on_the_terminal_adopts_nothing(tmp_path: Path) -> None:
     """The question has a way out that changes nothing."""
     cli = _cli(tmp_path)

@@ -31,8 +31,8 @@ from holdfast.views.adoption import (
     SourceLine,
     adoption_text,
     adoption_view,
-    has_unproven,
     left_to_do,
+    second_look,
     sources_text,
 )
 from holdfast.views.text import count, timestamp
@@ -210,8 +210,8 @@ def _ask_about_claims(assessment: Assessment, options: AdoptionOptions) -> Adopt
     view = adoption_view(assessment)
     print(adoption_text(view))
     key = "a"
-    if has_unproven(view):
-        question = "[a]dopt, an agent looks at them again; accept [n]amed commits; [t]rust the files; [q]uit?"
+    if look := second_look(view):
+        question = f"[a]dopt, {look}; accept [n]amed commits; [t]rust the files; [q]uit?"
         key = choose_key(question, "antq", default="a")
     elif not confirm("Make a run of it?", yes=False):
         key = "q"

@@ -140,16 +140,20 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _choices(view: AdoptionView) -> Iterator[str]:
-    unproven = [task for task in view.tasks if task.verdict in UNPROVEN]
-    if unproven and view.run is None:
+    if view.run is None and (look := second_look(view)):
         yield ""
-        yield f"  {count(len(unproven), 'task')} called done without proof. An agent looks at them again, unless"
+        yield f"  {count(_unproven(view), 'task')} called done without proof. {look.capitalize()}, unless"
         yield "  --accept-named accepts commits that name a task, or --trust-claims accepts what the files say."
 
 
-def has_unproven(view: AdoptionView) -> bool:
-    """Tell whether the files call a task done that git does not prove."""
-    return any(task.verdict in UNPROVEN for task in view.tasks)
+def second_look(view: AdoptionView) -> str:
+    """Say what happens to tasks that the files call done and git does not prove; empty if there are none."""
+    them = "it" if _unproven(view) == 1 else "them"
+    return f"an agent looks at {them} again" if _unproven(view) else ""
+
+
+def _unproven(view: AdoptionView) -> int:
+    return sum(task.verdict in UNPROVEN for task in view.tasks)
 
 
 def left_to_do(view: AdoptionView) -> int:
