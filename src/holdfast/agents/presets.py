@@ -19,7 +19,7 @@ import msgspec
 
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import AgentTrouble
-from holdfast.core.plan import STREAMS, AgentProvider, AgentSpec, Plan, PromptMode, Task, Validator
+from holdfast.core.plan import STREAMS, AgentProvider, AgentSpec, Plan, PromptMode
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.paths import StateDir
 
@@ -155,10 +155,7 @@ def _base_for_stream(stream: str, presets: Presets) -> Preset:
 
 def require_agents(plan: Plan, presets: Presets) -> None:
     """Raise HoldfastError if an agent of the plan is not known any more: the user's files may have changed."""
-    workers: list[Task | Validator] = []
-    for _, task in plan.tasks():
-        workers += [task, *task.validators]
-    for name in dict.fromkeys(who.agent or plan.agent for who in workers if not who.run):
+    for name in plan.agents_named():
         if name and find_agent(name, plan.agents, presets) is None:
             raise HoldfastError(
                 f"the plan's agent {quoted(name)} is not known any more{did_you_mean(name, presets)}",

@@ -14,10 +14,7 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.views.event_text import plain_lines
 
-ARGUMENTS: Arguments = (
-    *stop.ARGUMENTS,
-    YES,
-)
+ARGUMENTS: Arguments = (*stop.ARGUMENTS, YES)
 
 
 def execute(args: Namespace) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
 from holdfast.cli.arguments import JSON, YES, Arguments, flag, option, positional
-from holdfast.cli.installed_agents import require_known_agent
+from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.open_repo import OpenRepo, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, show
 from holdfast.cli.prompts import choose_key, choose_number, confirm, is_interactive
@@ -225,8 +225,7 @@ def _ask_about_claims(assessment: Assessment, options: AdoptionOptions) -> Adopt
 def _agent(foreign: ForeignRun, named: str, presets: Presets) -> str:
     """Return the agent that works on the run: the named one, or the only one that is installed."""
     if named:
-        require_known_agent(named, presets)
-        return named
+        return choose_agent(named, presets)
     if not any(task.prompt and not task.agent for _, task in foreign.plan.tasks()):
         return ""
     installed = installed_presets(presets)

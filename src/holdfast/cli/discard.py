@@ -13,11 +13,7 @@ from holdfast.cli.prompts import require_yes
 from holdfast.runner.decisions.user_decisions import discard
 from holdfast.views.event_text import plain_lines
 
-ARGUMENTS: Arguments = (
-    ANY_RUN,
-    YES,
-    JSON,
-)
+ARGUMENTS: Arguments = (ANY_RUN, YES, JSON)
 
 
 def execute(args: Namespace) -> int:

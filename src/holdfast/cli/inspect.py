@@ -8,10 +8,9 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from holdfast.cli.arguments import JSON, RUN, Arguments, flag, option, positional, positive
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only, require_task
@@ -29,16 +28,6 @@ from holdfast.views.text import count, one_line, table, timestamp
 if TYPE_CHECKING:
     from holdfast.repo.repository import Repository
     from holdfast.repo.snapshots import Snapshot
-
-
-class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot of a task's unfinished work."""
-
-    number: int
-    commit: str
-    at: str
-    files: int
-    message: str
 
 
 ARGUMENTS: Arguments = (
@@ -109,8 +98,8 @@ def _inspect_work(opened: ReadOnlyRepo, run: str, args: Namespace) -> int:
     found = list_snapshots(repo, ids.snapshot_ref(run, args.task))
     if args.restore:
         return _restore(repo, _chosen(found, args), args.restore)
-    views = [_snapshot_view(snapshot) for snapshot in found]
-    return show(views, lambda views: _snapshots_text(views, args.task), args)
+    views = [asdict(snapshot) | {"at": timestamp(snapshot.at)} for snapshot in found]
+    return show(views, lambda _: _snapshots_text(found, args.task), args)
 
 
 def _brief(opened: ReadOnlyRepo, state: RunState, task: str, attempt: int | None) -> str:
@@ -151,28 +140,18 @@ def _restore(repo: Repository, snapshot: Snapshot, directory: str) -> int:
     return ExitCode.DONE
 
 
-def _snapshot_view(snapshot: Snapshot) -> SnapshotView:
-    return SnapshotView(
-        number=snapshot.number,
-        commit=snapshot.commit,
-        at=timestamp(snapshot.at),
-        files=snapshot.files,
-        message=snapshot.message,
-    )
-
-
-def _snapshots_text(views: Sequence[SnapshotView], task: str) -> str:
-    if not views:
+def _snapshots_text(found: Sequence[Snapshot], task: str) -> str:
+    if not found:
         return f"{task} has no snapshot of unfinished work."
     rows = [("#", "COMMIT", "SAVED", "FILES", "MESSAGE")]
     rows += [
         (
-            str(view.number),
-            view.commit[:12],
-            view.at,
-            str(view.files),
-            one_line(view.message.partition("\n")[0]),
+            str(snapshot.number),
+            snapshot.commit[:12],
+            timestamp(snapshot.at),
+            str(snapshot.files),
+            one_line(snapshot.message.partition("\n")[0]),
         )
-        for view in views
+        for snapshot in found
     ]
     return "\n".join(table(rows, indent=""))

@@ -24,15 +24,10 @@ class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     missing: str
 
-    @property
-    def ready(self) -> bool:
-        """Whether it looks as if it could work now."""
-        return not self.missing
-
     def describe(self) -> str:
         """Return the agent in one line."""
         known = f"{self.name} {self.version}".rstrip()
-        return known if self.ready else f"{known} (not ready: {self.missing})"
+        return f"{known} (not ready: {self.missing})" if self.missing else known
 
 
 def find_installed_agents(presets: Presets) -> list[InstalledAgent]:
@@ -46,17 +41,22 @@ def find_installed_agents(presets: Presets) -> list[InstalledAgent]:
         InstalledAgent(name=name, version=version, missing=missing_credentials(presets[name], os.environ))
         for name, version in zip(names, versions, strict=True)
     ]
-    return sorted(found, key=lambda agent: not agent.ready)
+    return sorted(found, key=lambda agent: bool(agent.missing))
 
 
-def require_known_agent(name: str, presets: Presets) -> None:
-    """Raise HoldfastError, with the nearest name, unless there is an agent of this name."""
+def choose_agent(named: str, presets: Presets) -> str:
+    """Return the named agent, which must be known, else the first one installed. Raises HoldfastError if there is none."""
     known = agent_names(presets)
-    if name not in known:
+    if named and named not in known:
         raise HoldfastError(
-            f"there is no agent {quoted(name)}{did_you_mean(name, known)}",
+            f"there is no agent {quoted(named)}{did_you_mean(named, known)}",
             "name a preset with --agent, or describe yours in .holdfast/agents.toml",
         )
+    if agent := named or next(iter(installed_presets(presets)), ""):
+        return agent
+    raise HoldfastError(
+        "no known agent is on the PATH", f"install one of {', '.join(known)}, or name yours with --agent"
+    )
 
 
 def _version(preset: Preset) -> str:

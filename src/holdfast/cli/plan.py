@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from argparse import Namespace
 from pathlib import Path
 
 import msgspec
 
-from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
+from holdfast.agents.presets import agent_names, presets_of
 from holdfast.cli.arguments import JSON, PLAN_OUTPUT, YES, Arguments, option, positional
-from holdfast.cli.installed_agents import require_known_agent
-from holdfast.cli.output import say
-from holdfast.cli.plan_file import PLAN_NAMES
+from holdfast.cli.installed_agents import choose_agent
+from holdfast.cli.output import say, show
+from holdfast.cli.plan_file import usual_plans
 from holdfast.cli.prompts import confirm
 from holdfast.core.plan import Plan, plan_hash
-from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
+from holdfast.errors import HoldfastError, NeedsDecisionError
 from holdfast.paths import StateDir
 from holdfast.plans import parse_plan
 from holdfast.plans.schema import schema_text
@@ -58,8 +57,16 @@ def execute(args: Namespace) -> int:
         _write(target, planned.path.read_bytes())
     if not planned.tries:
         say(f"There is a plan for this goal already ({planned.path}); it is not planned again.", args)
-    _show(target, planned, args)
-    return ExitCode.DONE
+    plan = planned.plan
+    result = PlanResult(
+        path=str(target),
+        goal=plan.goal,
+        hash=plan_hash(plan),
+        tries=planned.tries,
+        plan=without_secrets(plan),
+    )
+    start = f"It is in {target}. Read it, edit it, and start it: `holdfast run {target}`."
+    return show(result, lambda _: f"{execution_plan(plan)}\n\n{start}", args)
 
 
 def goal_of(args: Namespace) -> str | None:
@@ -81,8 +88,8 @@ def _is_there(named: str) -> bool:
 
 def plan_for_goal(goal: str, checkout: Path, args: Namespace) -> Path:
     """Return a file with a plan for a goal: one of the usual names, the recorded one, or a planner's new one."""
-    usual = (folder / name for folder in (Path.cwd(), checkout) for name in PLAN_NAMES)
-    known = next((found for path in usual if (found := known_plan(path, goal, _read))), None)
+    usual = (known_plan(path, goal, _read) for path in usual_plans(checkout))
+    known = next(filter(None, usual), None)
     planned = known or _plan_once(checkout, goal, args)
     if planned.tries:
         say(execution_plan(planned.plan), args)
@@ -105,7 +112,12 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
     if known is not None:
         return known
     presets = presets_of(checkout)
-    agent = _planner(args.agent, presets)
+    agent = choose_agent(args.agent, presets)
+    if shutil.which(presets[agent].needed_program) is None:
+        raise HoldfastError(
+            f"{agent} is not on the PATH, so nobody can plan",
+            f"install one of {', '.join(agent_names(presets))}; `holdfast init` needs none",
+        )
     if getattr(args, "dry_run", False):
         raise NeedsDecisionError(
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
@@ -132,22 +144,6 @@ def _read(data: bytes) -> Plan:
     return parse_plan(data, "plan.yaml", agent_names(presets_of(find_repository(Path.cwd()).checkout)))
 
 
-def _planner(named: str, presets: Presets) -> str:
-    """Return the preset that plans: the named one, else the first that is installed."""
-    if named:
-        require_known_agent(named, presets)
-    installed = installed_presets(presets)
-    if named and shutil.which(presets[named].needed_program):
-        return named
-    if named or not installed:
-        missing = f"{named} is not on the PATH" if named else "no known agent is on the PATH"
-        raise HoldfastError(
-            f"{missing}, so nobody can plan",
-            f"install one of {', '.join(agent_names(presets))}; `holdfast init` needs none",
-        )
-    return installed[0]
-
-
 def _require_replace(target: Path, args: Namespace) -> None:
     """Ask before the planner costs anything, not after."""
     if target.exists() and not confirm(
@@ -167,19 +163,3 @@ def _write(target: Path, content: bytes) -> None:
             f"{target} cannot be written: {error.strerror}",
             "the plan is recorded: name a file that you can write to with -o and run the command again",
         ) from error
-
-
-def _show(target: Path, planned: Planned, args: Namespace) -> None:
-    if args.json:
-        shown_plan = without_secrets(planned.plan)
-        result = PlanResult(
-            path=str(target),
-            goal=planned.plan.goal,
-            hash=plan_hash(planned.plan),
-            tries=planned.tries,
-            plan=shown_plan,
-        )
-        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
-        return
-    print(execution_plan(planned.plan))
-    print(f"\nIt is in {target}. Read it, edit it, and start it: `holdfast run {target}`.")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from holdfast.agents.presets import Preset, agent_names, find_agent, presets_of
 from holdfast.cli.prompts import confirm, is_interactive
-from holdfast.core.plan import Plan, Task, Validator, plan_hash
+from holdfast.core.plan import Plan, plan_hash
 from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError, quoted
 from holdfast.journal.protocol import Journal
 from holdfast.plans import parse_plan, read_plan
@@ -23,7 +23,7 @@ from holdfast.reporting.notifications import displayed_webhook
 from holdfast.views.plan_text import commands_of
 from holdfast.views.text import count, one_line
 
-PLAN_NAMES = ("plan.yaml", "plan.yml", "plan.json", "holdfast.yaml")
+_PLAN_NAMES = ("plan.yaml", "plan.yml", "plan.json", "holdfast.yaml")
 _COMMANDS_SHOWN = 40
 _STANDARD_INPUT = "-"
 _OPEN_FILES = ("/dev/fd/", "/proc/self/fd/")
@@ -33,13 +33,17 @@ def find_plan(named: str | None, checkout: Path) -> Path:
     """Return the named plan file, else one of the usual names, here or at the repository's root."""
     if named is not None:
         return Path(named)
-    for folder in dict.fromkeys((Path.cwd(), checkout)):
-        for name in PLAN_NAMES:
-            if (folder / name).is_file():
-                return folder / name
+    if found := next((path for path in usual_plans(checkout) if path.is_file()), None):
+        return found
     raise PlanError(
-        f"there is no plan here (looked for {', '.join(PLAN_NAMES)})", "`holdfast init` writes a starter plan"
+        f"there is no plan here (looked for {', '.join(_PLAN_NAMES)})",
+        "`holdfast init` writes a starter plan",
     )
+
+
+def usual_plans(checkout: Path) -> list[Path]:
+    """Return where a plan file usually is: under one of the usual names, here or at the repository's root."""
+    return [folder / name for folder in (Path.cwd(), checkout) for name in _PLAN_NAMES]
 
 
 def load_plan(path: Path, agent: str, checkout: Path) -> Plan:
@@ -129,13 +133,8 @@ def _programs(plan: Plan, checkout: Path) -> Iterator[tuple[str, str]]:
 
 def _agents(plan: Plan, checkout: Path) -> dict[str, Preset]:
     """Return every agent that the plan uses: for tasks, as a validator, or as the fallback of another at a limit."""
-    presets = presets_of(checkout)
-    workers: list[Task | Validator] = []
-    for _, task in plan.tasks():
-        workers += [task, *task.validators]
-    names = dict.fromkeys(who.agent or plan.agent for who in workers if not who.run)
+    presets, waiting = presets_of(checkout), plan.agents_named()
     found: dict[str, Preset] = {}
-    waiting = list(names)
     while waiting:
         name = waiting.pop(0)
         spec = find_agent(name, plan.agents, presets)

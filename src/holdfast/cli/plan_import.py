@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.agents.presets import installed_presets, presets_of
 from holdfast.cli.arguments import JSON, PLAN_OUTPUT, Arguments, flag, option, positional
+from holdfast.cli.output import show
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.discovery import FILE_BYTES_MAX
 from holdfast.formats.lists import ImportedPlan, ImportOptions, ListKind, kind_of, read_list
@@ -68,7 +69,16 @@ def execute(args: Namespace) -> int:
     plan = msgspec.structs.replace(imported.plan, agent=agent)
     head = f"# Made from {one_line(name)} ({kind}). To look at it without running anything: holdfast run {target} --dry-run\n"
     write_atomically(target, (head + plan_text(plan)).encode())
-    _print_result(_result(target, name, kind, imported), args)
+    result = ImportResult(
+        path=str(target),
+        source=name,
+        kind=kind,
+        tasks=sum(len(stage.tasks) for stage in imported.plan.stages),
+        stages=len(imported.plan.stages),
+        left_out=tuple(f"{one_line(part.what)} ({part.why})" for part in imported.left_out),
+        notes=tuple(finding.sentence for finding in imported.findings),
+    )
+    show(result, lambda result: "\n".join(_lines(result)), args)
     if not args.agent and not installed and not args.json:
         print(f"No known agent is on the PATH; the plan names {agent}: change `agent:` if you like.")
     return ExitCode.DONE
@@ -130,27 +140,11 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _result(target: Path, name: str, kind: ListKind, imported: ImportedPlan) -> ImportResult:
-    return ImportResult(
-        path=str(target),
-        source=name,
-        kind=kind,
-        tasks=sum(len(stage.tasks) for stage in imported.plan.stages),
-        stages=len(imported.plan.stages),
-        left_out=tuple(f"{one_line(part.what)} ({part.why})" for part in imported.left_out),
-        notes=tuple(finding.sentence for finding in imported.findings),
-    )
-
-
-def _print_result(result: ImportResult, args: Namespace) -> None:
-    if args.json:
-        print(msgspec.json.encode(result).decode())
-        return
+def _lines(result: ImportResult) -> Iterator[str]:
     sizes = f"{count(result.tasks, 'task')} in {count(result.stages, 'stage')}"
-    print(f"Wrote {result.path}: {sizes}, from {one_line(result.source)} ({result.kind}).")
+    yield f"Wrote {result.path}: {sizes}, from {one_line(result.source)} ({result.kind})."
     for label, lines in (("Left out", result.left_out), ("Note", result.notes)):
-        for line in lines[:_NOTES_MAX]:
-            print(f"  {label}: {one_line(line, 160)}")
+        yield from (f"  {label}: {one_line(line, 160)}" for line in lines[:_NOTES_MAX])
         if len(lines) > _NOTES_MAX:
-            print(f"  {label}: and {len(lines) - _NOTES_MAX} more; --json names them all")
-    print(f"Read it, edit it, and start it: `holdfast run {result.path}`.")
+            yield f"  {label}: and {len(lines) - _NOTES_MAX} more; --json names them all"
+    yield f"Read it, edit it, and start it: `holdfast run {result.path}`."

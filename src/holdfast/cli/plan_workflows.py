@@ -6,8 +6,9 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from holdfast.agents.presets import agent_names, installed_presets, presets_of
+from holdfast.agents.presets import agent_names, presets_of
 from holdfast.cli.arguments import Arguments, positional
+from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import note
 from holdfast.cli.plan_import import read_list_at
 from holdfast.core.brief import clip
@@ -118,13 +119,7 @@ def _agent(workflow: Workflow, checkout: Path, args: Namespace) -> str:
     tasks = [task for stage in workflow.body["stages"] for task in stage["tasks"]]
     if args.agent or "agent" in workflow.body or all("run" in task or "agent" in task for task in tasks):
         return str(args.agent)
-    presets = presets_of(checkout)
-    if not (installed := installed_presets(presets)):
-        raise HoldfastError(
-            "no known agent is on the PATH",
-            f"install one of {', '.join(agent_names(presets))}, or name yours with --agent",
-        )
-    return installed[0]
+    return choose_agent("", presets_of(checkout))
 
 
 def _document(workflow: Workflow, path: Path, checkout: Path, args: Namespace) -> InputDocument:

@@ -12,10 +12,7 @@ from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.views.recap import Recap, recap_text, recap_view
 
-ARGUMENTS: Arguments = (
-    ANY_RUN,
-    JSON,
-)
+ARGUMENTS: Arguments = (ANY_RUN, JSON)
 
 
 def execute(args: Namespace) -> int:

@@ -17,10 +17,7 @@ from holdfast.reporting.displayed_status import AgentSign
 from holdfast.views.status import STATUS_WITHOUT_RUN, StatusView, status_view
 from holdfast.views.status_text import NO_RUN, status_text
 
-ARGUMENTS: Arguments = (
-    RUN,
-    JSON,
-)
+ARGUMENTS: Arguments = (RUN, JSON)
 
 
 def execute(args: Namespace) -> int:

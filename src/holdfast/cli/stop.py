@@ -20,11 +20,7 @@ _POLL_S = 0.05
 _SILENCE_S = 5.0
 
 
-ARGUMENTS: Arguments = (
-    RUN,
-    WAIT,
-    JSON,
-)
+ARGUMENTS: Arguments = (RUN, WAIT, JSON)
 
 
 def execute(args: Namespace) -> int:

@@ -144,6 +144,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             for task in stage.tasks:
                 yield stage, task
 
+    def agents_named(self) -> list[str]:
+        """Return the agents that work on tasks or validate them, each once, in plan order."""
+        workers: list[Task | Validator] = []
+        for _, task in self.tasks():
+            workers += [task, *task.validators]
+        return list(dict.fromkeys(who.agent or self.agent for who in workers if not who.run))
+
 
 def encode_plan(plan: Plan) -> bytes:
     """Return the canonical JSON of a plan: equal plans give equal bytes."""

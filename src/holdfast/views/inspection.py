@@ -15,16 +15,20 @@ from holdfast.views.event_text import event_sentence
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
 from holdfast.views.text import block, duration, one_line, table, timestamp
 
-_FAILURES = {
-    "AttemptFailed": "agent",
-    "ChecksFailed": "check",
-    "ValidationFailed": "validation",
-    "MergeRefused": "merged_check",
-    "MergeConflicted": "conflict",
-}
-"""The events that make an attempt a failure, and the kind of failure if they do not say it themselves."""
-
 Outcome = Literal["under way", "done", "failed", "lost", "limited", "blocked", "landed"]
+
+_ENDINGS: dict[str, tuple[Outcome, str]] = {
+    "AttemptDone": ("done", ""),
+    "AttemptLost": ("lost", ""),
+    "AttemptLimited": ("limited", "limit"),
+    "AttemptBlocked": ("blocked", "agent"),
+    "AttemptFailed": ("failed", "agent"),
+    "ChecksFailed": ("failed", "check"),
+    "ValidationFailed": ("failed", "validation"),
+    "MergeRefused": ("failed", "merged_check"),
+    "MergeConflicted": ("failed", "conflict"),
+}
+"""The events that end an attempt: its outcome, and the kind of error if they have one and do not say it themselves."""
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,25 +163,19 @@ def _attempts(recorded: Iterable[Recorded]) -> dict[str, list[AttemptView]]:
 def _add(attempt: AttemptView, event: ev.Event, at: str) -> None:
     """Add to an attempt what an event says about it. Other events change nothing."""
     match event:
-        case ev.AttemptDone(head=head):
-            attempt.outcome, attempt.commit, attempt.ended_at = "done", head, at
-        case ev.AttemptLost(carry=carry):
-            attempt.outcome, attempt.kept, attempt.ended_at = "lost", carry or None, at
-        case ev.AttemptLimited(carry=carry):
-            attempt.outcome, attempt.kept, attempt.ended_at = "limited", carry or None, at
-            attempt.errors.append(_error(event, "limit", at))
-        case ev.AttemptBlocked(carry=carry, failure=failure):
-            attempt.outcome, attempt.kept, attempt.ended_at = "blocked", carry or None, at
-            attempt.errors.append(_error(event, failure, at))
         case ev.AgentObserved(tokens=tokens, cost_usd=cost, session=session):
             attempt.tokens, attempt.cost_usd = max(attempt.tokens, tokens), max(attempt.cost_usd, cost)
             attempt.session = session or attempt.session
         case ev.TaskLanded():
             attempt.outcome = "landed"
-        case _ if (kind := type(event).__name__) in _FAILURES:
-            attempt.outcome, attempt.ended_at = "failed", attempt.ended_at or at
+        case _ if (name := type(event).__name__) in _ENDINGS:
+            attempt.outcome, failure = _ENDINGS[name]
+            # A check fails after the agent has ended.
+            attempt.ended_at = attempt.ended_at or at if attempt.outcome == "failed" else at
             attempt.kept = getattr(event, "carry", attempt.commit) or None
-            attempt.errors.append(_error(event, _FAILURES[kind], at))
+            attempt.commit = getattr(event, "head", attempt.commit)
+            if failure:
+                attempt.errors.append(_error(event, failure, at))
 
 
 def _error(event: ev.Event, failure: str, at: str) -> ErrorView:
