@@ -35,19 +35,19 @@ def kind_of(path: str, data: bytes) -> ListKind | None:
     text = decoded(data)
     if spec_kit.is_spec_kit(text):
         return ListKind.SPEC_KIT
-    return ListKind.CHECKLIST if checklist.is_checklist(text) else None
+    return ListKind.CHECKLIST if checklist.boxes(text) else None
+
+
+_READERS = {
+    ListKind.SPEC_KIT: spec_kit.read,
+    ListKind.TASK_MASTER: task_master.read,
+    ListKind.BACKLOG: backlog.read,
+    ListKind.CHECKLIST: checklist.read,
+}
 
 
 def read_list(
     kind: ListKind, path: str, documents: Mapping[str, bytes], options: ImportOptions
 ) -> ImportedPlan:
     """Return the plan of a list; `path` names it. Raises BrokenFileError if there is nothing to be done in it."""
-    if kind is ListKind.BACKLOG:
-        return backlog.read(path, documents, options)
-    data = documents.get(path, b"")
-    readers = {
-        ListKind.SPEC_KIT: spec_kit.read,
-        ListKind.TASK_MASTER: task_master.read,
-        ListKind.CHECKLIST: checklist.read,
-    }
-    return readers[kind](path, data, options)
+    return _READERS[kind](path, documents, options)

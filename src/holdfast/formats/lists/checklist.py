@@ -8,7 +8,9 @@ a list from top to bottom, so each task waits for the one before it, unless the 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from posixpath import basename
 
 from holdfast.formats.lists.model import ImportedPlan, ImportOptions, ListEntry, into_plan, words
@@ -86,27 +88,20 @@ def first_heading(text: str) -> str:
     return title(without_comments(text))
 
 
-def is_checklist(text: str) -> bool:
-    """Tell whether a text has check boxes."""
-    return bool(boxes(text))
-
-
-def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
+def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> ImportedPlan:
     """Return the plan of a checklist."""
-    text = decoded(data)
+    text = decoded(documents.get(path, b""))
     goal = first_heading(text) or basename(path)
     entries: list[ListEntry] = []
     taken: set[str] = set()
     for whole, box, parts in _grouped(boxes(text)):
-        before = entries[-1] if entries and entries[-1].stage == _stage(box, goal) else None
         entry = _entry(len(entries) + 1, goal, whole, box, parts)
         if entry.native in taken:
             entry.native += f"-{len(entries) + 1}"
         taken.add(entry.native)
-        if before is not None and not options.parallel:
-            entry.needs = (before.native,)
         entries.append(entry)
-    _bridge(entries)
+    if not options.parallel:
+        _wait_in_order(entries)
     names = dict.fromkeys(entry.stage for entry in entries)
     stages = [StageDraft(native=name, title="" if name == _NO_STAGE else name) for name in names]
     return into_plan(path, goal, stages, entries, options)
@@ -133,13 +128,15 @@ def _entry(place: int, goal: str, whole: str, box: CheckBox, parts: list[CheckBo
     title = _ANY_NUMBER.sub("", box.text, count=1) or box.text
     number = _ANY_NUMBER.match(box.text)
     name = number[1] if number else f"{place:02}"
-    section = "" if _stage(box, goal) == _NO_STAGE else f", under “{_stage(box, goal)}”"
+    # The nearest heading is the stage; the title of the whole is none.
+    stage = next((heading for heading in reversed(box.headings) if heading != goal), _NO_STAGE)
+    section = "" if stage == _NO_STAGE else f", under “{stage}”"
     done = [part.text for part in parts if part.status is ClaimedStatus.DONE]
     left = [part for part in parts if part.status is ClaimedStatus.PENDING]
     overlooked = bool(left) and box.status is ClaimedStatus.DONE
     return ListEntry(
         native="-".join(filter(None, (name, words(title)))),
-        stage=_stage(box, goal),
+        stage=stage,
         title=title or f"Item {place}",
         prompt=paragraphs(
             title,
@@ -155,18 +152,13 @@ def _entry(place: int, goal: str, whole: str, box: CheckBox, parts: list[CheckBo
     )
 
 
-def _stage(box: CheckBox, goal: str) -> str:
-    """Return the heading above a box; the title of the whole is no stage."""
-    below = [title for title in box.headings if title != goal]
-    return below[-1] if below else _NO_STAGE
-
-
-def _bridge(entries: list[ListEntry]) -> None:
-    """Let a task whose predecessor is done wait for the last one before it that is not."""
-    needs = {entry.native: entry.needs for entry in entries}
-    gone = {entry.native for entry in entries if entry.status is not ClaimedStatus.PENDING}
-    for entry in entries:
-        waiting = entry.needs
-        while waiting and waiting[0] in gone:
-            waiting = needs[waiting[0]]
-        entry.needs = waiting or entry.needs
+def _wait_in_order(entries: list[ListEntry]) -> None:
+    """Let each task wait for the last open one before it in its stage, or for the one before if all are done."""
+    last_open = ""
+    for before, entry in pairwise(entries):
+        if before.stage != entry.stage:
+            last_open = ""
+            continue
+        if before.status is ClaimedStatus.PENDING:
+            last_open = before.native
+        entry.needs = (last_open or before.native,)

@@ -105,7 +105,7 @@ def _draft(entry: ListEntry, absent: set[str]) -> TaskDraft:
         needs=tuple(need for need in entry.needs if need not in absent),
         acceptance=tuple(filter(None, map(clean, entry.acceptance))),
     )
-    claim = Claim(task="", native=entry.native, standing=entry.status)
+    claim = Claim(task="", standing=entry.status)
     return TaskDraft(native=clean(entry.native), stage=entry.stage, task=task, claim=claim)
 
 

@@ -7,7 +7,7 @@ User stories need the phases before the first story, not each other, unless the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from posixpath import dirname, join
 
@@ -34,9 +34,9 @@ def is_spec_kit(text: str) -> bool:
     return any(_TASK.match(box.text) for box in boxes(text))
 
 
-def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
+def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> ImportedPlan:
     """Return the plan of a `tasks.md`."""
-    text = decoded(data)
+    text = decoded(documents.get(path, b""))
     found = [(box, task) for box in boxes(text) if (task := _TASK.match(box.text))]
     title = re.sub(r"^tasks\s*[:-]\s*", "", first_heading(text), flags=re.IGNORECASE) or path
     said = next((part for name in _DEPENDENCIES if (part := section(text, name))), "")

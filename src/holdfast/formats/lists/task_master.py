@@ -6,7 +6,7 @@ on the whole waits for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.formats.lenient_json import BrokenFileError, Key, Node, node, nodes, parse_object, text, texts
 from holdfast.formats.lists.model import (
@@ -24,6 +24,7 @@ from holdfast.formats.plan_assembly import StageDraft
 _STAGE = "tasks"
 _MASTER = "master"
 _PUT_OFF = "deferred"
+_DESCRIBED_BY = ("title", "description", "details", "testStrategy")
 _TITLE = Key("title", "description")
 _GOAL = Key("projectName", "description")
 
@@ -41,9 +42,9 @@ def is_task_master(path: str, data: bytes) -> bool:
     )
 
 
-def read(path: str, data: bytes, options: ImportOptions) -> ImportedPlan:
+def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> ImportedPlan:
     """Return the plan of one of the file's lists: the tag that is asked for, else `master`, else the first."""
-    document = parse_object(path, data)
+    document = parse_object(path, documents.get(path, b""))
     lists = _lists(document)
     tag = _tag(path, lists, options)
     others = [
@@ -77,14 +78,13 @@ def _entries(tasks: Sequence[Node]) -> Iterator[ListEntry]:
     named = [(text(task.get("id")) or str(place), task) for place, task in enumerate(tasks, 1)]
     parts = {name: _open_parts(name, task) for name, task in named}
     for name, task in named:
-        whole = _whole(task)
+        whole = paragraphs(*(text(task.get(key)) for key in _DESCRIBED_BY))
         before = _all_needs(task, "", parts)
         if not parts[name]:
             yield _entry(name, task, before, "")
         for own, part in _parts(name, task):
-            entry = _entry(
-                own, part, (*before, *_all_needs(part, name, parts)), f"It is part of task {name}:\n\n{whole}"
-            )
+            needs = (*before, *_all_needs(part, name, parts))
+            entry = _entry(own, part, needs, f"It is part of task {name}:\n\n{whole}")
             is_over = _status(task) in (ClaimedStatus.DONE, ClaimedStatus.ABANDONED)
             if is_over and entry.status is ClaimedStatus.PENDING:
                 entry.status, entry.said = _status(task), text(task.get("status"))
@@ -127,10 +127,6 @@ def _entry(name: str, task: Node, needs: tuple[str, ...], context: str) -> ListE
         status=_status(task),
         said=text(task.get("status")),
     )
-
-
-def _whole(task: Node) -> str:
-    return paragraphs(*(text(task.get(key)) for key in ("title", "description", "details", "testStrategy")))
 
 
 def _criteria(task: Node) -> list[str]:
