@@ -14,10 +14,10 @@ from holdfast.formats.status_words import claimed_status, is_known
 _NAMED_MAX = 5
 
 
-def some_of(names: Sequence[str], most: int = _NAMED_MAX) -> str:
+def some_of(names: Sequence[str]) -> str:
     """Return the first of many names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return ", ".join(names[:_NAMED_MAX]) + more
 
 
 def done_with_unfinished_parts(

@@ -78,6 +78,10 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
         """Return the row of a task; one that never began has an empty one."""
         return self.tasks.get(task) or TaskRow(id=task)
 
+    def times_of(self, task: str) -> Times:
+        """Return when a task began and ended."""
+        return self.task_times.get(task) or Times()
+
     def claim_of(self, task: str) -> Claim:
         """Return what the run says of one task."""
         row = self.row_of(task)

@@ -28,7 +28,9 @@ def _typed(kind: type[msgspec.Struct], *names: str) -> dict[str, Any]:
 _TASK = _typed(Task, "title", "prompt", "run", "needs", "files", "needs_interface", "verify", "acceptance",
                "allow_empty")  # fmt: skip
 _CLAIM = _typed(Claim, "attempts", "spent", "failures", "commits", "summary")
-_STAGE = _typed(Stage, "title", "needs", "entry", "exit")
+_STAGE_DRAFT = _typed(Stage, "title", "needs")
+_STAGE_CHECKS = _typed(Stage, "entry", "exit")
+_STAGE = _STAGE_DRAFT | _STAGE_CHECKS
 _PLAN = _typed(Plan, "goal", "verify", "syntax")
 
 
@@ -109,16 +111,15 @@ def claim(read: Claim, extra: Node) -> Claim:
 
 def stage(read: StageDraft, extra: Node) -> StageDraft:
     """Return the draft of a stage with its extra fields."""
-    return replace(read, **_valid(extra, {name: _STAGE[name] for name in ("title", "needs")}))
+    return replace(read, **_valid(extra, _STAGE_DRAFT))
 
 
 def plan(read: Assembly, extra: Node, stages: Mapping[str, Node]) -> Assembly:
     """Return an assembly with the extra fields of the plan, and of the checks of its stages, by native name."""
-    checks = {name: _STAGE[name] for name in ("entry", "exit")}
-    said = {
-        read.stages[native]: _valid(one, checks) for native, one in stages.items() if native in read.stages
-    }
-    checked = tuple(replace(stage, **said.get(stage.id, {})) for stage in read.plan.stages)
+    extra_of = {read.stages[native]: one for native, one in stages.items() if native in read.stages}
+    checked = tuple(
+        replace(stage, **_valid(extra_of.get(stage.id, {}), _STAGE_CHECKS)) for stage in read.plan.stages
+    )
     return replace(read, plan=replace(read.plan, stages=checked, **_valid(extra, _PLAN)))
 
 

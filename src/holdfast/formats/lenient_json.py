@@ -16,6 +16,9 @@ import msgspec
 from holdfast.errors import HoldfastError
 
 _APPLE_DOUBLE = b"\x00\x05\x16\x07"
+_RESTORE = (
+    "Restore it from a backup or from git history, or adopt the folder: what else is there may be enough."
+)
 _NUMBER_MAX = 10**9
 _COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{3,63}")
 _MINUTE = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})")
@@ -33,13 +36,13 @@ class BrokenFileError(HoldfastError):
 
 def parse_object(path: str, data: bytes) -> Node:
     """Return the JSON object that a file holds. Raises BrokenFileError with the reason and the way out."""
-    if reason := _unreadable(data):
-        raise BrokenFileError(f"{path}: {reason}", _way_out(reason))
+    _refuse_unreadable(path, data)
     try:
         found = msgspec.json.decode(_text(data))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        reason = _why_no_json(data, str(error))
-        raise BrokenFileError(f"{path}: {reason}", _way_out(reason)) from None
+        is_cut_off = "truncated" in str(error) or data.rstrip()[-1:] not in b"}]"
+        reason = "the JSON breaks off in the middle" if is_cut_off else "this is no valid JSON"
+        raise BrokenFileError(f"{path}: {reason} ({error})", _RESTORE) from None
     if not isinstance(found, dict):
         kind = type(found).__name__
         raise BrokenFileError(
@@ -62,45 +65,27 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8-sig")
 
 
-def _unreadable(data: bytes) -> str:
-    if not data.strip():
-        return "the file is empty"
-    if data.startswith(_APPLE_DOUBLE):
-        return "this is an AppleDouble companion (._…), not the file itself"
-    if has_conflict(data):
-        return "it holds an unresolved merge conflict (<<<<<<<)"
-    return ""
+def _refuse_unreadable(path: str, data: bytes) -> None:
+    for is_so, reason, way_out in (
+        (not data.strip(), "the file is empty", _RESTORE),
+        (
+            data.startswith(_APPLE_DOUBLE),
+            "this is an AppleDouble companion (._…), not the file itself",
+            "Point adopt at the file of the same name without `._`.",
+        ),
+        (
+            has_conflict(data),
+            "it holds an unresolved merge conflict (<<<<<<<)",
+            "Choose a side in a copy of the file and adopt that copy; the original is left as it is.",
+        ),
+    ):
+        if is_so:
+            raise BrokenFileError(f"{path}: {reason}", way_out)
 
 
 def has_conflict(data: bytes) -> bool:
     """Tell whether a file holds the two sides of a merge that nobody resolved."""
     return re.search(rb"^(<{7}|>{7}) ", data, re.MULTILINE) is not None
-
-
-def _why_no_json(data: bytes, error: str) -> str:
-    ending = data.rstrip()[-1:]
-    if "truncated" in error or ending not in b"}]":
-        return f"the JSON breaks off in the middle ({error})"
-    return f"this is no valid JSON ({error})"
-
-
-def _way_out(reason: str) -> str:
-    if "AppleDouble" in reason:
-        return "Point adopt at the file of the same name without `._`."
-    if "conflict" in reason:
-        return "Choose a side in a copy of the file and adopt that copy; the original is left as it is."
-    return (
-        "Restore it from a backup or from git history, or adopt the folder: what else is there may be enough."
-    )
-
-
-def first(node: Node, *keys: str) -> Any:
-    """Return the first value under one of these names that says something."""
-    for key in keys:
-        found = node.get(key)
-        if found or found == 0:
-            return found
-    return None
 
 
 class Key:
@@ -110,8 +95,9 @@ class Key:
         self.names = names
 
     def raw(self, entry: Node) -> Any:
-        """Return the value as it is; None if there is none that says something."""
-        return first(entry, *self.names)
+        """Return the first value under one of the names that says something, as it is; else None."""
+        found = (entry.get(name) for name in self.names)
+        return next((value for value in found if value or value == 0), None)
 
     def text(self, entry: Node) -> str:
         """Return the value as text."""
@@ -141,9 +127,9 @@ class Key:
         """Return the texts under every one of the names, each once."""
         return tuple(dict.fromkeys(each for name in self.names for each in texts(entry.get(name))))
 
-    def key(self, entry: Node) -> str:
-        """Return the name under which an object has the value, else the present name."""
-        return next((name for name in self.names if name in entry), self.names[0])
+
+_MESSAGE = Key("message", "error", "type")
+_HASH = Key("hash", "sha", "commit")
 
 
 def text(value: Any) -> str:
@@ -163,7 +149,7 @@ def line(said: str, most: int) -> str:
 
 def message(error: Any) -> str:
     """Return what an error says, be it a sentence or an object with one."""
-    return text(first(error, "message", "error", "type") if isinstance(error, dict) else error)
+    return _MESSAGE.text_or_self(error)
 
 
 def count(value: Any) -> int:
@@ -202,7 +188,7 @@ def texts(value: Any) -> tuple[str, ...]:
 def commits(value: Any) -> tuple[str, ...]:
     """Return the commits of a list, once each, be they texts or objects with one. A text counts if it could be
     the beginning of a hash; git must not take it for an option or a range. A number counts commits; it is none."""
-    said = (first(each, "hash", "sha", "commit") if isinstance(each, dict) else each for each in items(value))
+    said = (_HASH.raw(each) if isinstance(each, dict) else each for each in items(value))
     found = (each.strip() for each in said if isinstance(each, str))
     return tuple(dict.fromkeys(each for each in found if _COMMIT.fullmatch(each)))
 

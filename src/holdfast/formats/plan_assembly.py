@@ -161,17 +161,16 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
         **said: Any,
     ) -> ForeignRun:
         """Return the run of these claims. It is finished if all are settled, unless `said` tells otherwise."""
-        run = ForeignRun(
+        is_settled = all(claim.standing in SETTLED for claim in self.claims)
+        return ForeignRun(
             system=system,
             name=name,
             plan=self.plan,
-            claims=self.claims,
-            finished=all(claim.standing in SETTLED for claim in self.claims),
             findings=(*findings, *self.findings),
             main=main,
             documents=dict(documents),
+            **{"claims": self.claims, "finished": is_settled, **said},
         )
-        return msgspec.structs.replace(run, **said)
 
 
 @lru_cache(maxsize=8192)

@@ -6,13 +6,10 @@ One table serves all systems. A rule covers the words that nobody has seen befor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Generic, TypeVar
 
 from holdfast.formats.model import UNBEGUN, Claim, ClaimedStatus, spent_of
 
 _S = ClaimedStatus
-Status = TypeVar("Status")
 _WORDS: dict[str, ClaimedStatus] = {
     **dict.fromkeys(
         ("pending", "notstarted", "todo", "queued", "queue", "backlog", "planned", "planning", "ready", "new",
@@ -57,12 +54,12 @@ def is_known(word: str) -> bool:
     return not (bare := _bare(word)) or bare in _WORDS
 
 
-def claim_from(native: str, said: str, attempts: int = 0, standing: ClaimedStatus | None = None) -> Claim:
-    """Return what a status word claims of a task. Begun work took one attempt at least."""
+def claim_from(said: str, attempts: int = 0, standing: ClaimedStatus | None = None) -> Claim:
+    """Return what a status word claims of a task that has no id yet. Begun work took one attempt at least."""
     standing = standing or claimed_status(said)
     attempts = max(attempts, int(standing not in UNBEGUN))
     spent = spent_of(standing, attempts)
-    return Claim(task="", native=native, standing=standing, said=said, attempts=attempts, spent=spent)
+    return Claim(task="", standing=standing, said=said, attempts=attempts, spent=spent)
 
 
 def _bare(word: str) -> str:
@@ -77,15 +74,3 @@ def kept_word(said: str, word: str, *, stays_begun: bool = False) -> str:
     was, now = claimed_status(said), claimed_status(word)
     stays = was is now or (stays_begun and was is _S.RUNNING and now is _S.PENDING)
     return said if said and stays else word
-
-
-class StatusWords(Generic[Status]):
-    """The words that one system writes, by a status of ours. A word of theirs stays as long as it means the same."""
-
-    def __init__(self, words: Mapping[Status, str], *, stays_begun: bool = False) -> None:
-        self._words = words
-        self._stays_begun = stays_begun
-
-    def word(self, status: Status, said: str = "") -> str:
-        """Return the word for a status, or `said`, the word that was there, if that still means the same."""
-        return kept_word(said, self._words[status], stays_begun=self._stays_begun)

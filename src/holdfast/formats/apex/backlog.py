@@ -87,7 +87,7 @@ def _draft(story: Node) -> TaskDraft:
         acceptance=tuple(criterion for criterion, _ in _criteria(story)),
     )
     claim = replace(
-        claim_from("", text(story.get("status"))),
+        claim_from(text(story.get("status"))),
         spent=0,  # A backlog does not count attempts.
         commits=commits(_COMMITS.raw(story)),
         files=texts(story.get("files_touched")),

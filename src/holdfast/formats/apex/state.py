@@ -126,7 +126,7 @@ def _claim(task: PhaseTask, document: Node, home: str) -> Claim:
     phase, entry = task.phase, task.phase.entry
     attempts = _attempts(phase, document)
     return replace(
-        claim_from(phase.label, phase.said, attempts, phase.standing),
+        claim_from(phase.said, attempts, phase.standing),
         failures=tuple(_failures(phase, attempts, document)),
         commits=commits(_COMMITS.raw(entry)),
         files=_FILES.texts(entry),

@@ -19,17 +19,15 @@ from holdfast.formats.exported_run import ExportedRun, NativeFile, Times, group_
 from holdfast.formats.lenient_json import Node, count, iso_time, items, node, object_in, text, texts, to_json
 from holdfast.formats.model import SETTLED, Claim, ClaimedStatus
 from holdfast.formats.plan_assembly import task_ids
-from holdfast.formats.status_words import StatusWords, claimed_status
+from holdfast.formats.status_words import claimed_status, kept_word
 
-_WORDS = StatusWords(
-    {
-        ClaimedStatus.PENDING: "PENDING",
-        ClaimedStatus.RUNNING: "IN_PROGRESS",
-        ClaimedStatus.FAILED: "FAILED",
-        ClaimedStatus.DONE: "PASS",
-        ClaimedStatus.SKIPPED: "SKIP",
-    }
-)
+_WORDS = {
+    ClaimedStatus.PENDING: "PENDING",
+    ClaimedStatus.RUNNING: "IN_PROGRESS",
+    ClaimedStatus.FAILED: "FAILED",
+    ClaimedStatus.DONE: "PASS",
+    ClaimedStatus.SKIPPED: "SKIP",
+}
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
@@ -164,7 +162,7 @@ def _composed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> No
 def _current(view: ExportedRun, part: _StagePhase) -> Node:
     """Return the current phase. One that waits for its turn has not failed and is not in progress."""
     entry = part.entry | {
-        "status": _WORDS.word(part.standing, part.phase.status if part.phase else ""),
+        "status": kept_word(part.phase.status if part.phase else "", _WORDS[part.standing]),
         "started_at": iso_time(part.times.started),
         "attempt": part.attempts,
     }
@@ -191,7 +189,7 @@ def _finished(view: ExportedRun, part: _StagePhase) -> Node:
         if not said or claimed_status(said) is part.standing:
             return part.entry
     entry = part.entry | {
-        "status": _WORDS.word(part.standing),
+        "status": _WORDS[part.standing],
         "started_at": iso_time(part.times.started),
         "completed_at": iso_time(part.times.ended),
         "output_file": part.output,

@@ -71,11 +71,12 @@ def _done_in_name(plan: Node, phases: list[PlanPhase], claims: tuple[Claim, ...]
 def _memory_differs(phases: list[PlanPhase], memory: Memory, claims: tuple[Claim, ...]) -> Iterator[Finding]:
     """Tell of subtasks on which plan and memory disagree, and of those that were handed to people."""
     said = {claim.task: claim.said for claim in claims}
-    subtasks = {subtask.native: subtask for phase in phases for subtask in phase.subtasks}
-    for subtask in (subtask for phase in phases for subtask in phase.subtasks):
+    subtasks = [subtask for phase in phases for subtask in phase.subtasks]
+    for subtask in subtasks:
         yield from _one_differs(subtask, memory, said[subtask.id])
+    planned = {subtask.native for subtask in subtasks}
     for name in memory.names():
-        if name not in subtasks:
+        if name not in planned:
             sentence = f"The memory speaks of {name!r}, which is not in the plan; it is left out."
             yield Finding("unknown-task", sentence)
 

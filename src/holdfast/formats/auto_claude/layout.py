@@ -49,7 +49,7 @@ TRACES = ("/.auto-claude*", "/.worktrees/")
 def recognises(path: str, data: bytes) -> bool:
     """Tell whether a file tells of a spec. A broken plan in its place counts: the files around it can be used."""
     named = kind_by_name(path)
-    is_at_home = in_specs(path) and named is not None and named not in _NOT_STATE
+    is_at_home = f"/{SPECS}/" in f"/{path}" and named is not None and named not in _NOT_STATE
     if is_at_home or named is AutoClaudeFile.PLAN:
         return True
     return named is not AutoClaudeFile.SPEC and kind_by_content(object_in(path, data)) is not None
@@ -87,11 +87,6 @@ def _is_plan(found: Node) -> bool:
     if found.keys() & {"phases", "subtasks", "chunks"} and found.keys() & _MARKS:
         return True
     return any(phase.keys() & {"subtasks", "chunks"} for phase in nodes(found.get("phases")))
-
-
-def in_specs(path: str) -> bool:
-    """Tell whether a path lies in a spec folder, of the project or of a worktree of it."""
-    return f"/{SPECS}/" in f"/{path}"
 
 
 def folder_of(path: str) -> str:
@@ -134,11 +129,6 @@ def worktree_of(path: str) -> str:
     """Return the worktree that a copy of a spec folder lies in, or nothing if it is the project itself."""
     before, found, _ = f"/{path}".rpartition(f"/{SPECS}/")
     return before.lstrip("/") if found else ""
-
-
-def branch_of(name: str) -> str:
-    """Return the branch that a spec's work is committed to."""
-    return f"auto-claude/{name}"
 
 
 def native_name(name: str) -> str:

@@ -84,7 +84,6 @@ def claim_of(subtask: Subtask, memory: Memory) -> Claim:
     created = entry.get("files_to_create")
     return Claim(
         task=subtask.id,
-        native=native,
         standing=status,
         said=said,
         attempts=max(len(tried) + (status is ClaimedStatus.RUNNING), len(failures), counted),
@@ -165,9 +164,8 @@ def _attempt(view: ExportedRun, claim: Claim, number: int, failure: PastFailure 
 
 
 def _time_of(view: ExportedRun, task: str) -> float:
-    times = view.task_times.get(task)
-    known = (times.ended, times.started) if times else ()
-    return next((at for at in known if at is not None), view.updated)
+    times = view.times_of(task)
+    return next((at for at in (times.ended, times.started) if at is not None), view.updated)
 
 
 def _stuck_entries(view: ExportedRun, listed: Any, claims: Mapping[str, Claim]) -> list[Any]:

@@ -76,9 +76,9 @@ def _update_subtask(view: ExportedRun, entry: Node, claim: Claim) -> None:
     if said and is_known(said) and kept_word(said, word) == said:
         return
     entry["status"] = word
-    times = view.task_times.get(claim.task)
-    if times and claim.standing is ClaimedStatus.DONE and times.ended is not None:
-        entry["completed_at"] = iso_time(times.ended)
+    ended = view.times_of(claim.task).ended
+    if claim.standing is ClaimedStatus.DONE and ended is not None:
+        entry["completed_at"] = iso_time(ended)
 
 
 def _add_missing(
@@ -99,8 +99,8 @@ def _add_missing(
 def _list_under(document: Node, key: str) -> list[Any]:
     """Return the list under a key, to be added to. An object that maps names to objects becomes a list of those."""
     found = document.get(key)
-    document[key] = found if isinstance(found, list) else nodes(found) if isinstance(found, dict) else []
-    listed: list[Any] = document[key]
+    listed: list[Any] = found if isinstance(found, list) else nodes(found)
+    document[key] = listed
     return listed
 
 

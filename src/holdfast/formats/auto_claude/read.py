@@ -33,7 +33,7 @@ _NO_GOAL = "A spec of Auto-Claude that names no goal"
 _GOAL_CHARS = 200
 _COMPLETED = re.compile(r"^\W*(?:sub-?task|chunk) completed:\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 _NEXT = re.compile(r"^\W*next (?:sub-?task|chunk):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
-_UNFINISHED = (ClaimedStatus.PENDING, ClaimedStatus.FAILED, ClaimedStatus.BLOCKED)
+_UNFINISHED = (ClaimedStatus.RUNNING, ClaimedStatus.PENDING, ClaimedStatus.FAILED, ClaimedStatus.BLOCKED)
 
 _GOAL = Key("feature", "title", "task_name", "spec_name", "spec_id", "description")
 _REQUEST = Key("task_description", "description")
@@ -67,12 +67,15 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         *_unused_checks([command for *_, unused in tasks for command in unused]),
         *contradictions(parsed, phases, memory, made.claims),
     )
-    run = made.as_run(System.AUTO_CLAUDE, name, parsed.plan_path or main, documents, findings)
-    return replace(
-        run,
+    return made.as_run(
+        System.AUTO_CLAUDE,
+        name,
+        parsed.plan_path or main,
+        documents,
+        findings,
         claims=_with_worktree(made.claims, name, documents),
         finished=_is_finished(plan, made.claims),
-        branches=(layout.branch_of(name),),
+        branches=(f"auto-claude/{name}",),
         # What fixed the reviewers' findings belongs to no subtask either.
         commits=(*memory.unnamed, *commits([one.get("fix_commit") for one in fixed])),
     )
@@ -125,9 +128,9 @@ def _with_worktree(claims: tuple[Claim, ...], name: str, documents: Mapping[str,
     """Say where unfinished work is: one worktree serves a spec, so changes there belong to the current task."""
     copies = [worktree for path in documents if (worktree := layout.worktree_of(path))]
     worktree = copies[0] if copies else layout.worktrees(name)[0]
-    running = [claim for claim in claims if claim.standing is ClaimedStatus.RUNNING]
-    waiting = [claim for claim in claims if claim.standing in _UNFINISHED]
-    current = next(iter([*running, *waiting]), None)
+    unfinished = [claim for claim in claims if claim.standing in _UNFINISHED]
+    running = [claim for claim in unfinished if claim.standing is ClaimedStatus.RUNNING]
+    current = next(iter(running or unfinished), None)
     return tuple(replace(claim, worktree=worktree) if claim is current else claim for claim in claims)
 
 

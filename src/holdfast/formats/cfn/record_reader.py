@@ -134,7 +134,7 @@ def apply_records(model: EpicModel, found: RecordsByKind, *, has_all_needs: bool
         native = sprint.native
         if native in said or native in agents:
             record = {**sprint.record, **said.get(native, {})}
-            sprint.claim = sprint_claim(native, record, agents.get(native, []))
+            sprint.claim = sprint_claim(record, agents.get(native, []))
     if not has_all_needs:
         _guess_branches(model)
         _apply_interfaces(model, found[RecordKind.INTERFACE])

@@ -200,7 +200,7 @@ def _sprint(sprint: ExportedSprint) -> Node:
 
 def _extra_fields(sprint: ExportedSprint, record: Node) -> Node:
     """Return what a reader of the record would conclude differently: which attempts count, and what was done."""
-    read, ours = sprint_claim(sprint.task.id, record), sprint.view.claim_of(sprint.task.id)
+    read, ours = sprint_claim(record), sprint.view.claim_of(sprint.task.id)
     # What the record says by itself stays as it is read: commits, files, branch, report.
     noted = {name: getattr(ours, name) for name in ("standing", "attempts", "spent", "failures", "summary")}
     return extra_fields.carried(extra_fields.claim_difference(read, replace(read, **noted)))

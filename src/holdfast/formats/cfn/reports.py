@@ -40,7 +40,7 @@ def read_sprint_report(root: Node) -> EpicModel:
         about = (text(summary.get("objective")) or text(summary.get("outcome")), text(entry.get("objective")))
         prompt = "\n".join(filter(None, (title or f"Sprint {native}", *about)))
         task = Task(id="", title=title, prompt=prompt, acceptance=acceptance, gate=gate_of(entry))
-        model.add(native, task, entry, claim=_report_claim(native, entry))
+        model.add(native, task, entry, claim=_report_claim(entry))
     return model
 
 
@@ -58,9 +58,9 @@ def _reported(root: Node) -> list[tuple[str, str, Node]]:
     return [(split[1], title or split[2], root)] if split else [(name, title, root)]
 
 
-def _report_claim(native: str, entry: Node) -> Claim:
+def _report_claim(entry: Node) -> Claim:
     """Return what a report claims of a sprint: its status, else the decision, else its score against the gate."""
-    claim = sprint_claim(native, entry)
+    claim = sprint_claim(entry)
     score, gate = share_of(_SCORE.raw(entry)), gate_of(entry)
     standing = claim.standing if claim.said else _decided(_DECISION.text(entry), score, gate)
     attempts = max(claim.attempts, 1)
@@ -123,4 +123,4 @@ def apply_report(model: EpicModel, root: Node) -> None:
             said = f"A report is about sprint {native}, which the epic does not list; it is left out."
             model.report("unknown-task", said)
         elif sprint.claim.standing is ClaimedStatus.PENDING:
-            sprint.claim = _report_claim(sprint.native, entry)
+            sprint.claim = _report_claim(entry)

@@ -224,10 +224,10 @@ def _implementers(sprint: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(role for role in roles if role and not _VALIDATOR.search(role)))
 
 
-def sprint_claim(native: str, sprint: Node, agents: Sequence[Node] = ()) -> Claim:
+def sprint_claim(sprint: Node, agents: Sequence[Node] = ()) -> Claim:
     """Return what a sprint's record, and those of its agents, claim."""
     failures = tuple(_failures(sprint))
-    claim = claim_from(native, _STATUS.text(sprint), max(_ATTEMPTS.count(sprint), len(failures)))
+    claim = claim_from(_STATUS.text(sprint), max(_ATTEMPTS.count(sprint), len(failures)))
     claim = replace(
         claim,
         failures=failures,

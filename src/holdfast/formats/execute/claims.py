@@ -36,7 +36,7 @@ _SINGLE_COMMITS = ("commit", "commit_hash", "merge_commit")
 FEEDBACK = Key("feedback", "message")
 
 
-def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
+def claim_of(entry: Node, worktree: Node | None = None) -> Claim:
     """Return what a task's entry, and its entry among the worktrees, claim."""
     said, counted = _STATUS.text(entry), _ATTEMPTS.count(entry)
     failures = tuple(_failures(entry))
@@ -44,9 +44,10 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
     attempts = max([counted, *(failure.attempt for failure in failures), *made_in])
     has_failed = claimed_status(said) is ClaimedStatus.FAILED
     status = ClaimedStatus.ABANDONED if has_failed and counted >= GIVES_UP_AFTER else None
-    claim = claim_from(native, said, attempts, status)
+    claim = claim_from(said, attempts, status)
     # A wait for a usage limit is no attempt that counts.
     waits = sum(_ERROR_CLASS.text(error) == _NO_ATTEMPT for error in nodes(entry.get("errors")))
+    live = worktree if worktree and text(worktree.get("status")) != "cleaned" else {}
     claim = replace(
         claim,
         spent=max(claim.spent - waits, 0),
@@ -54,8 +55,8 @@ def claim_of(native: str, entry: Node, worktree: Node) -> Claim:
         # The merge, if it is recorded, comes last.
         commits=commits([*items(entry.get("commits")), *map(entry.get, _SINGLE_COMMITS)]),
         files=_FILES.texts(entry),
-        branch=_BRANCH.text(entry) or _of_live(worktree, "branch"),
-        worktree=_WORKTREE.text(entry) or _of_live(worktree, "path"),
+        branch=_BRANCH.text(entry) or text(live.get("branch")),
+        worktree=_WORKTREE.text(entry) or text(live.get("path")),
         summary=_SUMMARY.text(entry),
     )
     return extra_fields.claim(claim, extra_fields.of(entry))
@@ -85,11 +86,6 @@ def _message(error: object, advice: str) -> str:
         return text(error)
     message, details = _MESSAGE.text(error), _DETAILS.text(error)
     return f"{message}: {details}" if message and details not in ("", advice) else message or details
-
-
-def _of_live(worktree: Node, key: str) -> str:
-    """Return a fact of a worktree that was not cleaned up."""
-    return "" if text(worktree.get("status")) == "cleaned" else text(worktree.get(key))
 
 
 def with_ledger(claim: Claim, entry: Node) -> Claim:

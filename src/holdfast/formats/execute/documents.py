@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from posixpath import basename, dirname, join
 
 from holdfast.formats.contradictions import truncated, unreadable
@@ -19,6 +18,7 @@ from holdfast.formats.lenient_json import (
     node,
     object_in,
     parse_object,
+    text,
     truncated_object,
 )
 from holdfast.formats.markdown import decoded
@@ -42,44 +42,27 @@ _PRD_SLUG = Key("slug", "name")
 _MANIFEST_SLUG = Key("prd_slug", "slug", "prd")
 
 
-class ExecuteFile(StrEnum):
-    """What a file of Execute is."""
-
-    STATE = "state"
-    LAYER_PLAN = "layer plan"
-    MANIFEST = "manifest"
-    LEDGER = "ledger"
-    TASK = "task"
-
-
-_BY_NAME = {STATE: ExecuteFile.STATE, LAYER_PLAN: ExecuteFile.LAYER_PLAN}
-
-
 def recognises(path: str, data: bytes) -> bool:
     """Tell whether a file is a state, plan or ledger of Execute. Task files alone say too little."""
-    return kind_of(path, data) not in (None, ExecuteFile.TASK)
+    return not _TASK_FILE.fullmatch(basename(path)) and bool(_kind_of(path, data))
 
 
-def kind_of(path: str, data: bytes) -> ExecuteFile | None:
-    """Return what a file is, by its content first and by its name second; None if it is none of Execute's."""
+def _kind_of(path: str, data: bytes) -> str:
+    """Return what a file is, as the name that such files have; nothing if it is none of Execute's."""
     name = basename(path)
-    if _TASK_FILE.fullmatch(name):
-        return ExecuteFile.TASK
+    if name in (STATE, LAYER_PLAN):
+        return name
     if name.endswith(".jsonl"):
-        return ExecuteFile.LEDGER if name == LEDGER or b'"task_id"' in data[:2000] else None
-    return _BY_NAME.get(name) or _kind_of_object(object_in(path, data))
-
-
-def _kind_of_object(found: Node) -> ExecuteFile | None:
-    """Tell by the keys that only these files have."""
+        return LEDGER if name == LEDGER or b'"task_id"' in data[:2000] else ""
+    # Whatever its name is, keys that only these files have tell what it is.
+    found = object_in(path, data)
     if "task_inventory" in found:
-        return ExecuteFile.MANIFEST
+        return MANIFEST
     if found.keys() & {"merge_queue", "current_layer", "worktree_dir", "derived_from"}:
-        return ExecuteFile.STATE
+        return STATE
     if "layers" in found and ("dependency_graph" in found or _has_planned_tasks(found["layers"])):
-        return ExecuteFile.LAYER_PLAN
-    is_state = "prd_slug" in found and {"tasks", "layers", "completed"} & found.keys()
-    return ExecuteFile.STATE if is_state else None
+        return LAYER_PLAN
+    return STATE if "prd_slug" in found and {"tasks", "layers", "completed"} & found.keys() else ""
 
 
 def _has_planned_tasks(layers: object) -> bool:
@@ -137,25 +120,30 @@ class ExecuteDocuments:
         return said or _folder_name(self.state_path or self.ledger_path)
 
     @property
+    def has_ledger(self) -> bool:
+        """Whether this is version 3, whose state is derived from a ledger."""
+        return text(self.state.get("schema_version")).startswith("3") or bool(self.ledger)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing here is of Execute."""
         return not (self.state or self.layer_plan or self.manifest or self.ledger or self.task_files)
 
     def add(self, path: str, data: bytes) -> None:
         """Take a file for what it is. Raises BrokenFileError if it should be one of ours and cannot be read."""
-        kind = kind_of(path, data)
-        task = _TASK_FILE.fullmatch(basename(path))
-        if task:
+        if task := _TASK_FILE.fullmatch(basename(path)):
             self.task_files.setdefault(task[1].upper(), decoded(data).strip())
-        elif kind is ExecuteFile.LEDGER:
+            return
+        kind = _kind_of(path, data)
+        if kind == LEDGER:
             self._add_ledger(path, data)
-        elif kind is ExecuteFile.STATE:
+        elif kind == STATE:
             self._add_state(path, self._parse_state(path, data))
-        elif kind is ExecuteFile.LAYER_PLAN and not self.layer_plan:
+        elif kind == LAYER_PLAN and not self.layer_plan:
             self.layer_plan = parse_object(path, data)
-        elif kind is ExecuteFile.MANIFEST and not self.manifest:
+        elif kind == MANIFEST and not self.manifest:
             self.manifest = parse_object(path, data)
-        elif kind is None and basename(path) == MANIFEST:
+        elif not kind and basename(path) == MANIFEST:
             # It is none of ours as it is; if it does not even parse, the user hears of it.
             parse_object(path, data)
 

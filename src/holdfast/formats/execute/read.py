@@ -25,7 +25,6 @@ from holdfast.formats.status_words import claimed_status
 _BRANCH = Key("base_branch", "target_branch", "main_branch")
 _TOTALS = ("tasks_total", "total_tasks", "total")
 _DONES = ("tasks_completed", "completed_tasks", "merged", "completed")
-_DONE = (ClaimedStatus.DONE,)
 _FAILED = (ClaimedStatus.FAILED, ClaimedStatus.ABANDONED)
 
 
@@ -63,17 +62,18 @@ def _contradictions(
     yield from _of_merge_queue(state, claims)
     yield from _of_lists(state, claims)
     yield from _of_layers(state, claims, layers)
-    metrics, everything = node(state.get("metrics")), list(claims.values())
-    yield from counters_differ("The metrics", metrics, _TOTALS, len(claims))
-    yield from counters_differ("The metrics", metrics, _DONES, _counted(everything, _DONE))
+    everything = list(claims.values())
+    yield from _of_counters("The metrics", node(state.get("metrics")), everything)
     yield from _of_path(documents)
     said = text(state.get("status"))
     yield from unknown_word("The run", said)
     yield from done_with_unfinished_parts("The run", said, _unfinished(everything))
 
 
-def _counted(claims: list[Claim], statuses: tuple[ClaimedStatus, ...]) -> int:
-    return sum(claim.standing in statuses for claim in claims)
+def _of_counters(whose: str, counters: Node, claims: list[Claim]) -> Iterator[Finding]:
+    yield from counters_differ(whose, counters, _TOTALS, len(claims))
+    done = sum(claim.standing is ClaimedStatus.DONE for claim in claims)
+    yield from counters_differ(whose, counters, _DONES, done)
 
 
 def _unfinished(claims: list[Claim]) -> list[str]:
@@ -134,9 +134,9 @@ def _of_layers(
         whose = f"Layer {layer_name(layer)}"
         tasks = [claims[task] for task in layers.get(layer_name(layer), ())]
         yield from done_with_unfinished_parts(whose, text(layer.get("status")), _unfinished(tasks))
-        yield from counters_differ(whose, layer, _TOTALS, len(tasks))
-        yield from counters_differ(whose, layer, _DONES, _counted(tasks, _DONE))
-        yield from counters_differ(whose, layer, ("tasks_failed",), _counted(tasks, _FAILED))
+        yield from _of_counters(whose, layer, tasks)
+        failed = sum(claim.standing in _FAILED for claim in tasks)
+        yield from counters_differ(whose, layer, ("tasks_failed",), failed)
 
 
 def _of_path(documents: ExecuteDocuments) -> Iterator[Finding]:

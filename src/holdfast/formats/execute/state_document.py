@@ -6,6 +6,7 @@ What an entry held before and we do not know stays in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from holdfast.formats.execute.tasks import layer_name
 from holdfast.formats.exported_run import ExportedRun, Times
 from holdfast.formats.lenient_json import Key, Node, count, iso_time, items, node, nodes, text
 from holdfast.formats.model import ClaimedStatus
-from holdfast.formats.status_words import StatusWords
+from holdfast.formats.status_words import kept_word
 from holdfast.paths import StateDir
 
 _S = TaskStatus
@@ -45,17 +46,14 @@ _LEDGER_WORDS = {
     _S.SKIPPED: "skipped",
 }
 """Version 3 knows only what the ledger shows: merged, failed, abandoned, or still to be done."""
-_LAYER_WORDS = StatusWords(
-    {
-        StageStatus.PENDING: "pending",
-        StageStatus.OPENING: "in_progress",
-        StageStatus.RUNNING: "in_progress",
-        StageStatus.CLOSING: "in_progress",
-        StageStatus.COMPLETED: "completed",
-        StageStatus.BLOCKED: "blocked",
-    },
-    stays_begun=True,
-)
+_LAYER_WORDS = {
+    StageStatus.PENDING: "pending",
+    StageStatus.OPENING: "in_progress",
+    StageStatus.RUNNING: "in_progress",
+    StageStatus.CLOSING: "in_progress",
+    StageStatus.COMPLETED: "completed",
+    StageStatus.BLOCKED: "blocked",
+}
 _QUEUE_WORDS = {
     _S.RUNNING: "pending",
     _S.VERIFYING: "pending",
@@ -83,7 +81,7 @@ Names = Mapping[str, str]
 def task_entry(view: ExportedRun, task: str, before: Node, *, has_ledger: bool) -> Node:
     """Return the entry of a task, made from what it was before. Version 3 has a ledger."""
     row = view.row_of(task)
-    adopted = claim_of(task, before, {})
+    adopted = claim_of(before)
     if before and row.status is TaskStatus.PENDING and row.attempt <= adopted.attempts:
         # Nothing has happened since. A task that git did not prove is to be done, even if the file said otherwise.
         return {**before, "status": "pending"} if adopted.standing is ClaimedStatus.DONE else before
@@ -92,7 +90,7 @@ def task_entry(view: ExportedRun, task: str, before: Node, *, has_ledger: bool) 
         "status": (_LEDGER_WORDS if has_ledger else _WORDS)[row.status],
         "attempts": max(row.attempt, count(before.get("attempts"))),
         **_place(view, row, before),
-        **_times(row, view.task_times.get(task, Times()), before),
+        **_times(row, view.times_of(task), before),
         **_history(row, before, has_ledger=has_ledger),
     }
     return _with_extra_fields(view, task, entry)
@@ -101,7 +99,7 @@ def task_entry(view: ExportedRun, task: str, before: Node, *, has_ledger: bool) 
 def _with_extra_fields(view: ExportedRun, task: str, entry: Node) -> Node:
     """Add what Execute would conclude otherwise: which attempts count, and a status it has no word for."""
     plain = extra_fields.without(entry)
-    read, ours = claim_of(task, plain, {}), view.claim_of(task)
+    read, ours = claim_of(plain), view.claim_of(task)
     wanted = replace(read, attempts=ours.attempts, spent=ours.spent, standing=ours.standing)
     return plain | extra_fields.carried(extra_fields.claim_difference(read, wanted))
 
@@ -190,7 +188,7 @@ def _layer(view: ExportedRun, stage: Stage, before: Node) -> Node:
         counters = {"tasks_total": len(statuses), "tasks_completed": done, "tasks_failed": failed}
     return {
         **before,
-        "status": _LAYER_WORDS.word(status, text(before.get("status"))),
+        "status": kept_word(text(before.get("status")), _LAYER_WORDS[status], stays_begun=True),
         **counters,
         "started_at": iso_time(times.started) or before.get("started_at"),
         "completed_at": iso_time(times.ended) or before.get("completed_at"),
@@ -207,9 +205,7 @@ def merge_queue(view: ExportedRun, names: Names, before: object) -> list[object]
         kept.append({**node(entry), "status": words[name]} if name in words else entry)
         present.add(name)
     last = max([count(node(entry).get("priority")) for entry in kept] + [len(kept)])
-    queued = sorted(
-        view.rows, key=lambda row: row.queue_number or len(view.tasks) + view.row.queue_number + 1
-    )
+    queued = sorted(view.rows, key=lambda row: row.queue_number or inf)
     fresh = [names[row.id] for row in queued if names[row.id] in words and names[row.id] not in present]
     return kept + [
         {"task_id": name, "priority": place, "status": words[name]}

@@ -131,16 +131,8 @@ class _Sources:
 
     def names(self) -> Iterable[str]:
         """Return the names of all tasks, those that were planned first."""
-        known = (
-            self._planned,
-            self._inventory,
-            self._files,
-            self._state,
-            self._lists,
-            self._worktrees,
-            self._ledger,
-        )
-        return dict.fromkeys(name for source in known for name in source)
+        planned = (*self._planned, *self._inventory, *self._files)
+        return dict.fromkeys((*planned, *self._state, *self._lists, *self._worktrees, *self._ledger))
 
     def draft(self, name: str, layers: _Layers) -> TaskDraft:
         """Return what all sources together say of a task."""
@@ -171,7 +163,7 @@ class _Sources:
         return self._state.get(name, {})
 
     def _claim(self, name: str) -> Claim:
-        claim = claim_of(name, self._in_state(name), node(self._worktrees.get(name)))
+        claim = claim_of(self._in_state(name), node(self._worktrees.get(name)))
         if name not in self._state and name in self._lists:
             status = self._lists[name]
             claim = msgspec.structs.replace(claim, standing=status, said=status.value, attempts=1)
@@ -240,8 +232,7 @@ class _Layers:
     """The layers in order, and which one a task belongs to where only its number tells."""
 
     def __init__(self, documents: ExecuteDocuments) -> None:
-        self._titles: dict[str, str] = {}
-        self._needs: dict[str, tuple[str, ...]] = {}
+        self._drafts: dict[str, StageDraft] = {}
         self.extra: dict[str, Node] = {}
         for source in (documents.layer_plan, documents.manifest, documents.state):
             for layer in nodes(source.get("layers")):
@@ -249,31 +240,25 @@ class _Layers:
                     self._add(name, layer)
 
     def _add(self, name: str, layer: Node) -> None:
-        title = text(layer.get("name"))
-        self._titles[name] = self._titles.get(name) or (title if title != name else "")
-        self._needs.setdefault(name, texts(layer.get("depends_on")))
+        """Take a layer, or of one that another document describes too only its title, if that had none."""
+        needs, title = texts(layer.get("depends_on")), text(layer.get("name"))
+        draft = self._drafts.setdefault(name, StageDraft(native=name, needs=needs or None))
+        draft.title = draft.title or (title if title != name else "")
         self.extra.setdefault(name, extra_fields.of(layer))
 
     def layer_of(self, task: str, said: str) -> str:
         """Return the layer of a task: the one that a document names, else the layer of the number in its name."""
         number = re.match(r"[Ll](\d+)-", task)
         if not said and number:
-            same = (name for name in self._titles if re.match(rf"\D{{0,6}}{number[1]}(?!\d)", name))
+            same = (name for name in self._drafts if re.match(rf"\D{{0,6}}{number[1]}(?!\d)", name))
             said = next(same, f"layer-{number[1]}")
-        said = said or (next(iter(self._titles)) if len(self._titles) == 1 else _NO_LAYER)
-        self._titles.setdefault(said, "")
+        said = said or (next(iter(self._drafts)) if len(self._drafts) == 1 else _NO_LAYER)
+        self._drafts.setdefault(said, StageDraft(native=said))
         return said
 
     def stages(self) -> list[StageDraft]:
         """Return the layers, by their numbers where each has one, else as they were found. They run in order."""
-        numbers = {name: found[0] for name in self._titles if (found := re.search(r"\d{1,9}", name))}
-        names = list(self._titles)
-        if len(numbers) == len(names):
-            names.sort(key=lambda name: int(numbers[name]))
-        return [
-            extra_fields.stage(
-                StageDraft(native=name, title=self._titles[name], needs=self._needs.get(name) or None),
-                self.extra.get(name, {}),
-            )
-            for name in names
-        ]
+        numbers = {name: int(found[0]) for name in self._drafts if (found := re.search(r"\d{1,9}", name))}
+        is_numbered = len(numbers) == len(self._drafts)
+        names = sorted(self._drafts, key=numbers.__getitem__) if is_numbered else self._drafts
+        return [extra_fields.stage(self._drafts[name], self.extra.get(name, {})) for name in names]

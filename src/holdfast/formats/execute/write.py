@@ -19,25 +19,22 @@ from holdfast.formats.execute.documents import (
 )
 from holdfast.formats.execute.state_document import current, layers, lists, merge_queue, metrics, task_entry
 from holdfast.formats.execute.tasks import collect_tasks, state_tasks
-from holdfast.formats.exported_run import ExportedRun, NativeFile, Times
+from holdfast.formats.exported_run import ExportedRun, NativeFile
 from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time, text, to_json
 from holdfast.formats.plan_assembly import task_ids
-from holdfast.formats.status_words import StatusWords
+from holdfast.formats.status_words import kept_word
 
 _VERSION = "2.0"
-_RUN_WORDS = StatusWords(
-    {
-        RunStatus.PENDING: "pending",
-        RunStatus.RUNNING: "in_progress",
-        RunStatus.INTERRUPTED: "in_progress",
-        RunStatus.PAUSED: "stopped",
-        RunStatus.STOPPED: "stopped",
-        RunStatus.BLOCKED: "stopped",
-        RunStatus.COMPLETED: "completed",
-        RunStatus.ABANDONED: "abandoned",
-    },
-    stays_begun=True,
-)
+_RUN_WORDS = {
+    RunStatus.PENDING: "pending",
+    RunStatus.RUNNING: "in_progress",
+    RunStatus.INTERRUPTED: "in_progress",
+    RunStatus.PAUSED: "stopped",
+    RunStatus.STOPPED: "stopped",
+    RunStatus.BLOCKED: "stopped",
+    RunStatus.COMPLETED: "completed",
+    RunStatus.ABANDONED: "abandoned",
+}
 
 
 class _Names(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +51,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
     slug = task_ids([view.name], "run")[0]
     path = documents.state_path if "/" in documents.state_path else new_state_path(slug)
     files = [NativeFile(path=path, content=to_json(_state(view, documents, names, path, slug)))]
-    if _has_ledger(documents):
+    if documents.has_ledger:
         files.append(_ledger(view, documents, names, slug))
     if documents.is_empty:
         plan = to_json(_layer_plan(view))
@@ -81,11 +78,6 @@ def _names(view: ExportedRun, documents: ExecuteDocuments) -> _Names:
     )
 
 
-def _has_ledger(documents: ExecuteDocuments) -> bool:
-    """Tell whether this is version 3, whose state is derived from a ledger."""
-    return text(documents.state.get("schema_version")).startswith("3") or bool(documents.ledger)
-
-
 def _state(view: ExportedRun, documents: ExecuteDocuments, names: _Names, path: str, slug: str) -> Node:
     before, status = documents.state, view.row.status
     fresh: Node = {
@@ -107,7 +99,7 @@ def _state(view: ExportedRun, documents: ExecuteDocuments, names: _Names, path: 
     return {
         **before,
         **{key: value for key, value in fresh.items() if key not in before},
-        "status": _RUN_WORDS.word(status, text(before.get("status"))),
+        "status": kept_word(text(before.get("status")), _RUN_WORDS[status], stays_begun=True),
         **current(view, names.layers),
         "updated_at": iso_time(view.updated),
         "completed_at": iso_time(view.updated) if status is RunStatus.COMPLETED else None,
@@ -121,10 +113,9 @@ def _state(view: ExportedRun, documents: ExecuteDocuments, names: _Names, path: 
 
 def _tasks(view: ExportedRun, documents: ExecuteDocuments, names: _Names) -> object:
     """Return the tasks in the container they were in, each entry made from what it was before."""
-    has_ledger = _has_ledger(documents)
     entries = state_tasks(documents.state)
     for task, native in names.tasks.items():
-        entries[native] = task_entry(view, task, entries.get(native, {}), has_ledger=has_ledger)
+        entries[native] = task_entry(view, task, entries.get(native, {}), has_ledger=documents.has_ledger)
     if isinstance(documents.state.get("tasks"), list):
         return [
             entry if "id" in entry or "task_id" in entry else {"id": name, **entry}
@@ -141,7 +132,7 @@ def _ledger(view: ExportedRun, documents: ExecuteDocuments, names: _Names, slug:
         {
             "task_id": names.tasks[row.id],
             "commit": row.merge_commit,
-            "at": iso_time(view.task_times.get(row.id, Times()).ended or view.updated),
+            "at": iso_time(view.times_of(row.id).ended or view.updated),
             "attempts": row.attempt,
             "verified": True,
         }

@@ -121,7 +121,7 @@ def _claim(group: Group, document: Node) -> Claim:
     # Where a group has no word of its own, a wave or a whole run that is called complete speaks for it.
     whole = group.wave.said if group.wave.entry else text(document.get("status"))
     said = text(entry.get("status")) or (whole if claimed_status(whole) is ClaimedStatus.DONE else "")
-    claim = claim_from(group.name, said, _ATTEMPTS.count(entry))
+    claim = claim_from(said, _ATTEMPTS.count(entry))
     error = message(entry.get("error"))
     is_whole_run = not group.wave.entry and group.planned is None
     return replace(

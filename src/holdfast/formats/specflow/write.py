@@ -29,28 +29,24 @@ from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import spec_text
 from holdfast.formats.specflow.state import parse_state, spec_id
 from holdfast.formats.specflow.waves import Group, is_state, results_of
-from holdfast.formats.status_words import StatusWords, kept_word
+from holdfast.formats.status_words import kept_word
 
-_GROUP_WORDS = StatusWords(
-    {
-        ClaimedStatus.PENDING: "pending",
-        ClaimedStatus.RUNNING: "running",
-        ClaimedStatus.DONE: "complete",
-        ClaimedStatus.SKIPPED: "complete",
-        ClaimedStatus.FAILED: "failed",
-        ClaimedStatus.ABANDONED: "failed",
-        ClaimedStatus.BLOCKED: "blocked",
-    }
-)
-_WAVE_WORDS = StatusWords(
-    {
-        ClaimedStatus.PENDING: "pending",
-        ClaimedStatus.RUNNING: "in_progress",
-        ClaimedStatus.DONE: "complete",
-        ClaimedStatus.SKIPPED: "complete",
-        ClaimedStatus.FAILED: "failed",
-    }
-)
+_GROUP_WORDS = {
+    ClaimedStatus.PENDING: "pending",
+    ClaimedStatus.RUNNING: "running",
+    ClaimedStatus.DONE: "complete",
+    ClaimedStatus.SKIPPED: "complete",
+    ClaimedStatus.FAILED: "failed",
+    ClaimedStatus.ABANDONED: "failed",
+    ClaimedStatus.BLOCKED: "blocked",
+}
+_WAVE_WORDS = {
+    ClaimedStatus.PENDING: "pending",
+    ClaimedStatus.RUNNING: "in_progress",
+    ClaimedStatus.DONE: "complete",
+    ClaimedStatus.SKIPPED: "complete",
+    ClaimedStatus.FAILED: "failed",
+}
 _STATUS_HEADER = ("Spec ID", "Mode", "Progress", "Last Updated")
 _NOT_BEGUN = {"status": "pending"}
 _RESULT_LISTS = ("commits", "files_created", "files_modified", "criteria_met", "deviations")
@@ -110,7 +106,7 @@ def _pause_files(view: ExportedRun, name: str, state: Node) -> list[NativeFile]:
         "type": "orchestrated",
         "spec_id": name,
         "state_file": layout.state_path(name),
-        "paused_at": {"wave": wave, "group": task, "status": _GROUP_WORDS.word(standing)},
+        "paused_at": {"wave": wave, "group": task, "status": _GROUP_WORDS[standing]},
         "commits_completed": state["commits"],
         "timestamp": iso_time(view.written_at),
     }
@@ -159,7 +155,7 @@ def _wave(view: ExportedRun, number: int, stage: Stage, old: Node, groups: Mappi
     if set(names.values()) != {group.name for group in groups.values() if group.wave.entry is old}:
         entry["groups"] = list(names.values())
     standing = group_status([claim.standing for claim in claims.values()])
-    entry["status"] = _WAVE_WORDS.word(standing, text(entry["status"]))
+    entry["status"] = kept_word(text(entry["status"]), _WAVE_WORDS[standing])
     results = results_of(old) | {
         names[task.id]: _result(view, task, claims[task.id], groups.get(task.id)) for task in stage.tasks
     }
@@ -175,7 +171,7 @@ def _joined(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
 def _result(view: ExportedRun, task: Task, claim: Claim, group: Group | None) -> Any:
     """Return the result of a group. One of which only its status is known stays a word, as long as that holds."""
     old = group.result if group else None
-    if isinstance(old, str) and _GROUP_WORDS.word(claim.standing, old) == old and not claim.commits:
+    if isinstance(old, str) and kept_word(old, _GROUP_WORDS[claim.standing]) == old and not claim.commits:
         return old
     if old is None and claim.standing is ClaimedStatus.PENDING:
         return dict(_NOT_BEGUN)
@@ -189,7 +185,7 @@ def _result(view: ExportedRun, task: Task, claim: Claim, group: Group | None) ->
     for key, more in added.items():
         entry[key] = list(dict.fromkeys((*texts(entry[key]), *more)))
     entry["commits"] = _joined(texts(entry["commits"]), claim.commits)
-    entry["status"] = _GROUP_WORDS.word(claim.standing, text(entry["status"]))
+    entry["status"] = kept_word(text(entry["status"]), _GROUP_WORDS[claim.standing])
     entry["error"] = (view.error_of(task.id) or None) if claim.standing not in SETTLED else None
     return entry
 
