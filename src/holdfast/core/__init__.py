@@ -1,1 +1,1 @@
-"""The pure heart: no clock, disk, process, randomness or logging in here."""
+"""What decides. Pure: no clock, disk, process, randomness or logging in here."""

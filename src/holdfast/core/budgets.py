@@ -1,4 +1,7 @@
-"""What a run, a task and an attempt may use, in tokens and money, and in which words it is said that it is used up."""
+"""Budgets of a run, a task and an attempt in tokens and money, and the sentence when one is used up.
+
+`decide.py` asks before it starts anything, `stream_listener.py` while an agent works.
+"""
 
 from __future__ import annotations
 

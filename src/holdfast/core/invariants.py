@@ -1,7 +1,7 @@
 """What must hold of a run at any moment: one function judges it for `doctor`, the crash sweep and the simulation.
 
-The shell gathers the evidence; nothing is read, run or repaired here. The numbers are those of the invariants in
-the design. Each caller fills in what it can see: without evidence there is no accusation.
+The shell gathers the evidence; nothing is read, run or repaired here. docs/invariants.md
+lists all of them by number. Each caller fills in what it can see; what it leaves empty is not judged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The five systems' own files: read (adopt), written (export, mirror), and their ways of working (workflows).
+"""Other systems' own files, read (adopt) and written (export, mirror), and task lists, read (plan import).
 
-Readers and writers are pure functions over bytes. Only `gather.py` looks at a disk, and nothing here asks git.
+Readers and writers are pure functions over bytes. Only `discovery.py` looks at a disk, and nothing here asks git.
 """

@@ -3,6 +3,9 @@
 The kernel frees it when the runner dies, so there are no time-outs: a stopped runner still holds, a killed one
 never does. It is an open-file-description lock rather than an `flock`: both belong to the open file and go with
 it, but only this kind can be asked after without being taken, so a look never gets in a runner's way.
+
+The lock is half of it. Who holds it takes a new epoch (`protocol.py`, `Journal.take_epoch`), and the journal refuses
+what a runner of an older epoch appends.
 """
 
 from __future__ import annotations
