@@ -16,7 +16,7 @@ from holdfast.core.decide import LANDING_BATCH_MAX
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import AttemptRow, RunRow, TaskRow
 from holdfast.core.state import RunState
-from holdfast.repo.landing import Merged, commit_merge, merge, move_branch, trailers
+from holdfast.repo.landing import commit_merge, merge, move_branch, trailers
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import RunContext
 from holdfast.runner.landing.merge_queue import land_tasks
@@ -114,7 +114,7 @@ async def _land_together(context: RunContext, batch: list[str]) -> None:
 def _land(repo: Repository, tip: str, head: str, task: str) -> str:
     """Land one branch with a move of its own, as the runner does with a task that has checks; return the new tip."""
     outcome = merge(repo, tip, head)
-    assert isinstance(outcome, Merged)
-    commit = commit_merge(repo, outcome.tree, tip, head, f"Land {task}\n\n{trailers(_RUN, task, 1)}")
+    assert isinstance(outcome, str)
+    commit = commit_merge(repo, outcome, tip, head, f"Land {task}\n\n{trailers(_RUN, task, 1)}")
     assert move_branch(repo, _ALONE, commit, tip)
     return commit

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.ids import run_branch
 from holdfast.repo.git import GitError
-from holdfast.repo.landing import Conflicted, Merged, branch_facts, commit_merge, merge, move_branch, trailers
+from holdfast.repo.landing import Conflicted, branch_facts, commit_merge, merge, move_branch, trailers
 from holdfast.repo.repository import Repository
 from tests.support.repositories import RUN, Project
 
@@ -28,8 +28,8 @@ def branch_with(project: Project, name: str, file: str, content: str) -> str:
 def land(repo: Repository, onto: str, head: str, task: str, run: str = RUN) -> str:
     """Merge one task onto a tip and move the run branch."""
     merged = merge(repo, onto, head)
-    assert isinstance(merged, Merged)
-    commit = commit_merge(repo, merged.tree, onto, head, f"{task}\n\n{trailers(run, task, 1)}")
+    assert isinstance(merged, str)
+    commit = commit_merge(repo, merged, onto, head, f"{task}\n\n{trailers(run, task, 1)}")
     assert move_branch(repo, BRANCH, commit, repo.read_ref(BRANCH) or NONE)
     return commit
 

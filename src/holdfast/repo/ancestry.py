@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from holdfast.core.facts import Equivalent
 from holdfast.repo.commit_contents import diffs_of
@@ -23,14 +22,6 @@ _PATCH = ("-p", "-r", "--no-renames", "--full-index", "--no-ext-diff", "--no-tex
 
 Contents = dict[str, str]
 """The files of a commit that matter, each with its mode and its object."""
-
-
-@dataclass(frozen=True, slots=True)
-class MissingLanding:
-    """A landing that is no longer on the run branch: the merge that was recorded for a task."""
-
-    task: str
-    merge: str
 
 
 # -- containment and names ------------------------------------------------------------------------------------
@@ -117,41 +108,42 @@ def same_changes(repo: Repository, commits: Collection[str], tip: str) -> dict[s
 
 
 def find_equivalents(
-    repo: Repository, base: str, tip: str, missing: Sequence[MissingLanding]
+    repo: Repository, base: str, tip: str, missing: Mapping[str, str]
 ) -> dict[str, Equivalent]:
     """Return the proof for each missing landing whose change is on the branch. The same branch gives the same answer.
 
-    Only commits on the first-parent line count: the others came from agents.
+    `missing` has the merge that was recorded for each task and is no longer on the run branch. Only commits on the
+    first-parent line count: the others came from agents.
     """
-    lost = repo.missing([landing.merge for landing in missing if landing.merge])
-    there = [landing for landing in missing if landing.merge and landing.merge not in lost]
+    lost = repo.missing(filter(None, missing.values()))
+    there = {task: merge for task, merge in missing.items() if merge and merge not in lost}
     if not there:
         return {}
     line = ("--first-parent", f"--max-count={_BRANCH_COMMITS_MAX}", f"{base}..{tip}")
     patches = _patches_in_log(repo, "--diff-merges=first-parent", *line)
-    ids = {landing.task: _patch_of(repo, landing.merge) for landing in there}
+    ids = {task: _patch_of(repo, merge) for task, merge in there.items()}
     found = {task: Equivalent(patches[patch], "patch") for task, patch in ids.items() if patch in patches}
-    rest = [landing for landing in there if landing.task not in found]
+    rest = {task: merge for task, merge in there.items() if task not in found}
     commits = repo.git.text("rev-list", *line).split() if rest else []
     return found | _landings_with_same_contents(repo, base, commits, rest)
 
 
 def _landings_with_same_contents(
-    repo: Repository, base: str, branch: Sequence[str], missing: Sequence[MissingLanding]
+    repo: Repository, base: str, branch: Sequence[str], missing: Mapping[str, str]
 ) -> dict[str, Equivalent]:
     """Prove landings by their files, and by those of a later one: what holds all of that holds what was below it."""
-    own = {one.merge: repo.changed_files(f"{one.merge}^1", one.merge) for one in missing}
-    whole = {one.merge: repo.changed_files(base, one.merge) for one in missing}
+    own = {task: repo.changed_files(f"{merge}^1", merge) for task, merge in missing.items()}
+    whole = {task: repo.changed_files(base, merge) for task, merge in missing.items()}
     matter = {path for paths in (*own.values(), *whole.values()) for path in paths}
     there = {commit: _contents(repo, commit, matter) for commit in branch}
     found: dict[str, Equivalent] = {}
-    for one in missing:
-        made = _contents(repo, one.merge, matter)
-        if commit := _holding(there, made, own[one.merge]):
-            found[one.task] = Equivalent(commit, "tree")
-        if commit := _holding(there, made, whole[one.merge]):
-            below = [other for other in missing if repo.is_ancestor(other.merge, one.merge)]
-            found |= {other.task: Equivalent(commit, "tree") for other in below if other.task not in found}
+    for task, merge in missing.items():
+        made = _contents(repo, merge, matter)
+        if commit := _holding(there, made, own[task]):
+            found[task] = Equivalent(commit, "tree")
+        if commit := _holding(there, made, whole[task]):
+            below = [other for other, earlier in missing.items() if repo.is_ancestor(earlier, merge)]
+            found |= {other: Equivalent(commit, "tree") for other in below if other not in found}
     return found
 
 

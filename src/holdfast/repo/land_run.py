@@ -65,7 +65,7 @@ def _merge_commit(repo: Repository, tip: str, commit: str, target_branch: str, m
         files = ", ".join(merged.files)
         hint = f"Merge by hand: `git switch {target_branch}`, then `git merge {commit[:12]}`."
         raise RepositoryError(f"{target_branch} and the run changed the same lines of {files}.", hint)
-    return commit_merge(repo, merged.tree, tip, commit, message)
+    return commit_merge(repo, merged, tip, commit, message)
 
 
 def _move(repo: Repository, branch: str, new: str, tip: str) -> None:

@@ -24,13 +24,6 @@ _FIELDS = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """Two commits merge cleanly into this tree."""
-
-    tree: str
-
-
-@dataclass(frozen=True, slots=True)
 class Conflicted:
     """Two commits conflict in `files`. `tree` holds the conflict markers; `detail` is what git said."""
 
@@ -44,8 +37,8 @@ def trailers(run: str, task: str, attempt: int) -> str:
     return f"{RUN_TRAILER}: {run}\n{TASK_TRAILER}: {task}\n{ATTEMPT_TRAILER}: {attempt}\n"
 
 
-def merge(repo: Repository, onto: str, head: str) -> Merged | Conflicted:
-    """Merge two commits into a tree. Writes objects only; the same input gives the same tree."""
+def merge(repo: Repository, onto: str, head: str) -> str | Conflicted:
+    """Merge two commits and return the tree. Writes objects only; the same input gives the same tree."""
     args = ("merge-tree", "--write-tree", "-z", "--name-only", "--messages", onto, head)
     result = repo.private_git.try_run(*args)
     fields = decode_text(result.stdout).split("\0")
@@ -53,7 +46,7 @@ def merge(repo: Repository, onto: str, head: str) -> Merged | Conflicted:
     if result.rc not in (0, 1) or not fields[0]:
         raise GitError(args, result.rc, result.stderr)
     if result.rc == 0:
-        return Merged(fields[0])
+        return fields[0]
     end = fields.index("", 1)
     return Conflicted(fields[0], tuple(fields[1:end]), _messages(fields[end + 1 :]))
 

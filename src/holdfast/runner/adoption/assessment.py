@@ -28,7 +28,7 @@ from holdfast.repo.ancestry import (
     resolve_hashes,
     same_changes,
 )
-from holdfast.repo.landing import Merged, merge
+from holdfast.repo.landing import merge
 from holdfast.repo.refs import local_branches
 from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.unfinished_work import UnfinishedWork, find_unfinished_work
@@ -146,7 +146,7 @@ def _has_more(repo: Repository, tip: str, head: str) -> bool:
     if not commits_outside(repo, [tip], head):
         return False
     merged = merge(repo, head, tip) if repo.merge_base(head, tip) else None
-    return not (isinstance(merged, Merged) and merged.tree == repo.tree_of(head))
+    return merged != repo.tree_of(head)
 
 
 def _proofs(repo: Repository, foreign: ForeignRun, base: str, known: Mapping[str, str]) -> Proofs:

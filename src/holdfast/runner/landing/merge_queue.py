@@ -47,15 +47,13 @@ async def land_tasks(context: RunContext, command: LandTasks) -> list[ev.Event]:
 
 async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared | ev.Event:
     """Merge one head onto a commit and check the result, unless exactly that tree was checked before."""
-    outcome = await asyncio.to_thread(merge, context.repo, onto, task.latest.head)
-    if isinstance(outcome, Conflicted):
-        return await asyncio.to_thread(_keep_conflict, context, task, onto, outcome)
+    merged = await asyncio.to_thread(merge, context.repo, onto, task.latest.head)
+    if isinstance(merged, Conflicted):
+        return await asyncio.to_thread(_keep_conflict, context, task, onto, merged)
     message = _message(context, task)
-    commit = await asyncio.to_thread(
-        commit_merge, context.repo, outcome.tree, onto, task.latest.head, message
-    )
+    commit = await asyncio.to_thread(commit_merge, context.repo, merged, onto, task.latest.head, message)
     checks = context.state.checks_of(task.id)
-    if checks and outcome.tree != task.latest.tree:
+    if checks and merged != task.latest.tree:
         workspace = await context.workspaces.prepare_landing(commit)
         slot = context.state.specs[task.id].slot
         failed = await run_checks(context, checks, workspace, task.id, task.attempt, "merged", slot=slot)

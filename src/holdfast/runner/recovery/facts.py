@@ -14,7 +14,7 @@ from holdfast.core.projection import RunRow
 from holdfast.core.reconcile import vanished
 from holdfast.core.state import RunState
 from holdfast.errors import RepositoryError
-from holdfast.repo.ancestry import MissingLanding, find_equivalents
+from holdfast.repo.ancestry import find_equivalents
 from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
 
@@ -64,7 +64,7 @@ def equivalents(repo: Repository, state: RunState, branch: BranchFacts) -> dict[
     gone = vanished(state, branch)
     if not gone or not branch.tip:
         return {}
-    missing = [MissingLanding(task.id, task.merge_commit) for task in gone]
+    missing = {task.id: task.merge_commit for task in gone}
     return find_equivalents(repo, state.row.base, branch.tip, missing)
 
 
