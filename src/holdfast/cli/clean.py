@@ -54,14 +54,14 @@ def execute(args: Namespace) -> int:
             for row in _finished(opened, args)
             for size in [run_size(opened.repo, row.run)]
         )
-        only_look = args.dry_run or (args.run is None and not args.all)
-        result = CleanResult(runs=found, bytes=sum(one.bytes for one in found), removed=False)
+        removes = (args.run is not None or args.all) and not args.dry_run
+        result = CleanResult(
+            runs=found, bytes=sum(one.bytes for one in found), removed=removes and bool(found)
+        )
         if not args.json:
             print("\n".join(_lines(result)))
-        if not only_look and found:
-            result = _clean(opened, result, args)
-        elif not only_look:
-            remove_forgotten_folders(opened.repo, opened.journal)
+        if removes:
+            _clean(opened, [one.run for one in found], args)
         elif not args.json and found:
             print("Nothing was removed. `holdfast clean --all` removes it all, `holdfast clean RUN` one run.")
         if args.json:
@@ -80,18 +80,15 @@ def _finished(opened: OpenRepo, args: Namespace) -> list[RunRow]:
     return [row]
 
 
-def _clean(opened: OpenRepo, found: CleanResult, args: Namespace) -> CleanResult:
-    names = ", ".join(one.run for one in found.runs)
-    question = (
-        f"Remove logs, refs, unlanded work and journal entries of {names}? Branches and summaries stay."
-    )
-    require_yes(question, args, "nothing was removed")
-    for one in found.runs:
-        clean_run(opened.repo, opened.journal, one.run, _summaries(opened, one.run))
+def _clean(opened: OpenRepo, runs: list[str], args: Namespace) -> None:
+    if runs:
+        what = f"logs, refs, unlanded work and journal entries of {', '.join(runs)}"
+        require_yes(f"Remove {what}? Branches and summaries stay.", args, "nothing was removed")
+    for run in runs:
+        clean_run(opened.repo, opened.journal, run, _summaries(opened, run))
         if not args.json:
-            print(f"Cleaned {one.run}; its summary is in {opened.repo.state.outputs(one.run)}.")
+            print(f"Cleaned {run}; its summary is in {opened.state.outputs(run)}.")
     remove_forgotten_folders(opened.repo, opened.journal)
-    return msgspec.structs.replace(found, removed=True)
 
 
 def _summaries(opened: OpenRepo, run: str) -> dict[str, str]:

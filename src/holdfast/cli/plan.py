@@ -12,7 +12,7 @@ from holdfast.agents.presets import agent_names, presets_of
 from holdfast.cli.arguments import JSON, PLAN_OUTPUT, YES, Arguments, option, positional
 from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import say, show
-from holdfast.cli.plan_file import usual_plans
+from holdfast.cli.plan_file import one_line_goal, usual_plans
 from holdfast.cli.prompts import confirm
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.errors import HoldfastError, NeedsDecisionError
@@ -49,7 +49,7 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Write a plan for a goal to a file, unless there is one already."""
     checkout = find_repository(Path.cwd()).checkout
-    goal, target = _one_line_goal(args.goal), Path(args.output)
+    goal, target = one_line_goal(args.goal), Path(args.output)
     planned = known_plan(target, goal, _read)
     if planned is None:
         _require_replace(target, args)
@@ -67,23 +67,6 @@ def execute(args: Namespace) -> int:
     )
     start = f"It is in {target}. Read it, edit it, and start it: `holdfast run {target}`."
     return show(result, lambda _: f"{execution_plan(plan)}\n\n{start}", args)
-
-
-def goal_of(args: Namespace) -> str | None:
-    """Return the goal that `run` got instead of a plan file, or None. A goal has spaces and is not the name of a file."""
-    if args.goal is not None:
-        return _one_line_goal(args.goal)
-    named = (args.plan or "").strip()
-    is_file = named.endswith((".yaml", ".yml", ".json")) or _is_there(named)
-    return _one_line_goal(named) if " " in named and not is_file else None
-
-
-def _is_there(named: str) -> bool:
-    """Tell whether a file has this name. A goal may be longer than the name of any file, which is no error."""
-    try:
-        return Path(named).exists()
-    except OSError:
-        return False
 
 
 def plan_for_goal(goal: str, checkout: Path, args: Namespace) -> Path:
@@ -131,13 +114,6 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
         specification=specification,
     )
     return make_plan(Repository.open(Path.cwd()), work, lambda text: say(text, args))
-
-
-def _one_line_goal(goal: str) -> str:
-    cleaned = " ".join(goal.split())
-    if not cleaned:
-        raise HoldfastError("the goal is empty", 'describe the goal: `holdfast plan "Add a login page"`')
-    return cleaned
 
 
 def _read(data: bytes) -> Plan:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -44,6 +45,31 @@ def find_plan(named: str | None, checkout: Path) -> Path:
 def usual_plans(checkout: Path) -> list[Path]:
     """Return where a plan file usually is: under one of the usual names, here or at the repository's root."""
     return [folder / name for folder in (Path.cwd(), checkout) for name in _PLAN_NAMES]
+
+
+def goal_of(args: Namespace) -> str | None:
+    """Return the goal that `run` got instead of a plan file, or None. A goal has spaces and is not the name of a file."""
+    if args.goal is not None:
+        return one_line_goal(args.goal)
+    named = (args.plan or "").strip()
+    is_file = named.endswith((".yaml", ".yml", ".json")) or _is_there(named)
+    return one_line_goal(named) if " " in named and not is_file else None
+
+
+def _is_there(named: str) -> bool:
+    """Tell whether a file has this name. A goal may be longer than the name of any file, which is no error."""
+    try:
+        return Path(named).exists()
+    except OSError:
+        return False
+
+
+def one_line_goal(goal: str) -> str:
+    """Return a goal as one line. Raises HoldfastError if it is empty."""
+    cleaned = " ".join(goal.split())
+    if not cleaned:
+        raise HoldfastError("the goal is empty", 'describe the goal: `holdfast plan "Add a login page"`')
+    return cleaned
 
 
 def load_plan(path: Path, agent: str, checkout: Path) -> Plan:

@@ -11,6 +11,7 @@ from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
 from holdfast.cli.plan_file import (
     find_plan,
+    goal_of,
     is_piped,
     load_plan,
     plan_from_pipe,
@@ -110,12 +111,12 @@ def _plan(args: Namespace, checkout: Path) -> tuple[Plan, str]:
 
 def _plan_path(args: Namespace, checkout: Path) -> Path:
     """Return the plan file. A goal in its place is planned first, unless there is a plan for it."""
-    if args.goal is None and (args.plan is None or " " not in args.plan):
-        return find_plan(args.plan, checkout)
-    from holdfast.cli.plan import goal_of, plan_for_goal
-
     goal = goal_of(args)
-    return find_plan(args.plan, checkout) if goal is None else plan_for_goal(goal, checkout, args)
+    if goal is None:
+        return find_plan(args.plan, checkout)
+    from holdfast.cli.plan import plan_for_goal
+
+    return plan_for_goal(goal, checkout, args)
 
 
 def _print_plan(plan: Plan, args: Namespace) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -253,7 +253,7 @@ def _task(
         agent=row.latest.agent or agent_of(state.plan, task),
         merge_commit=row.merge_commit or None,
         progress=progress_of(row),
-        error=row.error or next(_blockers(state, task, statuses), None),
+        error=row.error or _blockers(state, task, statuses) or None,
         reported=reported_progress(row),
         liveness=liveness(row, sign, now) if running and sign is not None else None,
         activity=(row.latest.activity or None) if running else None,
@@ -270,12 +270,12 @@ def _waiting_until(state: RunState, row: TaskRow) -> str | None:
     return timestamp(parked.until)
 
 
-def _blockers(state: RunState, task: Task, statuses: dict[str, TaskStatus]) -> Iterator[str]:
-    """Yield what keeps a blocked task from ever starting: the needs that will not land by themselves."""
+def _blockers(state: RunState, task: Task, statuses: dict[str, TaskStatus]) -> str:
+    """Say what keeps a blocked task from ever starting: the needs that will not land by themselves."""
     if statuses[task.id] is not TaskStatus.BLOCKED:
-        return
+        return ""
     stuck = (TaskStatus.ABANDONED, TaskStatus.BLOCKED)
-    yield "waits for " + ", ".join(need for need in state.specs[task.id].needs if statuses[need] in stuck)
+    return "waits for " + ", ".join(need for need in state.specs[task.id].needs if statuses[need] in stuck)
 
 
 def _metrics(state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float) -> MetricsView:
