@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from holdfast.formats.cfn.epic_file import epic_name, read_epic
-from holdfast.formats.cfn.epic_model import EpicModel, assemble_epic
+from holdfast.formats.cfn.epic import EpicModel, assemble_epic, read_epic
 from holdfast.formats.cfn.layout import FOLDER, CfnDocument, kind_of
 from holdfast.formats.cfn.record_reader import (
     apply_records,
@@ -23,7 +22,7 @@ from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, Forei
 from holdfast.formats.registry import System
 from holdfast.formats.status_words import claimed_status
 
-_READERS: dict[CfnDocument, Callable[[Node], EpicModel]] = {
+READERS: dict[CfnDocument | None, Callable[[Node], EpicModel]] = {
     CfnDocument.EXPORT: read_export,
     CfnDocument.DUMP: read_records,
     CfnDocument.RECORD: read_record,
@@ -51,7 +50,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     """Return the epic that the documents tell of. Raises BrokenFileError if they name no work."""
     findings: list[Finding] = []
     main, root = _root(main, documents, findings)
-    model = read_document(root)
+    model = READERS[kind_of(root)](root)
     for path, data in documents.items():
         if path != main:
             _apply_document(model, object_in(path, data), findings)
@@ -80,18 +79,12 @@ def _root(main: str, documents: Mapping[str, bytes], findings: list[Finding]) ->
     return main, root
 
 
-def read_document(root: Node) -> EpicModel:
-    """Return the model of one document; an empty one if it is none of CFN Loop's."""
-    kind = kind_of(root)
-    return _READERS[kind](root) if kind in _READERS else EpicModel(name=epic_name(root))
-
-
 def _apply_document(model: EpicModel, other: Node, findings: list[Finding]) -> None:
     """Apply what another document knows of the same epic: records, or reports."""
     kind = kind_of(other)
     if kind is CfnDocument.SPRINT_REPORT:
         apply_report(model, other)
-    elif kind in (CfnDocument.EXPORT, CfnDocument.DUMP) and read_document(other).name == model.name:
+    elif kind in (CfnDocument.EXPORT, CfnDocument.DUMP) and READERS[kind](other).name == model.name:
         records = node(other.get("records")) or other
         apply_records(model, sort_records(records, findings), has_all_needs=True)
 

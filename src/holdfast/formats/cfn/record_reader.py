@@ -8,8 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.core.plan import Task
-from holdfast.formats.cfn.epic_file import epic_name, read_epic
-from holdfast.formats.cfn.epic_model import EpicModel
+from holdfast.formats.cfn.epic import EpicModel, epic_name, read_epic
 from holdfast.formats.cfn.layout import RecordKind, parse_key
 from holdfast.formats.cfn.sprint import sprint_claim, task_of
 from holdfast.formats.lenient_json import (
@@ -93,12 +92,8 @@ def _parse_record(key: str, value: object) -> Node:
         value = parse_object(key, value.encode())
     if not isinstance(value, list):
         return node(value)
-    is_open = [node(each).get("completed") is False for each in value]
-    files = list(zip(value, is_open, strict=True))
-    return {
-        "filesWritten": [each for each, still_open in files if not still_open],
-        "filesInProgress": [each for each, still_open in files if still_open],
-    }
+    in_progress = [each for each in value if node(each).get("completed") is False]
+    return {"filesWritten": value, "filesInProgress": in_progress}
 
 
 def _base(found: RecordsByKind, config: Node | None) -> EpicModel:
@@ -121,9 +116,9 @@ def _base(found: RecordsByKind, config: Node | None) -> EpicModel:
 
 def apply_records(model: EpicModel, found: RecordsByKind, *, has_all_needs: bool) -> None:
     """Apply what records know of sprints, files, agents and interfaces to a model."""
-    unlisted = [name for name in found[RecordKind.SPRINT] if model.find(name) is None]
-    for name in unlisted:
-        _add_unlisted(model, name, found[RecordKind.SPRINT][name])
+    unlisted = {name: said for name, said in found[RecordKind.SPRINT].items() if not model.find(name)}
+    for name, record in unlisted.items():
+        _add_unlisted(model, name, record)
     agents = _agents(found, model)
     said: dict[str, Node] = {}
     for kind in (RecordKind.SPRINT, RecordKind.FILES):

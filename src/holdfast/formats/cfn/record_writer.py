@@ -15,9 +15,9 @@ from holdfast.core.plan import Task
 from holdfast.core.projection import Report, TaskRow
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
 from holdfast.formats import extra_fields
-from holdfast.formats.cfn.layout import RecordKind
+from holdfast.formats.cfn.layout import RecordKind, parse_key
 from holdfast.formats.cfn.sprint import sprint_claim
-from holdfast.formats.exported_run import ExportedRun, Times
+from holdfast.formats.exported_run import ExportedRun
 from holdfast.formats.lenient_json import Node, iso_time
 from holdfast.reporting.displayed_status import progress_of
 
@@ -57,9 +57,6 @@ _LOOPS = {
 _AGENT_AT_WORK = (_S.RUNNING, _S.WAITING_LIMIT, _S.VERIFYING)
 _IN_PROGRESS = (*_AGENT_AT_WORK, _S.VERIFIED, _S.MERGING)
 _AGENT_MARK = "-coder-"
-
-NativeNames = Mapping[str, str]
-"""The sprints' native names, by our ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,7 @@ class ExportedSprint:
     @property
     def started(self) -> str | None:
         """When it began."""
-        return iso_time(self.view.task_times.get(self.task.id, Times()).started)
+        return iso_time(self.view.times_of(self.task.id).started)
 
     @property
     def agent(self) -> str:
@@ -121,16 +118,17 @@ class ExportedSprint:
         return self.task.title or self.native
 
 
-def exported_sprints(view: ExportedRun, epic: str, names: NativeNames) -> list[ExportedSprint]:
-    """Return the sprints of a run, in the order of the plan."""
-    tasks = (task for _, task in view.plan.tasks())
-    return [ExportedSprint(view, epic, names[task.id], task, view.row_of(task.id)) for task in tasks]
+def exported_sprints(view: ExportedRun, epic: str, names: Mapping[str, str]) -> list[ExportedSprint]:
+    """Return the sprints of a run, in the order of the plan. `names` has the native name of an adopted task."""
+    return [
+        ExportedSprint(view, epic, names.get(task.id, task.id), task, view.row_of(task.id))
+        for _, task in view.plan.tasks()
+    ]
 
 
-def records_of(view: ExportedRun, epic: str, names: NativeNames) -> dict[str, Node]:
+def records_of(view: ExportedRun, epic: str, sprints: list[ExportedSprint]) -> dict[str, Node]:
     """Return every record of a run by its key: the epic's first, then each sprint's with its files and agents."""
-    sprints = exported_sprints(view, epic, names)
-    found = {RecordKind.EPIC.key(epic): _epic(view, epic, names, sprints)}
+    found = {RecordKind.EPIC.key(epic): _epic(view, epic, sprints)}
     for sprint in sprints:
         found[RecordKind.SPRINT.key(sprint.native)] = _sprint(sprint)
         found[RecordKind.FILES.key(sprint.native)] = _files(sprint)
@@ -142,12 +140,14 @@ def records_of(view: ExportedRun, epic: str, names: NativeNames) -> dict[str, No
     return found
 
 
-def is_agent_of_ours(agent: str) -> bool:
-    """Tell whether an agent is one that we named."""
-    return _AGENT_MARK in agent
+def is_agent_of_ours(key: str) -> bool:
+    """Tell whether a record is of an agent that we named; those of other systems are not ours to drop."""
+    kind, owner = parse_key(key) or (None, "")
+    return kind in (RecordKind.AGENT, RecordKind.CHECKPOINT) and _AGENT_MARK in owner
 
 
-def _epic(view: ExportedRun, epic: str, names: NativeNames, sprints: list[ExportedSprint]) -> Node:
+def _epic(view: ExportedRun, epic: str, sprints: list[ExportedSprint]) -> Node:
+    natives = {each.task.id: each.native for each in sprints}
     statuses = [sprint.row.status for sprint in sprints]
     rows = [{"id": each.native, "status": each.word, "progress": each.progress} for each in sprints]
     needs = {each.native: (*each.task.needs, *each.task.needs_interface) for each in sprints}
@@ -162,7 +162,7 @@ def _epic(view: ExportedRun, epic: str, names: NativeNames, sprints: list[Export
         "inProgressSprints": sum(status in _IN_PROGRESS for status in statuses),
         "waitingSprints": sum(row["status"] in ("waiting", "pending") for row in rows),
         "sprints": rows,
-        "dependencies": {who: [names[need] for need in wanted] for who, wanted in needs.items() if wanted},
+        "dependencies": {who: [natives[need] for need in wanted] for who, wanted in needs.items() if wanted},
     }
 
 
@@ -201,9 +201,8 @@ def _sprint(sprint: ExportedSprint) -> Node:
 def _extra_fields(sprint: ExportedSprint, record: Node) -> Node:
     """Return what a reader of the record would conclude differently: which attempts count, and what was done."""
     read, ours = sprint_claim(record), sprint.view.claim_of(sprint.task.id)
-    # What the record says by itself stays as it is read: commits, files, branch, report.
-    noted = {name: getattr(ours, name) for name in ("standing", "attempts", "spent", "failures", "summary")}
-    return extra_fields.carried(extra_fields.claim_difference(read, replace(read, **noted)))
+    # The commits stay as the record says them by itself.
+    return extra_fields.carried(extra_fields.claim_difference(read, replace(ours, commits=read.commits)))
 
 
 def _agents(sprint: ExportedSprint) -> Iterator[Node]:

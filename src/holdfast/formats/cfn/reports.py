@@ -7,7 +7,7 @@ import re
 from msgspec.structs import replace
 
 from holdfast.core.plan import Task
-from holdfast.formats.cfn.epic_model import EpicModel
+from holdfast.formats.cfn.epic import EpicModel
 from holdfast.formats.cfn.sprint import gate_of, issues_of, share_of, sprint_claim, task_of
 from holdfast.formats.lenient_json import Key, Node, count, items, node, text, texts
 from holdfast.formats.model import Claim, ClaimedStatus, PastFailure

@@ -11,6 +11,7 @@ from holdfast.core.plan import Task, Validator
 from holdfast.core.projection import Report
 from holdfast.formats import extra_fields
 from holdfast.formats.lenient_json import Key, Node, commits, count, items, node, nodes, text, texts
+from holdfast.formats.markdown import bulleted, paragraphs
 from holdfast.formats.model import Claim, ClaimedStatus, PastFailure
 from holdfast.formats.plan_assembly import is_command, is_path, task_ids
 from holdfast.formats.status_words import claim_from
@@ -112,20 +113,19 @@ def _prompt(name: str, sprint: Node) -> str:
     """Return everything the file says that an agent must know, in the order of the file's own parts."""
     roles = _implementers(sprint)
     scope = node(sprint.get("scope"))
-    parts = [
+    return paragraphs(
         _ABOUT.text(sprint) or name,
         *_outline(sprint),
-        _list("In scope", _IN_SCOPE.texts(scope)),
-        _list("Out of scope", _OUT_OF_SCOPE.texts(scope)),
+        bulleted("In scope", _IN_SCOPE.texts(scope)),
+        bulleted("Out of scope", _OUT_OF_SCOPE.texts(scope)),
         f"Work as: {', '.join(roles)}." if roles else "",
-    ]
-    return "\n\n".join(filter(None, parts))
+    )
 
 
 def _outline(sprint: Node) -> Iterator[str]:
     """Yield the sprint's own points, its deliverables, and those of the phases within it."""
-    yield _list("What there is to do", _points(sprint, *_PARTS))
-    yield _list("What it delivers", _points(sprint, "deliverables"))
+    yield bulleted("What there is to do", _points(sprint, *_PARTS))
+    yield bulleted("What it delivers", _points(sprint, "deliverables"))
     for phase in _nodes_in(sprint, "phases"):
         head = ": ".join(
             filter(None, (_SPRINT_TITLE.text(phase) or SPRINT_ID.text(phase), _ABOUT.text(phase)))
@@ -133,19 +133,14 @@ def _outline(sprint: Node) -> Iterator[str]:
         yield "\n".join(filter(None, (f"## {head}" if head else "", *_outline(phase))))
 
 
-def _points(sprint: Node, *keys: str) -> tuple[str, ...]:
-    points = (_point(each) for key in keys for each in items(sprint.get(key)))
-    return tuple(filter(None, points))
+def _points(sprint: Node, *keys: str) -> Iterator[str]:
+    return filter(None, (_point(each) for key in keys for each in items(sprint.get(key))))
 
 
 def _point(entry: object) -> str:
     if not isinstance(entry, dict):
         return text(entry)
     return ": ".join(filter(None, (_POINT_TITLE.text(entry), _ABOUT.text(entry))))
-
-
-def _list(head: str, lines: tuple[str, ...]) -> str:
-    return "\n".join((f"{head}:", *(f"- {line}" for line in lines))) if lines else ""
 
 
 def _nodes_in(sprint: Node, *keys: str) -> Iterator[Node]:
@@ -293,13 +288,9 @@ def _confidence(place: Node) -> float | None:
 
 
 def _percent(value: object) -> float | None:
-    """Return a progress as a percentage; a broken number up to 1 is a share."""
-    if isinstance(value, float) and 0 < value < 1:
-        return value * 100
+    """Return a progress as a percentage. A number below 1 is a share; a bare 1 is one percent."""
     share = share_of(value)
-    if share is None:
-        return None
-    return share * 100 if isinstance(value, str) or (isinstance(value, int | float) and value > 1) else share
+    return share if share is None or value == 1 else share * 100
 
 
 def _failures(sprint: Node) -> Iterator[PastFailure]:

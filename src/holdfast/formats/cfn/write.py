@@ -10,15 +10,13 @@ import msgspec
 from holdfast.core.plan import Task
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.formats import extra_fields
-from holdfast.formats.cfn.epic_file import phase_name, phases_of, read_epic
-from holdfast.formats.cfn.epic_model import EpicModel, assemble_epic
-from holdfast.formats.cfn.layout import CfnDocument, RecordKind, export_path, kind_of, parse_key
-from holdfast.formats.cfn.read import read_document
+from holdfast.formats.cfn.epic import PHASE_ID, EpicModel, assemble_epic, phases_of, read_epic
+from holdfast.formats.cfn.layout import CfnDocument, export_path, kind_of
+from holdfast.formats.cfn.read import READERS
 from holdfast.formats.cfn.record_writer import (
     EPIC_WORDS,
     SPRINT_WORDS,
     ExportedSprint,
-    NativeNames,
     exported_sprints,
     is_agent_of_ours,
     records_of,
@@ -58,19 +56,18 @@ class _Original:
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the export first: it is the state. An adopted epic file follows, with its statuses as they are now."""
     original = _original(view, originals)
-    names, epic = {task.id: task.id for _, task in view.plan.tasks()}, view.name
     path = export_path(task_ids([view.name], "epic")[0])
     if original is None:
-        return [_export(view, path, epic, names, {})]
+        return [_export(view, path, view.name, exported_sprints(view, view.name, {}), {})]
     epic = original.model.name
     natives = (sprint.native for sprint in original.model.sprints)
-    names |= {name: native for name, native in zip(original.ids, natives, strict=True) if name in names}
+    sprints = exported_sprints(view, epic, dict(zip(original.ids, natives, strict=True)))
     if original.kind is CfnDocument.EXPORT:
-        return [_export(view, original.path or path, epic, names, original.root)]
+        return [_export(view, original.path or path, epic, sprints, original.root)]
     if original.kind is CfnDocument.DUMP:
-        merged = _merged(original.root, records_of(view, epic, names))
+        merged = _merged(original.root, records_of(view, epic, sprints))
         return [NativeFile(path=original.path or path, content=to_json(merged))]
-    files = [_export(view, path, epic, names, {})]
+    files = [_export(view, path, epic, sprints, {})]
     if original.path:
         files.append(NativeFile(path=original.path, content=to_json(_epic_file(view, original))))
     return files
@@ -83,18 +80,18 @@ def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> _Original | 
         root = object_in(path, data)
         kind = kind_of(root)
         if kind in (CfnDocument.EXPORT, CfnDocument.DUMP, CfnDocument.EPIC):
-            model = read_document(root)
+            model = READERS[kind](root)
             ids = assemble_epic(model).ids
             if wanted <= set(ids):
                 return _Original(path if "/" in path else "", kind, root, model, ids)
     return None
 
 
-def _export(view: ExportedRun, path: str, epic: str, names: NativeNames, before: Node) -> NativeFile:
+def _export(
+    view: ExportedRun, path: str, epic: str, sprints: list[ExportedSprint], before: Node
+) -> NativeFile:
     """Return the export: what `recovery export` documents for people, then every record under its key."""
     status = displayed_run_status(view.row, held=view.live)
-    rows = [_sprint_row(sprint) for sprint in exported_sprints(view, epic, names)]
-    records = records_of(view, epic, names)
     export = {
         **before,
         "version": before.get("version", _VERSION),
@@ -106,9 +103,9 @@ def _export(view: ExportedRun, path: str, epic: str, names: NativeNames, before:
             "status": EPIC_WORDS[status],
             "lastCheckpoint": iso_time(view.updated),
         },
-        "sprints": _merged_rows(before.get("sprints"), rows),
+        "sprints": _merged_rows(before.get("sprints"), list(map(_sprint_row, sprints))),
         "config": before.get("config") or _config(view, epic),
-        "records": _merged(node(before.get("records")), records),
+        "records": _merged(node(before.get("records")), records_of(view, epic, sprints)),
     }
     return NativeFile(path=path, content=to_json(export))
 
@@ -179,7 +176,7 @@ def _config_sprint(task: Task) -> Node:
 
 def _merged(before: Node, found: Mapping[str, Node]) -> Node:
     """Return the records with ours over them; unknown keys and fields stay. Text stays text."""
-    merged: Node = {key: value for key, value in before.items() if key in found or not _is_stale_agent(key)}
+    merged = {key: value for key, value in before.items() if key in found or not is_agent_of_ours(key)}
     for key, record in found.items():
         old = before.get(key)
         if isinstance(old, str):
@@ -208,12 +205,6 @@ def _merged_rows(before: object, rows: list[Node]) -> list[Node]:
     return [{**old.get(SPRINT_ID.text(row), {}), **row} for row in rows]
 
 
-def _is_stale_agent(key: str) -> bool:
-    """Tell whether a record is of an agent of ours; those of other systems are not ours to drop."""
-    kind, owner = parse_key(key) or (None, "")
-    return kind in (RecordKind.AGENT, RecordKind.CHECKPOINT) and is_agent_of_ours(owner)
-
-
 def _epic_file(view: ExportedRun, original: _Original) -> Node:
     """Return the epic's own file with the statuses of its sprints, its phases and the whole as they are now."""
     phases: dict[str, list[ClaimedStatus]] = {}
@@ -223,9 +214,9 @@ def _epic_file(view: ExportedRun, original: _Original) -> Node:
         phases.setdefault(sprint.stage, []).append(standing)
         is_untouched = row.status is TaskStatus.PENDING and row.attempt <= claim.attempts
         if not is_untouched or claim.standing is ClaimedStatus.DONE:
-            _set_status(sprint.original, standing, SPRINT_WORDS[row.status])
+            _set_status(sprint.record, standing, SPRINT_WORDS[row.status])
     for phase, own in phases_of(original.root):
-        if "status" in own and (standings := phases.get(phase_name(phase))):
+        if "status" in own and (standings := phases.get(PHASE_ID.text(phase))):
             standing = group_status(standings)
             _set_status(own, standing, _PHASE_WORDS[standing])
     holder = node(original.root.get("epic")) or original.root

@@ -1,20 +1,31 @@
-"""Epic files, which share no schema: `epicId` or `epic_id` or `{epic: {}}`, sprints at the top or within phases.
+"""An epic in one model: what every kind of CFN Loop's documents is turned into before it becomes a plan.
 
-What a sprint waits for is written in many ways, too: names, objects, nested groups, other phases, interfaces.
+Epic files are read here. They share no schema: `epicId` or `epic_id` or `{epic: {}}`, sprints at the top or within
+phases. What a sprint waits for is written in many ways, too: names, objects, nested groups, other phases, interfaces.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.plan import Limits
+from holdfast.core.plan import Limits, Task
 from holdfast.formats import extra_fields
-from holdfast.formats.cfn.epic_model import EpicModel, Sprint
-from holdfast.formats.cfn.sprint import SPRINT_ID, task_of
+from holdfast.formats.cfn.sprint import SPRINT_ID, TEST_SLOT, sprint_claim, task_of
 from holdfast.formats.lenient_json import Key, Node, items, node, text, texts
-from holdfast.formats.plan_assembly import StageDraft, distinct
+from holdfast.formats.model import Claim, Finding
+from holdfast.formats.plan_assembly import (
+    Assembly,
+    StageDraft,
+    TaskDraft,
+    assemble,
+    distinct,
+    levels,
+    plain_name,
+)
 
 _EPIC_ID = Key("epicId", "epic_id", "id", "slug")
 _EPIC_TITLE = Key("name", "title", "epic_name", "epicName", "epic_title")
@@ -22,7 +33,7 @@ _STATUS = Key("status", "state")
 _EPIC_STATUS = Key("status", "production_status")
 _LIMITS = Key("resource_limits", "resourceLimits", "limits")
 _JOBS = Key("max_parallel_sprints", "maxParallelSprints", "max_parallel", "jobs")
-_PHASE_ID = Key("phaseId", "phase_id", "id", "phase", "name", "title")
+PHASE_ID = Key("phaseId", "phase_id", "id", "phase", "name", "title")
 _PHASE_TITLE = Key("name", "title")
 _PHASE_NEEDS = Key("dependencies", "depends_on", "dependsOn")
 _EDGES = Key("crossPhaseDependencies", "cross_phase_dependencies")
@@ -38,6 +49,102 @@ _NEEDS_INTERFACE = (
     "consumes",
 )  # fmt: skip
 _JOBS_MAX = 64
+_OTHERS = "other-sprints"
+_NUMBERED = re.compile(r"\W*(?:sprint|phase)?[\s_-]*(\d+(?:\.\d+)*)\b", re.IGNORECASE)
+
+
+class Sprint(TaskDraft, kw_only=True):
+    """The draft of a sprint, with its object as it lies in the file."""
+
+    record: Node
+
+
+class EpicModel(msgspec.Struct, kw_only=True):
+    """The epic's names and status, its phases and sprints.
+
+    With `by_levels` it names no phases: stages are dependency levels, and no stage waits for another.
+    """
+
+    name: str
+    title: str = ""
+    status: str = ""
+    stages: list[StageDraft] = []
+    sprints: list[Sprint] = []
+    findings: list[Finding] = []
+    limits: Limits = Limits()
+    by_levels: bool = True
+    extra: Node = {}
+    stage_extra: dict[str, Node] = {}
+    by_name: dict[str, Sprint] = {}
+    by_phase: dict[str, tuple[str, ...]] = {}
+
+    def add(
+        self, native: str, task: Task, record: Node, *, claim: Claim | None = None, phase: str = ""
+    ) -> None:
+        """Add a sprint with what its record claims. Needs may also call it by its title."""
+        sprint = Sprint(
+            native=native,
+            stage=self._stage_of(phase),
+            task=task,
+            claim=claim or sprint_claim(record),
+            names=(task.title,) if task.title else (),
+            record=record,
+        )
+        self.sprints.append(sprint)
+        self.by_name[native] = sprint  # A name of its own counts more than a title of another.
+        for name in (plain_name(native), task.title, plain_name(task.title)):
+            self.by_name.setdefault(name, sprint)
+        if plain_phase := plain_name(phase):
+            self.by_phase[plain_phase] = (*self.by_phase.get(plain_phase, ()), native)
+
+    def _stage_of(self, phase: str) -> str:
+        """Return the stage of a sprint: its phase, or a stage for those that no phase lists."""
+        if phase or self.by_levels:
+            return phase
+        if all(stage.native != _OTHERS for stage in self.stages):
+            self.stages.append(StageDraft(native=_OTHERS, title="Sprints that no phase lists", needs=()))
+        return _OTHERS
+
+    def find(self, name: str) -> Sprint | None:
+        """Return the sprint of a name, in any way of writing it."""
+        ways = filter(None, (name, plain_name(name)))
+        return next((self.by_name[way] for way in ways if way in self.by_name), None)
+
+    def resolve(self, name: str) -> tuple[str, ...]:
+        """Return the native names of the sprints that a name means: one, all of a phase, or none."""
+        ways = (name, name.rsplit("/", 1)[-1])
+        if sprint := next(filter(None, map(self.find, ways)), None):
+            return (sprint.native,)
+        if members := next((self.by_phase[way] for way in map(plain_name, ways) if way in self.by_phase), ()):
+            return members
+        number = _NUMBERED.match(name)
+        sprint = self.find(number[1]) if number else None
+        return (sprint.native,) if sprint else ()
+
+    def report(self, kind: str, sentence: str) -> None:
+        """Add a finding about the epic."""
+        self.findings.append(Finding(kind, sentence))
+
+
+def assemble_epic(model: EpicModel) -> Assembly:
+    """Return the plan and the claims. The writer asks for the same, to find its sprints again."""
+    if model.by_levels:
+        _set_levels(model)
+    sprints = model.sprints
+    slots = {TEST_SLOT: 1} if any(sprint.task.slot == TEST_SLOT for sprint in sprints) else {}
+    made = assemble(model.title or model.name, model.stages, sprints, limits=model.limits, slots=slots)
+    return extra_fields.plan(made, model.extra, model.stage_extra)
+
+
+def _set_levels(model: EpicModel) -> None:
+    """Set the stages of an epic without phases: the sprints that wait for nobody, those that wait for them, …"""
+    level = levels({each.native: each.task.needs + each.task.needs_interface for each in model.sprints})
+    for sprint in model.sprints:
+        sprint.stage = f"level-{level[sprint.native]}"
+    model.stages = [
+        StageDraft(native=f"level-{number}", title=f"Dependency level {number}", needs=())
+        for number in range(1, max(level.values(), default=0) + 1)
+    ]
 
 
 def read_epic(root: Node) -> EpicModel:
@@ -47,7 +154,7 @@ def read_epic(root: Node) -> EpicModel:
     phases: dict[str, Node] = {}
     for phase, _ in phases_of(root):
         if _objects(phase.get("sprints")):
-            phases.setdefault(phase_name(phase), phase)
+            phases.setdefault(PHASE_ID.text(phase), phase)
     model = EpicModel(
         name=epic_name(root),
         title=_EPIC_TITLE.text(inner) or _EPIC_TITLE.text(root) or text(root.get("epic")),
@@ -77,11 +184,6 @@ def phases_of(root: Node) -> list[tuple[Node, Node]]:
     return _objects(root.get("phases") or node(root.get("epic")).get("phases"))
 
 
-def phase_name(phase: Node) -> str:
-    """Return what a phase is called."""
-    return _PHASE_ID.text(phase)
-
-
 def _add_sprints(model: EpicModel, root: Node, inner: Node) -> None:
     """Add every sprint of a file, once. Where it has phases but no sprints, the phases are the work."""
     phases = phases_of(root)
@@ -90,8 +192,7 @@ def _add_sprints(model: EpicModel, root: Node, inner: Node) -> None:
     listed = listed or [({}, phase) for phase in phases]
     names = distinct((SPRINT_ID.text(sprint) for _, (sprint, _) in listed), "sprint")
     for native, (phase, (sprint, original)) in zip(names, listed, strict=True):
-        task = task_of(sprint, phase, inner, root)
-        model.add(native, task, sprint, phase=phase_name(phase), original=original)
+        model.add(native, task_of(sprint, phase, inner, root), original, phase=PHASE_ID.text(phase))
 
 
 def _objects(value: object) -> list[tuple[Node, Node]]:
