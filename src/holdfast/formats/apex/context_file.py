@@ -72,12 +72,12 @@ def _as_state(main: str, content: str) -> Node:
     titled = re.match(r"apex task:?\s*(\S+)", markdown.title(content), re.IGNORECASE)
     settings = (row.cells for table in markdown.tables(content) for row in table.rows if len(row.cells) > 1)
     branch = next((cells[1] for cells in settings if cells[0].casefold() == "branch name"), "")
-    lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS.values()}
+    lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS}
     for entry in _entries(content):
         standing = claimed_status(entry["status"])
         is_pending = standing is ClaimedStatus.PENDING
-        place: phases.Place = "completed" if standing in SETTLED else "pending" if is_pending else "current"
-        lists[phases.LISTS[place]].append(entry)
+        place = "pending_phases" if is_pending else "current_phase"
+        lists["completed_phases" if standing in SETTLED else place].append(entry)
     return {
         "task_id": layout.task_in(main) or (titled[1] if titled else ""),
         "task_description": markdown.value(content, "Task"),

@@ -34,11 +34,6 @@ def home_of(task_id: str) -> str:
     return f"{_HOMES}/{task_id}"
 
 
-def home_in(main: str) -> str:
-    """Return the folder that a file stands in, or nothing for a bare name."""
-    return posixpath.dirname(main)
-
-
 def companions(main: str) -> tuple[str, ...]:
     """Return the patterns of what belongs to a state: the outputs of its phases beside it."""
     if is_backlog(main):
@@ -47,7 +42,7 @@ def companions(main: str) -> tuple[str, ...]:
         task = task_in(main)
         home = glob.escape(home_of(task)) + "*" if task else home_of("*")
         return (f"{home}/{STATE}", f"{home}/*.md") if task else (f"{home}/*.md",)
-    home = glob.escape(home_in(main))
+    home = glob.escape(posixpath.dirname(main))
     return tuple(posixpath.join(home, name) for name in (STATE, "*.md"))
 
 

@@ -5,6 +5,7 @@ The state is written before the output of a phase, so an output means that its p
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -73,13 +74,14 @@ def read_from_outputs(main: str, documents: Mapping[str, bytes], why: str) -> Fo
 def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, _Output]:
     """Return the outputs of the task that `main` belongs to, in the order of its phases."""
     wanted = layout.task_in(main)
-    home = layout.home_in(main)
     found: dict[_Key, _Output] = {}
     for path in sorted(documents):
         phase = layout.phase_of_output(path)
-        near = layout.home_in(path) == home or (layout.is_link(main) and layout.task_in(path) == wanted)
+        near = posixpath.dirname(path) == posixpath.dirname(main) or (
+            layout.is_link(main) and layout.task_in(path) == wanted
+        )
         if phase and near and documents[path].strip():
-            output = _Output(path.rpartition("/")[2], markdown.decoded(documents[path]))
+            output = _Output(posixpath.basename(path), markdown.decoded(documents[path]))
             found[phase[0], phase[1].casefold()] = output
     return found
 
@@ -105,7 +107,7 @@ def _expected(main: str, outputs: dict[_Key, _Output], planned: str) -> list[_Ke
 
 def _lists(outputs: dict[_Key, _Output], expected: list[_Key]) -> Node:
     """Return the lists of the state as they may have been. A last output without a result counts as unfinished."""
-    lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS.values()}
+    lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS}
     last = next(reversed(outputs))
     for key in expected:
         entry: Node = {"number": key[0], "name": key[1]}

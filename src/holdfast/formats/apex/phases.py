@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from holdfast.formats import extra_fields
 from holdfast.formats.lenient_json import Key, Node, items, text
@@ -58,14 +57,12 @@ APEX_INIT = (
     ("9", "deploy"), ("10", "cicd"), ("11", "docs"), ("12", "finish"),
 )  # fmt: skip
 
-FLAGS = (
-    "auto", "examine", "tests", "security", "docs", "cicd", "pr", "save", "docker", "helm", "kustomize", "mvp",
-)  # fmt: skip
-_PHASE_OF_FLAG = {
-    "examine": ("review", "examine"), "tests": ("tests",), "security": ("security",), "docs": ("docs",),
-    "cicd": ("cicd",), "docker": ("docker",), "mvp": ("mvp-implement",),
+_PHASES_OF_FLAG: dict[str, tuple[str, ...] | None] = {
+    "auto": None, "examine": ("review", "examine"), "tests": ("tests",), "security": ("security",), "docs": ("docs",),
+    "cicd": ("cicd",), "pr": (), "save": None, "docker": ("docker",), "helm": (), "kustomize": (),
+    "mvp": ("mvp-implement",),
 }  # fmt: skip
-_ALWAYS_ON = ("auto", "save")
+"""The phases that each flag asks for. None is always set: we save every phase and ask nothing in between."""
 
 
 def prompt_for(name: str) -> str:
@@ -80,19 +77,14 @@ def may_be_empty(name: str) -> bool:
 
 
 def flags_of(names: list[str]) -> dict[str, bool]:
-    """Return the flags that ask for these phases: we save every phase and ask nothing in between."""
-    wanted = {flag for flag, phases in _PHASE_OF_FLAG.items() if not set(phases).isdisjoint(names)}
-    return {flag: flag in _ALWAYS_ON or flag in wanted for flag in FLAGS}
+    """Return the flags that ask for these phases."""
+    return {
+        flag: phases is None or not set(phases).isdisjoint(names) for flag, phases in _PHASES_OF_FLAG.items()
+    }
 
 
-Place = Literal["completed", "current", "pending"]
-LISTS: dict[Place, str] = {
-    "completed": "completed_phases",
-    "current": "current_phase",
-    "pending": "pending_phases",
-}
-"""The lists of a state, in the order in which they are read."""
-_UNSAID: dict[Place, str] = {"completed": "PASS", "current": "IN_PROGRESS", "pending": ""}
+LISTS = {"completed_phases": "PASS", "current_phase": "IN_PROGRESS", "pending_phases": ""}
+"""The lists of a state, in the order in which they are read, each with the status of an entry that names none."""
 _NUMBER = Key("number", "phase", "phase_number", "step")
 _NAME = Key("name", "phase_name", "title")
 _NUMBER_PARTS = re.compile(r"(\d{1,6})([a-z]{0,2})")
@@ -100,20 +92,25 @@ _NUMBER_PARTS = re.compile(r"(\d{1,6})([a-z]{0,2})")
 
 @dataclass(slots=True)
 class ApexPhase:
-    """One phase: its list, its entry there, and the earlier entries of the same phase (its iterations).
+    """One phase: the list that counts, its entry there, and the earlier entries of the same phase (its iterations).
 
-    `listed_twice` says that it is listed as finished and as still to do. `pending_entry` is the entry of the current
-    phase among the pending ones, where the document has one.
+    `listed_twice` says that it is listed as finished and as still to do. `pending_entry` is its entry among the
+    pending ones, where APEX lists the current phase, too; it is empty if there is none.
     """
 
     number: str
     name: str
-    place: Place
+    place: str
     entry: Node
     earlier: list[Node] = field(default_factory=list)
     listed_twice: bool = False
-    pending_entry: Node | None = None
+    pending_entry: Node = field(default_factory=dict)
     id: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from other phases: its number, and its name in lower case."""
+        return self.number, self.name.casefold()
 
     @property
     def label(self) -> str:
@@ -128,19 +125,19 @@ class ApexPhase:
     @property
     def said(self) -> str:
         """The same word; if the entry has none, the one that its list stands for."""
-        return self.status or _UNSAID[self.place]
+        return self.status or LISTS[self.place]
 
     @property
     def standing(self) -> ClaimedStatus:
         """Where it stands. A phase that is still listed as pending is not done, even if its entry says so."""
         standing = claimed_status(self.said)
-        is_open = self.place == "pending" and standing is ClaimedStatus.DONE
+        is_open = self.place == "pending_phases" and standing is ClaimedStatus.DONE
         return ClaimedStatus.PENDING if is_open else standing
 
 
 def is_state(document: Node) -> bool:
     """Tell whether an object has the lists that only an APEX state has."""
-    return not document.keys().isdisjoint(LISTS.values())
+    return not document.keys().isdisjoint(LISTS)
 
 
 def phases_of(document: Node) -> list[ApexPhase]:
@@ -163,10 +160,10 @@ def order_of(number: str) -> tuple[int, str]:
     return (int(found[1]), found[2]) if found else (0, "")
 
 
-def _entries(document: Node) -> Iterator[tuple[Place, Node]]:
+def _entries(document: Node) -> Iterator[tuple[str, Node]]:
     """Yield every entry with its list. A phase may be given by its bare name or number."""
-    for place, key in LISTS.items():
-        for item in items(document.get(key)):
+    for place in LISTS:
+        for item in items(document.get(place)):
             entry = item if isinstance(item, dict) else _named(text(item))
             if entry:
                 yield place, entry
@@ -180,15 +177,14 @@ def _named(word: str) -> Node:
     return {"name": word} if word else {}
 
 
-def _add_entry(found: dict[tuple[str, str], ApexPhase], place: Place, entry: Node) -> None:
+def _add_entry(found: dict[tuple[str, str], ApexPhase], place: str, entry: Node) -> None:
     """Add an entry. APEX also lists the current phase among the pending ones; that it is current counts."""
     number, name = _NUMBER.text(entry).casefold(), _NAME.text(entry)
     known = found.setdefault(_key(found, number, name), ApexPhase(number, name, place, entry))
     known.number, known.name = known.number or number, known.name or name
-    if known.entry is entry:
-        return
-    if place == "pending" and known.place == "current":
+    if place == "pending_phases":
         known.pending_entry = entry
+    if known.entry is entry or (place, known.place) == ("pending_phases", "current_phase"):
         return
     known.listed_twice = known.listed_twice or place != known.place
     known.earlier.append(known.entry)
@@ -200,18 +196,20 @@ def _key(found: dict[tuple[str, str], ApexPhase], number: str, name: str) -> tup
     key = (number, name.casefold())
     if key in found:
         return key
-    whole = bool(number and name)
-    near = (other for other in found if not (whole and all(other)) and _is_same(key, other))
-    return next(near, key)
+    for other in found:
+        pairs = [pair for pair in zip(key, other, strict=True) if all(pair)]
+        if pairs and all(mine == theirs for mine, theirs in pairs):
+            return other
+    return key
 
 
-def _is_same(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Tell whether two keys agree in what both have, and have something in common."""
-    pairs = [pair for pair in zip(one, other, strict=True) if all(pair)]
-    return bool(pairs) and all(mine == theirs for mine, theirs in pairs)
-
-
-def with_number_and_name(entry: Node, number: int | str, name: str) -> Node:
-    """Return an entry that has a number and a name, if it had neither or only one of them."""
-    missing = {} if _NUMBER.text(entry) or number == "" else {"number": number}
-    return missing | ({} if _NAME.text(entry) or not name else {"name": name}) | entry
+def with_number_and_name(entry: Node, phase: ApexPhase) -> Node:
+    """Return an entry with the number and the name of its phase, where it lacks them."""
+    number = phase.number
+    missing: Node = {}
+    if number and not _NUMBER.text(entry):
+        # The document has integers, and text such as `8b`.
+        missing["number"] = int(number) if re.fullmatch(r"0|[1-9][0-9]{0,5}", number) else number
+    if phase.name and not _NAME.text(entry):
+        missing["name"] = phase.name
+    return missing | entry

@@ -37,7 +37,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     if layout.is_backlog(main):
         return read_backlog(main, documents)
     if main.endswith(".md"):
-        state = posixpath.join(layout.home_in(main), layout.STATE)
+        state = posixpath.join(posixpath.dirname(main), layout.STATE)
         if state in documents:
             return read(state, documents)
         if is_context(main, documents[main]):
@@ -53,7 +53,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
 
 
 def _read_without_state(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun:
-    context = posixpath.join(layout.home_in(main), layout.CONTEXT)
+    context = posixpath.join(posixpath.dirname(main), layout.CONTEXT)
     if context in documents and is_context(context, documents[context]):
         return read_context(context, documents)
     return read_from_outputs(main, documents, why)

@@ -101,19 +101,19 @@ def assembled(main: str, document: Node, tasks: list[PhaseTask]) -> Assembly:
     extra = {task.phase.id: node(extra_fields.of(task.phase.entry).get("stage")) for task in tasks}
     stages = [extra_fields.stage(StageDraft(native=name), fields) for name, fields in extra.items()]
     for task in tasks:
-        spec = extra_fields.task(_task(task, criteria), task.extra)
-        claim = extra_fields.claim(_claim(task, document, layout.home_in(main)), task.extra)
+        spec = extra_fields.task(_task(task.phase, criteria), task.extra)
+        claim = extra_fields.claim(_claim(task.phase, document, posixpath.dirname(main)), task.extra)
         drafts.append(TaskDraft(native=task.id, stage=task.phase.id, task=spec, claim=claim))
         criteria = _CRITERIA.texts(task.phase.entry) or criteria
     goal = _GOAL.text(document) or name_of(document, main)
     return extra_fields.plan(assemble(goal, stages, drafts), extra_fields.of(document), extra)
 
 
-def _task(task: PhaseTask, criteria: tuple[str, ...]) -> Task:
+def _task(phase: ApexPhase, criteria: tuple[str, ...]) -> Task:
     """Return the work of a phase, with the acceptance criteria that earlier phases settled."""
-    name = task.phase.name or task.phase.id
+    name = phase.name or phase.id
     return Task(
-        id=task.id,
+        id="",
         title=name.replace("-", " ").capitalize(),
         prompt=phases.prompt_for(name),
         acceptance=criteria,
@@ -121,9 +121,9 @@ def _task(task: PhaseTask, criteria: tuple[str, ...]) -> Task:
     )
 
 
-def _claim(task: PhaseTask, document: Node, home: str) -> Claim:
+def _claim(phase: ApexPhase, document: Node, home: str) -> Claim:
     """Return what the state says of one phase, whose output is in the folder `home`."""
-    phase, entry = task.phase, task.phase.entry
+    entry = phase.entry
     attempts = _attempts(phase, document)
     return replace(
         claim_from(phase.said, attempts, phase.standing),
@@ -234,7 +234,7 @@ def _task_line(path: str, data: bytes) -> tuple[str, str, str, str, str] | None:
     return (
         name_of(document, path),
         "COMPLETE" if run.finished else "FAILED" if failed else "IN_PROGRESS",
-        last.get("current") or last.get("completed") or found[0].name,
+        last.get("current_phase") or last.get("completed_phases") or found[0].name,
         minute_of(_UPDATED.text(document)),
         "" if run.finished else _RESUMABLE,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
     if layout.is_backlog(backlog) and not others:
         return write_backlog(view, backlog, originals[backlog])
     main = next((path for path, state in states.items() if name_of(state, path) == view.name), "")
-    home = layout.home_in(main)
+    home = posixpath.dirname(main)
     if not home or layout.is_link(main):
         home = layout.home_of(task_ids([view.name])[0])
     return _state_files(view, home, states.get(main, {}), originals)
@@ -49,30 +50,29 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
 
 @dataclass(frozen=True, slots=True)
 class _StagePhase:
-    """A stage of the run as a phase: its number and name, the standing of its tasks together, and their claims.
+    """A stage of the run as a phase, the standing of its tasks together, and their claims.
 
-    `phase` is the phase of the adopted state that the stage came from.
+    `phase` is the phase of the adopted state that the stage came from, else a new one with an empty entry.
     """
 
     stage: Stage
-    number: int | str
-    name: str
+    phase: ApexPhase
     standing: ClaimedStatus
     claims: tuple[Claim, ...]
     times: Times
-    phase: ApexPhase | None
 
     @property
     def output(self) -> str:
         """The file name of what the phase puts out."""
-        said = text(self.phase.entry.get("output_file")) if self.phase else ""
-        plain = said if re.fullmatch(r"[\w-][\w.-]*\.md", said) else ""
-        return plain or layout.output_name(str(self.number), task_ids([self.name])[0])
+        said = text(self.phase.entry.get("output_file"))
+        if re.fullmatch(r"[\w-][\w.-]*\.md", said):
+            return said
+        return layout.output_name(self.phase.number, task_ids([self.phase.name])[0])
 
     @property
     def entry(self) -> Node:
         """What an adopted state said of the phase, with its number and name."""
-        return with_number_and_name(self.phase.entry if self.phase else {}, self.number, self.name)
+        return with_number_and_name(self.phase.entry, self.phase)
 
     @property
     def attempts(self) -> int:
@@ -97,7 +97,7 @@ def _state_files(
         f"init-{slug(text(state.get('project_name')))}" if is_init else task_ids([text(state["task_id"])])[0]
     )
     finished = [part for part in parts if part.standing is ClaimedStatus.DONE]
-    outputs = [output_of(view, f"{home}/{part.output}", part.name, part.claims) for part in finished]
+    outputs = [output_of(view, f"{home}/{part.output}", part.phase.name, part.claims) for part in finished]
     return [
         NativeFile(path=f"{home}/{layout.STATE}", content=to_json(state)),
         NativeFile(path=f"{layout.LINKS}/{name}.json", link=link),
@@ -114,16 +114,12 @@ def _stage_phases(view: ExportedRun, document: Node) -> list[_StagePhase]:
     is_named = all(named) and len(set(named)) == len(named)
     found = []
     for place, (stage, parsed) in enumerate(zip(stages, named, strict=True)):
-        phase = known.get(stage.id)
         number, name = parsed if parsed and is_named else (str(place), stage.id)
-        if phase is not None:
-            number, name = phase.number, phase.name
+        phase = known.get(stage.id) or ApexPhase(number, name, "pending_phases", {})
         claims = tuple(view.claim_of(task.id) for task in stage.tasks)
         standing = group_status([claim.standing for claim in claims])
         times = view.stage_times.get(stage.id, Times())
-        # The document has integers, and text such as `8b`.
-        written = int(number) if re.fullmatch(r"0|[1-9][0-9]{0,5}", number) else number
-        found.append(_StagePhase(stage, written, name, standing, claims, times, phase))
+        found.append(_StagePhase(stage, phase, standing, claims, times))
     return found
 
 
@@ -139,7 +135,7 @@ def _composed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> No
         "project_name": view.project.rstrip("/").rpartition("/")[2],
         "created_at": iso_time(view.started),
         "updated_at": None,
-        "flags": phases.flags_of([part.name for part in parts]),
+        "flags": phases.flags_of([part.phase.name for part in parts]),
         "task_description": view.plan.goal,
         "tech_stack": {},
     }
@@ -148,7 +144,7 @@ def _composed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> No
         "updated_at": iso_time(view.updated),
         "current_phase": _current(view, current) if current else None,
         "completed_phases": _completed(view, document, parts),
-        "pending_phases": [_pending(part) for part in unfinished],
+        "pending_phases": [with_number_and_name(part.phase.pending_entry, part.phase) for part in unfinished],
         "iteration_counts": _iterations(document, parts),
         "blockers": _blockers(view, document, parts),
         "files_changed_total": list(dict.fromkeys((*texts(document.get("files_changed_total")), *changed))),
@@ -162,7 +158,7 @@ def _composed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> No
 def _current(view: ExportedRun, part: _StagePhase) -> Node:
     """Return the current phase. One that waits for its turn has not failed and is not in progress."""
     entry = part.entry | {
-        "status": kept_word(part.phase.status if part.phase else "", _WORDS[part.standing]),
+        "status": kept_word(part.phase.status, _WORDS[part.standing]),
         "started_at": iso_time(part.times.started),
         "attempt": part.attempts,
     }
@@ -176,7 +172,7 @@ def _completed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> l
     listed = items(document.get("completed_phases"))
     entries: list[Node] = []
     for part in parts:
-        entries += [entry for entry in (part.phase.earlier if part.phase else ()) if entry in listed]
+        entries += [entry for entry in part.phase.earlier if entry in listed]
         if part.standing in SETTLED:
             entries.append(_finished(view, part))
     return entries
@@ -184,7 +180,7 @@ def _completed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> l
 
 def _finished(view: ExportedRun, part: _StagePhase) -> Node:
     """Return the entry of a finished phase; one that the state already called so is left as it was."""
-    if part.phase and part.phase.place == "completed":
+    if part.phase.place == "completed_phases":
         said = part.phase.status
         if not said or claimed_status(said) is part.standing:
             return part.entry
@@ -198,7 +194,7 @@ def _finished(view: ExportedRun, part: _StagePhase) -> Node:
     for gone in ("attempt", "error"):
         entry.pop(gone, None)
     lists = {
-        "acceptance_criteria": list(_criteria_after(view, part.stage)) if part.name == "plan" else [],
+        "acceptance_criteria": list(_criteria_after(view, part.stage)) if part.phase.name == "plan" else [],
         "files_changed": sorted({path for claim in part.claims for path in claim.files}),
     }
     return entry | {key: values for key, values in lists.items() if values}
@@ -210,29 +206,21 @@ def _criteria_after(view: ExportedRun, stage: Stage) -> tuple[str, ...]:
     return next((task.acceptance for each in later for task in each.tasks if task.acceptance), ())
 
 
-def _pending(part: _StagePhase) -> Node:
-    """Return a phase as it is listed among the pending ones."""
-    if part.phase and part.phase.place == "pending":
-        return part.entry
-    listed = part.phase.pending_entry if part.phase else None
-    return with_number_and_name(listed or {}, part.number, part.name)
-
-
 def _iterations(document: Node, parts: list[_StagePhase]) -> Node:
     """Return how often each phase that began was begun again; a count never goes down."""
     counts = dict(node(document.get("iteration_counts")))
     for part in parts:
         if part.attempts:
-            counts[part.name] = max(part.attempts - 1, count(counts.get(part.name)))
+            counts[part.phase.name] = max(part.attempts - 1, count(counts.get(part.phase.name)))
     return counts
 
 
 def _blockers(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> list[object]:
     """Return the blockers: those that the state named, until its phase is over, and the errors of failed phases."""
-    at = next((part for part in parts if part.phase and part.phase.place == "current"), None)
+    at = next((part for part in parts if part.phase.place == "current_phase"), None)
     old = [] if at is None or at.standing in SETTLED else items(document.get("blockers"))
     failed = [part for part in parts if part.standing is ClaimedStatus.FAILED]
-    errors = [f"{part.name}: {error}" for part in failed for error in part.errors(view)]
+    errors = [f"{part.phase.name}: {error}" for part in failed for error in part.errors(view)]
     known = blockers_of({"blockers": old})
     return [*old, *(error for error in errors if error not in known)]
 
@@ -241,21 +229,21 @@ def _recovery(
     view: ExportedRun, document: Node, parts: list[_StagePhase], current: _StagePhase | None
 ) -> Node:
     old = node(document.get("recovery_info"))
-    done = [part.name for part in parts if part.standing is ClaimedStatus.DONE]
+    done = [part.phase.name for part in parts if part.standing is ClaimedStatus.DONE]
     return old | {
         "last_clean_state": f"after-{done[-1]}" if done else old.get("last_clean_state"),
         "git_branch": view.branch,
         "git_last_commit": view.row.tip or view.row.base,
-        "can_resume_from": current.name if current else None,
+        "can_resume_from": current.phase.name if current else None,
     }
 
 
 def _add_extra_fields(view: ExportedRun, parts: list[_StagePhase], state: Node, home: str) -> None:
     """Add what a reader of the state would conclude differently: ids first, then the rest by a test reading."""
-    of_phase = {(str(part.number), part.name.casefold()): part for part in parts}
+    of_phase = {part.phase.key: part for part in parts}
     for phase in phases_of(state):
         phase.entry.pop(extra_fields.KEY, None)
-        if part := of_phase.get((phase.number, phase.name.casefold())):
+        if part := of_phase.get(phase.key):
             phase.entry[extra_fields.KEY] = _ids(part, phase.label)
     tasks = phase_tasks(phases_of(state))
     read = assembled(f"{home}/{layout.STATE}", state, tasks)
@@ -263,7 +251,7 @@ def _add_extra_fields(view: ExportedRun, parts: list[_StagePhase], state: Node, 
     for task in tasks:
         task.extra.update(extra.tasks.get(task.id, {}))
     for phase in {task.phase.id: task.phase for task in tasks}.values():
-        if part := of_phase.get((phase.number, phase.name.casefold())):
+        if part := of_phase.get(phase.key):
             stage = extra.stages[part.stage.id]
             _set_extra(phase.entry, extra_fields.of(phase.entry) | ({"stage": stage} if stage else {}))
     _set_extra(state, extra.plan)
