@@ -11,7 +11,7 @@ from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding
 from holdfast.formats.plan_assembly import Assembly
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import Spec
-from holdfast.formats.specflow.waves import Group
+from holdfast.formats.specflow.state import Group
 from holdfast.formats.status_words import claimed_status
 
 

@@ -11,14 +11,21 @@ from msgspec.structs import replace
 from holdfast.core.plan import Task
 from holdfast.formats import markdown
 from holdfast.formats.contradictions import unreadable
-from holdfast.formats.lenient_json import BrokenFileError, Node, nodes, parse_object, text, truncated_object
+from holdfast.formats.lenient_json import (
+    BrokenFileError,
+    Node,
+    commits,
+    nodes,
+    parse_object,
+    text,
+    truncated_object,
+)
 from holdfast.formats.model import Claim, Finding, ForeignRun
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble
 from holdfast.formats.registry import System
-from holdfast.formats.specflow import layout
+from holdfast.formats.specflow import contradictions, layout
 from holdfast.formats.specflow.specification import parse_spec
-from holdfast.formats.specflow.state import read_state
-from holdfast.formats.specflow.waves import is_state
+from holdfast.formats.specflow.state import is_state, parse_state, spec_id
 from holdfast.formats.status_words import claimed_status
 
 _NONE = ("", "none", "—", "-", "n/a")
@@ -67,7 +74,22 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         document = parse_object(main, documents[main])
     except BrokenFileError as error:
         return _read_broken(main, documents, error)
-    return read_state(main, document, documents)
+    return _read_state(main, document, documents)
+
+
+def _read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
+    """Return the run that a state file tells of, together with the files around it."""
+    name = spec_id(document, main)
+    parsed = parse_state(name, document, documents, main)
+    made = parsed.made
+    claims = {claim.task: claim for claim in made.claims}
+    known = {commit for claim in made.claims for commit in claim.commits}
+    findings = (
+        *contradictions.in_state(document, parsed.groups, [claims[task] for task in made.ids]),
+        *contradictions.with_other_files(main, name, made, parsed.spec, documents),
+    )
+    unclaimed = tuple(commit for commit in commits(document.get("commits")) if commit not in known)
+    return made.as_run(System.SPECFLOW, name, main, documents, findings, commits=unclaimed)
 
 
 def _read_pause(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
@@ -117,7 +139,7 @@ def _read_broken(main: str, documents: Mapping[str, bytes], error: BrokenFileErr
     """
     state = truncated_object(documents[main])
     if nodes(state.get("waves")):
-        run = read_state(main, state, documents)
+        run = _read_state(main, state, documents)
         said = f"{error.message}. The part before that is used."
         return replace(_with_finding(run, Finding("salvaged", said)), finished=False)
     name = layout.spec_in(main)
@@ -141,11 +163,11 @@ def _read_by_name(
     finding = Finding("state-missing", said)
     if path:
         try:
-            return read_state(path, parse_object(path, documents[path]), documents)
+            return _read_state(path, parse_object(path, documents[path]), documents)
         except BrokenFileError as error:
             finding = unreadable(error)
     state = {"spec_id": name, "mode": "single", **(known or {})}
-    return _with_finding(read_state(main, state, documents), finding)
+    return _with_finding(_read_state(main, state, documents), finding)
 
 
 def _with_finding(run: ForeignRun, finding: Finding) -> ForeignRun:

@@ -43,9 +43,8 @@ class Spec:
     @property
     def whole(self) -> str:
         """What an agent is told of the specification as a whole."""
-        criteria = "\n".join(f"- {criterion}" for criterion in self.criteria)
-        parts = (self.title, self.task, f"Acceptance criteria of the whole:\n{criteria}" if criteria else "")
-        return "\n\n".join(part for part in parts if part)[:_WHOLE_CHARS]
+        criteria = markdown.bulleted("Acceptance criteria of the whole", self.criteria)
+        return markdown.paragraphs(self.title, self.task, criteria)[:_WHOLE_CHARS]
 
 
 def parse_spec(text: str) -> Spec:

@@ -1,26 +1,122 @@
-"""A SpecFlow state as a run: waves become stages, groups become tasks, results become claims."""
+"""A SpecFlow state as waves and groups, also where it drifted, and as a run.
+
+Waves become stages, groups become tasks, results become claims. Reading and writing find a group by the same order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.core.plan import Task
 from holdfast.formats import extra_fields, markdown
-from holdfast.formats.lenient_json import Key, Node, commits, message, node, text, texts
-from holdfast.formats.model import Claim, ClaimedStatus, ForeignRun, PastFailure
-from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble
-from holdfast.formats.registry import System
-from holdfast.formats.specflow import contradictions, layout
-from holdfast.formats.specflow.specification import Spec, parse_spec
-from holdfast.formats.specflow.waves import Group, Wave, groups_of
+from holdfast.formats.lenient_json import Key, Node, commits, items, message, node, nodes, text, texts
+from holdfast.formats.model import Claim, ClaimedStatus, PastFailure
+from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble, task_ids
+from holdfast.formats.specflow import layout
+from holdfast.formats.specflow.specification import Spec, SpecGroup, parse_spec
 from holdfast.formats.status_words import claim_from, claimed_status
 
 _SPEC_ID = Key("spec_id", "specId", "spec")
 _ATTEMPTS = Key("attempts", "attempt")
 _COMMITS = Key("commits", "commit")
+_WAVE_ID = Key("id", "wave", "number")
+_GROUP_ID = Key("id", "group", "name")
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """One wave: its name as a stage, and its entry in the state, which is empty if only the specification knows it."""
+
+    name: str
+    entry: Node
+
+    @property
+    def said(self) -> str:
+        """The word for where it stands."""
+        return text(self.entry.get("status"))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group: its name, its wave, its result in the state (a word, an object, nothing), and its row in the
+    specification. `listed` is false if the state has waves, and none of them names the group."""
+
+    name: str
+    wave: Wave
+    result: Any
+    planned: SpecGroup | None
+    listed: bool = True
+
+    @property
+    def entry(self) -> Node:
+        """Its result as an object; a bare word is its status."""
+        if isinstance(self.result, dict):
+            return self.result
+        word = text(self.result)
+        return {"status": word} if word else {}
+
+
+def is_state(document: Node) -> bool:
+    """Tell whether an object is the state of a SpecFlow run."""
+    return bool(document.get("spec_id")) and not {"waves", "mode", "commits", "started"}.isdisjoint(document)
+
+
+def groups_of(document: Node, spec: Spec | None) -> list[Group]:
+    """Return the groups of all waves in order, then those that only the specification knows.
+
+    A state without waves (they drift) has the groups of its specification, or is one group by itself.
+    """
+    waves = _waves(document)
+    planned = {group.name: group for group in spec.groups} if spec else {}
+    found = [group for wave in waves for group in _in_wave(wave, planned)]
+    known = {group.name for group in found}
+    missing = [group for name, group in planned.items() if name not in known]
+    named = {wave.name: wave for wave in waves}
+    for group in sorted(missing, key=lambda each: each.wave):
+        name = f"wave-{group.wave}"
+        wave = named.setdefault(name, Wave(name, {}))
+        found.append(Group(group.name, wave, None, group, listed=not waves))
+    return found or [Group(text(document.get("spec_id")) or "spec", Wave("wave-1", {}), None, None)]
+
+
+def _waves(document: Node) -> list[Wave]:
+    """Return the waves; results that stand at the top belong to a single one."""
+    entries = nodes(document.get("waves"))
+    if not entries and (document.get("results") or document.get("groups")):
+        entries = [document]
+    natives = [
+        text(extra_fields.of(entry).get("id")) or f"wave-{_WAVE_ID.text(entry) or place}"
+        for place, entry in enumerate(entries, 1)
+    ]
+    return [Wave(name, entry) for name, entry in zip(task_ids(natives), entries, strict=True)]
+
+
+def _in_wave(wave: Wave, planned: dict[str, SpecGroup]) -> Iterator[Group]:
+    """Yield the groups that a wave lists, then those that it only has results for."""
+    listed = (
+        (_GROUP_ID.text_or_self(each), each if isinstance(each, dict) else None)
+        for each in items(wave.entry.get("groups"))
+    )
+    results = results_of(wave.entry)
+    names: set[str] = set()
+    for name, held in (*listed, *results.items()):
+        if name and name not in names:
+            names.add(name)
+            yield Group(name, wave, results.get(name, held), planned.get(name))
+
+
+def results_of(wave: Node) -> Node:
+    """Return the results of a wave by group, in all the ways that states list them."""
+    found = wave.get("results")
+    if isinstance(found, list):
+        return {_GROUP_ID.text(each): each for each in nodes(found)}
+    if not found and isinstance(wave.get("groups"), dict):
+        return dict(wave["groups"])
+    return {str(name): result for name, result in node(found).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +139,6 @@ class ParsedState:
         return {stage: entries[wave] for wave, stage in self.made.stages.items()}
 
 
-def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that a state file tells of, together with the files around it."""
-    name = spec_id(document, main)
-    parsed = parse_state(name, document, documents, main)
-    made = parsed.made
-    claims = {claim.task: claim for claim in made.claims}
-    known = {commit for claim in made.claims for commit in claim.commits}
-    findings = (
-        *contradictions.in_state(document, parsed.groups, [claims[task] for task in made.ids]),
-        *contradictions.with_other_files(main, name, made, parsed.spec, documents),
-    )
-    unclaimed = tuple(commit for commit in commits(document.get("commits")) if commit not in known)
-    return made.as_run(System.SPECFLOW, name, main, documents, findings, commits=unclaimed)
-
-
 def spec_id(document: Node, main: str) -> str:
     """Return the id of the specification that a run implements."""
     return _SPEC_ID.text(document) or layout.spec_in(main) or "SPEC"
@@ -71,7 +152,8 @@ def parse_state(name: str, document: Node, documents: Mapping[str, bytes], main:
     extra = {wave.name: node(extra_fields.of(wave.entry).get("stage")) for wave in waves.values()}
     stages = [
         extra_fields.stage(StageDraft(native=wave.name), extra[wave.name])
-        for wave in sorted(waves.values(), key=_late_waves_last)
+        # Those that only the specification knows come last.
+        for wave in sorted(waves.values(), key=lambda wave: not wave.entry)
     ]
     drafts = [_draft(group, name, spec, document) for group in groups]
     made = assemble(spec.title if spec and spec.title else name, stages, drafts)
@@ -86,14 +168,6 @@ def _spec_of(name: str, main: str, documents: Mapping[str, bytes]) -> Spec | Non
             return spec
     found = next((path for path in documents if layout.is_spec(path, name)), None)
     return parse_spec(markdown.decoded(documents[found])) if found else None
-
-
-def _late_waves_last(wave: Wave) -> int:
-    """Waves keep the order of the state; those that only the specification knows follow by their numbers."""
-    if wave.entry:
-        return 0
-    number = wave.name.removeprefix("wave-")
-    return int(number) if number.isdecimal() and len(number) < 6 else 1
 
 
 def _draft(group: Group, name: str, spec: Spec | None, document: Node) -> TaskDraft:

@@ -27,8 +27,7 @@ from holdfast.formats.model import SETTLED, Claim, ClaimedStatus
 from holdfast.formats.plan_assembly import task_ids
 from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import spec_text
-from holdfast.formats.specflow.state import parse_state, spec_id
-from holdfast.formats.specflow.waves import Group, is_state, results_of
+from holdfast.formats.specflow.state import Group, is_state, parse_state, results_of, spec_id
 from holdfast.formats.status_words import kept_word
 
 _GROUP_WORDS = {
@@ -57,8 +56,10 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
 
     An adopted state is edited, and of STATE.md only one row.
     """
-    main, document = _original(view, originals)
-    name = _spec_name(view, main, document)
+    document = _original(view, originals)
+    name = task_ids([view.name])[0]
+    if not document and not name.startswith("SPEC-"):
+        name = f"SPEC-{name}"
     # A run that was adopted has its specification already, also where it was not handed to us.
     has_spec = bool(document) or any(layout.is_spec(path, name) for path in originals)
     spec = {} if has_spec else {layout.spec_path(name): spec_text(view, name).encode()}
@@ -72,19 +73,13 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
     return files
 
 
-def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> tuple[str, Node]:
-    """Return the state that a run was adopted from, and its path; nothing if there is none of its name."""
+def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> Node:
+    """Return the state that a run was adopted from; an empty one if there is none of its name."""
     for path, data in originals.items():
         state = object_in(path, data) if path.endswith(".json") else {}
         if is_state(state) and spec_id(state, path) == view.name:
-            return path, state
-    return "", {}
-
-
-def _spec_name(view: ExportedRun, main: str, document: Node) -> str:
-    """Return the specification's id, safe in a path; a run that never had one is named after itself."""
-    name = task_ids([spec_id(document, main) if document else view.name])[0]
-    return name if document or name.startswith("SPEC-") else f"SPEC-{name}"
+            return state
+    return {}
 
 
 def _state_files(view: ExportedRun, name: str, content: bytes) -> list[NativeFile]:
@@ -134,8 +129,8 @@ def _composed(view: ExportedRun, name: str, document: Node, documents: Mapping[s
         _wave(view, number, stage, waves.get(stage.id, {}), groups)
         for number, stage in enumerate(view.plan.stages, 1)
     ]
-    landed = (commit for _, task in view.plan.tasks() for commit in view.claim_of(task.id).commits)
-    state["commits"] = _joined(commits(document.get("commits")), tuple(landed))
+    landed = tuple(commit for _, task in view.plan.tasks() for commit in view.claim_of(task.id).commits)
+    state["commits"] = _joined(commits(document.get("commits")), landed)
     state["last_checkpoint"] = iso_time(view.updated)
     if "status" in document:
         word = "complete" if view.is_complete else "in_progress"
@@ -175,7 +170,7 @@ def _result(view: ExportedRun, task: Task, claim: Claim, group: Group | None) ->
         return old
     if old is None and claim.standing is ClaimedStatus.PENDING:
         return dict(_NOT_BEGUN)
-    entry: Node = dict.fromkeys(("status", *_RESULT_LISTS, "error")) | {name: [] for name in _RESULT_LISTS}
+    entry: Node = {"status": None, **{name: [] for name in _RESULT_LISTS}, "error": None}
     entry |= extra_fields.without(node(old))
     added = {
         "files_created": [path for path in claim.files if path in task.files],
