@@ -20,13 +20,11 @@ def some_of(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED_MAX]) + more
 
 
-def done_with_unfinished_parts(
-    what: str, said: str, unfinished: Sequence[str], task: str = ""
-) -> Iterator[Finding]:
+def done_with_unfinished_parts(what: str, said: str, unfinished: Sequence[str]) -> Iterator[Finding]:
     """Yield a finding if a whole is called done while parts of it are not. `what` begins the sentence."""
     if said and unfinished and claimed_status(said) is ClaimedStatus.DONE:
         sentence = f"{what} is marked {said}, but this is not done: {some_of(unfinished)}."
-        yield Finding("done-with-unfinished-parts", sentence, task)
+        yield Finding("done-with-unfinished-parts", sentence)
 
 
 def unknown_words(claims: Iterable[Claim]) -> Iterator[Finding]:

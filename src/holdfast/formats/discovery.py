@@ -68,7 +68,7 @@ def find_sources(path: Path, project: Path, formats: Mapping[System, ForeignForm
     reader = _Reader(root)
     found: list[ForeignSource] = []
     for main in map(reader.behind, _candidates(place, root, patterns)):
-        if any(_is_same(source, main, reader) for source in found):
+        if any(_is_same(source, main) for source in found):
             continue
         if source := _source(main, reader, formats):
             found.append(source)
@@ -86,11 +86,8 @@ def _nothing(path: Path, formats: Mapping[System, ForeignFormat]) -> NothingFoun
     )
 
 
-def _is_same(source: ForeignSource, main: str, reader: _Reader) -> bool:
-    if main in source.documents:
-        return True
-    target = (source.root / main).resolve()
-    return target.is_relative_to(reader.real) and target == source.path.resolve()
+def _is_same(source: ForeignSource, main: str) -> bool:
+    return main in source.documents or (source.root / main).resolve() == source.path.resolve()
 
 
 def _source(main: str, reader: _Reader, formats: Mapping[System, ForeignFormat]) -> ForeignSource | None:
@@ -185,9 +182,10 @@ class _Reader:
 
     def behind(self, name: str) -> str:
         """Return the file that a link of this name leads to, if inside the root: its other files are beside that."""
-        target = (self.root / name).resolve() if (self.root / name).is_symlink() else self.real
-        inside = target != self.real and target.is_relative_to(self.real)
-        return target.relative_to(self.real).as_posix() if inside else name
+        path = self.root / name
+        target = path.resolve()
+        leads_on = path.is_symlink() and target.is_relative_to(self.real)
+        return target.relative_to(self.real).as_posix() if leads_on else name
 
     def read(self, name: str) -> bytes | None:
         """Return a file's content; None if it is too large, not readable, no plain file, or leads out of the root."""
@@ -208,9 +206,8 @@ class _Reader:
         for pattern in patterns:
             if not pattern or pattern.startswith("/") or ".." in pattern.split("/"):
                 continue
-            names = sorted(
-                path.relative_to(self.root).as_posix() for path in self.root.glob(pattern) if path.is_file()
-            )
+            files = (path for path in self.root.glob(pattern) if path.is_file())
+            names = sorted(path.relative_to(self.root).as_posix() for path in files)
             found |= dict.fromkeys(names[: _DOCUMENTS_MAX - len(found)])
         return list(found)
 

@@ -7,6 +7,7 @@ is wrong with it and what to do. Times are here too: seconds since 1970 on our s
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -38,7 +39,8 @@ def parse_object(path: str, data: bytes) -> Node:
     """Return the JSON object that a file holds. Raises BrokenFileError with the reason and the way out."""
     _refuse_unreadable(path, data)
     try:
-        found = msgspec.json.decode(_text(data))
+        encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+        found = msgspec.json.decode(data.decode(encoding))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         is_cut_off = "truncated" in str(error) or data.rstrip()[-1:] not in b"}]"
         reason = "the JSON breaks off in the middle" if is_cut_off else "this is no valid JSON"
@@ -57,12 +59,6 @@ def object_in(path: str, data: bytes) -> Node:
         return parse_object(path, data)
     except BrokenFileError:
         return {}
-
-
-def _text(data: bytes) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return data.decode("utf-16")
-    return data.decode("utf-8-sig")
 
 
 def _refuse_unreadable(path: str, data: bytes) -> None:

@@ -250,16 +250,15 @@ class _DraftPlan:
         edges: Edges = {}
         before: tuple[str, ...] = ()
         for native, stage in self.stages.items():
-            found = {
-                need: need if need in self.stages else plain.get(plain_name(need))
-                for need in stage.needs or ()
-            }
-            for need in (need for need, name in found.items() if name is None):
-                self.findings.append(
-                    Finding("unknown-stage", f"{native} waits for {need}, which is nowhere described.")
-                )
-            named = tuple(name for name in found.values() if name and name != native)
-            edges[native] = before if stage.needs is None else named
+            named: list[str] = []
+            for need in dict.fromkeys(stage.needs or ()):
+                name = need if need in self.stages else plain.get(plain_name(need))
+                if name is None:
+                    sentence = f"{native} waits for {need}, which is nowhere described."
+                    self.findings.append(Finding("unknown-stage", sentence))
+                elif name != native:
+                    named.append(name)
+            edges[native] = before if stage.needs is None else tuple(named)
             before = (native,)
         return edges
 

@@ -15,11 +15,12 @@ from holdfast.formats.status_words import claim_from, claimed_status
 GIVES_UP_AFTER = 5
 """Execute's own rule: the fifth failure abandons a task."""
 _NO_ATTEMPT = "limit"
-_LISTS = {
+LISTS = {
     "completed": ClaimedStatus.DONE,
     "failed": ClaimedStatus.FAILED,
     "abandoned": ClaimedStatus.ABANDONED,
 }
+"""The lists of tasks at the root of a state, and what each says of its tasks."""
 
 _STATUS = Key("status", "state")
 _ATTEMPTS = Key("attempts", "attempt", "attempt_count")
@@ -105,7 +106,7 @@ def with_ledger(claim: Claim, entry: Node) -> Claim:
 
 def listed_statuses(state: Node) -> Mapping[str, ClaimedStatus]:
     """Return what the lists at the root say: some states keep no entry for a task that was done."""
-    return {name: status for key, status in _LISTS.items() for name in listed(state.get(key))}
+    return {name: status for key, status in LISTS.items() for name in listed(state.get(key))}
 
 
 def listed(value: object) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from holdfast.core.plan import Stage
 from holdfast.core.projection import Failure, StageRow, TaskRow
 from holdfast.core.status import TASK_IS_SETTLED, AttemptKind, FailureKind, StageStatus, TaskStatus
 from holdfast.formats import extra_fields
-from holdfast.formats.execute.claims import claim_of
+from holdfast.formats.execute.claims import LISTS, claim_of
 from holdfast.formats.execute.tasks import layer_name
 from holdfast.formats.exported_run import ExportedRun, Times
 from holdfast.formats.lenient_json import Key, Node, count, iso_time, items, node, nodes, text
@@ -61,7 +61,6 @@ _QUEUE_WORDS = {
     _S.MERGING: "merging",
     _S.COMPLETED: "merged",
 }
-_LISTS = {"completed": _S.COMPLETED, "failed": _S.FAILED, "abandoned": _S.ABANDONED}
 _ERROR_TYPES = {
     FailureKind.CHECK: "verification_failed",
     FailureKind.MERGED_CHECK: "verification_failed",
@@ -215,9 +214,8 @@ def merge_queue(view: ExportedRun, names: Names, before: object) -> list[object]
 
 def lists(view: ExportedRun, names: Names) -> Node:
     """Return the tasks that are done, failed and abandoned, by native name."""
-    return {
-        key: [names[row.id] for row in view.rows if row.status is status] for key, status in _LISTS.items()
-    }
+    claimed = {names[row.id]: view.claim_of(row.id).standing for row in view.rows}
+    return {key: [name for name in claimed if claimed[name] is status] for key, status in LISTS.items()}
 
 
 def metrics(view: ExportedRun, before: object) -> Node:

@@ -51,7 +51,7 @@ def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> I
                 whole.needs = (*whole.needs, entry.native)
     others = [LeftOut(basename(name), "it has no id at its head") for name in documents if name not in tasks]
     goal = f"The backlog in {path}" if len(entries) != 1 else entries[0].title
-    return into_plan(path, goal, [StageDraft(native=_STAGE, title="")], entries, options, others)
+    return into_plan(path, goal, [StageDraft(native=_STAGE)], entries, options, others)
 
 
 def _head(content: str) -> Node:

@@ -14,7 +14,7 @@ from holdfast.formats.model import Claim, ClaimedStatus, Finding
 from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble, task_ids
 from holdfast.formats.status_words import claimed_status
 
-TITLE_CHARS = 80
+_TITLE_CHARS = 80
 _OVER = (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)
 
 
@@ -100,7 +100,7 @@ def words(text: str) -> str:
 def _draft(entry: ListEntry, absent: set[str]) -> TaskDraft:
     task = Task(
         id="",
-        title=clean(entry.title)[:TITLE_CHARS],
+        title=clean(entry.title)[:_TITLE_CHARS],
         prompt=clean(entry.prompt),
         needs=tuple(need for need in entry.needs if need not in absent),
         acceptance=tuple(filter(None, map(clean, entry.acceptance))),

@@ -37,7 +37,8 @@ def is_spec_kit(text: str) -> bool:
 def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> ImportedPlan:
     """Return the plan of a `tasks.md`."""
     text = decoded(documents.get(path, b""))
-    found = [(box, task) for box in boxes(text) if (task := _TASK.match(box.text))]
+    listed = boxes(text)
+    found = [(box, task) for box in listed if (task := _TASK.match(box.text))]
     title = re.sub(r"^tasks\s*[:-]\s*", "", first_heading(text), flags=re.IGNORECASE) or path
     said = next((part for name in _DEPENDENCIES if (part := section(text, name))), "")
     phases = dict.fromkeys(_stage_of(box) for box, _ in found)
@@ -48,7 +49,7 @@ def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> I
     for entry in entries:  # What the file says counts more than what only the order implies.
         implied = (need for need in entry.needs if entry.native not in needs.get(need, ()))
         entry.needs = tuple(dict.fromkeys((*implied, *needs.get(entry.native, ()))))
-    others = [LeftOut(box.text, "not a task of spec-kit") for box in boxes(text) if not _TASK.match(box.text)]
+    others = [LeftOut(box.text, "not a task of spec-kit") for box in listed if not _TASK.match(box.text)]
     stages = _stages(entries, _relations(said, _phases_in), _relations(said, _STORY.findall))
     return into_plan(path, title, stages, entries, options, others)
 

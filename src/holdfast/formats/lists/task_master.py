@@ -56,7 +56,7 @@ def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> I
     meta = node(document.get("meta")) | node(node(document.get(tag)).get("metadata"))
     goal = _GOAL.text(meta) or text(node(document.get("metadata")).get("projectName"))
     goal = goal or (f"Task Master: {tag}" if tag else path)
-    return into_plan(path, goal, [StageDraft(native=_STAGE, title="")], entries, options, others)
+    return into_plan(path, goal, [StageDraft(native=_STAGE)], entries, options, others)
 
 
 def _lists(document: Node) -> dict[str, list[Node]]:
