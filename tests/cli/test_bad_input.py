@@ -104,6 +104,16 @@ def test_an_unknown_option_gets_the_usage_of_its_command(tmp_path: Path) -> None
     assert (done.code, "usage: holdfast status [-h] [--json] [RUN]" in done.err) == (2, True)
 
 
+@pytest.mark.parametrize("words", [["export", "--as"], ["mirror", "1"], ["run", "--mirror"]])
+def test_a_system_that_nobody_knows_is_answered_with_those_that_are_known(
+    words: list[str], tmp_path: Path
+) -> None:
+    """The names are those that the user can type."""
+    done = Cli(Project.create(tmp_path / "p").path)(*words, "nosuch")
+    assert (done.code, "System." in done.err) == (2, False)
+    assert "auto-claude" in done.err
+
+
 def test_a_number_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
     """The user hears what a number is, not the name of a function of ours."""
     assert "x is not a whole number above 0" in Cli(tmp_path)("run", "--jobs", "x").err

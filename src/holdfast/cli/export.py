@@ -11,7 +11,7 @@ from holdfast.cli.arguments import ANY_RUN, Arguments, flag, option
 from holdfast.cli.open_repo import choose_latest_run, open_read_only
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.exported_run import NativeFile
-from holdfast.formats.registry import System
+from holdfast.formats.registry import SYSTEM_NAMES, System
 from holdfast.repo.files import holds, write_atomically
 from holdfast.repo.repository import Repository
 from holdfast.runner.mirror.renderer import RunRenderer
@@ -20,7 +20,12 @@ from holdfast.views.text import count
 ARGUMENTS: Arguments = (
     ANY_RUN,
     option(
-        "--as", None, "whose files: " + ", ".join(System), dest="format", choices=list(System), required=True
+        "--as",
+        None,
+        "whose files: " + ", ".join(SYSTEM_NAMES),
+        dest="format",
+        choices=SYSTEM_NAMES,
+        required=True,
     ),
     option("-o --output", "F", "a file for the state, or a folder/ for all (standard output)"),
     flag("--force", "replace existing files"),

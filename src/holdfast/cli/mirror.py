@@ -11,7 +11,7 @@ from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
 from holdfast.core import events as ev
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.formats.registry import System
+from holdfast.formats.registry import SYSTEM_NAMES, System
 from holdfast.paths import STATE_DIR
 from holdfast.runner.decisions.user_decisions import record_decision
 from holdfast.runner.mirror.mirror_writer import check_mirror, export_run
@@ -21,7 +21,7 @@ from holdfast.views.text import count
 
 ARGUMENTS: Arguments = (
     REQUIRED_RUN,
-    positional("format", "whose files: " + ", ".join(System), choices=list(System)),
+    positional("format", "whose files: " + ", ".join(SYSTEM_NAMES), choices=SYSTEM_NAMES),
     one_of(
         option("--to", "DIR", "a folder of the project (the system's own places)"),
         flag("--off", "stop updating them"),

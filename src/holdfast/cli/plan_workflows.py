@@ -17,7 +17,7 @@ from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
 from holdfast.formats.discovery import FILE_BYTES_MAX, find_sources
 from holdfast.formats.lists import ListKind
 from holdfast.formats.model import ClaimedStatus, ForeignRun, format_of
-from holdfast.formats.registry import System
+from holdfast.formats.registry import SYSTEM_NAMES, System
 from holdfast.plans import read_plan
 from holdfast.views.text import one_line
 from holdfast.workflows import (
@@ -31,7 +31,7 @@ from holdfast.workflows import (
 )
 
 _PLAN_READER = "plan"
-READERS = (*(system.value for system in System), *(kind.value for kind in ListKind), _PLAN_READER)
+READERS = (*SYSTEM_NAMES, *(kind.value for kind in ListKind), _PLAN_READER)
 """The names that `readers:` of a workflow takes: the five systems, the task lists, and our own plans."""
 
 _NOTES_MAX = 5

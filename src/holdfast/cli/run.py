@@ -25,7 +25,7 @@ from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_sessi
 from holdfast.cli.status import current_status
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
-from holdfast.formats.registry import System
+from holdfast.formats.registry import SYSTEM_NAMES
 from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
@@ -47,7 +47,7 @@ ARGUMENTS: Arguments = (
     option("--with", "FLAG,…", "flags of the workflow to turn on", dest="with_flags", default=""),
     option("--without", "FLAG,…", "flags of the workflow to turn off", dest="without_flags", default=""),
     option("--set", "NAME=TEXT", "a value of the workflow", dest="values", action="append", default=[]),
-    option("--mirror", "FORMAT", "keep this system's own files beside the run", choices=list(System)),
+    option("--mirror", "FORMAT", "keep this system's own files beside the run", choices=SYSTEM_NAMES),
     option("--goal", "TEXT", "let a planner write the plan for this goal, then run it"),
     option("--agent", "A", "use this agent instead of the plan's default", default=""),
     flag("--fresh", "abandon an unfinished run of this plan and start a new one"),

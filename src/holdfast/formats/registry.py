@@ -22,3 +22,6 @@ class System(StrEnum):
     def package(self) -> str:
         """The module that offers the system's `FORMAT`."""
         return f"holdfast.formats.{self.value.replace('-', '_')}"
+
+
+SYSTEM_NAMES = tuple(system.value for system in System)
