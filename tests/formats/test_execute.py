@@ -234,6 +234,18 @@ def test_in_version_three_the_ledger_is_the_record() -> None:
     assert {"unreadable", "copies-differ", "not-in-ledger", "missing-commit"} <= set(kinds(run))
 
 
+@pytest.mark.parametrize("name", ["task_id", "id", "task"])
+def test_a_line_of_the_ledger_counts_under_every_name_of_its_task(name: str) -> None:
+    """The line proves the merge when it is read, and is not written a second time."""
+    originals = {STATE: _bytes(DERIVED), LEDGER: _bytes({name: "L0-001", "commit": "aaa1111"}) + b"\n"}
+    run = execute.read(STATE, originals)
+    assert "L0-001" not in [found.task for found in run.findings if found.kind == "not-in-ledger"]
+    state = begun(run.plan)
+    landed(state, "L0-001")
+    written = {file.path: file.content for file in execute.write(view_of(state), originals)}
+    assert len(written[LEDGER].splitlines()) == 1
+
+
 def test_a_ledger_alone_tells_what_was_merged() -> None:
     """Its commits are there even if every other file is gone."""
     run = execute.read(LEDGER, {LEDGER: b'{"task_id": "L0-001", "commit": "aaa1111", "attempts": 1}\n'})

@@ -88,7 +88,7 @@ def _of_attempts(claims: Mapping[str, Claim]) -> Iterator[Finding]:
 
 
 def _of_ledger(documents: ExecuteDocuments, claims: Mapping[str, Claim]) -> Iterator[Finding]:
-    recorded = {text(line.get("task_id")) for line in documents.ledger}
+    recorded = {TASK_REFERENCE.text(line) for line in documents.ledger}
     for name, claim in claims.items():
         is_done = claimed_status(claim.said) is ClaimedStatus.DONE
         if is_done and name not in recorded:

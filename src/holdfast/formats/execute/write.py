@@ -12,6 +12,7 @@ from holdfast.formats import extra_fields
 from holdfast.formats.execute.documents import (
     LAYER_PLAN,
     STATE,
+    TASK_REFERENCE,
     ExecuteDocuments,
     new_ledger_path,
     new_state_path,
@@ -126,7 +127,7 @@ def _tasks(view: ExportedRun, documents: ExecuteDocuments, names: _Names) -> obj
 
 def _ledger(view: ExportedRun, documents: ExecuteDocuments, names: _Names, slug: str) -> NativeFile:
     """Return the ledger with a line for each landing that it does not have yet. Lines that are there are kept."""
-    known = {text(line.get("task_id")) for line in documents.ledger}
+    known = {TASK_REFERENCE.text(line) for line in documents.ledger}
     landed = [row for row in view.rows if row.merge_commit and row.status is TaskStatus.COMPLETED]
     lines = documents.ledger + [
         {
