@@ -92,6 +92,10 @@ IMPLEMENTATIONS = {
 }
 """What only `open_journal` and `open_fleet` know: which implementations there are."""
 
+ABOUT_ALL_COMMANDS = {"bad_input", "help", "terminal"}
+TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/"}
+"""The tests of `tests/cli/` that are about no command by itself, and the commands whose tests are not there."""
+
 SPAWNERS = {"subprocess", "multiprocessing", "pty"}
 TYPE_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
 TWICE = {"Command", "Outcome"}
@@ -234,6 +238,15 @@ def test_names_say_what_a_thing_is(path: Path) -> None:
         n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert not [name for name in (*names, path.stem) if BANNED_NAMES.search(name)]
+
+
+def test_a_test_of_the_command_line_is_called_after_its_command() -> None:
+    """Who changes a command finds its tests by name; `test_run_workflow.py` is about one option of `run`."""
+    files = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "cli").glob("test_*.py")}
+    commands = {command.replace(" ", "_") for command in COMMANDS}
+    first_words = {name for name in files if name.split("_")[0] in commands}
+    assert files - commands - first_words == ABOUT_ALL_COMMANDS
+    assert commands - files == TESTED_ELSEWHERE.keys()
 
 
 def test_every_module_of_the_product_is_imported_by_another_or_started() -> None:

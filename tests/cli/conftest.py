@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.workflow_project import WorkflowProject
 from tests.support.command import Cli, fails, writes
 
 
@@ -52,3 +53,9 @@ def _copy(original: Cli, tmp_path: Path) -> Cli:
     # The bell of a runner is a pipe, which cannot be copied; the next runner makes its own.
     without_bell = shutil.ignore_patterns("bell")
     return Cli(shutil.copytree(original.here, tmp_path / "p", symlinks=True, ignore=without_bell))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> WorkflowProject:
+    """A user with an agent."""
+    return WorkflowProject.create(tmp_path)

@@ -1,4 +1,4 @@
-"""`adopt`, `export` and `mirror` as a user gives them: what they find, say and refuse."""
+"""`adopt` as a user gives it: what it finds, says and refuses."""
 
 from __future__ import annotations
 

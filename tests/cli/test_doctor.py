@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.command import Cli, fails, writes
+from tests.support.installed_tools import install, only_tools
 
 
 def test_doctor_finds_a_finished_run_healthy(tmp_path: Path) -> None:
@@ -37,3 +38,13 @@ def test_doctor_reports_outside_a_repository(tmp_path: Path) -> None:
     """It describes the trouble instead of stumbling over it."""
     done = Cli(tmp_path)("doctor")
     assert (done.code, "not inside a git repository" in done.out) == (1, True)
+
+
+def test_doctor_names_installed_agents_with_version_and_readiness(tmp_path: Path) -> None:
+    """Only `--version` is run: which agents there are, how new, and what each still needs."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["true"]})
+    install(tmp_path / "bin", "codex", 'test "$*" = --version && echo codex-cli 0.166.0')
+    install(tmp_path / "bin", "vibe", "echo vibe 3.0.2")
+    done = cli("doctor", **only_tools(tmp_path / "bin", OPENAI_API_KEY="x"))
+    assert "agent codex: codex 0.166.0\n" in done.out
+    assert "agent vibe: vibe 3.0.2 (not ready: set MISTRAL_API_KEY or log in with it once)" in done.out

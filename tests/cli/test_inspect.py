@@ -1,36 +1,11 @@
-"""`inspect`, `logs` and `recap`: what a run and its attempts left behind."""
+"""`inspect`: what a run and its attempts left behind."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
-from tests.support.command import COMMAND, Cli
-from tests.support.runs import Fifo
-
-
-def test_logs_are_the_bytes_the_agent_printed(ended: Cli) -> None:
-    """Nothing added, nothing taken away; earlier attempts are kept."""
-    assert ended("logs", "1", "b").out == "no luck\n"
-    assert ended("logs", "1", "b", "--attempt", "1").out == "no luck\n"
-    assert ended("logs", "1", "b", "--attempt", "9").code == 2
-    assert ended("logs", "1", "c").code == 2
-
-
-def test_following_a_log_ends_with_the_attempt(tmp_path: Path) -> None:
-    """`logs -f` shows what is printed while it watches, and then returns."""
-    at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
-    script = f"echo one; {at_work.give}; {go_on.take}; echo two; echo x > a.txt"
-    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
-    runner = cli.start("run", "--yes")
-    at_work.wait()
-    argv = [*COMMAND, "logs", "1", "a", "-f"]
-    with subprocess.Popen(argv, cwd=cli.here, stdout=subprocess.PIPE) as follower:
-        assert follower.stdout
-        assert follower.stdout.readline() == b"one\n"
-        go_on.release()
-        assert follower.stdout.read() == b"two\n"
-    assert runner.wait() == 0
+from tests.support.command import Cli, killed_cli
+from tests.support.scripted_agents import THREAD, codex, fails as agent_fails, once, say, uses, work
 
 
 def test_inspect_shows_every_attempt_with_its_error(ended: Cli) -> None:
@@ -61,20 +36,40 @@ def test_inspect_shows_a_run_as_it_was(ended: Cli) -> None:
     assert ended("inspect", "1", "--at", "9999").code == 2
 
 
-def test_recap_proves_by_git_that_nothing_was_lost_or_repeated(ended: Cli) -> None:
-    """The numbers come from the branch and the journal, not from an agent."""
-    view = ended.json("recap", "1")
-    assert (view["landed"], view["lost"], view["repeated"]) == (1, 0, 0)
-    assert view["failures"] == {"agent": 2}
-    assert "0 lost, 0 repeated" in ended("recap").out
-
-
-def test_a_silent_agent_is_said_to_have_been_silent(ended: Cli) -> None:
-    """An empty log is no puzzle; what a program reads stays empty."""
-    done = ended("logs", "1", "a")
-    assert (done.out, done.err) == ("", "a printed nothing in attempt 1.\n")
-
-
 def test_a_brief_is_json_for_programs_too(ended: Cli) -> None:
     """`--json` holds wherever it is offered."""
     assert ended.json("inspect", "1", "c", "--brief").startswith("# Task c\n")
+
+
+def test_the_brief_of_an_attempt_and_of_the_next_one_can_be_read(blocked: Cli) -> None:
+    """A9: what the agent was told, and what the next would be told."""
+    assert "# Task b" in blocked("inspect", "1", "b", "--brief", "--attempt", "1").out
+    following = blocked("inspect", "1", "b", "--brief").out
+    assert "This is attempt 2" in following
+    assert "no luck" in following
+    assert blocked("inspect", "1", "b", "--brief", "--attempt", "7").code == 2
+
+
+def test_snapshots_are_listed_and_restored(tmp_path: Path) -> None:
+    """C3: unfinished work can be had back without resuming, never over existing files."""
+    cli, _ = killed_cli(tmp_path)
+    cli("stop")
+    (saved,) = cli.json("inspect", "1", "a", "--wip")
+    assert (saved["number"], saved["files"]) == (1, 1)
+    assert "WIP a: checkpoint 1, 1 file changed" in saved["message"]
+    target = tmp_path / "restored"
+    assert cli("inspect", "1", "a", "--restore", str(target)).code == 0
+    assert (target / "half.txt").read_text() == "half\n"
+    assert cli("inspect", "1", "a", "--restore", str(target)).code == 2
+    assert cli("inspect", "1", "a", "--restore", str(tmp_path / "x"), "--snapshot", "9").code == 2
+
+
+def test_inspect_tells_what_each_attempt_used_and_where_it_ended(tmp_path: Path) -> None:
+    """The limited attempt is no failure; tokens and session are on record."""
+    limit = agent_fails("You have hit your usage limit. Please try again in 1s.")
+    script = once(tmp_path / "hit", f"{say(THREAD, uses(30), limit)}; exit 1", work())
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="c", agents={"c": codex(script)})
+    assert cli("run", "--yes").code == 0
+    first, second = cli.json("inspect", "1", "a")["tasks"][0]["attempts"]
+    assert (first["outcome"], first["tokens"], first["session"]) == ("limited", 30, "T-1")
+    assert (second["outcome"], second["tokens"]) == ("landed", 100)

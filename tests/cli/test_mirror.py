@@ -1,4 +1,4 @@
-"""`mirror` and `export`: another system's files, written from a run."""
+"""`mirror`: another system's files, kept up to date beside a run."""
 
 from __future__ import annotations
 
@@ -8,19 +8,6 @@ from pathlib import Path
 
 from tests.support.command import Cli
 from tests.support.repositories import write
-
-
-def test_export_writes_the_state_to_standard_output_or_a_folder(completed: Cli) -> None:
-    """One file in a pipe, or the whole native layout in a folder; what is there is not replaced unasked."""
-    printed = json.loads(completed("export", "--as", "execute").out)
-    assert printed["status"] == "completed"
-    assert completed("export", "--as", "execute", "-o", "out/").code == 0
-    names = [path.name for path in (completed.here / "out").rglob("*") if path.is_file()]
-    assert "execute-state.json" in names
-    write(completed.here / "mine.json", "{}")
-    assert completed("export", "--as", "execute", "-o", "mine.json").code == 2
-    assert (completed.here / "mine.json").read_text() == "{}"
-    assert completed("export", "--as", "execute", "-o", "mine.json", "--force").code == 0
 
 
 def test_mirror_writes_at_once_and_ends_on_demand(blocked: Cli) -> None:

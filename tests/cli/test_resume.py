@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
-from tests.support.command import Cli, is_alive, on_terminal, writes
-from tests.support.runs import Fifo
-
-
-def _killed(tmp_path: Path) -> tuple[Cli, int]:
-    """Leave a run whose runner was killed at once while task `a` was at work; return the agent's pid too."""
-    at_work = Fifo(tmp_path / "at-work")
-    body = f"echo half > half.txt; {at_work.give}; sleep 60"
-    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", body]}, writes("b", needs=["a"]))
-    runner = cli.start("run", "--yes")
-    agent = int(at_work.wait())
-    os.killpg(runner.pid, signal.SIGKILL)
-    runner.wait()
-    return cli, agent
+from tests.support.command import Cli, is_alive, killed_cli, on_terminal, writes
+from tests.support.repositories import write
 
 
 def test_the_dry_run_tells_what_is_safe_and_what_resuming_does(blocked: Cli) -> None:
@@ -91,7 +77,7 @@ def test_a_dry_run_of_accepting_says_which_check_is_passed_over(tmp_path: Path) 
 
 def test_a_crashed_run_says_so_and_since_when(tmp_path: Path) -> None:
     """A10: `status`, `list` and a plain `run` know the crash at once."""
-    cli, agent = _killed(tmp_path)
+    cli, agent = killed_cli(tmp_path)
     run = cli.json("status")["run"]
     assert (run["status"], run["ending"]) == ("interrupted", "crash")
     assert f"last sign of life {run['last_sign_at']}" in run["detail"]
@@ -104,7 +90,7 @@ def test_a_crashed_run_says_so_and_since_when(tmp_path: Path) -> None:
 
 def test_the_report_counts_files_that_exist_only_in_a_workspace(tmp_path: Path) -> None:
     """C8: what no commit has yet is said."""
-    cli, _ = _killed(tmp_path)
+    cli, _ = killed_cli(tmp_path)
     task = cli.json("resume", "--dry-run")["report"]["tasks"][0]
     assert (task["move"], task["unsaved"], task["snapshot"]) == ("re-attach", 1, None)
     cli("stop")
@@ -156,7 +142,7 @@ def test_failed_only_without_a_terminal(blocked: Cli) -> None:
 
 def test_failed_only_needs_a_failed_task(tmp_path: Path) -> None:
     """Nothing is reset by accident."""
-    cli, _ = _killed(tmp_path)
+    cli, _ = killed_cli(tmp_path)
     done = cli("resume", "--failed-only")
     assert (done.code, "no task of run 01-try-it has failed" in done.err) == (2, True)
     cli("stop")
@@ -192,45 +178,13 @@ def test_auto_continue_resumes_without_asking(blocked: Cli) -> None:
     assert len(blocked.json("list")) == 1
 
 
-def test_the_brief_of_an_attempt_and_of_the_next_one_can_be_read(blocked: Cli) -> None:
-    """A9: what the agent was told, and what the next would be told."""
-    assert "# Task b" in blocked("inspect", "1", "b", "--brief", "--attempt", "1").out
-    following = blocked("inspect", "1", "b", "--brief").out
-    assert "This is attempt 2" in following
-    assert "no luck" in following
-    assert blocked("inspect", "1", "b", "--brief", "--attempt", "7").code == 2
-
-
-def test_the_recap_tells_what_was_redone(blocked: Cli) -> None:
-    """Attempts thrown away, their time, and money only where somebody named it."""
-    redone = blocked.json("recap")["redone"]
-    assert (redone["attempts"], redone["cost_usd"]) == (1, None)
-    assert redone["seconds"] >= 0
-    assert "thrown away" in blocked("recap").out
-
-
-def test_a_pause_at_once_says_where_its_note_is(tmp_path: Path) -> None:
-    """S7: agents end with their work saved, and the run is paused, not stopped."""
-    at_work = Fifo(tmp_path / "at-work")
-    script = f"echo half > half.txt; {at_work.give}; sleep 60"
-    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
-    runner = cli.start("run", "--yes")
-    agent = int(at_work.wait())
-    done = cli("pause", "--now")
-    assert (done.code, "01-try-it is paused" in done.out) == (0, True), done.err
-    assert "continue-here.md" in done.out
-    assert (runner.wait(), is_alive(agent)) == (0, False)
-
-
-def test_snapshots_are_listed_and_restored(tmp_path: Path) -> None:
-    """C3: unfinished work can be had back without resuming, never over existing files."""
-    cli, _ = _killed(tmp_path)
-    cli("stop")
-    (saved,) = cli.json("inspect", "1", "a", "--wip")
-    assert (saved["number"], saved["files"]) == (1, 1)
-    assert "WIP a: checkpoint 1, 1 file changed" in saved["message"]
-    target = tmp_path / "restored"
-    assert cli("inspect", "1", "a", "--restore", str(target)).code == 0
-    assert (target / "half.txt").read_text() == "half\n"
-    assert cli("inspect", "1", "a", "--restore", str(target)).code == 2
-    assert cli("inspect", "1", "a", "--restore", str(tmp_path / "x"), "--snapshot", "9").code == 2
+def test_a_run_whose_agent_is_gone_from_the_users_file_says_so(tmp_path: Path) -> None:
+    """Nothing is started or charged until it is back."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", limits={"attempts": 1})
+    own = cli.here / ".holdfast" / "agents.toml"
+    write(own, '[mine]\ncommand = ["false"]\n')
+    cli("run", "--yes")
+    own.unlink()
+    cli("retry", "a")
+    done = cli("resume")
+    assert (done.code, 'agent "mine" is not known any more' in done.err) == (2, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import msgspec
 
 from tests.support.command import Cli, eventually, fails, is_alive, writes
+from tests.support.repositories import write
 from tests.support.runs import Fifo
+from tests.support.scripted_agents import THREAD, codex, fails as agent_fails, once, say, work
 
 
 def test_a_completed_run_ends_with_0(tmp_path: Path) -> None:
@@ -207,3 +210,38 @@ def test_an_edited_plan_does_not_change_an_unfinished_run_unsaid(tmp_path: Path)
     cli("run", "--yes")
     cli.plan(writes("b"))
     assert "the run keeps the plan it began with" in cli("run", "--yes").out
+
+
+def test_a_users_own_file_changes_an_agent(tmp_path: Path) -> None:
+    """`~/.config/holdfast/agents.toml` counts wherever a plan is run."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine")
+    command = json.dumps(["sh", "-c", "echo hello > hello.txt"])
+    write(tmp_path / "config" / "holdfast" / "agents.toml", f"[mine]\ncommand = {command}\n")
+    done = cli("run", "--yes", XDG_CONFIG_HOME=str(tmp_path / "config"))
+    assert done.code == 0, done.err
+
+
+def test_people_elsewhere_are_told_that_a_run_waits(tmp_path: Path) -> None:
+    """A limit is news: the plan's command gets it with the reason."""
+    news = tmp_path / "news"
+    limit = agent_fails("You have hit your usage limit. Please try again in 1s.")
+    script = once(tmp_path / "hit", f"{say(limit)}; exit 1", work())
+    notify = {"command": ["sh", "-c", f"cat >> {news}; echo >> {news}"]}
+    cli = Cli.of(
+        tmp_path / "p", {"id": "a", "prompt": "x"}, agent="c", agents={"c": codex(script)}, notify=notify
+    )
+    assert cli("run", "--yes").code == 0
+    told = [json.loads(line) for line in news.read_text().splitlines()]
+    (waiting,) = [one for one in told if one["event"] == "waiting_limit"]
+    assert "at its limit" in waiting["reason"]
+
+
+def test_native_resume_is_a_flag_of_run_and_resume(tmp_path: Path) -> None:
+    """The next attempt goes on with the session, and the run says so."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine")
+    script = once(tmp_path / "hit", f"{say(THREAD, agent_fails('oops'))}; exit 1", work())
+    words = json.dumps(["sh", "-c", script, "sh"])
+    table = f'[mine]\npreset = "codex"\nprompt = "file"\ncommand = {words}\nresume = {words}\n'
+    write(cli.here / ".holdfast" / "agents.toml", table)
+    done = cli("run", "--yes", "--native-resume")
+    assert "attempt 2 started (implementation), resuming mine's own session" in done.out

@@ -1,4 +1,4 @@
-"""`status` and `list`: what they promise to people and programs, and that looking changes nothing."""
+"""`status`: what it promises to people and programs, and that looking changes nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from holdfast.views.status import StatusView
 from tests.support.command import COMMAND, Cli, eventually, writes
 from tests.support.repositories import fingerprint
 from tests.support.runs import Fifo
+from tests.support.scripted_agents import THREAD, codex, fails as agent_fails, say, uses, work
 
 KEYS = {
     "run": {"id", "goal", "status", "branch", "base", "started_at", "updated_at", "resumable", "detail"},
@@ -110,18 +111,6 @@ def test_a_name_that_fits_two_runs_is_refused(completed: Cli) -> None:
     assert (done.code, "02-try-it" in done.err) == (2, True)
 
 
-def test_list_shows_every_run(ended: Cli) -> None:
-    """Status, last stage, time and whether it can be resumed."""
-    (line,) = ended.json("list")
-    assert (line["id"], line["status"], line["stage"], line["resumable"]) == (
-        "01-try-it",
-        "blocked",
-        "main",
-        True,
-    )
-    assert "01-try-it" in ended("list").out
-
-
 def test_a_reader_that_leaves_early_is_no_error(ended: Cli) -> None:
     """`holdfast inspect | head -1` ends quietly."""
     read, write = os.pipe()
@@ -175,3 +164,51 @@ def test_status_shows_what_agents_report_of_their_progress(tmp_path: Path) -> No
     assert "40 %" in cli("status").out
     assert (cli("stop").code, runner.wait()) == (0, 130)
     assert "PROGRESS" not in cli("status").out
+
+
+def test_status_knows_that_a_result_has_landed_because_git_does(completed: Cli) -> None:
+    """Landing is offered until the branch has the result, also when the user merged it by hand."""
+    assert "holdfast land 01-try-it" in completed("status").out
+    completed.project.git("merge", "-q", "--no-edit", "holdfast/01-try-it")
+    said = completed("status").out
+    assert ("Its result is in main." in said, "holdfast land" in said) == (True, False)
+    assert completed.json("status")["run"]["landed_in"] == ["main"]
+
+
+def _running(cli: Cli, at_work: Fifo) -> Any:
+    process = cli.start("run", "--yes")
+    at_work.wait()
+    return process
+
+
+def test_status_tells_how_it_goes_with_an_agent_at_work(tmp_path: Path) -> None:
+    """C2: its liveness, what it is doing and what it has used, from its own stream."""
+    at_work, go_on = Fifo(tmp_path / "at"), Fifo(tmp_path / "on")
+    tool = {"type": "item.started", "item": {"type": "command_execution", "command": "make test"}}
+    script = f"{say(THREAD, uses(70), tool)}; {at_work.give}; {go_on.take}; {work()}"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="c", agents={"c": codex(script)})
+    process = _running(cli, at_work)
+    while not (task := cli.task("a"))["tokens"]:
+        assert process.poll() is None
+    assert (task["liveness"], task["activity"], task["tokens"]) == ("working", "make test", 70)
+    assert "working, 70 tokens: make test" in cli("status").out
+    go_on.release()
+    process.wait()
+
+
+def test_status_tells_until_when_a_task_waits_for_a_limit(tmp_path: Path) -> None:
+    """X5: `waiting_limit` with its time, in JSON and in words; the run's reason has it where it stopped for it."""
+    script = f"{say(agent_fails('You have hit your usage limit. Please try again in 2h.'))}; exit 1"
+    cli = Cli.of(
+        tmp_path / "p",
+        {"id": "a", "prompt": "x"},
+        agent="c",
+        agents={"c": codex(script)},
+        limits={"on_limit": "stop"},
+    )
+    assert cli("run", "--yes").code == 3
+    view = cli.json("status")
+    (task,) = view["tasks"]
+    assert (task["status"], task["attempts"], view["run"]["ending"]) == ("waiting_limit", 1, "limit")
+    assert f"until {task['waiting_until']}" in cli("status").out
+    assert "openai is at its limit until" in view["run"]["detail"]

@@ -1,4 +1,4 @@
-"""`stop` and `pause`: with a live runner, and after it died; and what all decisions print for programs."""
+"""`stop`: with a live runner, and after it died; and what all decisions print for programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, cli_at_work, eventually, is_alive, writes
+from tests.support.command import Cli, cli_at_work, is_alive, writes
 from tests.support.runs import Fifo
 
 
@@ -52,21 +52,6 @@ def test_stopping_a_run_that_rests_changes_nothing(blocked: Cli) -> None:
     done = blocked("stop")
     assert (done.code, "nothing of it is running" in done.out) == (0, True)
     assert blocked.run_status() == "blocked"
-
-
-def test_pause_lets_what_is_under_way_land_and_starts_nothing_new(tmp_path: Path) -> None:
-    """A paused run ends with 0, since it did what it was asked to."""
-    at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
-    script = f"{at_work.give}; {go_on.take}; echo x > a.txt"
-    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]}, writes("b", needs=["a"]))
-    runner = cli.start("run", "--yes")
-    at_work.wait()
-    assert "pauses when" in cli("pause", "--wait", "0").out
-    eventually(lambda: "pausing" in cli.json("status")["run"]["detail"], "the request is taken")
-    go_on.release()
-    assert runner.wait() == 0
-    assert (cli.task("a")["status"], cli.task("b")["status"]) == ("completed", "pending")
-    assert cli.run_status() == "paused"
 
 
 def test_a_stop_that_comes_too_late_does_not_stop_the_next_runner(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -171,3 +172,11 @@ def cli_at_work(tmp_path: Path, *more: dict[str, object]) -> tuple[Cli, subproce
     script = f"echo half > half.txt; {at_work.give}; sleep 60"
     cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]}, *more)
     return cli, cli.start("run", "--yes"), int(at_work.wait())
+
+
+def killed_cli(tmp_path: Path) -> tuple[Cli, int]:
+    """Leave a run whose runner was killed while task `a` was at work and `b` waited for it; return the agent's pid too."""
+    cli, runner, agent = cli_at_work(tmp_path, writes("b", needs=["a"]))
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    return cli, agent

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
-from pathlib import Path
 
-import msgspec
 import pytest
 
-from tests.support.command import Cli, Done, eventually
-from tests.support.repositories import Project, write
+from tests.cli.workflow_project import WorkflowProject
+from tests.support.command import eventually
+from tests.support.repositories import write
 
 SPEC = ".auto-claude/specs/001-shelf"
 SHORT = "tests,security,examine,docs,cicd"
@@ -29,78 +27,6 @@ stages:
       - {id: one, run: [sh, -c, "echo {word} {description} > one.txt"], verify: ["grep -q {description} one.txt"]}
       - {id: two, when: twice, needs: [one], run: [sh, -c, "cat one.txt one.txt > two.txt"]}
 """
-
-WORKER = """\
-#!/bin/sh
-# Plans, judges or works, whatever its brief asks for, and keeps what it was told.
-root={root}
-if grep -q '^# Write a plan' "$1"; then
-  echo planned >> $root/planned
-  cp "$1" $root/planning.md
-  exec cp $root/answer.yaml plan.yaml
-fi
-if grep -q 'Judge this work' "$1"; then
-  echo "$HOLDFAST_TASK" >> $root/judged
-  exec holdfast report confidence 0.95 --summary fine
-fi
-cp "$1" "$root/brief-$HOLDFAST_TASK.md"
-echo "$HOLDFAST_TASK" >> $root/order
-while [ -e "$root/hold-$HOLDFAST_TASK" ]; do sleep 0.05; done
-echo "$HOLDFAST_TASK" > "work-$HOLDFAST_TASK.txt"
-holdfast report summary "Found by $HOLDFAST_TASK:
-- the second line of it"
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkflowProject:
-    """A user with a repository and one agent, `worker`, which is a script."""
-
-    cli: Cli
-    root: Path
-
-    @classmethod
-    def create(cls, root: Path) -> WorkflowProject:
-        """Make the repository and the agent."""
-        write(root / "worker", WORKER.replace("{root}", str(root)))
-        command = msgspec.json.encode(["sh", str(root / "worker"), "{brief}"]).decode()
-        write(root / "config" / "holdfast" / "agents.toml", f"[worker]\ncommand = {command}\n")
-        return cls(Cli(Project.create(root / "p").path), root)
-
-    def write(self, name: str, content: object) -> None:
-        """Write a file of the checkout; what is no text becomes JSON."""
-        text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
-        write(self.cli.here / name, text)
-
-    def __call__(self, *args: str) -> Done:
-        """Give a command."""
-        return self.cli(*args, XDG_CONFIG_HOME=str(self.root / "config"))
-
-    def run(self, *args: str) -> Done:
-        """Run a workflow with the agent, without questions."""
-        return self("run", "--agent", "worker", "--yes", "--workflow", *args)
-
-    def lines(self, name: str) -> list[str]:
-        """Return what the agent noted."""
-        path = self.root / name
-        return path.read_text().splitlines() if path.exists() else []
-
-    def brief(self, task: str) -> str:
-        """Return the brief of a task's last attempt."""
-        return (self.root / f"brief-{task}.md").read_text()
-
-    def landed(self) -> list[str]:
-        """Return the files that the run branch has and the user's does not."""
-        branch = self.cli.project.git("for-each-ref", "--format=%(refname)", "refs/heads/holdfast/").split()[
-            -1
-        ]
-        return self.cli.project.git("diff", "--name-only", "HEAD", branch).split()
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> WorkflowProject:
-    """A user with an agent."""
-    return WorkflowProject.create(tmp_path)
 
 
 def _spec(project: WorkflowProject, *, planned: bool = True) -> None:
@@ -424,79 +350,11 @@ def test_what_is_wrong_is_met_with_words(project: WorkflowProject, words: tuple[
     assert said in done.err
 
 
-def test_the_workflows_are_listed_and_printed_to_start_from(project: WorkflowProject) -> None:
-    """What is printed is a workflow again."""
-    assert "apex-init" in project("plan", "workflows").out
-    project.write("copy.yaml", project("plan", "workflows", "apex").out)
-    checked = project("plan", "workflows", "copy.yaml")
-    assert "flag docker (off)" in checked.out
-    assert "The workflow is valid" in checked.out
-
-
-# -- importing -----------------------------------------------------------------------------------------------
-
-LISTS: dict[str, object] = {
-    "specs/001-x/tasks.md": "# Tasks: X\n\n## Phase 1: Setup\n\n- [ ] T001 Begin\n- [x] T002 [P] Done\n",
-    ".taskmaster/tasks/tasks.json": {"master": {"tasks": [{"id": 1, "title": "Begin", "status": "pending"}]}},
-    "backlog/tasks/task-1 - Begin.md": "---\nid: task-1\ntitle: Begin\nstatus: To Do\n---\n",
-    "TODO.md": "# List\n\n- [ ] Begin\n",
-}
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_a_list_becomes_a_plan_that_runs(project: WorkflowProject, name: str) -> None:
-    """From a file that somebody has to landed work, in two commands."""
-    project.write(name, LISTS[name])
-    done = project("plan", "import", name, "--agent", "worker")
-    assert done.code == 0, done.err
-    assert "1 task in 1 stage" in done.out
-    assert project("run", "--yes").code == 0
-    assert len(project.landed()) == 1
-
-
-@pytest.mark.parametrize("folder", ["specs/001-x", ".", "backlog"])
-def test_a_folder_is_looked_into(project: WorkflowProject, folder: str) -> None:
-    """Its usual place is enough to find a list."""
-    for name in [name for name in LISTS if name.startswith(folder.strip(".")) and name != "TODO.md"]:
-        project.write(name, LISTS[name])
-    done = project("plan", "import", folder, "--agent", "worker")
-    assert done.code == 0
-    assert f"from {folder}" in done.out
-
-
-def test_an_import_never_overwrites_without_leave_and_tells_what_is_left_out(
-    project: WorkflowProject,
-) -> None:
-    """A plan that somebody edited is not lost by giving a command twice."""
-    project.write("tasks.md", LISTS["specs/001-x/tasks.md"])
-    assert "Left out: T002 (ticked)" in project("plan", "import", "tasks.md").out
-    assert project("plan", "import", "tasks.md").code == 2
-    assert project.cli.json("plan", "import", "tasks.md", "--force", "--all")["tasks"] == 2
-
-
-def test_running_a_list_suggests_to_import_it(project: WorkflowProject) -> None:
-    """The error is the way in."""
-    project.write("tasks.md", LISTS["specs/001-x/tasks.md"])
-    done = project("run", "tasks.md")
-    assert done.code == 2
-    assert "task list (spec-kit), not a plan" in done.err
-    assert "holdfast plan import tasks.md" in done.err
-
-
-def test_a_file_without_a_list_is_refused_with_what_would_do(project: WorkflowProject) -> None:
-    """Nothing is written for prose."""
-    project.write("notes.md", "# Notes\n\nProse.\n")
-    done = project("plan", "import", "notes.md")
-    assert done.code == 2
-    assert "no task list was found in notes.md" in done.err
-    assert not (project.cli.here / "plan.yaml").exists()
-
-
 def test_a_list_can_be_the_input_of_a_workflow(project: WorkflowProject) -> None:
     """Readers are one vocabulary: a workflow goes through a checklist as it goes through layers."""
     body = "{id: all, tasks: [{each: tasks, id: '{task.id}', run: [touch, '{task.id}.txt']}]}"
     head = "workflow: 1\nname: touch\nabout: x\ninput: {kind: document, readers: checklist}\n"
     project.write("touch.yaml", f"{head}goal: '{{goal}}'\nstages: [{body}]\n")
-    project.write("TODO.md", LISTS["TODO.md"])
+    project.write("TODO.md", "# List\n\n- [ ] Begin\n")
     assert project("run", "--workflow", "touch.yaml", "TODO.md", "--yes").code == 0
     assert project.landed() == ["01-begin.txt"]

@@ -1,0 +1,37 @@
+"""`clean`: what finished runs occupy is removed, their outputs stay."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.command import Cli
+
+RUN = "01-try-it"
+
+
+def test_clean_only_looks_unless_told_what_to_remove(completed: Cli) -> None:
+    """A12: nothing is deleted by itself."""
+    assert "Nothing was removed" in completed("clean").out
+    assert "to free" in completed("clean", "--all", "--dry-run", "--yes").out
+    assert completed("clean", "--all").code == 3
+    assert len(completed.json("list")) == 1
+
+
+def test_clean_removes_finished_runs_and_keeps_their_outputs(completed: Cli) -> None:
+    """A12: the branch and the summary stay; cleaning again finds nothing."""
+    view = completed.json("clean", "--all", "--yes")
+    assert (view["removed"], [one["run"] for one in view["runs"]]) == (True, [RUN])
+    assert completed.json("list") == []
+    outputs = completed.here / ".holdfast" / "outputs" / RUN
+    assert json.loads((outputs / "recap.json").read_text())["landed"] == 1
+    assert "completed" in (outputs / "summary.md").read_text()
+    assert completed.project.git("show", f"holdfast/{RUN}:a.txt") == "a"
+    assert completed("clean", "--all", "--yes").code == 0
+
+
+def test_clean_refuses_a_run_that_is_not_over(blocked: Cli) -> None:
+    """Give it up first."""
+    done = blocked("clean", RUN, "--yes")
+    assert (done.code, "abandon" in done.err) == (2, True)
+    assert blocked.json("clean", "--all", "--yes")["runs"] == []
+    assert blocked.run_status() == "blocked"

@@ -1,0 +1,21 @@
+"""`recap`: what happened in a run and what was redone."""
+
+from __future__ import annotations
+
+from tests.support.command import Cli
+
+
+def test_recap_proves_by_git_that_nothing_was_lost_or_repeated(ended: Cli) -> None:
+    """The numbers come from the branch and the journal, not from an agent."""
+    view = ended.json("recap", "1")
+    assert (view["landed"], view["lost"], view["repeated"]) == (1, 0, 0)
+    assert view["failures"] == {"agent": 2}
+    assert "0 lost, 0 repeated" in ended("recap").out
+
+
+def test_the_recap_tells_what_was_redone(blocked: Cli) -> None:
+    """Attempts thrown away, their time, and money only where somebody named it."""
+    redone = blocked.json("recap")["redone"]
+    assert (redone["attempts"], redone["cost_usd"]) == (1, None)
+    assert redone["seconds"] >= 0
+    assert "thrown away" in blocked("recap").out
