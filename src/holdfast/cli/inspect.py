@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,9 @@ def _as_it_was(journal: JournalReader, run: str, seq: int) -> StoredRun:
         )
     recorded = list(journal.events(run, upto=seq))
     state = replay(now.plan, (record.event for record in recorded))
-    return StoredRun(now.plan, state.row, list(state.tasks.values()), now.started_at, recorded[-1].at, seq)
+    return replace(
+        now, row=state.row, tasks=list(state.tasks.values()), updated_at=recorded[-1].at, last_seq=seq
+    )
 
 
 def _inspect_work(opened: ReadOnlyRepo, run: str, args: Namespace) -> int:

@@ -1,7 +1,7 @@
 """Durable truth: append-only events, a projection beside them, and the lease that says who may write.
 
 `open_journal` and `open_reader` are the only places that know which journals there are. To add one, write a module with
-a class on top of `base.py`, with `open` and `open_read_only`, and add its row to `JOURNALS`.
+a class on top of `protocol.py`, with `open` and `open_read_only`, and add its row to `JOURNALS`.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from holdfast.journal.base import (
-    BytesJournal,
+from holdfast.journal.protocol import (
+    Journal,
     StoredBytes,
     StoredEvents,
     StoredListing,
@@ -36,7 +36,7 @@ class _Run:
         return StoredListing(self.row, self.started_at, self.updated_at, self.last)
 
 
-class MemoryJournal(BytesJournal):
+class MemoryJournal(Journal):
     """Dicts behind the journal's protocol."""
 
     name = "journal in memory"

@@ -1,17 +1,29 @@
-"""What every journal promises. One contract suite (`tests/contract/`) passes on all of them."""
+"""What every journal promises, and what all journals share: encoding, decoding, the order of tasks, and the errors.
+
+One contract suite (`tests/contract/`) passes on all of them. A backend derives from `JournalReader` and `Journal` and
+fills in the abstract methods. It stores each append of events as one body, each row as one body, and never looks inside.
+"""
 
 from __future__ import annotations
 
+import gc
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple
 
-from holdfast.core.event_codec import Recorded
+import msgspec
+
+from holdfast.core.event_codec import Recorded, decode_events, encode_events
 from holdfast.core.events import Event
-from holdfast.core.plan import Plan
-from holdfast.core.projection import RunRow, TaskRow
+from holdfast.core.plan import Plan, decode_plan, encode_plan
+from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState
+from holdfast.errors import JournalError, LeaseLostError
+
+REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,73 +37,139 @@ class RunListing:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(RunListing):
     """One run as it was last written: enough to continue without reading its events. Tasks are in plan order."""
 
     plan: Plan
-    row: RunRow
     tasks: Sequence[TaskRow]
-    started_at: float
-    updated_at: float
-    last_seq: int
 
     def state(self) -> RunState:
         """Return the run's state. Every call returns a new one over the same rows."""
         return RunState(self.plan, self.row, self.tasks)
 
 
-class JournalReader(Protocol):
-    """What views get: they look and can change nothing."""
+class StoredListing(NamedTuple):
+    """One run without its tasks: its row, when it was started and last written, and the number of its last event."""
+
+    row: bytes
+    started_at: float
+    updated_at: float
+    last_seq: int
+
+
+class StoredBytes(NamedTuple):
+    """One run as of one moment. `tasks` are in plan order."""
+
+    listing: StoredListing
+    plan: bytes
+    tasks: Iterable[bytes]
+
+
+class StoredEvents(NamedTuple):
+    """The events of one append, in one body. `first` is the number of the first of them."""
+
+    first: int
+    at: float
+    body: bytes
+
+
+class JournalReader(ABC):
+    """What views get: they look and can change nothing. `name` is what error messages call the journal."""
+
+    name = "journal"
 
     def next_run_number(self) -> int:
         """Return the counter for the next run id. Two callers may get the same: `create_run` decides."""
+        return number_after(self._run_ids())
 
     def load(self, run: str) -> StoredRun:
         """Return the run as last written. Raises JournalError if there is none of that id."""
+        with decoding(self.name), _collector_paused():
+            stored = self._stored(run)
+            row, started_at, updated_at, last_seq = stored.listing
+            tasks = [decode_task_row(body) for body in stored.tasks]
+            plan = decode_plan(stored.plan)
+            return StoredRun(decode_run_row(row), started_at, updated_at, last_seq, plan, tasks)
 
     def events(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Recorded]:
         """Yield the run's events in order, numbered from 1, those after `after` up to and including `upto`."""
+        for stored in self._stored_events(run, after, upto):
+            with decoding(self.name):
+                events = decode_events(stored.body)
+            for number, event in enumerate(events, stored.first):
+                if after < number and (upto is None or number <= upto):
+                    yield Recorded(number, stored.at, event)
 
     def runs(self) -> list[RunListing]:
         """Return every run, oldest first."""
+        listings = self._listings()
+        with decoding(self.name):
+            return [
+                RunListing(decode_run_row(row), started_at, updated_at, last_seq)
+                for row, started_at, updated_at, last_seq in listings
+            ]
 
+    @abstractmethod
     def is_confirmed(self, plan_hash: str) -> bool:
         """Tell whether the user agreed to this plan before."""
 
+    @abstractmethod
     def close(self) -> None:
         """Release files and locks. Repeating it changes nothing."""
 
+    @abstractmethod
+    def _run_ids(self) -> Iterable[str]:
+        """Return the id of every run."""
 
-class Journal(JournalReader, Protocol):
+    @abstractmethod
+    def _listings(self) -> list[StoredListing]:
+        """Return every run, oldest first."""
+
+    @abstractmethod
+    def _stored(self, run: str) -> StoredBytes:
+        """Return one run. Raises `no_such_run` if there is none of that id."""
+
+    @abstractmethod
+    def _stored_events(self, run: str, after: int, upto: int | None) -> Iterator[StoredEvents]:
+        """Yield, in order, each append that has an event after `after` and up to `upto`. It may begin and end outside."""
+
+
+class Journal(JournalReader):
     """Append-only events of many runs, with one writer per run at a time.
 
     Times (`at`) are wall-clock seconds for people to read; nothing is ever decided from them.
     """
 
+    def __init__(self) -> None:
+        self._places: dict[str, dict[str, int]] = {}
+
+    @abstractmethod
     def reader(self) -> JournalReader:
         """Return a reader of this journal for another thread. The caller closes it."""
 
     def create_run(self, plan: Plan, row: RunRow, event: Event, at: float) -> None:
         """Make a run durable with its plan and its first event. Raises JournalError if the id is taken."""
+        stored_plan = (row.plan_hash, encode_plan(plan))
+        self._add_run(row.run, row.epoch, stored_plan, encode_row(row), encode_events([event]), at)
 
+    @abstractmethod
     def take_epoch(self, run: str) -> int:
-        """Raise the run's epoch and return it. Whoever wrote under an older one is refused from now on."""
+        """Raise the run's epoch and return it. Each call fences off all earlier ones: their writers are refused."""
 
     def append(
-        self,
-        run: str,
-        epoch: int,
-        events: Sequence[Event],
-        row: RunRow,
-        tasks: Sequence[TaskRow],
-        at: float,
+        self, run: str, epoch: int, events: Sequence[Event], row: RunRow, tasks: Sequence[TaskRow], at: float
     ) -> int:
         """Make events and the projection rows they changed durable together; return the last event's number.
 
-        One transaction and one sync, for any number of events. Raises LeaseLostError, writing nothing,
-        if `epoch` is not the run's present one, and JournalError if a task is not in the run's plan.
+        One transaction and one sync, for any number of events. Raises LeaseLostError if `epoch` is not the run's
+        present one, and JournalError if a task is not in the run's plan. Then nothing of it is recorded, and the
+        journal can be used as before. Appending the same events again records them again: the epoch, not the content,
+        tells writers apart.
         """
+        rows = self._placed(row, tasks) if tasks else ()
+        return self._add(run, epoch, encode_events(events), len(events), encode_row(row), rows, at)
 
+    @abstractmethod
     def remove_run(self, run: str, epoch: int) -> None:
         """Forget a run: its events, its rows, and its plan unless another run has the same.
 
@@ -99,10 +177,103 @@ class Journal(JournalReader, Protocol):
         JournalError if there is no such run. Consents stay: they are about plans, not runs.
         """
 
+    @abstractmethod
     def confirm_plan(self, plan_hash: str, at: float) -> None:
         """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
+
+    @abstractmethod
+    def _add_run(
+        self, run: str, epoch: int, plan: tuple[str, bytes], row: bytes, events: bytes, at: float
+    ) -> None:
+        """Make a run durable with its plan, by its hash, and its first event. Raises `run_exists` if the id is taken."""
+
+    @abstractmethod
+    def _add(
+        self,
+        run: str,
+        epoch: int,
+        events: bytes,
+        count: int,
+        row: bytes,
+        tasks: Sequence[tuple[int, bytes]],
+        at: float,
+    ) -> int:
+        """Make `count` events and some rows durable together; return the last event's number.
+
+        A task's row comes with its place in the plan. Raises `lease_lost`, writing nothing, if `epoch` is not the run's
+        present one.
+        """
+
+    @abstractmethod
+    def _plan(self, plan_hash: str) -> bytes:
+        """Return a plan. Raises `no_plan` if it is missing."""
+
+    def _placed(self, row: RunRow, tasks: Sequence[TaskRow]) -> list[tuple[int, bytes]]:
+        """Return each task's row with its place in the plan. A plan never changes, so its order is read once."""
+        places = self._places.get(row.plan_hash)
+        if places is None:
+            with decoding(self.name):
+                plan = decode_plan(self._plan(row.plan_hash))
+            places = self._places[row.plan_hash] = {task.id: at for at, (_, task) in enumerate(plan.tasks())}
+        try:
+            return [(places[task.id], encode_row(task)) for task in tasks]
+        except KeyError as error:
+            raise JournalError(
+                f"run {row.run} has no task {error.args[0]}", "`holdfast doctor` looks into it"
+            ) from error
 
 
 def number_after(runs: Iterable[str]) -> int:
     """Return a counter that no run id in `runs` starts with yet, however many of them were lost or rebuilt."""
     return max((int(found[0]) for run in runs if (found := re.match(r"[0-9]+", run))), default=0) + 1
+
+
+def plan_hash_of(row: bytes) -> str:
+    """Return which plan the run of a stored row has."""
+    return decode_run_row(row).plan_hash
+
+
+def run_exists(run: str) -> JournalError:
+    """Return the error for a run id that is taken."""
+    return JournalError(f"run {run} exists already", "`holdfast resume` continues it")
+
+
+def no_such_run(run: str) -> JournalError:
+    """Return the error for a run that the journal does not have."""
+    return JournalError(f"there is no run {run}", "`holdfast list` shows the runs there are")
+
+
+def no_plan(plan_hash: str) -> JournalError:
+    """Return the error for a plan that is missing although a run has it."""
+    return JournalError(f"plan {plan_hash[:12]} is missing from the journal", REBUILD)
+
+
+def lease_lost(run: str) -> LeaseLostError:
+    """Return the error for a writer whose epoch is over."""
+    return LeaseLostError(f"another runner took over run {run}", "`holdfast status` shows what it does there")
+
+
+def unreadable(name: str, error: msgspec.DecodeError) -> JournalError:
+    """Return the error for a stored record that the codecs refuse."""
+    return JournalError(f"{name}: it holds a record that cannot be read ({error})", REBUILD)
+
+
+@contextmanager
+def decoding(name: str) -> Iterator[None]:
+    """Turn what the codecs raise about a stored record into a JournalError with a hint."""
+    try:
+        yield
+    except msgspec.DecodeError as error:
+        raise unreadable(name, error) from error
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from walking rows that are all alive; it doubles the time of a large load."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

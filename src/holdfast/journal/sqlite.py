@@ -15,10 +15,11 @@ from typing import Self, TypeVar
 
 from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
-from holdfast.journal.base import (
+from holdfast.journal.filesystem_checks import private_folder, refuse_network_filesystem
+from holdfast.journal.protocol import (
     REBUILD,
-    BytesJournal,
-    BytesReader,
+    Journal,
+    JournalReader,
     StoredBytes,
     StoredEvents,
     StoredListing,
@@ -28,7 +29,6 @@ from holdfast.journal.base import (
     plan_hash_of,
     run_exists,
 )
-from holdfast.journal.filesystem_checks import private_folder, refuse_network_filesystem
 from holdfast.journal.sqlite_read import consistent_read, explained
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ _DROP_RUN = "DELETE FROM runs WHERE key = ?"
 _DROP_PLAN = "DELETE FROM plans WHERE hash = ?"
 
 
-class SqliteReader(BytesReader):
+class SqliteReader(JournalReader):
     """The reading half. It holds nothing open between two questions, so it never blocks a writer."""
 
     def __init__(self, path: Path) -> None:
@@ -102,11 +102,11 @@ class SqliteReader(BytesReader):
             return consistent_read(self._path, query)
 
 
-class SqliteJournal(SqliteReader, BytesJournal):
+class SqliteJournal(SqliteReader, Journal):
     """The journal opened for writing. One connection; each process that writes has its own."""
 
     def __init__(self, path: Path, db: sqlite3.Connection) -> None:
-        BytesJournal.__init__(self)
+        Journal.__init__(self)
         SqliteReader.__init__(self, path)
         self._db = db
         self._file = path.stat()

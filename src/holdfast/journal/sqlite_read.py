@@ -16,7 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.errors import JournalError
-from holdfast.journal.base import REBUILD, unreadable
+from holdfast.journal.protocol import REBUILD, unreadable
 
 _MEANINGS = {
     sqlite3.SQLITE_FULL: (

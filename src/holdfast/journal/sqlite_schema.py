@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast.errors import JournalError
-from holdfast.journal.base import REBUILD, plan_hash_of
 from holdfast.journal.filesystem_checks import sync_folder
+from holdfast.journal.protocol import REBUILD, plan_hash_of
 from holdfast.journal.sqlite_read import consistent_read
 
 APPLICATION_ID = 0x486C6466
