@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts, Landing
 from holdfast.core.plan import Plan, Stage
-from holdfast.core.rebuild import TaskTraces, passed_over, rebuild_events
+from holdfast.core.rebuild import passed_over, rebuild_events
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
@@ -19,10 +21,12 @@ def _branch(*landed: str) -> BranchFacts:
     return BranchFacts(tip=landings[-1].commit if landings else "base", landings=landings)
 
 
-def _restored(of: Plan, branch: BranchFacts, *skipped: str, **left: TaskTraces) -> RunState:
+def _restored(
+    of: Plan, branch: BranchFacts, *skipped: str, begun: Sequence[ev.TaskRestored] = ()
+) -> RunState:
     """Restore, and check that the history folds to the state that it led to."""
     state = RunState(of, first_row(STARTED))
-    events = rebuild_events(state, branch, left, skipped)
+    events = rebuild_events(state, branch, begun, skipped)
     again = replay(of, [STARTED, *events])
     assert (again.row, again.tasks) == (state.row, state.tasks)
     return state
@@ -38,7 +42,11 @@ def test_what_landed_is_done_and_the_rest_is_not() -> None:
 
 def test_an_unfinished_task_goes_on_from_its_newest_work_under_a_new_number() -> None:
     """Attempt numbers name folders and refs that exist."""
-    state = _restored(TWO, _branch("a"), a=TaskTraces(3), b=TaskTraces(4, "work", "ma"))
+    begun = [
+        ev.TaskRestored(task="a", attempts=3),
+        ev.TaskRestored(task="b", attempts=4, carry="work", base="ma"),
+    ]
+    state = _restored(TWO, _branch("a"), begun=begun)
     assert (state.tasks["a"].attempt, state.tasks["b"].attempt) == (3, 4)
     assert (state.tasks["b"].carry, state.tasks["b"].base) == ("work", "ma")
 

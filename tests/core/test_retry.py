@@ -10,25 +10,24 @@ from holdfast.core.retry import (
     LOSSES_PER_ATTEMPT,
     FailureClass,
     class_of,
-    decide_retry,
     delay_after,
     kind_of_next_attempt,
     losses_allowed,
     makes_no_progress,
+    reason_to_give_up,
 )
 from holdfast.core.status import AttemptKind, FailureKind
 
 
 def test_a_task_is_tried_again_while_attempts_are_left() -> None:
     """One failure less than the limit is not the end."""
-    decision = decide_retry(TaskRow(id="a", charged=2, not_before=7.0), Limits(attempts=3))
-    assert (decision.give_up, decision.not_before) == ("", 7.0)
+    assert reason_to_give_up(TaskRow(id="a", charged=2), Limits(attempts=3)) == ""
 
 
 def test_a_task_is_abandoned_when_its_attempts_are_used() -> None:
     """The reason says how often it failed and what the last failure was."""
-    decision = decide_retry(TaskRow(id="a", charged=3, error="tests are red"), Limits(attempts=3))
-    assert decision.give_up == "failed 3 times; last: tests are red"
+    reason = reason_to_give_up(TaskRow(id="a", charged=3, error="tests are red"), Limits(attempts=3))
+    assert reason == "failed 3 times; last: tests are red"
 
 
 def test_losses_are_bounded_more_generously_than_failures() -> None:
@@ -36,8 +35,8 @@ def test_losses_are_bounded_more_generously_than_failures() -> None:
     limits = Limits(attempts=2)
     most = losses_allowed(limits)
     assert most == 2 * LOSSES_PER_ATTEMPT
-    assert not decide_retry(TaskRow(id="a", crash_count=most - 1), limits).give_up
-    assert decide_retry(TaskRow(id="a", crash_count=most), limits).give_up
+    assert not reason_to_give_up(TaskRow(id="a", crash_count=most - 1), limits)
+    assert reason_to_give_up(TaskRow(id="a", crash_count=most), limits)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FailureKind if class_of(kind) is FailureClass.CODE])
@@ -79,7 +78,7 @@ def test_the_same_failure_on_the_same_tree_twice_is_no_progress() -> None:
     """A third attempt would only cost money: a person looks at it."""
     task = _failed_twice(FailureKind.CHECK, "tree", "tree")
     assert makes_no_progress(task)
-    assert "no progress" in decide_retry(task, Limits(attempts=5)).give_up
+    assert "no progress" in reason_to_give_up(task, Limits(attempts=5))
 
 
 def test_another_tree_is_progress() -> None:

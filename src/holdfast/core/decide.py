@@ -56,7 +56,7 @@ from holdfast.core.provider_limits import (
     parked_validators,
     provider_of,
 )
-from holdfast.core.retry import decide_retry, kind_of_next_attempt
+from holdfast.core.retry import kind_of_next_attempt, reason_to_give_up
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, StageStatus, TaskStatus
 
@@ -154,7 +154,7 @@ def _abandonments(state: RunState) -> Iterator[Command]:
     ]
     limited = [task for task in state.on_hold.values() if task.status is TaskStatus.WAITING_LIMIT]
     for task in (*state.failed.values(), *limited, *pending):
-        give_up = decide_retry(task, state.limits_of(task.id)).give_up or task_overrun(state, task)
+        give_up = reason_to_give_up(task, state.limits_of(task.id)) or task_overrun(state, task)
         if give_up:
             yield RecordEvent(ev.TaskAbandoned(task=task.id, error=give_up))
 
@@ -261,7 +261,7 @@ def _may_start(state: RunState, task: TaskRow) -> bool:
         _is_selected(state, task)
         and state.needs_met(task)
         and _takes_work(state, state.stage_of[task.id])
-        and not decide_retry(task, state.limits_of(task.id)).give_up
+        and not reason_to_give_up(task, state.limits_of(task.id))
     )
 
 

@@ -92,10 +92,7 @@ def fold_violations(
 
 def commits_to_keep(state: RunState) -> set[str]:
     """Return every commit that the run still promises to have."""
-    kept: set[str] = set()
-    for task in state.tasks.values():
-        kept.update(_commits_of(task))
-    return kept
+    return {commit for task in state.tasks.values() for commit in _commits_of(task)}
 
 
 def replacements(state: RunState) -> set[str]:

@@ -20,6 +20,9 @@ Where = tuple[str | int, ...]
 """The place of a value in a plan: `("stages", 0, "tasks", 2, "needs")`."""
 
 _KEY_CHARS_MIN = 20
+_GRAMMAR = (
+    f"use letters, digits, `.`, `_` and `-`, at most 64, starting with a letter or digit ({ID_PATTERN})"
+)
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -33,7 +36,8 @@ class BrokenRule(NamedTuple):
 
 def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[BrokenRule]:
     """Yield every broken rule of a plan. A part without an id is taken as already reported."""
-    stages, tasks = _stages(plan), _tasks(plan)
+    stages: list[tuple[Where, Stage]] = [(("stages", at), stage) for at, stage in enumerate(plan.stages)]
+    tasks = _tasks(plan)
     yield from _ids("stage", [(stage.id, at) for at, stage in stages])
     yield from _ids("task", [(task.id, at) for at, _, task in tasks])
     if all(stage.id for _, stage in stages) and all(task.id for _, _, task in tasks):
@@ -47,10 +51,6 @@ def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[BrokenRu
         yield BrokenRule(
             ("base",), f"{quoted(plan.base)} cannot name a commit; write a branch, a tag or a commit id"
         )
-
-
-def _stages(plan: Plan) -> list[tuple[Where, Stage]]:
-    return [(("stages", index), stage) for index, stage in enumerate(plan.stages)]
 
 
 def _tasks(plan: Plan) -> list[tuple[Where, int, Task]]:
@@ -69,7 +69,7 @@ def _ids(kind: str, named: list[tuple[str, Where]]) -> Iterator[BrokenRule]:
         if not name:
             continue
         if not is_valid_id(name):
-            yield BrokenRule((*at, "id"), f"{quoted(name)} is not a {kind} id; {_grammar()}")
+            yield BrokenRule((*at, "id"), f"{quoted(name)} is not a {kind} id; {_GRAMMAR}")
         elif (earlier := seen.setdefault(name.lower(), (name, at))) != (name, at):
             clash = (
                 "is used twice" if earlier[0] == name else f"differs from {quoted(earlier[0])} only by case"
@@ -89,27 +89,24 @@ def _secrets(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[Broke
                     f"this looks like a secret, and plans are kept in git; export {variable} and write "
                     f"`pass_env: [{variable}]` instead",
                 )
-    said = [((*at, "prompt"), task.prompt) for at, _, task in tasks] + [(("goal",), plan.goal)]
-    said += [((*at, key), " ".join(words)) for at, _, task in tasks for key, words in _commands(task)]
-    said += [(("agents", name, "args"), " ".join(agent.args)) for name, agent in plan.agents.items()]
-    said += [(("agents", name, "command"), " ".join(agent.command)) for name, agent in plan.agents.items()]
-    said.append((("verify",), " ".join(plan.verify)))
-    for at, text in said:
+    for at, text in _texts(plan, tasks):
         if redact(text) != text:
             yield BrokenRule(
                 at, "this holds what looks like a secret, and plans are kept in git; name a variable instead"
             )
 
 
-def _commands(task: Task) -> Iterator[tuple[str, tuple[str, ...]]]:
-    yield "run", task.run
-    yield "verify", task.verify
-
-
-def _grammar() -> str:
-    return (
-        f"use letters, digits, `.`, `_` and `-`, at most 64, starting with a letter or digit ({ID_PATTERN})"
-    )
+def _texts(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[tuple[Where, str]]:
+    """Yield the texts and commands of a plan, with their places."""
+    yield ("goal",), plan.goal
+    for at, _, task in tasks:
+        yield (*at, "prompt"), task.prompt
+        yield (*at, "run"), " ".join(task.run)
+        yield (*at, "verify"), " ".join(task.verify)
+    for name, agent in plan.agents.items():
+        yield ("agents", name, "args"), " ".join(agent.args)
+        yield ("agents", name, "command"), " ".join(agent.command)
+    yield ("verify",), " ".join(plan.verify)
 
 
 def _stage_needs(stages: list[tuple[Where, Stage]], tasks: Collection[str]) -> Iterator[BrokenRule]:
@@ -209,7 +206,7 @@ def _no_agent(
 
 def _agent_spec(at: Where, name: str, spec: AgentSpec) -> Iterator[BrokenRule]:
     if not is_valid_id(name):
-        yield BrokenRule(at, f"{quoted(name)} is not an agent name; {_grammar()}")
+        yield BrokenRule(at, f"{quoted(name)} is not an agent name; {_GRAMMAR}")
     if not spec.command and not spec.preset:
         yield BrokenRule(at, "needs `command`, the program and its arguments, or `preset`, a known agent")
     used = [(index, word) for index, arg in enumerate(spec.command) for word in _PLACEHOLDER.findall(arg)]

@@ -5,8 +5,7 @@ Only what git proves counts as done. What was never in git (failures, costs, the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
 from holdfast.core import events as ev
@@ -16,31 +15,23 @@ from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED
 
 
-@dataclass(frozen=True, slots=True)
-class TaskTraces:
-    """What is left of a task: how many attempts there were, the newest work, and the commit below that work."""
-
-    attempts: int
-    carry: str = ""
-    base: str = ""
-
-
 def rebuild_events(
     state: RunState,
     branch: BranchFacts,
-    traces: Mapping[str, TaskTraces],
+    begun: Iterable[ev.TaskRestored],
     skipped: Collection[str],
     inherited: Iterable[ev.Event] = (),
 ) -> list[ev.Event]:
     """Bring a run that has just begun to where git shows it to be; return the events that did it.
 
-    `inherited` is what an adopted run began with, as git has it.
+    `begun` says what is left of each task, `inherited` what an adopted run began with, as git has it.
     """
     done: list[ev.Event] = []
     # Each part looks at the state only when the parts before it have been applied.
     steps = chain(
         inherited,
-        _tasks(state, branch, traces, skipped),
+        begun,
+        _settled_tasks(state, branch, skipped),
         _tip(state, branch),
         _stages(state, {landing.task for landing in branch.landings if landing.adopted}),
         [ev.RunRestored()],
@@ -66,11 +57,7 @@ def passed_over(plan: Plan, branch: BranchFacts) -> dict[str, str]:
     return found
 
 
-def _tasks(
-    state: RunState, branch: BranchFacts, traces: Mapping[str, TaskTraces], skipped: Collection[str]
-) -> Iterator[ev.Event]:
-    for name, left in traces.items():
-        yield ev.TaskRestored(task=name, attempts=left.attempts, carry=left.carry, base=left.base)
+def _settled_tasks(state: RunState, branch: BranchFacts, skipped: Collection[str]) -> Iterator[ev.Event]:
     newest = {landing.task: landing for landing in branch.landings if landing.task in state.tasks}
     for name, landing in newest.items():
         yield ev.TaskLanded(task=name, attempt=landing.attempt, commit=landing.commit, head=landing.head)

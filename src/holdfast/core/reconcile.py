@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.core import events as ev
-from holdfast.core.facts import BranchFacts, Facts, Landing, Presence
+from holdfast.core.facts import BranchFacts, Facts, Presence
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import shorten_waits
 from holdfast.core.state import RunState
@@ -18,8 +18,7 @@ from holdfast.core.status import StageStatus, TaskStatus
 def reconcile(state: RunState, facts: Facts) -> list[ev.Event]:
     """Return the events that bring the state in line with the facts. Git stands above the journal."""
     return [
-        *_landings(state, facts),
-        *_tip(state, facts),
+        *_branch_changes(state, facts),
         *_tasks_in_flight(state, facts),
         *_gates_in_flight(state),
         *(shorten_waits(state, facts.wall) if facts.wall else ()),
@@ -36,37 +35,28 @@ def vanished(state: RunState, branch: BranchFacts) -> list[TaskRow]:
     ]
 
 
-def _landings(state: RunState, facts: Facts) -> Iterator[ev.Event]:
-    for task in vanished(state, facts.branch):
+def _branch_changes(state: RunState, facts: Facts) -> Iterator[ev.Event]:
+    """Yield what became of recorded landings, the landings that the journal lacks, and where the branch is now.
+
+    A landing is lacking too if it is recorded only under a commit that is neither there nor proved.
+    """
+    gone = vanished(state, facts.branch)
+    for task in gone:
         same = facts.equivalents.get(task.id)
         if same is None:
             yield ev.LandingVanished(task=task.id, commit=task.merge_commit)
         elif same.commit != task.replaced:
             yield ev.LandingReplaced(task=task.id, commit=same.commit, proof=same.proof)
-    for landing in _unrecorded(state, facts):
-        yield ev.TaskLanded(
-            task=landing.task, attempt=landing.attempt, commit=landing.commit, head=landing.head
-        )
-
-
-def _unrecorded(state: RunState, facts: Facts) -> list[Landing]:
-    """Return the landings that the journal lacks, or has only under a commit that is neither there nor proved."""
-    rows = state.tasks
-    gone = {task.id for task in vanished(state, facts.branch)} - facts.equivalents.keys()
-    return [
-        landing
-        for landing in facts.branch.landings
-        if landing.task in rows
-        and (landing.task in gone or rows[landing.task].status is not TaskStatus.COMPLETED)
-    ]
-
-
-def _tip(state: RunState, facts: Facts) -> Iterator[ev.Event]:
-    """The branch may be ahead of the last landing (somebody committed on it) or behind (somebody reset it)."""
-    branch, unrecorded = facts.branch, _unrecorded(state, facts)
-    known = unrecorded[-1].commit if unrecorded else state.row.tip
-    if branch.tip and branch.tip != known:
-        yield ev.BranchMoved(commit=branch.tip)
+    lacking = {task.id for task in gone} - facts.equivalents.keys()
+    lacking |= {name for name, task in state.tasks.items() if task.status is not TaskStatus.COMPLETED}
+    tip = state.row.tip
+    for landing in facts.branch.landings:
+        if landing.task in lacking:
+            tip = landing.commit
+            yield ev.TaskLanded(task=landing.task, attempt=landing.attempt, commit=tip, head=landing.head)
+    # The branch may be ahead of the last landing (somebody committed on it) or behind (somebody reset it).
+    if facts.branch.tip and facts.branch.tip != tip:
+        yield ev.BranchMoved(commit=facts.branch.tip)
 
 
 def _tasks_in_flight(state: RunState, facts: Facts) -> Iterator[ev.Event]:

@@ -1,8 +1,7 @@
-"""When a failed task is tried again, and when it is abandoned. A decision is a value; the runner acts on it."""
+"""When a failed task is tried again, as what, and why it is abandoned."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.core.plan import Limits
@@ -56,14 +55,6 @@ def losses_allowed(limits: Limits) -> int:
     return limits.attempts * LOSSES_PER_ATTEMPT
 
 
-@dataclass(frozen=True, slots=True)
-class RetryDecision:
-    """Try again once the run's clock reaches `not_before`, or give up for `give_up`, a sentence."""
-
-    not_before: float = 0.0
-    give_up: str = ""
-
-
 def delay_after(failure: FailureKind, charged: int, base_s: float) -> float:
     """Return how long to wait before the next attempt. Only trouble from outside is worth waiting out:
     an agent's own failure is best repaired at once, while its context is still true."""
@@ -72,15 +63,15 @@ def delay_after(failure: FailureKind, charged: int, base_s: float) -> float:
     return min(base_s * 2.0 ** (charged - 1), _DELAY_MAX_S)
 
 
-def decide_retry(task: TaskRow, limits: Limits) -> RetryDecision:
-    """Say what becomes of a task that is not being worked on."""
+def reason_to_give_up(task: TaskRow, limits: Limits) -> str:
+    """Return why a task that is not being worked on is not tried again, as a sentence; empty if it is."""
     if task.charged >= limits.attempts:
-        return RetryDecision(give_up=f"failed {task.charged} times; last: {task.error}")
+        return f"failed {task.charged} times; last: {task.error}"
     if makes_no_progress(task):
-        return RetryDecision(give_up=f"no progress: the same failure on the same files twice; {task.error}")
+        return f"no progress: the same failure on the same files twice; {task.error}"
     if task.crash_count >= losses_allowed(limits):
-        return RetryDecision(give_up=f"its agent was lost to a crash {task.crash_count} times")
-    return RetryDecision(not_before=task.not_before)
+        return f"its agent was lost to a crash {task.crash_count} times"
+    return ""
 
 
 def makes_no_progress(task: TaskRow) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
+from msgspec.structs import asdict
+
 from holdfast.core import events as ev
 from holdfast.core.projection import Origin, Parked, RunRow, StageRow
 from holdfast.core.status import RunStatus, StageStatus
@@ -82,18 +84,7 @@ def apply_to_stage(row: RunRow, event: ev.StageEvent) -> None:
 
 def first_row(event: ev.RunStarted) -> RunRow:
     """Return the row of a run that has just begun to exist."""
-    return RunRow(
-        run=event.run,
-        goal=event.goal,
-        plan_hash=event.plan_hash,
-        base=event.base,
-        branch=event.branch,
-        target=event.target,
-        plan_source=event.plan_source,
-        tip=event.base,
-        epoch=event.epoch,
-        adopting=event.adopting,
-    )
+    return RunRow(tip=event.base, **asdict(event))
 
 
 def _run_restored(run: RunRow, event: ev.RunRestored) -> None:
@@ -132,7 +123,7 @@ def _stop_requested(run: RunRow, event: ev.StopRequested) -> None:
 
 def _run_adopted(run: RunRow, event: ev.RunAdopted) -> None:
     run.adopting = ""
-    run.origin = Origin(system=event.system, name=event.name, main=event.main, digest=event.digest)
+    run.origin = Origin(**asdict(event))
 
 
 def _mirror_kept(run: RunRow, event: ev.MirrorKept) -> None:

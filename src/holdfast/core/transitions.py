@@ -31,6 +31,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.core import events as ev
 from holdfast.core.plan import Limits
 from holdfast.core.projection import (
@@ -156,17 +158,10 @@ def _agent_observed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AgentO
 
 def _progress_reported(run: RunRow, limits: Limits, task: TaskRow, event: ev.ProgressReported) -> None:
     attempt = task.latest
-    before = attempt.report or Report()
-    attempt.report = Report(
-        progress=before.progress if event.progress is None else event.progress,
-        file=event.file or before.file,
-        line=before.line if event.line is None else event.line,
-        section_done=event.section_done or before.section_done,
-        section_next=event.section_next or before.section_next,
-        confidence=before.confidence if event.confidence is None else event.confidence,
-        blocked=event.blocked,
-        summary=event.summary or before.summary,
-    )
+    parts = {name: getattr(event, name) for name in Report.__struct_fields__}
+    said = {name: value for name, value in parts.items() if value not in (None, "")}
+    # A part that is left out stays as it was, but an agent that says nothing of an obstacle has none any more.
+    attempt.report = replace(attempt.report or Report(), **{**said, "blocked": event.blocked})
     attempt.report_bytes = event.heard or attempt.report_bytes
     task.cost_usd += event.cost_usd
     run.cost_usd += event.cost_usd

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from holdfast.errors import JournalError
-from holdfast.journal.filesystem_checks import private_folder, sync_folder
+from holdfast.journal.filesystem_checks import private_folder, sync
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.sqlite_read import beside, consistent_read, explained
 
@@ -49,7 +49,7 @@ def back_up(path: Path, target: Path) -> None:
         draft.unlink(missing_ok=True)
         consistent_read(path, lambda db: _copy(db, draft))
         draft.replace(target)
-        sync_folder(target.parent)
+        sync(target.parent)
 
 
 def open_draft(path: Path) -> SqliteJournal:
@@ -69,7 +69,7 @@ def put_in_place(path: Path) -> Path | None:
         raise JournalError(f"the new journal {_draft(path)} is still in use", "run the command again")
     kept = _set_aside(path)
     _draft(path).rename(path)
-    sync_folder(path.parent)
+    sync(path.parent)
     return kept
 
 
@@ -97,11 +97,7 @@ def _set_aside(path: Path) -> Path | None:
 def _copy(db: sqlite3.Connection, draft: Path) -> None:
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
         db.backup(copy)
-    fd = os.open(draft, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync(draft)
 
 
 def _draft(path: Path) -> Path:

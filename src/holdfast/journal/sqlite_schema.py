@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast.errors import JournalError
-from holdfast.journal.filesystem_checks import sync_folder
+from holdfast.journal.filesystem_checks import sync
 from holdfast.journal.protocol import REBUILD, plan_hash_of
 from holdfast.journal.sqlite_read import consistent_read
 
@@ -139,7 +139,7 @@ def create(path: Path) -> None:
         return
     finally:
         fresh.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
 def migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:

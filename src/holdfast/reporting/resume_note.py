@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
 
 _LINES_MAX = 40
 _TEXT_CHARS = 200
@@ -23,15 +23,18 @@ _WHY = {
 
 def resume_note(state: RunState, refs: Mapping[str, str], written_at: str, way_on: str = "") -> str:
     """Return where a run stands. `refs` names the ref of each commit, `way_on` says how to continue; the default is `resume`."""
-    row = state.row
+    row, tasks = state.row, state.tasks.values()
+    done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
+    begun = [task for task in tasks if task.attempt and task.status not in TASK_IS_SETTLED]
+    untried = [task for task in tasks if task.status is TaskStatus.PENDING and not task.attempt]
     reason = f" {_short(row.reason)}" if row.reason else ""
     return "\n\n".join([
         f"# Continue here: {row.run}",
         _short(row.goal),
         f"{_WHY[row.status]}{reason} Written {written_at}.",
-        *_section("Done", [_done(state, task) for task in _with(state, TaskStatus.COMPLETED)]),
-        *_section("Under way", [_under_way(state, task, refs) for task in state.tasks.values() if _is_begun(task)]),
-        *_section("Next", [_titled(state, name) for name in _next(state)]),
+        *_section("Done", [f"{_titled(state, task)}: landed as {task.merge_commit[:12]}" for task in done]),
+        *_section("Under way", [_under_way(state, task, refs) for task in begun]),
+        *_section("Next", [_titled(state, task) for task in untried]),
         f"## Go on\n\n{way_on or f'    holdfast resume {row.run}'}\n",
     ])  # fmt: skip
 
@@ -45,30 +48,13 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
     yield f"## {title} ({len(lines)})\n\n" + "\n".join(listed)
 
 
-def _with(state: RunState, status: TaskStatus) -> list[TaskRow]:
-    return [task for task in state.tasks.values() if task.status is status]
-
-
-def _is_begun(task: TaskRow) -> bool:
-    """An attempt was made, and the task is neither landed nor declared unnecessary."""
-    return task.attempt > 0 and task.status not in (TaskStatus.COMPLETED, TaskStatus.SKIPPED)
-
-
-def _next(state: RunState) -> list[str]:
-    return [task.id for task in _with(state, TaskStatus.PENDING) if task.attempt == 0]
-
-
-def _done(state: RunState, task: TaskRow) -> str:
-    return f"{_titled(state, task.id)}: landed as {task.merge_commit[:12]}"
-
-
 def _under_way(state: RunState, task: TaskRow, refs: Mapping[str, str]) -> str:
     kept = task.latest.head or task.carry or task.latest.snapshot
     ref = f" at {refs[kept]}" if kept in refs else ""
     where = f"its work is commit {kept[:12]}{ref}" if kept else "it left no work"
     stands = "cut short" if task.status is TaskStatus.PENDING else str(task.status)
     said = f"; {_short(task.error)}" if task.error else ""
-    return f"{_titled(state, task.id)}: {stands} in attempt {task.attempt}{_progress(task)}; {where}{said}"
+    return f"{_titled(state, task)}: {stands} in attempt {task.attempt}{_progress(task)}; {where}{said}"
 
 
 def _progress(task: TaskRow) -> str:
@@ -85,9 +71,9 @@ def _progress(task: TaskRow) -> str:
     return f" ({known})" if known else ""
 
 
-def _titled(state: RunState, name: str) -> str:
-    title = state.specs[name].title
-    return f"{name} {_short(title)}" if title else name
+def _titled(state: RunState, task: TaskRow) -> str:
+    title = state.specs[task.id].title
+    return f"{task.id} {_short(title)}" if title else task.id
 
 
 def _short(text: str) -> str:

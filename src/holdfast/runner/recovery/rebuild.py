@@ -21,7 +21,7 @@ from holdfast.core.event_codec import decode_event
 from holdfast.core.facts import BranchFacts
 from holdfast.core.ids import plan_ref
 from holdfast.core.plan import Plan, decode_plan, plan_hash
-from holdfast.core.rebuild import TaskTraces, passed_over, rebuild_events
+from holdfast.core.rebuild import passed_over, rebuild_events
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus
@@ -202,7 +202,7 @@ class _LostRun:
         ]
         skipped += [event.task for event in inherited if isinstance(event, ev.TaskSkipped)]
         began = [event for event in inherited if isinstance(event, ev.RunAdopted | ev.TaskInherited)]
-        events = rebuild_events(state, branch, self._traces(branch, refs), skipped, began)
+        events = rebuild_events(state, branch, self._begun_tasks(branch, refs), skipped, began)
         for event in self._ending(state, branch, ask, archived=archived):
             state.apply(event)
             events.append(event)
@@ -218,10 +218,10 @@ class _LostRun:
         newest = max(archived, key=lambda ref: commit_time(self.repo, ref))
         return branch_facts(self.repo, newest, base, self.run), True
 
-    def _traces(self, branch: BranchFacts, refs: dict[str, str]) -> dict[str, TaskTraces]:
-        """Return what is left of every task that was ever begun."""
+    def _begun_tasks(self, branch: BranchFacts, refs: dict[str, str]) -> Iterator[ev.TaskRestored]:
+        """Yield what is left of every task that was ever begun."""
         landed = {landing.task: landing.attempt for landing in branch.landings}
-        base, traces = self.started.base, {}
+        base = self.started.base
         for _, task in self.plan.tasks():
             commits = {ids.attempt_of_ref(self.run, task.id, ref): commit for ref, commit in refs.items()}
             commits.pop(0, None)
@@ -233,8 +233,7 @@ class _LostRun:
             carry = "" if task.id in landed else _newest(self.repo, done, snapshot)
             if attempts or carry:
                 below = (self.repo.merge_base(branch.tip or base, carry) or base) if carry else ""
-                traces[task.id] = TaskTraces(max(attempts, 1), carry, below)
-        return traces
+                yield ev.TaskRestored(task=task.id, attempts=max(attempts, 1), carry=carry, base=below)
 
     def _ending(
         self, state: RunState, branch: BranchFacts, ask: Ask, *, archived: bool
