@@ -55,11 +55,10 @@ def write_context(view: ExportedRun, main: str, data: bytes) -> NativeFile:
         standing = view.claim_of(task.id).standing
         if claimed_status(task.phase.status) is standing:
             continue
-        times = view.task_times.get(task.id)
-        at = (times.ended or times.started) if times else None
+        times = view.times_of(task.id)
         line = task.phase.entry[_LINE]
         step = markdown.cells(lines[line])[0]
-        lines[line] = markdown.as_row([step, _WORDS[standing], iso_time(at) or ""])
+        lines[line] = markdown.as_row([step, _WORDS[standing], iso_time(times.ended or times.started) or ""])
     return NativeFile(path=main, content="\n".join(lines).encode())
 
 

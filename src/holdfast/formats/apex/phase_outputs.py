@@ -163,7 +163,7 @@ def _resume_points(
 
 def output_of(view: ExportedRun, path: str, name: str, claims: tuple[Claim, ...]) -> NativeFile:
     """Return the output file of a finished phase: result, summary, files, commits."""
-    ended = [times.ended for claim in claims if (times := view.task_times.get(claim.task)) and times.ended]
+    ended = [at for claim in claims if (at := view.times_of(claim.task).ended)]
     when = [f"# Timestamp: {iso_time(max(ended))}"] if ended else []
     head = [f"# Phase: {name}", f"# Task: {view.name}", *when, "# Status: PASS"]
     summaries = [claim.summary for claim in claims if claim.summary]

@@ -46,7 +46,7 @@ _FILES = Key("files_changed", "files_modified", "files")
 _SUMMARY = Key("summary", "result")
 _CRITERIA = Key("acceptance_criteria", "criteria")
 
-_RESUMABLE = "  ← resumable"
+_RESUMABLE = "← resumable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,14 +209,14 @@ def _about_resume_point(document: Node, tasks: list[PhaseTask], unfinished: list
 
 def list_runs(documents: Mapping[str, bytes]) -> str:
     """Return a table for people of every task whose state is among the documents. A link is the state it shows."""
-    lines = {line[0]: line for path in sorted(documents) if (line := _task_line(path, documents[path]))}
-    rows = [("Task ID", "Status", "Last Phase", "Updated", ""), *(lines[name] for name in sorted(lines))]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    cells = ([cell.ljust(width) for cell, width in zip(row, widths, strict=False)] for row in rows)
-    return "\n".join(("  ".join(cell) + row[4]).rstrip() for cell, row in zip(cells, rows, strict=True))
+    found = {row[0]: row for path in sorted(documents) if (row := _task_row(path, documents[path]))}
+    rows = [("Task ID", "Status", "Last Phase", "Updated", ""), *(found[name] for name in sorted(found))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(map(str.ljust, row, widths)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
 
 
-def _task_line(path: str, data: bytes) -> tuple[str, str, str, str, str] | None:
+def _task_row(path: str, data: bytes) -> tuple[str, str, str, str, str] | None:
     """Return the id, status, last phase and last change of a task, and whether it can be resumed."""
     if not layout.is_state(path):
         return None

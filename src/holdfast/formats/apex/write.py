@@ -245,12 +245,13 @@ def _add_extra_fields(view: ExportedRun, parts: list[_StagePhase], state: Node, 
         phase.entry.pop(extra_fields.KEY, None)
         if part := of_phase.get(phase.key):
             phase.entry[extra_fields.KEY] = _ids(part, phase.label)
-    tasks = phase_tasks(phases_of(state))
+    found = phases_of(state)
+    tasks = phase_tasks(found)
     read = assembled(f"{home}/{layout.STATE}", state, tasks)
     extra = extra_fields.differences(view, read.plan, read.claims)
     for task in tasks:
         task.extra.update(extra.tasks.get(task.id, {}))
-    for phase in {task.phase.id: task.phase for task in tasks}.values():
+    for phase in found:
         if part := of_phase.get(phase.key):
             stage = extra.stages[part.stage.id]
             _set_extra(phase.entry, extra_fields.of(phase.entry) | ({"stage": stage} if stage else {}))

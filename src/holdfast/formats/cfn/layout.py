@@ -9,6 +9,7 @@ from posixpath import dirname, join
 from holdfast.formats.lenient_json import Node, node
 
 FOLDER = ".cfn/recovery"
+"""Where recovery exports are kept, each under the name of its epic."""
 PLACES = (".cfn/*.json", ".cfn/*/*.json", "**/*epic*.json")
 TRACES = ("/.cfn/",)
 
@@ -40,11 +41,6 @@ def parse_key(key: str) -> tuple[RecordKind, str] | None:
         if found := pattern.fullmatch(key):
             return kind, found[1]
     return None
-
-
-def export_path(epic: str) -> str:
-    """Return where the recovery export of an epic is kept, below the project."""
-    return f"{FOLDER}/{epic}.json"
 
 
 def companions(main: str) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ import msgspec
 from holdfast.core.plan import Task
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.formats import extra_fields
-from holdfast.formats.cfn.epic import PHASE_ID, EpicModel, assemble_epic, phases_of, read_epic
-from holdfast.formats.cfn.layout import CfnDocument, export_path, kind_of
+from holdfast.formats.cfn.epic import PHASE_ID, Sprint, assemble_epic, phases_of, read_epic
+from holdfast.formats.cfn.layout import FOLDER, CfnDocument, kind_of
 from holdfast.formats.cfn.read import READERS
 from holdfast.formats.cfn.record_writer import (
     EPIC_WORDS,
@@ -41,27 +41,27 @@ _PHASE_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class _Original:
-    """The document that a run was adopted from: its place below the project, its kind, and how it was read.
+    """The document that a run was adopted from: its place below the project, its kind, and its epic.
 
-    `ids` are our ids of its sprints, in order. `path` is empty if it was not inside the project.
+    `sprints` are by our ids. `path` is empty if it was not inside the project.
     """
 
     path: str
     kind: CfnDocument
     root: Node
-    model: EpicModel
-    ids: tuple[str, ...]
+    epic: str
+    sprints: dict[str, Sprint]
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the export first: it is the state. An adopted epic file follows, with its statuses as they are now."""
     original = _original(view, originals)
-    path = export_path(task_ids([view.name], "epic")[0])
+    path = f"{FOLDER}/{task_ids([view.name], 'epic')[0]}.json"
     if original is None:
         return [_export(view, path, view.name, exported_sprints(view, view.name, {}), {})]
-    epic = original.model.name
-    natives = (sprint.native for sprint in original.model.sprints)
-    sprints = exported_sprints(view, epic, dict(zip(original.ids, natives, strict=True)))
+    epic = original.epic
+    natives = {task: sprint.native for task, sprint in original.sprints.items()}
+    sprints = exported_sprints(view, epic, natives)
     if original.kind is CfnDocument.EXPORT:
         return [_export(view, original.path or path, epic, sprints, original.root)]
     if original.kind is CfnDocument.DUMP:
@@ -81,9 +81,9 @@ def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> _Original | 
         kind = kind_of(root)
         if kind in (CfnDocument.EXPORT, CfnDocument.DUMP, CfnDocument.EPIC):
             model = READERS[kind](root)
-            ids = assemble_epic(model).ids
-            if wanted <= set(ids):
-                return _Original(path if "/" in path else "", kind, root, model, ids)
+            sprints = dict(zip(assemble_epic(model).ids, model.sprints, strict=True))
+            if wanted <= sprints.keys():
+                return _Original(path if "/" in path else "", kind, root, model.name, sprints)
     return None
 
 
@@ -208,7 +208,7 @@ def _merged_rows(before: object, rows: list[Node]) -> list[Node]:
 def _epic_file(view: ExportedRun, original: _Original) -> Node:
     """Return the epic's own file with the statuses of its sprints, its phases and the whole as they are now."""
     phases: dict[str, list[ClaimedStatus]] = {}
-    for task, sprint in zip(original.ids, original.model.sprints, strict=True):
+    for task, sprint in original.sprints.items():
         row, claim = view.row_of(task), sprint.claim
         standing = view.claim_of(task).standing
         phases.setdefault(sprint.stage, []).append(standing)

@@ -1,4 +1,7 @@
-"""Which run a SpecFlow file tells of: a state, or a pause, a specification or STATE.md that leads to one."""
+"""Which run a SpecFlow file tells of: a state, or a pause, a specification or STATE.md that leads to one.
+
+Where these files contradict each other is told to the user only.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,23 @@ from msgspec.structs import replace
 
 from holdfast.core.plan import Task
 from holdfast.formats import markdown
-from holdfast.formats.contradictions import unreadable
+from holdfast.formats.contradictions import done_with_unfinished_parts, unknown_words, unreadable
 from holdfast.formats.lenient_json import (
     BrokenFileError,
     Node,
     commits,
+    node,
     nodes,
     parse_object,
     text,
     truncated_object,
 )
-from holdfast.formats.model import Claim, Finding, ForeignRun
-from holdfast.formats.plan_assembly import StageDraft, TaskDraft, assemble
+from holdfast.formats.model import SETTLED, Claim, ClaimedStatus, Finding, ForeignRun
+from holdfast.formats.plan_assembly import Assembly, StageDraft, TaskDraft, assemble
 from holdfast.formats.registry import System
-from holdfast.formats.specflow import contradictions, layout
+from holdfast.formats.specflow import layout
 from holdfast.formats.specflow.specification import parse_spec
-from holdfast.formats.specflow.state import is_state, parse_state, spec_id
+from holdfast.formats.specflow.state import Group, ParsedState, is_state, parse_state, spec_id
 from holdfast.formats.status_words import claimed_status
 
 _NONE = ("", "none", "—", "-", "n/a")
@@ -81,15 +85,10 @@ def _read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> Fo
     """Return the run that a state file tells of, together with the files around it."""
     name = spec_id(document, main)
     parsed = parse_state(name, document, documents, main)
-    made = parsed.made
-    claims = {claim.task: claim for claim in made.claims}
-    known = {commit for claim in made.claims for commit in claim.commits}
-    findings = (
-        *contradictions.in_state(document, parsed.groups, [claims[task] for task in made.ids]),
-        *contradictions.with_other_files(main, name, made, parsed.spec, documents),
-    )
+    known = {commit for claim in parsed.made.claims for commit in claim.commits}
+    findings = (*_in_state(document, parsed), *_in_other_files(main, name, parsed, documents))
     unclaimed = tuple(commit for commit in commits(document.get("commits")) if commit not in known)
-    return made.as_run(System.SPECFLOW, name, main, documents, findings, commits=unclaimed)
+    return parsed.made.as_run(System.SPECFLOW, name, main, documents, findings, commits=unclaimed)
 
 
 def _read_pause(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
@@ -187,3 +186,83 @@ def _queue(content: str) -> Iterator[TaskDraft]:
                 task = Task(id="", title=title, prompt=f"Carry out the specification {name}: {title}")
                 claim = Claim(task="", standing=claimed_status(status), said=status)
                 yield TaskDraft(native=name, stage="queue", task=task, claim=claim)
+
+
+def _in_state(document: Node, parsed: ParsedState) -> Iterator[Finding]:
+    """Yield where a state contradicts itself, and what it leaves open: each group, each wave, and the run."""
+    claim_of = {claim.task: claim for claim in parsed.made.claims}
+    yield from unknown_words(claim_of[task] for task in parsed.groups)
+    unfinished: dict[str, list[str]] = {}
+    for task, group in parsed.groups.items():
+        claim = claim_of[task]
+        yield from _in_group(group, claim)
+        if claim.standing not in SETTLED:
+            unfinished.setdefault(group.wave.name, []).append(task)
+    for wave in {group.wave.name: group.wave for group in parsed.groups.values()}.values():
+        yield from done_with_unfinished_parts(wave.name, wave.said, unfinished.get(wave.name, ()))
+    open_groups = [task for tasks in unfinished.values() for task in tasks]
+    yield from done_with_unfinished_parts("The run", text(document.get("status")), open_groups)
+    if not document.get("waves") and document.get("mode") != "single":
+        said = "The state has no waves. Its groups come from the specification, or it counts as one group."
+        yield Finding("drifted", said)
+
+
+def _in_group(group: Group, claim: Claim) -> Iterator[Finding]:
+    task = claim.task
+    if not group.listed:
+        said = f"`{task}` is in the specification but in no wave of the state; it counts as not begun."
+        yield Finding("missing-group", said, task)
+    if claim.said == "partial":
+        said = f"`{task}` was done in part; the run continues it."
+        yield Finding("partial", said, task)
+
+
+def _in_other_files(
+    main: str, name: str, parsed: ParsedState, documents: Mapping[str, bytes]
+) -> Iterator[Finding]:
+    """Yield what the files around the state say: a lock, a pause, a specification that knows better."""
+    made, spec = parsed.made, parsed.spec
+    here = layout.prefix_of(main)
+    if lock := documents.get(here + layout.LOCK):
+        holder = markdown.decoded(lock).strip()[:40] or "unknown"
+        said = f"{layout.LOCK} is there (process {holder}): check that SpecFlow is not at work any more."
+        yield Finding("locked", said)
+    yield from _pause(name, made, documents.get(here + layout.CONTINUE))
+    is_done = all(claim.standing in SETTLED for claim in made.claims)
+    if spec and claimed_status(spec.status) is ClaimedStatus.DONE and not is_done:
+        said = f"The specification is marked {spec.status}, but its state is not: the state may be stale."
+        yield Finding("copies-differ", said)
+    yield from _status_row(name, documents.get(here + layout.STATE_MD), is_done=is_done)
+
+
+def _pause(name: str, made: Assembly, data: bytes | None) -> Iterator[Finding]:
+    """Tell where `.continue-here` says that the run was paused, if it is about this run."""
+    if data is None:
+        return
+    try:
+        pause = parse_object(layout.CONTINUE, data)
+    except BrokenFileError as error:
+        yield unreadable(error)
+        return
+    if text(pause.get("spec_id")) not in ("", name):
+        return
+    at = node(pause.get("paused_at"))
+    group, wave = text(at.get("group")), text(at.get("wave"))
+    said = f"The run was paused on purpose at wave {wave or '?'}, group {group or '?'}."
+    yield Finding("paused", said)
+    if group and group not in made.ids:
+        yield Finding("unknown-task", f"It was paused at group {group}, which is in no wave.")
+    known = {commit for claim in made.claims for commit in claim.commits}
+    extra = [commit for commit in commits(pause.get("commits_completed")) if commit not in known]
+    if extra:
+        said = f"{layout.CONTINUE} names commits that no group has: {', '.join(extra)}."
+        yield Finding("copies-differ", said)
+
+
+def _status_row(name: str, data: bytes | None, *, is_done: bool) -> Iterator[Finding]:
+    """Tell where the execution table of STATE.md says otherwise."""
+    for table in markdown.tables(markdown.decoded(data or b"")):
+        for spec, progress in table.select(("spec id", "spec"), ("progress",)):
+            if spec == name and progress and (progress.casefold() == "complete") is not is_done:
+                said = f"STATE.md says `{progress}` of {name}, but its state says otherwise."
+                yield Finding("copies-differ", said)

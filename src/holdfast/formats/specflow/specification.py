@@ -51,10 +51,10 @@ def parse_spec(text: str) -> Spec:
     """Return what a specification says; what is missing is empty."""
     front = markdown.front_matter(text)
     title = markdown.title(text)
-    named = re.match(r"(?:SPEC:\s*)?(SPEC-[\w.-]+)?:?\s*(.*)", title)
+    named, rest = re.findall(r"(?:SPEC:\s*)?(SPEC-[\w.-]+)?:?\s*(.*)", title)[0]
     return Spec(
-        id=front.get("id", "") or ((named[1] or "") if named else ""),
-        title=(named[2] if named else title) or title,
+        id=front.get("id") or named,
+        title=rest or title,
         status=front.get("status", ""),
         task=markdown.section(text, "Task") or markdown.section(text, "Requirements"),
         criteria=markdown.bullets(markdown.section(text, "Acceptance Criteria")),

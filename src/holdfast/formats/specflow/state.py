@@ -121,21 +121,16 @@ def results_of(wave: Node) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class ParsedState:
-    """A state with its specification: the groups, and the plan and claims that they amount to, in the same order."""
+    """A state with its specification: the groups by the ids of their tasks, and what they amount to."""
 
     spec: Spec | None
-    groups: list[Group]
+    groups: dict[str, Group]
     made: Assembly
-
-    @property
-    def groups_by_task(self) -> dict[str, Group]:
-        """The groups by the ids of their tasks."""
-        return dict(zip(self.made.ids, self.groups, strict=True))
 
     @property
     def waves_by_stage(self) -> dict[str, Node]:
         """The entries of the waves by the ids of their stages."""
-        entries = {group.wave.name: group.wave.entry for group in self.groups}
+        entries = {group.wave.name: group.wave.entry for group in self.groups.values()}
         return {stage: entries[wave] for wave, stage in self.made.stages.items()}
 
 
@@ -157,7 +152,8 @@ def parse_state(name: str, document: Node, documents: Mapping[str, bytes], main:
     ]
     drafts = [_draft(group, name, spec, document) for group in groups]
     made = assemble(spec.title if spec and spec.title else name, stages, drafts)
-    return ParsedState(spec, groups, extra_fields.plan(made, extra_fields.of(document), extra))
+    made = extra_fields.plan(made, extra_fields.of(document), extra)
+    return ParsedState(spec, dict(zip(made.ids, groups, strict=True)), made)
 
 
 def _spec_of(name: str, main: str, documents: Mapping[str, bytes]) -> Spec | None:

@@ -122,7 +122,7 @@ def _composed(view: ExportedRun, name: str, document: Node, documents: Mapping[s
     """Return the state as SpecFlow would have it, with extra fields for the rest; unknown keys stay."""
     # A state without waves is about what its specification says: none of it can be found again.
     adopted = parse_state(name, document, documents) if document.get("waves") else None
-    waves, groups = (adopted.waves_by_stage, adopted.groups_by_task) if adopted else ({}, {})
+    waves, groups = (adopted.waves_by_stage, adopted.groups) if adopted else ({}, {})
     fresh: Node = {"spec_id": name, "mode": "orchestrated", "started": iso_time(view.started)}
     state = fresh | extra_fields.without(document)
     state["waves"] = [
@@ -195,7 +195,7 @@ def _add_extra_fields(view: ExportedRun, name: str, state: Node, documents: Mapp
             entry[extra_fields.KEY] = {"id": stage.id}
     parsed = parse_state(name, state, documents)
     extra_of = extra_fields.differences(view, parsed.made.plan, parsed.made.claims)
-    for task, group in parsed.groups_by_task.items():
+    for task, group in parsed.groups.items():
         if group.wave.entry and (extra := extra_of.tasks.get(task)):
             group.wave.entry["results"][group.name] = group.entry | extra_fields.carried(extra)
     for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
