@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from holdfast.core.facts import Equivalent
 from holdfast.repo.commit_contents import diffs_of
-from holdfast.repo.git import decode_text
+from holdfast.repo.git import as_lines, decode_text
 from holdfast.repo.repository import Repository
 
 _HASH = re.compile(r"[0-9a-fA-F]{7,64}")
@@ -43,8 +43,7 @@ def commits_outside(repo: Repository, commits: Collection[str], tip: str) -> fro
     """Return those of `commits` that `tip` does not contain."""
     if not commits:
         return frozenset()
-    question = "".join(f"{commit}\n" for commit in commits) + f"^{tip}\n"
-    listed = repo.git.text("rev-list", "--stdin", stdin=question.encode()).split()
+    listed = repo.git.text("rev-list", "--stdin", stdin=as_lines([*commits, f"^{tip}"])).split()
     return frozenset(commits).intersection(listed)
 
 
@@ -103,7 +102,7 @@ def same_changes(repo: Repository, commits: Collection[str], tip: str) -> dict[s
         return found
     below = _patches_in_log(repo, "--diff-merges=first-parent", f"--max-count={_PATCHES_MAX}", tip)
     question = ("diff-tree", "--stdin", *_PATCH, "--root", "--format=commit %H")
-    theirs = _patch_ids(repo, repo.git.run(*question, stdin="\n".join(rest).encode() + b"\n"))
+    theirs = _patch_ids(repo, repo.git.run(*question, stdin=as_lines(rest)))
     return found | {commit: below[patch] for patch, commit in theirs.items() if patch in below}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import dedent
 
+from holdfast.repo.git import as_lines
 from holdfast.repo.repository import Repository
 
 _REGULAR = ("100644", "100755")
@@ -56,7 +57,7 @@ def diffs_of(repo: Repository, commits: Iterable[str], *shape: str) -> dict[str,
         return {}
     options = ("--stdin", "-r", "-z", "--root", "--no-renames", "--diff-merges=first-parent", *shape)
     current = ""
-    for field in repo.git.paths("diff-tree", *options, stdin="\n".join(found).encode() + b"\n"):
+    for field in repo.git.paths("diff-tree", *options, stdin=as_lines(found)):
         if field in found:
             current = field
         elif current:
@@ -69,13 +70,12 @@ def read_contents(repo: Repository, blobs: Iterable[str], max_bytes: int) -> dic
     asked = list(dict.fromkeys(blob for blob in blobs if blob))
     if not asked:
         return {}
-    question = "\n".join(asked).encode() + b"\n"
-    sizes = repo.git.text("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=question)
+    sizes = repo.git.text("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=as_lines(asked))
     facts = zip(asked, map(str.split, sizes.splitlines()), strict=True)
     wanted = [blob for blob, (kind, size) in facts if kind == "blob" and int(size) <= max_bytes]
     if not wanted:
         return {}
-    return _split(repo.git.run("cat-file", "--batch", stdin="\n".join(wanted).encode() + b"\n"))
+    return _split(repo.git.run("cat-file", "--batch", stdin=as_lines(wanted)))
 
 
 def _split(output: bytes) -> dict[str, bytes]:

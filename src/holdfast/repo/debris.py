@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,14 +36,6 @@ _SHARED = (
     "objects/info/commit-graph.lock",
     "objects/info/commit-graphs/commit-graph-chain.lock",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _GitProcess:
-    """A running git command."""
-
-    pid: int
-    command: tuple[str, ...]
 
 
 def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[str] = ()) -> list[str]:
@@ -80,13 +71,13 @@ def fsck_errors(repo: Repository) -> tuple[str, ...]:
 def _wait_for_orphans(repo: Repository) -> None:
     """Let the git commands finish that a killed runner started: they end by themselves, and soon."""
     mark = f"--git-dir={repo.common_dir}"
-    ours = [
-        process
-        for process in _git_processes([repo.common_dir])
-        if any(text.startswith(mark) for text in process.command)
-    ]
+    ours = {
+        pid: command
+        for pid, command in _git_processes([repo.common_dir]).items()
+        if any(text.startswith(mark) for text in command)
+    }
     deadline = time.monotonic() + _ORPHAN_WAIT_S
-    while any(_command(process.pid) == process.command for process in ours) and time.monotonic() < deadline:
+    while any(_command(pid) == command for pid, command in ours.items()) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
 
 
@@ -125,9 +116,8 @@ def _remove_own_locks(repo: Repository, run: str) -> list[str]:
 
 def _remove_shared(repo: Repository) -> list[str]:
     stale = _shared_locks(repo)
-    alive = _git_in_repository(repo) if stale else []
-    if alive:
-        return [f"Left {path}: git is running (process {alive[0].pid})." for path in stale]
+    if stale and (alive := _git_in_repository(repo)):
+        return [f"Left {path}: git is running (process {next(iter(alive))})." for path in stale]
     return [_removed(path) for path in stale]
 
 
@@ -154,34 +144,33 @@ def _removed(path: Path) -> str:
 # -- live git processes, as /proc shows them ------------------------------------------------------------------
 
 
-def _git_in_repository(repo: Repository) -> list[_GitProcess]:
+def _git_in_repository(repo: Repository) -> dict[int, tuple[str, ...]]:
     """Return the git processes that work on this repository, in any of its worktrees."""
     return _git_processes([repo.common_dir, repo.checkout, *(path for path, _ in linked_git_dirs(repo))])
 
 
-def _git_processes(places: Collection[Path]) -> list[_GitProcess]:
-    """Return the git processes that work in one of these places.
+def _git_processes(places: Collection[Path]) -> dict[int, tuple[str, ...]]:
+    """Return the git processes that work in one of these places, each with its command.
 
     One that this user may not inspect is counted, because it could be working there.
     """
     pids = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal()]
-    running = [_GitProcess(pid, _command(pid)) for pid in pids if _read(pid, "comm").startswith("git")]
-    return [process for process in running if _concerns(process, [str(place) for place in places])]
+    running = {pid: _command(pid) for pid in pids if _read(pid, "comm").startswith("git")}
+    roots = list(map(str, places))
+    return {pid: command for pid, command in running.items() if _concerns(pid, command, roots)}
 
 
-def _concerns(process: _GitProcess, roots: list[str]) -> bool:
-    if not process.command:
+def _concerns(pid: int, command: tuple[str, ...], roots: list[str]) -> bool:
+    if not command:
         return False  # it has ended, and only its parent has not noticed yet
-    folder = _PROC / str(process.pid)
+    folder = _PROC / str(pid)
     try:
         files = _unless_gone(lambda: sorted((folder / "fd").iterdir()), list[Path]())
         held = [str(_unless_gone(link.readlink, Path())) for link in (folder / "cwd", *files)]
-        environment = _read(process.pid, "environ").split("\0")
+        environment = _read(pid, "environ").split("\0")
     except PermissionError:
         return True
-    named = [
-        text.partition("=")[2] for text in [*environment, *process.command] if text.startswith(("GIT_", "--"))
-    ]
+    named = [text.partition("=")[2] for text in [*environment, *command] if text.startswith(("GIT_", "--"))]
     return any(path == root or path.startswith(f"{root}/") for path in [*held, *named] for root in roots)
 
 

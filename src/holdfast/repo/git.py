@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -210,6 +210,11 @@ class Git:
 def decode_text(output: bytes) -> str:
     """Return what git printed as text. Bytes that are no UTF-8, such as odd file names, survive the way back."""
     return output.decode("utf-8", "surrogateescape")
+
+
+def as_lines(items: Iterable[str]) -> bytes:
+    """Return what git reads from standard input, one item per line."""
+    return "".join(f"{item}\n" for item in items).encode("utf-8", "surrogateescape")
 
 
 def git_version() -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.core import ids
 from holdfast.core.projection import RunRow
 from holdfast.errors import RepositoryError
-from holdfast.repo.git import Git, decode_text, rev_parse_from
+from holdfast.repo.git import Git, as_lines, decode_text, rev_parse_from
 
 if TYPE_CHECKING:
     from holdfast.repo.repository import Repository
@@ -43,9 +43,9 @@ def local_branches(repo: Repository) -> dict[str, str]:
 
 def drop_refs(repo: Repository, refs: dict[str, str]) -> None:
     """Delete refs, all of them or none. A ref that moved since it was listed is an error."""
-    lines = "".join(f"delete {ref} {commit}\n" for ref, commit in refs.items())
-    if lines:
-        repo.git.run("update-ref", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
+    if refs:
+        lines = as_lines(f"delete {ref} {commit}" for ref, commit in refs.items())
+        repo.git.run("update-ref", "--stdin", stdin=lines)
 
 
 def recorded_runs(repo: Repository) -> list[str]:

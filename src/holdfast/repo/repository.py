@@ -14,7 +14,7 @@ from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir
 from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such_commit
 from holdfast.repo.files import write_atomically
-from holdfast.repo.git import Git, GitResult, decode_text, require_git
+from holdfast.repo.git import Git, GitResult, as_lines, decode_text, require_git
 from holdfast.repo.private_git_dir import make_private_git_dir
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -65,8 +65,7 @@ class Repository:
 
     def ids_of(self, *revs: str) -> list[str]:
         """Return the object id of each revision, in one process; an empty string for one that leads nowhere."""
-        questions = "\n".join(revs).encode("utf-8", "surrogateescape") + b"\n"
-        answers = self.git.text("cat-file", "--batch-check=%(objectname)", stdin=questions)
+        answers = self.git.text("cat-file", "--batch-check=%(objectname)", stdin=as_lines(revs))
         return [answer if _OBJECT_ID.fullmatch(answer) else "" for answer in answers.splitlines()]
 
     def tree_of(self, commit: str) -> str:
@@ -98,8 +97,7 @@ class Repository:
         asked = list(commits)
         if not asked:
             return frozenset()
-        questions = "\n".join(asked).encode() + b"\n"
-        kinds = self.git.text("cat-file", "--batch-check=%(objecttype)", stdin=questions).splitlines()
+        kinds = self.git.text("cat-file", "--batch-check=%(objecttype)", stdin=as_lines(asked)).splitlines()
         return frozenset(commit for commit, kind in zip(asked, kinds, strict=True) if kind != "commit")
 
     def changed_files(self, old: str, new: str) -> tuple[str, ...]:
