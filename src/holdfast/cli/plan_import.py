@@ -101,12 +101,13 @@ def _found(path: Path, checkout: Path, wanted: str | None) -> tuple[ListKind, st
     for files in _candidates(path):
         documents = {_name(file, checkout): data for file in files if (data := _content(file)) is not None}
         kinds = {name: kind_of(name, data) for name, data in documents.items()}
-        matching = [name for name, kind in kinds.items() if kind is not None]
-        if len(files) == 1 and documents and (wanted or matching):
-            name = next(iter(documents))
-            return ListKind(wanted or kinds[name] or ListKind.CHECKLIST), name, documents
-        if len(files) > 1 and ListKind.BACKLOG in kinds.values() and wanted in (None, ListKind.BACKLOG):
-            return ListKind.BACKLOG, _name(path, checkout), documents
+        if len(files) > 1:
+            if ListKind.BACKLOG in kinds.values() and wanted in (None, ListKind.BACKLOG):
+                return ListKind.BACKLOG, _name(path, checkout), documents
+            continue
+        for name, recognized in kinds.items():
+            if kind := wanted or recognized:
+                return ListKind(kind), name, documents
     raise HoldfastError(
         f"no task list was found in {path}",
         "name a tasks.md of spec-kit, a tasks.json of Task Master, a folder of Backlog.md, or a file with check boxes",

@@ -31,15 +31,6 @@ _DOCUMENT_BYTES_MAX = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class RunRecord:
-    """A run as git has it: its plan and its first event, encoded."""
-
-    run: str
-    plan: bytes
-    started: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class FinishedTask:
     """A task that was done before the run existed: after how many attempts, and the commit that proves it."""
 
@@ -75,11 +66,11 @@ def keep_record(repo: Repository, run: str, plan: bytes, started: bytes) -> None
     repo.keep(ref, repo.git.commit_tree(tree, message=f"Run {run}: its plan and how it began\n"))
 
 
-def read_record(repo: Repository, run: str) -> RunRecord | None:
-    """Return what git has of a run, or None if its plan ref does not hold a whole record."""
+def read_record(repo: Repository, run: str) -> tuple[bytes, bytes] | None:
+    """Return a run's plan and first event, encoded, or None if its plan ref does not hold both."""
     ref = ids.plan_ref(run)
     plan, started = (repo.file_at(ref, name) for name in (PLAN_FILE, RUN_FILE))
-    return None if plan is None or started is None else RunRecord(run, plan, started)
+    return None if plan is None or started is None else (plan, started)
 
 
 def commit_adoption(

@@ -40,10 +40,7 @@ class _Working:
 class _Picture:
     """What one frame shows. It never changes."""
 
-    goal: str = ""
-    settled: int = 0
-    total: int = 0
-    failed: int = 0
+    head: str = ""
     working: tuple[_Working, ...] = ()
     queue: tuple[str, ...] = ()
 
@@ -80,10 +77,7 @@ class LiveTable:
 
     def _draw(self) -> RenderableType:
         picture = self._picture
-        head = f"{picture.goal}: {picture.settled} of {picture.total} done"
-        if picture.failed:
-            head += f", {picture.failed} failed"
-        parts: list[RenderableType] = [Text(head, style="bold")] if picture.total else []
+        parts: list[RenderableType] = [Text(picture.head, style="bold")] if picture.head else []
         if picture.working:
             parts.append(_table(picture.working, time.monotonic()))
         if picture.queue:
@@ -92,11 +86,10 @@ class LiveTable:
 
 
 def _picture(state: RunState, since: dict[str, float], now: float) -> _Picture:
+    failed = len(state.failed) + sum(state.abandoned.values())
+    done = f"{one_line(state.plan.goal)}: {state.settled_count} of {len(state.tasks)} done"
     return _Picture(
-        goal=one_line(state.plan.goal),
-        settled=state.settled_count,
-        total=len(state.tasks),
-        failed=len(state.failed) + sum(state.abandoned.values()),
+        head=f"{done}, {failed} failed" if failed else done,
         working=tuple(
             _Working(
                 task=task.id,

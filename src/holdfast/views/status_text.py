@@ -80,13 +80,9 @@ def _stages(stages: Sequence[StageView]) -> Iterator[str]:
     rows = [("STAGE", "STATUS", "DONE", "FAILED", "NOTE")]
     for stage in stages:
         done = f"{stage.completed}/{stage.tasks}"
-        rows.append((stage.id, stage.status, done, str(stage.failed), _note(stage)))
+        waived = ", ".join(f"{gate} check waived" for gate in stage.waived)
+        rows.append((stage.id, stage.status, done, str(stage.failed), one_line(stage.error or waived)))
     yield from table(rows)
-
-
-def _note(stage: StageView) -> str:
-    waived = ", ".join(f"{gate} check waived" for gate in stage.waived)
-    return one_line(stage.error or waived)
 
 
 def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:

@@ -121,7 +121,7 @@ def _read_run(repo: Repository, run: str) -> _LostRun:
     record = read_record(repo, run)
     if record is None:
         raise HoldfastError(f"{plan_ref(run)} does not hold its plan")
-    plan, started = decode_plan(record.plan), decode_event(record.started)
+    plan, started = decode_plan(record[0]), decode_event(record[1])
     if not isinstance(started, ev.RunStarted) or started.run != run or started.plan_hash != plan_hash(plan):
         raise HoldfastError(f"{plan_ref(run)} contradicts itself")
     if not repo.exists(started.base):
