@@ -26,7 +26,7 @@ from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.paths import StateDir
 key = LaunchKey("01-run", "T1", 1, "agent")
 script = "echo $$ > up; cat gate; echo $$ > up; exit 8"
-spec = LaunchSpec(key, sys.argv[3], ("/bin/sh", "-c", script), Path(sys.argv[2]), {"PATH": "/usr/bin:/bin"})
+spec = LaunchSpec(key, ("/bin/sh", "-c", script), Path(sys.argv[2]), {"PATH": "/usr/bin:/bin"}, sys.argv[3])
 fleet = LocalFleet(StateDir(Path(sys.argv[1])))
 asyncio.run(fleet.launch(spec))
 print(fleet._fork_server._process.pid, flush=True)
@@ -131,7 +131,7 @@ def test_a_supervisor_killed_before_it_took_the_launch_leaves_it_unknown(setup: 
 def test_the_secrets_of_the_environment_are_stored_nowhere(setup: FleetSetup) -> None:
     """What an agent gets in its environment is in no file of its launch, and the files are for their owner alone."""
     spec = setup.sh("echo ok")
-    secret = LaunchSpec(spec.key, spec.token, spec.argv, spec.cwd, {"KEY": "hunter2", **spec.env})
+    secret = LaunchSpec(spec.key, spec.argv, spec.cwd, {"KEY": "hunter2", **spec.env}, spec.token)
     asyncio.run(setup.finish(secret))
     files = list(setup.folder(spec.key).iterdir())
     assert len(files) == 3

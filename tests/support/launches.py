@@ -36,7 +36,7 @@ class FleetSetup:
         """Return a launch with a token of its own."""
         key = LaunchKey(RUN, "T1", attempt, "agent")
         token = f"{self.work.parent.name}-{attempt}"
-        return LaunchSpec(key, token, argv, self.work, PATH, **limits)  # type: ignore[arg-type]
+        return LaunchSpec(key, argv, self.work, PATH, token, **limits)  # type: ignore[arg-type]
 
     def fifo(self, name: str) -> None:
         """Make a FIFO in the working folder. One nobody writes to blocks its reader for ever."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import msgspec
 
 from holdfast.core.facts import Sighting
+from holdfast.core.projection import TaskRow
 
 AGENT_STEP = "agent"
 """The step of a launch that is an attempt's agent."""
@@ -27,21 +29,27 @@ class LaunchKey(msgspec.Struct, frozen=True, order=True):
     attempt: int
     step: str
 
+    @classmethod
+    def of_agent(cls, run: str, task: TaskRow) -> Self:
+        """Return the key under which the agent of a task's present attempt runs."""
+        return cls(run, task.id, task.attempt, AGENT_STEP)
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """Everything a host needs to start and bound one process.
 
+    An agent's `token` is in the journal before the launch; everything else gets a new one.
     `holds` are descriptors of the caller's, a few at most: the supervisor keeps them open until the whole process tree
     is gone, the process itself does not get them. So a lock lives as long as what it guards.
     `stop_signal` asks the process to end, before it is killed.
     """
 
     key: LaunchKey
-    token: str
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
+    token: str = field(default_factory=lambda: os.urandom(16).hex())
     stdin: Path | None = None
     timeout_s: float = 3600.0
     stall_s: float = 0.0

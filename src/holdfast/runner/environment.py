@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import sysconfig
-from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
+from holdfast.fleet.protocol import LaunchKey
 from holdfast.redaction import names_a_secret
-from holdfast.report_channel import REPORT_VARIABLE, WAKE_VARIABLE
 
 _ORDINARY = frozenset((
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR",
@@ -42,18 +41,17 @@ _AGENT_GIT_CONFIG = {
 
 
 def attempt_environment(
-    workspace: Path, run: str, task: str, attempt: int, brief: Path | None, pass_env: Iterable[str] = ()
+    key: LaunchKey, workspace: Path, brief: Path | None, pass_env: tuple[str, ...]
 ) -> dict[str, str]:
     """Return the environment of one attempt's processes. `pass_env` names variables, or families as `NAME_*`."""
-    wanted = tuple(pass_env)
-    env = {name: value for name, value in os.environ.items() if _is_passed(name, wanted)}
+    env = {name: value for name, value in os.environ.items() if _is_passed(name, pass_env)}
     env |= _git_settings() | _search_path()
     # Git must never walk up from a damaged workspace into the user's own repository.
     env["GIT_CEILING_DIRECTORIES"] = str(workspace.parent)
     env |= {
-        "HOLDFAST_RUN": run,
-        "HOLDFAST_TASK": task,
-        "HOLDFAST_ATTEMPT_NUMBER": str(attempt),
+        "HOLDFAST_RUN": key.run,
+        "HOLDFAST_TASK": key.owner,
+        "HOLDFAST_ATTEMPT_NUMBER": str(key.attempt),
         "HOLDFAST_WORKSPACE": str(workspace),
     }
     if brief is not None:
@@ -67,11 +65,6 @@ def _is_passed(name: str, wanted: tuple[str, ...]) -> bool:
     if any(fnmatchcase(name, pattern) for pattern in wanted):
         return True
     return (name in _ORDINARY or name.startswith(_ORDINARY_FAMILIES)) and not names_a_secret(name)
-
-
-def report_variables(report: Path, wake_pipe: Path) -> dict[str, str]:
-    """Return the variables by which an agent or a validator can report."""
-    return {REPORT_VARIABLE: str(report), WAKE_VARIABLE: str(wake_pipe)}
 
 
 @lru_cache

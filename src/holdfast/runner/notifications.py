@@ -18,9 +18,9 @@ from holdfast.core import events as ev
 from holdfast.core.facts import ExitReason
 from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError
+from holdfast.fleet.protocol import LaunchSpec
 from holdfast.reporting.notifications import Notification, displayed_webhook, notification_of
 from holdfast.runner.context import RunContext
-from holdfast.runner.launch import command_launch
 
 PATIENCE_S = 5.0
 """How long a run that is over waits for its notifications, and how long one webhook may take."""
@@ -85,15 +85,8 @@ async def _run_command(context: RunContext, command: tuple[str, ...], body: byte
     key = context.check_key(_OWNER, 1, "notify")
     message = context.directory.root / f"news-{key.step}.json"
     message.write_bytes(body)
-    spec = command_launch(
-        key,
-        command,
-        context.repo.checkout,
-        dict(os.environ),
-        stdin=message,
-        timeout_s=_COMMAND_S,
-        grace_s=_GRACE_S,
-    )
+    env, cwd = dict(os.environ), context.repo.checkout
+    spec = LaunchSpec(key, command, cwd, env, stdin=message, timeout_s=_COMMAND_S, grace_s=_GRACE_S)
     try:
         await context.fleet.launch(spec)
         ended = (await context.fleet.wait(key)).exit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -79,7 +80,7 @@ def _launch(context: RunContext, task: TaskRow, workspace: Path, brief: Path) ->
         run=context.run,
         session=task.latest.resumed_session,
     )
-    return workspace_launch(
+    launch = workspace_launch(
         context.agent_key(task),
         invoke_task(spec, agent_of_attempt(context, task), values),
         workspace,
@@ -88,5 +89,5 @@ def _launch(context: RunContext, task: TaskRow, workspace: Path, brief: Path) ->
         stall_s=plan.limits.stall_s if spec.stall_s is None else spec.stall_s,
         pass_env=plan.pass_env,
         report_to=(report_file(workspace), context.directory.wake_pipe),
-        token=task.latest.token,
     )
+    return replace(launch, token=task.latest.token)  # recorded before the agent starts

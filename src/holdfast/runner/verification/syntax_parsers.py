@@ -19,8 +19,9 @@ from pathlib import Path
 
 from holdfast.core.syntax import Language, read_tool_output
 from holdfast.errors import HoldfastError
+from holdfast.fleet.protocol import LaunchSpec
 from holdfast.runner.context import RunContext
-from holdfast.runner.launch import command_launch, wait_or_stop
+from holdfast.runner.launch import wait_or_stop
 
 _Found = tuple[int, str] | None
 _filters = threading.Lock()
@@ -221,7 +222,7 @@ async def _run_tool(
     key = context.check_key(owner, attempt, "syntax")
     argv = (*tool.argv, *(_file_name(number, tool) for number in range(count)))
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": str(folder)}
-    await context.fleet.launch(command_launch(key, argv, folder, env, timeout_s=_TIMEOUT_S))
+    await context.fleet.launch(LaunchSpec(key, argv, folder, env, timeout_s=_TIMEOUT_S))
     await wait_or_stop(context, key)
     return context.fleet.output(key).data.decode(errors="replace")
 
