@@ -78,7 +78,6 @@ SMALL = {
     "formats/registry.py": "the table of systems",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
     "runner/attempts/snapshots.py": "when snapshots are taken; how is repo/snapshots.py",
-    "runner/recovery/agent_signs.py": "loaded by `status`, which must start fast",
     "views/terminal.py": "what kind of terminal there is, if any",
 }
 """Modules below sixty lines, each with the reason why it is a subject by itself. Any other belongs into its neighbour.

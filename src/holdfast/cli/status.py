@@ -52,9 +52,12 @@ def landed_in(checkout: Path, row: RunRow) -> tuple[str, ...]:
 
 def _agent_signs(opened: ReadOnlyRepo, stored: StoredRun) -> dict[str, AgentSign]:
     """Return what the machine shows of running agents. Without any, nothing is loaded to look."""
-    if not any(task.status is TaskStatus.RUNNING for task in stored.tasks):
+    running = [task for task in stored.tasks if task.status is TaskStatus.RUNNING]
+    if not running:
         return {}
     from holdfast.fleet import open_fleet
-    from holdfast.runner.recovery.agent_signs import agent_signs
+    from holdfast.fleet.protocol import LaunchKey
 
-    return agent_signs(open_fleet(opened.state.fleet), stored)
+    fleet = open_fleet(opened.state.fleet)
+    keys = {task.id: LaunchKey.of_agent(stored.row.run, task) for task in running}
+    return {name: AgentSign(fleet.inspect(key).presence, fleet.last_sign(key)) for name, key in keys.items()}

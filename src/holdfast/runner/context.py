@@ -15,7 +15,7 @@ from holdfast.agents.presets import Presets
 from holdfast.core.events import Event
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
-from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
+from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal
 from holdfast.paths import RunDir
@@ -103,7 +103,7 @@ class RunContext:
 
     def agent_key(self, task: TaskRow) -> LaunchKey:
         """Return the key under which the agent of a task's present attempt runs."""
-        return LaunchKey(self.run, task.id, task.attempt, AGENT_STEP)
+        return LaunchKey.of_agent(self.run, task)
 
     def check_key(self, owner: str, attempt: int, label: str) -> LaunchKey:
         """Return a key for one execution of a check. It is never used again: an interrupted check runs anew."""

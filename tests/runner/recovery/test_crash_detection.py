@@ -14,7 +14,6 @@ from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.journal.lease import Holder, boot_id, holder
 from holdfast.reporting.run_ending import Ending, how_it_ended, rest_of
-from holdfast.runner.recovery.agent_signs import last_heard
 from holdfast.views.status import status_view
 from tests.support.command import eventually
 from tests.support.repositories import Project
@@ -115,6 +114,6 @@ def test_an_agent_that_works_on_after_the_crash_is_the_last_sign_of_life(tmp_pat
     go.release()
     key = LaunchKey(trial.run, "A", 1, AGENT_STEP)
     eventually(lambda: fleet.inspect(key).presence is Presence.ENDED, "the agent ends")
-    seen = last_heard(fleet, stored)["A"]
+    seen = fleet.last_sign(key)
     assert rest_of(Ending.CRASH, stored.updated_at, seen).last_sign == seen > stored.updated_at
     trial.execute()

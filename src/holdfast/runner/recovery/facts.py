@@ -10,13 +10,21 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.core.facts import BranchFacts, Equivalent, Facts, Sighting
 from holdfast.core.invariants import replacements
-from holdfast.core.projection import RunRow
+from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.reconcile import vanished
 from holdfast.core.state import RunState
+from holdfast.core.status import TaskStatus
 from holdfast.errors import RepositoryError
+from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.repo.ancestry import find_equivalents
 from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
+
+
+def find_agents(fleet: Fleet, run: str, tasks: Iterable[TaskRow]) -> dict[str, Sighting]:
+    """Return what has become of the agent of each task that is recorded as running."""
+    running = (task for task in tasks if task.status is TaskStatus.RUNNING)
+    return {task.id: fleet.inspect(LaunchKey.of_agent(run, task)) for task in running}
 
 
 def gather_facts(

@@ -22,8 +22,7 @@ from holdfast.repo.run_record import keep_record
 from holdfast.runner.attempts.snapshots import save_last_snapshot
 from holdfast.runner.attempts.stream_listener import StreamListener, observation
 from holdfast.runner.context import RunContext
-from holdfast.runner.recovery.agent_signs import find_agents
-from holdfast.runner.recovery.facts import gather_facts, require_base
+from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
 
 
 async def recover(context: RunContext) -> list[ev.Event]:

@@ -17,7 +17,7 @@ from holdfast.core.provider_limits import available_agent
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, TaskStatus
-from holdfast.fleet.protocol import Fleet
+from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.repo.repository import Repository
 from holdfast.repo.snapshots import unsaved_files
@@ -32,8 +32,7 @@ from holdfast.reporting.recovery_report import (
     recovery_report,
 )
 from holdfast.runner.decisions.user_decisions import state_after
-from holdfast.runner.recovery.agent_signs import find_agents, last_heard
-from holdfast.runner.recovery.facts import gather_facts, require_base
+from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
 from holdfast.runner.session import RunOptions, apply_options
 
 _BY_PRESENCE = {
@@ -131,7 +130,6 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
 
 def _unsaved_work(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str, UnsavedWork]:
     workspaces = Workspaces(repo, repo.state.run(stored.row.run).workspaces)
-    heard = last_heard(fleet, stored)
     # When something was recorded, a runner was watching, so the agent was alive then.
     watched = stored.updated_at
     return {
@@ -141,7 +139,7 @@ def _unsaved_work(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str
                 workspaces.get(str(task.latest.workspace_number)),
                 task.latest.snapshot or task.latest.start,
             ),
-            max(heard[task.id], watched),
+            max(fleet.last_sign(LaunchKey.of_agent(stored.row.run, task)), watched),
         )
         for task in stored.tasks
         if task.status is TaskStatus.RUNNING
