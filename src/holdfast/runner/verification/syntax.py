@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from holdfast.core import events as ev, syntax
 from holdfast.core.projection import TaskRow
@@ -18,17 +17,10 @@ from holdfast.errors import HoldfastError
 from holdfast.repo.commit_contents import ChangedFile, changed_contents, read_contents
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.context import RunContext
-from holdfast.runner.verification.syntax_parsers import is_parsed_here, parse, parse_with_tool
+from holdfast.runner.verification.syntax_parsers import parse
 
-_Errors = dict[str, tuple[int, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """One content to judge."""
-
-    language: Language
-    data: bytes
+_Texts = dict[Language, dict[str, bytes]]
+"""The contents to judge, by their ids."""
 
 
 async def reject_syntax_errors(context: RunContext, task: TaskRow, done: ev.AttemptDone) -> ev.Event:
@@ -65,7 +57,7 @@ async def find_syntax_errors(
         return []
     texts = await asyncio.to_thread(_texts, context, {file.new: file.path for file in files})
     errors = await _errors(context, texts, owner, attempt)
-    context.parsed.update(texts.keys() - errors.keys())
+    context.parsed.update(blob for blobs in texts.values() for blob in blobs.keys() - errors.keys())
     guilty = [file for file in files if file.new in errors]
     before = await asyncio.to_thread(_texts, context, {file.old: file.path for file in guilty if file.old})
     known = await _errors(context, before, owner, attempt)
@@ -85,29 +77,22 @@ def _candidates(context: RunContext, old: str, new: str, only: frozenset[str] | 
     return wanted[: syntax.FILES_MAX]
 
 
-def _texts(context: RunContext, paths: Mapping[str, str]) -> dict[str, _Text]:
-    contents = read_contents(context.repo, paths, syntax.FILE_BYTES_MAX)
-    return {
-        blob: _Text(language, data)
-        for blob, data in contents.items()
-        if data.strip() and (language := syntax.language_of(paths[blob], data)) is not None
-    }
+def _texts(context: RunContext, paths: Mapping[str, str]) -> _Texts:
+    texts: _Texts = {}
+    for blob, data in read_contents(context.repo, paths, syntax.FILE_BYTES_MAX).items():
+        language = syntax.language_of(paths[blob], data) if data.strip() else None
+        if language is not None:
+            texts.setdefault(language, {})[blob] = data
+    return texts
 
 
-async def _errors(context: RunContext, texts: Mapping[str, _Text], owner: str, attempt: int) -> _Errors:
+async def _errors(context: RunContext, texts: _Texts, owner: str, attempt: int) -> dict[str, tuple[int, str]]:
     """Return the first error of each content that does not parse and has no excuse, by its id."""
-    parsed = {blob: await asyncio.to_thread(parse, text.language, text.data) for blob, text in texts.items()}
-    errors = {blob: error for blob, error in parsed.items() if error is not None}
-    elsewhere: dict[Language, dict[str, bytes]] = {}
-    for blob, text in texts.items():
-        if not is_parsed_here(text.language):
-            elsewhere.setdefault(text.language, {})[blob] = text.data
-    for language, files in elsewhere.items():
-        errors |= await parse_with_tool(context, language, files, owner, attempt)
     return {
         blob: error
-        for blob, error in errors.items()
-        if not syntax.is_excused(texts[blob].language, texts[blob].data)
+        for language, contents in texts.items()
+        for blob, error in (await parse(context, language, contents, owner, attempt)).items()
+        if not syntax.is_excused(language, contents[blob])
     }
 
 

@@ -1,7 +1,7 @@
-"""Looking for syntax errors in this process: the parsers of the standard library, and YAML's event level.
+"""Parsers that find syntax errors: those of the standard library and YAML's in this process, others as supervised tools.
 
-Nothing of the files is imported, constructed or executed. Each parser returns line and message of the first error, or
-None, and is loaded when it is first needed.
+Nothing of the files is imported, constructed or executed. Each parser of ours returns line and message of the first
+error, or None, and is loaded when it is first needed.
 """
 
 from __future__ import annotations
@@ -32,15 +32,23 @@ class _NotJudged(Exception):  # noqa: N818 - it is no error: the file declares e
     """The document defines entities; expanding them is not worth the risk."""
 
 
-def parse(language: Language, data: bytes) -> _Found:
-    """Return the first syntax error of a file, or None if there is none or nothing here can tell."""
-    parser = _PARSERS.get(language)
-    return parser(data) if parser else None
+async def parse(
+    context: RunContext, language: Language, files: Mapping[str, bytes], owner: str, attempt: int
+) -> dict[str, tuple[int, str]]:
+    """Return line and message of the first error of each file, by its key. What nobody here can parse has none."""
+    if language not in _PARSERS:
+        return await _parse_with_tool(context, language, files, owner, attempt)
+    found = {key: await asyncio.to_thread(_parse, language, data) for key, data in files.items()}
+    return {key: error for key, error in found.items() if error is not None}
 
 
-def is_parsed_here(language: Language) -> bool:
-    """Tell whether this module can judge a language by itself."""
-    return language in _PARSERS
+def _parse(language: Language, data: bytes) -> _Found:
+    try:
+        return _PARSERS[language](data)
+    except UnicodeDecodeError as error:
+        return data.count(b"\n", 0, error.start) + 1, "this is not UTF-8 text"
+    except (RecursionError, MemoryError, OverflowError):
+        return None  # Too deep for this interpreter to judge; another may well read it.
 
 
 def _python(data: bytes) -> _Found:
@@ -52,8 +60,6 @@ def _python(data: bytes) -> _Found:
         return error.lineno or 1, error.msg
     except ValueError as error:
         return 1, str(error)
-    except (RecursionError, MemoryError, OverflowError):
-        return None  # Too deep for this interpreter to judge; another may well read it.
     return None
 
 
@@ -62,10 +68,6 @@ def _json(data: bytes) -> _Found:
         json.loads(data)
     except json.JSONDecodeError as error:
         return error.lineno, error.msg
-    except UnicodeDecodeError as error:
-        return data.count(b"\n", 0, error.start) + 1, "this is not UTF-8 text"
-    except RecursionError:
-        return None
     return None
 
 
@@ -74,14 +76,10 @@ def _toml(data: bytes) -> _Found:
 
     try:
         tomllib.loads(data.decode().replace("\r\n", "\n"))
-    except UnicodeDecodeError as error:
-        return data.count(b"\n", 0, error.start) + 1, "this is not UTF-8 text"
     except tomllib.TOMLDecodeError as error:
         message, _, place = str(error).partition(" (at ")
         line = place.removeprefix("line ").partition(",")[0]
         return int(line) if line.isdecimal() else data.count(b"\n") + 1, message
-    except RecursionError:
-        return None
     return None
 
 
@@ -97,8 +95,6 @@ def _yaml(data: bytes) -> _Found:
         return mark.line + 1 if mark else 1, error.problem or "this is no YAML"
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         return 1, str(error)
-    except RecursionError:
-        return None
     return None
 
 
@@ -191,10 +187,10 @@ _TOOLS = {
 }
 
 
-async def parse_with_tool(
+async def _parse_with_tool(
     context: RunContext, language: Language, files: Mapping[str, bytes], owner: str, attempt: int
 ) -> dict[str, tuple[int, str]]:
-    """Return line and message of the first error of each file, by its key. A tool that cannot be had says nothing.
+    """Ask a tool about the files. One that cannot be had says nothing.
 
     A runner that is killed here leaves copies of files; the next one of the run removes them.
     """
