@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +12,6 @@ from holdfast.errors import ExitCode, HoldfastError, JournalError, LeaseLostErro
 from holdfast.repo.workspaces import WorkspaceGoneError
 
 T = TypeVar("T")
-_TRIES = 2
 
 
 class OvertakenError(Exception):
@@ -33,28 +33,28 @@ def as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
     )
 
 
+def error_text(error: Exception) -> str:
+    """Return any error in words. One that is not ours is named, because its words alone may say nothing."""
+    return error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+
+
 def capture_safely(workspace: Path, capture: Callable[[], T]) -> T:
     """Commit a workspace by `capture`, which may be repeated. Raises UncollectedError if that fails and fails again.
 
     Work that is nowhere else must not be lost because the disk had a bad moment.
     """
-    tries = 0
-    while True:
-        tries += 1
-        try:
-            return capture()
-        except WorkspaceGoneError:
-            raise
-        except (HoldfastError, OSError) as error:
-            if tries < _TRIES:
-                continue
-            why = as_holdfast_error(error)
-            hint = (
-                f"{why.hint} `holdfast resume` tries again; without {workspace} the task would begin again."
-            )
-            raise UncollectedError(
-                f"the work in {workspace} could not be committed: {why.message}", hint.strip()
-            ) from error
+    with suppress(HoldfastError, OSError):
+        return capture()
+    try:
+        return capture()
+    except WorkspaceGoneError:
+        raise
+    except (HoldfastError, OSError) as error:
+        why = as_holdfast_error(error)
+        hint = f"{why.hint} `holdfast resume` tries again; without {workspace} the task would begin again."
+        raise UncollectedError(
+            f"the work in {workspace} could not be committed: {why.message}", hint.strip()
+        ) from error
 
 
 async def guarded(

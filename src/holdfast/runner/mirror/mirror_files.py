@@ -88,7 +88,7 @@ class MirrorFiles:
         if file.gone:
             path.unlink(missing_ok=True)
             return
-        _make_folders(self._root, path.parent)
+        path.parent.mkdir(parents=True, exist_ok=True)
         # Drafts lie in our own folder: beside the others' files nothing half-made is ever seen, not even after a kill.
         draft = self._ledger_path.parent / f"{draft_prefix()}{secrets.token_hex(4)}"
         if file.link:
@@ -191,12 +191,6 @@ def _links_above(root: Path, path: Path) -> Iterator[Path]:
     for folder in reversed(path.parents[: len(path.parts) - len(root.parts) - 1]):
         if folder.is_symlink() or (os.path.lexists(folder) and not folder.is_dir()):
             yield folder
-
-
-def _make_folders(root: Path, folder: Path) -> None:
-    for one in (*reversed(folder.parents), folder):
-        if one.is_relative_to(root) and not one.is_dir():
-            one.mkdir(exist_ok=True)
 
 
 def _stays_below(root: Path, file: NativeFile) -> bool:

@@ -10,17 +10,16 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
-from holdfast.errors import HoldfastError
 from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.registry import System
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import RunContext
+from holdfast.runner.effect_errors import error_text
 from holdfast.runner.mirror.mirror_files import MirrorFiles, is_in_ledger
 from holdfast.runner.mirror.renderer import RunRenderer
-from holdfast.runner.mirror.staging_worktree import staged_system, update_staging_worktree
+from holdfast.runner.mirror.staging_worktree import update_staging_worktree
 
 PAUSE_S = 1.0
 """How long files are left alone after they were written, however much happens in the run."""
@@ -30,7 +29,7 @@ _IDLE = 9.0
 
 def check_mirror(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> None:
     """Raise OccupiedError if the native files of a run cannot be kept there. Writes nothing."""
-    place, files = _render(repo, RunRenderer(repo, journal, run), system, folder, live=False)
+    place, files = _render(RunRenderer(repo, journal, run), system, folder, live=False)
     place.changes(files)
 
 
@@ -41,14 +40,14 @@ def write_mirrors(repo: Repository, journal: JournalReader, run: str) -> list[ev
     written = [
         event
         for system, folder in row.mirrors.items()
-        for event in _write(repo, renderer, system, folder, set(), live=False)
+        for event in _write(renderer, system, folder, set(), live=False)
     ]
-    return [*written, *_stage(repo, row)]
+    return [*written, *update_staging_worktree(repo, row)]
 
 
 def export_run(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> list[str]:
     """Write the native files of a run as it is now, and return the paths that changed."""
-    place, files = _render(repo, RunRenderer(repo, journal, run), system, folder, live=False)
+    place, files = _render(RunRenderer(repo, journal, run), system, folder, live=False)
     return place.put(files)
 
 
@@ -111,44 +110,36 @@ class MirrorWriter:
     def _write(self, *, live: bool) -> None:
         """Write every mirror. A thread whose waiter was cancelled may still be at it: only one writes at a time."""
         with self._one_at_a_time:
-            repo, row = self._context.repo, self._context.state.row
+            row = self._context.state.row
             for system, folder in dict(row.mirrors).items():
                 if system not in self._broken:
-                    failures = _write(repo, self._renderer, system, folder, self.paths, live=live)
+                    failures = _write(self._renderer, system, folder, self.paths, live=live)
                     self._unrecorded += failures
                     self._broken |= {failure.system for failure in failures}
-            self._unrecorded += _stage(repo, row)
+            self._unrecorded += update_staging_worktree(self._context.repo, row)
 
 
 def _write(
-    repo: Repository, renderer: RunRenderer, system: str, folder: str, paths: set[str], *, live: bool
+    renderer: RunRenderer, system: str, folder: str, paths: set[str], *, live: bool
 ) -> list[ev.MirrorFailed]:
     """Write one mirror. An error becomes an event: it must not reach the run."""
     try:
-        place, files = _render(repo, renderer, System(system), folder, live=live)
+        place, files = _render(renderer, System(system), folder, live=live)
         paths.update(file.path for file in files)
         place.put(files)
-    except HoldfastError as error:
-        return [ev.MirrorFailed(system=system, error=error.message)]
     except Exception as error:  # noqa: BLE001 - a writer's mistake must not end a run
-        return [ev.MirrorFailed(system=system, error=f"{type(error).__name__}: {error}")]
+        return [ev.MirrorFailed(system=system, error=error_text(error))]
     return []
 
 
-def _stage(repo: Repository, row: RunRow) -> list[ev.MirrorFailed]:
-    """Show the build so far to people, where the mirrored system would."""
-    system = staged_system(row)
-    problem = update_staging_worktree(repo, row) if system else ""
-    return [ev.MirrorFailed(system=system, error=problem)] if system and problem else []
-
-
 def _render(
-    repo: Repository, renderer: RunRenderer, system: System, folder: str, *, live: bool
+    renderer: RunRenderer, system: System, folder: str, *, live: bool
 ) -> tuple[MirrorFiles, list[NativeFile]]:
     """Return the place of a mirror and the files that belong there, with their paths from the project."""
     files = [
         msgspec.structs.replace(file, path=f"{folder}/{file.path}".lstrip("/"))
         for file in renderer.native_files(system, live=live)
     ]
-    ledger = repo.state.run(renderer.run).mirror_ledger(system)
-    return MirrorFiles(repo.checkout, ledger, {} if folder else renderer.originals(system)), files
+    ledger = renderer.repo.state.run(renderer.run).mirror_ledger(system)
+    originals = {} if folder else renderer.originals(system)
+    return MirrorFiles(renderer.repo.checkout, ledger, originals), files

@@ -31,7 +31,7 @@ class RunRenderer:
     """Renders one run. It reads the journal on from where it stopped: a second look costs only what is new."""
 
     def __init__(self, repo: Repository, journal: JournalReader, run: str) -> None:
-        self._repo = repo
+        self.repo = repo
         self._journal = journal
         self.run = run
         self._seen = 0
@@ -50,7 +50,7 @@ class RunRenderer:
         """Return the files that the run was adopted from, the state file first; none if it came from elsewhere."""
         if self._originals is None:
             origin = self._journal.load(self.run).row.origin
-            kept = read_origin(self._repo, self.run).documents if origin is not None else {}
+            kept = read_origin(self.repo, self.run).documents if origin is not None else {}
             names = sorted(kept, key=lambda path: (origin is None or path != origin.main, path))
             self._origin, self._originals = origin, {path: kept[path] for path in names}
         is_theirs = self._origin is not None and self._origin.system == system
@@ -65,7 +65,7 @@ class RunRenderer:
             row=row,
             tasks=tasks,
             name=foreign_name(row, system),
-            project=str(self._repo.checkout),
+            project=str(self.repo.checkout),
             started=stored.started_at,
             updated=stored.updated_at,
             written_at=time.time(),
@@ -84,8 +84,8 @@ class RunRenderer:
     def _files_of(self, tasks: Iterable[TaskRow], row: RunRow) -> dict[str, tuple[str, ...]]:
         commits = {task.id: task.merge_commit for task in tasks if task.merge_commit}
         unknown = [commit for commit in commits.values() if commit not in self._files and commit != row.base]
-        gone = self._repo.missing(unknown)
-        self._files |= files_changed_by(self._repo, [commit for commit in unknown if commit not in gone])
+        gone = self.repo.missing(unknown)
+        self._files |= files_changed_by(self.repo, [commit for commit in unknown if commit not in gone])
         return {name: self._files.get(commit, ()) for name, commit in commits.items()}
 
     def _read_on(self, recorded: Iterable[Recorded]) -> None:

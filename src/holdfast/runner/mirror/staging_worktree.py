@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
 from holdfast.errors import HoldfastError, LeaseHeldError
 from holdfast.formats.model import format_of
@@ -15,17 +16,17 @@ from holdfast.journal.lease import Lease
 from holdfast.repo.files import remove, write_atomically
 from holdfast.repo.repository import Repository
 from holdfast.repo.staging_worktree import StagingWorktree
+from holdfast.runner.effect_errors import error_text
 from holdfast.runner.mirror.renderer import foreign_name
 
 
 def staging_path(repo: Repository, row: RunRow) -> Path | None:
     """Return where the staging worktree of a run is: of a system that has one and is mirrored at its own place."""
-    system = staged_system(row)
+    system = _staged_system(row)
     return _path(repo, row, system) if system else None
 
 
-def staged_system(row: RunRow) -> System | None:
-    """Return the system whose staging worktree a run has, if any."""
+def _staged_system(row: RunRow) -> System | None:
     at_home = (system for system in System if row.mirrors.get(system) == "")
     return next((system for system in at_home if format_of(system).staging_worktree), None)
 
@@ -35,26 +36,27 @@ def _path(repo: Repository, row: RunRow, system: System) -> Path | None:
     return repo.checkout / place(foreign_name(row, system)) if place else None
 
 
-def update_staging_worktree(repo: Repository, row: RunRow) -> str:
-    """Have the staging worktree show the tip of the run branch; return what stands in the way, if it is new.
+def update_staging_worktree(repo: Repository, row: RunRow) -> list[ev.MirrorFailed]:
+    """Have the staging worktree, if the run has one, show the tip of the run branch.
 
-    Shown already, nothing happens. The caller holds the run's lease.
+    Returns what stands in the way, if it is new. Shown already, nothing happens. The caller holds the run's lease.
     """
+    system = _staged_system(row)
+    if system is None:
+        return []
     notice = repo.state.run(row.run).staging_notice
     try:
         _show(repo, row)
-    except HoldfastError as error:
-        problem = error.message
     except Exception as error:  # noqa: BLE001 - an extra must not end a run
-        problem = f"{type(error).__name__}: {error}"
+        problem = error_text(error)
     else:
         remove(notice)
-        return ""
+        return []
     if staging_problem(repo, row) == problem:
-        return ""
+        return []
     notice.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(notice, problem.encode("utf-8", "surrogateescape"))
-    return problem
+    return [ev.MirrorFailed(system=system, error=problem)]
 
 
 def staging_problem(repo: Repository, row: RunRow) -> str:
