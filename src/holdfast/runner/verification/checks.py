@@ -15,8 +15,6 @@ from holdfast.runner.context import RunContext
 from holdfast.runner.launch import wait_or_stop, workspace_launch
 
 _OUTPUT_CHARS = 8_000
-_TRIES = 2
-"""How often a check or a validator whose supervisor is killed is run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +103,21 @@ async def run_to_end(
     A killed supervisor says nothing about the work: what it left is ended, and the check runs once more. If that is
     lost too, there is no Exit.
     """
-    tries = 0
-    while True:
-        tries += 1
-        key = context.check_key(owner, attempt, label)
-        await context.fleet.launch(spec(key))
-        ended = (await wait_or_stop(context, key)).exit
-        if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
-            raise ChecksStopped
-        if ended is None:
-            await context.fleet.cancel(key)
-        if ended is not None or tries == _TRIES:
-            return key, ended
+    key, ended = await _run_once(context, owner, attempt, label, spec)
+    return (key, ended) if ended is not None else await _run_once(context, owner, attempt, label, spec)
+
+
+async def _run_once(
+    context: RunContext, owner: str, attempt: int, label: str, spec: Callable[[LaunchKey], LaunchSpec]
+) -> tuple[LaunchKey, Exit | None]:
+    key = context.check_key(owner, attempt, label)
+    await context.fleet.launch(spec(key))
+    ended = (await wait_or_stop(context, key)).exit
+    if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
+        raise ChecksStopped
+    if ended is None:
+        await context.fleet.cancel(key)
+    return key, ended
 
 
 def _judge(context: RunContext, command: str, key: LaunchKey, ended: Exit | None) -> FailedCheck | None:
