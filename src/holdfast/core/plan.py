@@ -96,6 +96,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost_usd: float | None = None
     tokens: int | None = None
 
+    @property
+    def headline(self) -> str:
+        """Its id and its title in one line, for the subject of a commit."""
+        title = " ".join(self.title.split())
+        return f"{self.id}: {title}" if title else self.id
+
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An ordered group of tasks with checks before it opens and before it closes."""

@@ -74,9 +74,7 @@ def _done(context: RunContext, task: TaskRow, exit_: Exit, work: WorkCommit, out
 
 
 def _commit(context: RunContext, task: TaskRow) -> WorkCommit:
-    spec = context.state.specs[task.id]
-    title = " ".join(spec.title.split())
-    subject = f"{task.id}: {title}" if title else task.id
+    subject = context.state.specs[task.id].headline
     message = f"{subject}\n\n{task.latest.kind}\n\n{trailers(context.run, task.id, task.attempt)}"
     ref = ids.task_ref(context.run, task.id, task.attempt)
     stray = ids.archive_ref(context.run, f"{task.id}-stray-{task.attempt}")

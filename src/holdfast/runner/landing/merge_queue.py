@@ -132,6 +132,4 @@ def _merged_ref(context: RunContext, task: TaskRow) -> str:
 
 
 def _message(context: RunContext, task: TaskRow) -> str:
-    title = " ".join(context.state.specs[task.id].title.split())
-    subject = f"Land {task.id}: {title}" if title else f"Land {task.id}"
-    return f"{subject}\n\n{trailers(context.run, task.id, task.attempt)}"
+    return f"Land {context.state.specs[task.id].headline}\n\n{trailers(context.run, task.id, task.attempt)}"
