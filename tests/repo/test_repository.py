@@ -112,8 +112,8 @@ def test_the_state_folder_is_hidden_once_and_without_a_gitignore(tmp_path: Path)
     exclude = project.git_dir / "info" / "exclude"
     write(exclude, "mine")
     repo = project.open()
-    repo.hide_state_dir()
-    repo.hide_state_dir()
+    repo.prepare_state_dir()
+    repo.prepare_state_dir()
     project.write(".holdfast/journal.db", "x")
     assert exclude.read_text() == "mine\n/.holdfast/\n"
     assert project.git("status", "--porcelain") == ""

@@ -54,7 +54,7 @@ def assessment_of(project: Project, run: ForeignRun, **options: Any) -> Assessme
 def adopted(project: Project, run: ForeignRun, script: str = SCRIPT, **options: Any) -> Trial:
     """Adopt a foreign run with an agent that is a shell script."""
     repo = project.open()
-    repo.hide_state_dir()
+    repo.prepare_state_dir()
     with open_project_journal(repo) as journal:
         return Trial(project, adopt_into(repo, journal, run, script, **options))
 

@@ -79,7 +79,7 @@ class PreparedWorkspace:
         """Make project, repository and workspace."""
         project = Project.create(path)
         repo = project.open()
-        repo.hide_state_dir()
+        repo.prepare_state_dir()
         prepared = cls(project, repo, Workspaces(repo, repo.state.run(RUN).workspaces), project.head())
         prepared.pool.prepare("0", prepared.base)
         return prepared

@@ -70,7 +70,7 @@ def execute(args: Namespace) -> int:
         raise HoldfastError(
             f"{path} cannot be written: {error.strerror}", "name a file in a folder that you can write to"
         ) from error
-    repo.hide_state_dir()
+    repo.prepare_state_dir()
     agents = ", ".join(agent.describe() for agent in found) or "none, so its tasks are commands"
     print(f"Wrote {path} (agents found: {agents}).")
     print(f"Edit it, look at it with `holdfast run {path} --dry-run`, start it with `holdfast run {path}`.")

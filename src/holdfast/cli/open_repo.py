@@ -98,8 +98,7 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
 
     repo = Repository.open(start or Path.cwd())
     if create:
-        repo.require_own_state_dir()
-        repo.hide_state_dir()
+        repo.prepare_state_dir()
     elif not repo.state.journal.exists():
         raise no_run_yet()
     journal = open_journal(repo.state.journal)

@@ -47,7 +47,6 @@ _TASK_IS_UNDER_WAY = (
     TaskStatus.VERIFIED,
     TaskStatus.MERGING,
 )
-_POLL_S = 0.02
 _END_S = 2.0
 WAIT_MAX_S = 600.0
 
@@ -145,9 +144,9 @@ class LedRun:
         offer = self._held(task, token)
         if report:
             await self._report(offer, report)
-        request = await asyncio.to_thread(send_request, self._directory, Request(action="save"))
-        while request.exists() and not self._task.done():
-            await asyncio.sleep(_POLL_S)
+        saved = asyncio.ensure_future(self._session.save_requests.take())
+        await asyncio.wait([saved, self._task], return_when=asyncio.FIRST_COMPLETED)
+        saved.cancel()  # a run that failed saves nothing any more
         return self._checkpoint_result(offer)
 
     async def complete(self, task: str, token: str, summary: str, wait_s: float) -> TaskResult:

@@ -53,6 +53,13 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
     ]
 
 
+def remove_workspaces(repo: Repository, run: str) -> None:
+    """Remove every workspace of a run, and its debris first. The caller holds the lease and has saved all work."""
+    workspaces = Workspaces(repo, repo.state.run(run).workspaces)
+    clear_debris(repo, workspaces)
+    workspaces.remove_all()
+
+
 def stale_locks(repo: Repository) -> tuple[str, ...]:
     """Return the locks that no living git command holds. Nothing is removed."""
     locks = _shared_locks(repo)

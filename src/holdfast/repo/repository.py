@@ -136,8 +136,12 @@ class Repository:
                 f"Read what is in {STATE_DIR}, then delete it, or keep it for yourself alone: `git rm -r --cached {STATE_DIR}`.",
             )
 
-    def hide_state_dir(self) -> None:
-        """Keep `.holdfast/` out of `git status`. Repeating it changes nothing."""
+    def prepare_state_dir(self) -> None:
+        """Keep `.holdfast/` out of `git status`, before anything is written there. Repeating it changes nothing.
+
+        Raises RepositoryError if it is not the user's own.
+        """
+        self.require_own_state_dir()
         self.hide(STATE_DIR)
 
     def hide(self, folder: str) -> None:

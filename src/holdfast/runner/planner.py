@@ -10,6 +10,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -19,6 +20,7 @@ from holdfast.agents.presets import Preset
 from holdfast.agents.streams.reader import observe_output, readable_output
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason, Presence
+from holdfast.core.observations import StreamSummary
 from holdfast.core.outcome import OutcomeKind, WorkSign, judge_outcome
 from holdfast.core.plan import Limits, Plan
 from holdfast.core.planning_brief import PLAN_FILE, fenced_yaml, goal_key, planning_brief, same_goal
@@ -91,19 +93,15 @@ def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
 def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None]) -> Planned:
     """Return the kept plan for a goal, or let a planner write it. Raises LeaseHeldError if another process does that."""
     record = plan_record(repo.state, order.goal, order.specification)
-    repo.require_own_state_dir()
-    repo.hide_state_dir()
+    repo.prepare_state_dir()
     directory = repo.state.run(f"plan-{record.stem}")
     with Lease.acquire(directory.lease):
         planned = known_plan(record, order.goal, order.read)
         workspaces = Workspaces(repo, directory.workspaces)
         if planned is None:
-            fleet = open_fleet(repo.state.fleet)
-            try:
+            with closing(open_fleet(repo.state.fleet)) as fleet:
                 planning = _Planning(repo, order, record, directory, workspaces, fleet, tell)
                 planned = asyncio.run(planning.run())
-            finally:
-                fleet.close()
         workspaces.remove_all()
         shutil.rmtree(directory.attempts, ignore_errors=True)
         return planned
@@ -150,7 +148,6 @@ class _Planning:
                         raise PlanningError("the planner was killed again and again", hint)
                     await self.fleet.sweep(self.name, frozenset())
                     continue
-                self._require_able(attempt, ended)
                 plan = await asyncio.to_thread(self._judge, attempt, ended)
                 if plan is not None:
                     return Planned(self.record, plan, len(feedback) + 1)
@@ -211,13 +208,12 @@ class _Planning:
         path.write_text(brief, encoding="utf-8", errors="replace")
         return path.read_text(encoding="utf-8")
 
-    def _require_able(self, attempt: int, ended: Exit) -> None:
+    def _require_able(self, attempt: int, ended: Exit, heard: StreamSummary) -> None:
         """Raise PlanningError if a limit or a missing permission kept the planner from working: that is no answer.
 
         The attempt is forgotten, so that the next request asks again.
         """
         spec = self.order.spec
-        heard = observe_output(spec, self.fleet.output(self.key(attempt)).data)
         by_code = spec.error_patterns().of_exit(ended.code) if ended.code > 0 else None
         outcome = judge_outcome(ended, heard, WorkSign.NOT_NEEDED, by_code=by_code)
         if outcome.end in (OutcomeKind.LIMITED, OutcomeKind.BLOCKED):
@@ -228,9 +224,14 @@ class _Planning:
             )
 
     def _judge(self, attempt: int, ended: Exit) -> Plan | None:
-        """Keep a valid answer and return its plan, or write down what is wrong. Judging again says the same."""
+        """Keep a valid answer and return its plan, or write down what is wrong. Judging again says the same.
+
+        Raises PlanningError if the planner could not work at all.
+        """
         printed = self.fleet.output(self.key(attempt)).data
-        output = readable_output(self.order.spec, printed, observe_output(self.order.spec, printed))
+        heard = observe_output(self.order.spec, printed)
+        self._require_able(attempt, ended, heard)
+        output = readable_output(self.order.spec, printed, heard)
         answer = _written(self.workspaces.path(_PLANNER) / PLAN_FILE) or fenced_yaml(output).encode()
         try:
             plan = self._accept(ended, answer, clip(output, _TAIL_CHARS))

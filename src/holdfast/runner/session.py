@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Self
 
@@ -27,18 +27,18 @@ from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, number_after
-from holdfast.repo.debris import clear_debris
+from holdfast.repo.debris import remove_workspaces
 from holdfast.repo.files import write_atomically
 from holdfast.repo.refs import known_runs, refs_by_commit
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
-from holdfast.repo.workspaces import Workspaces
 from holdfast.reporting.resume_note import resume_note
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
 from holdfast.runner.loop import RunLoop
 from holdfast.runner.mirror.mirror_writer import MirrorWriter
 from holdfast.runner.notifications import Notifier
+from holdfast.runner.requests import SaveRequests
 
 _RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
 _ID_TRIES = 20
@@ -68,8 +68,7 @@ def create_run(
     `target` is the branch its result is meant for; by default the one the user is on. With `adopting`, the digest of
     another system's files, nobody may execute the run until those are taken in.
     """
-    repo.require_own_state_dir()
-    repo.hide_state_dir()
+    repo.prepare_state_dir()
     base = repo.resolve(plan.base)
     taken = number_after(_names_taken(repo))
     for _ in range(_ID_TRIES):
@@ -133,6 +132,8 @@ class RunSession:
     presets: Presets
     _lease: Lease
     _epoch: int = 0
+    save_requests: SaveRequests = field(default_factory=SaveRequests)
+    """For a caller in the same event loop. Other processes send a request."""
 
     @classmethod
     def open(cls, repo: Repository, journal: Journal, run: str, options: RunOptions) -> Self:
@@ -166,9 +167,16 @@ class RunSession:
         """Execute the run until it rests, bring its mirrors and notifications up to date, and write the resume note."""
         require_agents(self.state.plan, self.presets)
         context = RunContext(
-            self.repo, self.journal, fleet, self._lease, self._epoch, self.state, self.presets
+            self.repo,
+            self.journal,
+            fleet,
+            self._lease,
+            self._epoch,
+            self.state,
+            self.presets,
+            save_requests=self.save_requests,
         )
-        try:
+        with closing(fleet):
             notifier, mirrors = Notifier(context), MirrorWriter(context)
             monitor = CheckoutMonitor(context, mirrors.paths)
             loop = RunLoop(context, monitor, (observer, notifier, mirrors))
@@ -177,8 +185,6 @@ class RunSession:
                 context.workspaces.pool.remove_all()
             loop.record_at_rest(await mirrors.finish())
             loop.record_at_rest(await notifier.finish())
-        finally:
-            fleet.close()
         write_resume_note(self.repo, self.state)
         return status
 
@@ -234,11 +240,8 @@ def remove_leftovers(repo: Repository, run: str) -> None:
 
     Raises LeaseHeldError if that runner is alive: it removes this itself.
     """
-    directory = repo.state.run(run)
-    with Lease.acquire(directory.lease):
-        workspaces = Workspaces(repo, directory.workspaces)
-        clear_debris(repo, workspaces)
-        workspaces.remove_all()
+    with Lease.acquire(repo.state.run(run).lease):
+        remove_workspaces(repo, run)
 
 
 def write_resume_note(repo: Repository, state: RunState) -> None:

@@ -18,7 +18,7 @@ from holdfast.core.event_codec import storable
 from holdfast.core.plan import AgentSpec, Plan
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import Origin, RunRow
-from holdfast.core.status import RunStatus
+from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import PlanError
 from holdfast.formats.model import ForeignRun
 from holdfast.journal.lease import Lease
@@ -43,8 +43,7 @@ def adopted_before(journal: JournalReader, digest: str) -> RunRow | None:
 
 def adopted_earlier(journal: JournalReader, foreign: ForeignRun) -> RunRow | None:
     """Return the unfinished run that was adopted from the same place when it held something else."""
-    over = (RunStatus.ABANDONED, RunStatus.COMPLETED)
-    rows = [listing.row for listing in journal.runs() if listing.row.status not in over]
+    rows = [listing.row for listing in journal.runs() if listing.row.status not in RUN_IS_OVER]
     return next((row for row in reversed(rows) if row.origin and _is_from(row.origin, foreign)), None)
 
 

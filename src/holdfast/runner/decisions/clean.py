@@ -15,11 +15,10 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
-from holdfast.repo.debris import clear_debris
+from holdfast.repo.debris import remove_workspaces
 from holdfast.repo.files import remove, write_atomically
 from holdfast.repo.refs import drop_refs, run_refs
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspaces import Workspaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +45,8 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
     with Lease.acquire(directory.lease):
         if (status := journal.load(run).row.status) not in RUN_IS_OVER:
             raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` ends it first")
-        workspaces = Workspaces(repo, directory.workspaces)
-        clear_debris(repo, workspaces)
         _write(repo.state.outputs(run), outputs)
-        workspaces.remove_all()
+        remove_workspaces(repo, run)
         for path in directory.root.iterdir():
             if path != directory.lease:
                 remove(path)

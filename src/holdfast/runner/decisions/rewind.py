@@ -17,7 +17,7 @@ from holdfast.core import events as ev
 from holdfast.core.ids import ALL_RUN_BRANCHES, ALL_RUN_REFS
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.state import RunState
-from holdfast.core.status import RUN_IS_OVER, RunStatus, StageStatus, TaskStatus
+from holdfast.core.status import RUN_IS_OVER, StageStatus, TaskStatus
 from holdfast.core.user_decisions import (
     RewindScope,
     first_redone,
@@ -54,8 +54,7 @@ def reset_task(repo: Repository, journal: Journal, run: str, task: str, observer
 
     Repeating it changes nothing more. Raises HoldfastError if the task has landed, LeaseHeldError if a runner lives.
     """
-    if journal.load(run).row.status is RunStatus.RUNNING:
-        stop_leftover_agents(repo, journal, run, observer)
+    stop_leftover_agents(repo, journal, run, observer)
     row = next((row for row in journal.load(run).tasks if row.id == task), None)
     if row is not None and row.status is TaskStatus.COMPLETED:
         raise HoldfastError(
@@ -109,8 +108,7 @@ def rewind_run(repo: Repository, journal: Journal, rewind: Rewind, observer: Obs
 
     Killed and repeated, it finds the run it made before. Raises LeaseHeldError if a runner lives.
     """
-    if journal.load(rewind.run).row.status is RunStatus.RUNNING:
-        stop_leftover_agents(repo, journal, rewind.run, observer)
+    if stop_leftover_agents(repo, journal, rewind.run, observer):
         rewind = plan_rewind(repo, journal, rewind.run, rewind.at)  # Work under way may have landed.
     if rewind.plan is None:
         stored = journal.load(rewind.run)

@@ -13,10 +13,9 @@ from holdfast.core.user_decisions import gate_waivers
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease, holder
 from holdfast.journal.protocol import Journal, StoredRun
-from holdfast.repo.debris import clear_debris
+from holdfast.repo.debris import remove_workspaces
 from holdfast.repo.land_run import discard_run
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.context import Observer
 from holdfast.runner.mirror.mirror_writer import write_mirrors
 from holdfast.runner.requests import Request, send_request
@@ -54,26 +53,26 @@ def state_after(stored: StoredRun, *events: ev.Event) -> RunState:
     return state
 
 
-def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer: Observer) -> RunStatus:
-    """Stop what a dead runner left behind: agents end, their work is kept, the run rests.
+def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer: Observer) -> bool:
+    """Stop what a dead runner left behind: agents end, their work is kept, the run rests. Tell whether it had to.
 
-    A runner starts and finds the stop waiting for it. So recovery is the usual one, and a run that rests already is
-    only marked as stopped.
+    A runner starts and finds the stop waiting for it. So recovery is the usual one.
     """
+    if journal.load(run).row.status is not RunStatus.RUNNING:
+        return False
     request = send_request(repo.state.run(run), Request(action="stop"))
     try:
-        return execute_run(repo, journal, run, RunOptions(), observer)
+        execute_run(repo, journal, run, RunOptions(), observer)
     finally:
         request.unlink(missing_ok=True)
+    return True
 
 
 def abandon(repo: Repository, journal: Journal, run: str, observer: Observer, reason: str = "") -> None:
     """End a run for good: nothing of it keeps running, its work stays at its refs. A run that is over stays as it is."""
-    status = journal.load(run).row.status
-    if status in RUN_IS_OVER:
+    if journal.load(run).row.status in RUN_IS_OVER:
         return
-    if status is RunStatus.RUNNING:
-        stop_leftover_agents(repo, journal, run, observer)
+    stop_leftover_agents(repo, journal, run, observer)
     record_decision(repo, journal, run, ev.RunAbandoned(reason=reason))
     repo.state.run(run).note.unlink(missing_ok=True)
 
@@ -85,11 +84,8 @@ def discard(repo: Repository, journal: Journal, run: str, observer: Observer) ->
     """
     abandon(repo, journal, run, observer)
     with Lease.acquire(repo.state.run(run).lease):
-        workspaces = Workspaces(repo, repo.state.run(run).workspaces)
-        clear_debris(repo, workspaces)
-        kept = discard_run(repo, run)
-        workspaces.remove_all()
-    return kept
+        remove_workspaces(repo, run)
+        return discard_run(repo, run)
 
 
 def waive_gates(repo: Repository, journal: Journal, run: str, stages: Sequence[str]) -> bool:

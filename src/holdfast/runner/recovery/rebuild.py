@@ -10,7 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,6 +41,7 @@ from holdfast.repo.run_record import read_origin, read_record
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspaces import WorkspaceGoneError, Workspaces
 from holdfast.runner.effect_errors import capture_safely
+from holdfast.runner.recovery.invariant_evidence import runs_missing_in_journal
 
 Ask = Callable[[str], bool]
 """Puts a question to the user whose safe answer is no."""
@@ -70,33 +71,29 @@ def rebuild(repo: Repository, ask: Ask, *, replace: bool) -> RebuildResult:
     Raises LeaseHeldError, with nothing changed, if a runner of any run lives.
     """
     why = _reason(repo, replace=replace)
-    repo.hide_state_dir()
+    repo.prepare_state_dir()
     readable, lost = _readable_runs(repo)
     with ExitStack() as held:
         # The lease of every run there is, or could be: nobody may write the journal that is about to be replaced.
         for run in sorted({one.run for one in readable} | set(repo.state.runs())):
             held.enter_context(Lease.acquire(repo.state.run(run).lease))
-        draft = open_draft(repo.state.journal)
-        try:
+        with closing(open_draft(repo.state.journal)) as draft:
             runs = tuple(one.restore(draft, ask) for one in readable)
-        finally:
-            draft.close()
         kept = put_in_place(repo.state.journal)
     return RebuildResult(why=why, runs=runs, kept=None if kept is None else str(kept), lost=tuple(lost))
 
 
 def _reason(repo: Repository, *, replace: bool) -> str:
-    path, in_git = repo.state.journal, recorded_runs(repo)
+    path = repo.state.journal
     if not path.exists():
-        if not in_git:
+        if not recorded_runs(repo):
             raise HoldfastError("git knows of no run here", "`holdfast run` starts one")
         return "there is no journal"
     if why := diagnose(path):
         return why
     if replace:
         return "the journal is sound, and was to be replaced"
-    journal = open_reader(path)
-    absent = sorted({*in_git} - {listing.row.run for listing in journal.runs()})
+    absent = sorted(runs_missing_in_journal(repo, open_reader(path)))
     also = f"; it lacks {', '.join(absent)}" if absent else ""
     raise NeedsDecisionError(
         f"the journal is sound: there is nothing to rebuild{also}",
@@ -141,11 +138,8 @@ class _LostRun:
 
     def restore(self, journal: Journal, ask: Ask) -> RestoredRun:
         """Write the run into a journal as git shows it. The caller holds its lease."""
-        fleet = open_fleet(self.repo.state.fleet)
-        try:
+        with closing(open_fleet(self.repo.state.fleet)) as fleet:
             asyncio.run(self._end_and_save(fleet))
-        finally:
-            fleet.close()
         # Above any epoch of the lost journal: a count of take-overs is far below the seconds since 1970.
         epoch = 1 + max(int(time.time()), self._last_epoch())
         started = msgspec.structs.replace(self.started, epoch=epoch)
