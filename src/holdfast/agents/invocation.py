@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.agents.presets import Preset
 from holdfast.core.plan import Task
@@ -33,8 +33,8 @@ class Invocation:
     """
 
     argv: tuple[str, ...]
-    stdin_brief: bool
-    env: dict[str, str]
+    stdin_brief: bool = False
+    env: dict[str, str] = field(default_factory=dict)
     stop_signal: str = "TERM"
     pass_env: tuple[str, ...] = ()
 
@@ -42,7 +42,7 @@ class Invocation:
 def invoke_task(task: Task, agent: Preset | None, values: Placeholders) -> Invocation:
     """Return what an attempt at `task` executes: its own command, or its agent's."""
     if task.run:
-        return Invocation(task.run, stdin_brief=False, env={})
+        return Invocation(task.run)
     if agent is None:
         raise ValueError(f"task {task.id} has neither a command nor an agent")
     return invoke_agent(agent, values)

@@ -26,7 +26,6 @@ def rebuild_events(
 
     `begun` says what is left of each task, `inherited` what an adopted run began with, as git has it.
     """
-    done: list[ev.Event] = []
     # Each part looks at the state only when the parts before it have been applied.
     steps = chain(
         inherited,
@@ -36,10 +35,7 @@ def rebuild_events(
         _stages(state, {landing.task for landing in branch.landings if landing.adopted}),
         [ev.RunRestored()],
     )
-    for event in steps:
-        state.apply(event)
-        done.append(event)
-    return done
+    return state.apply_all(steps)
 
 
 def passed_over(plan: Plan, branch: BranchFacts) -> dict[str, str]:

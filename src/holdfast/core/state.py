@@ -136,6 +136,14 @@ class RunState:
         else:
             apply_to_run(self.row, event)
 
+    def apply_all(self, events: Iterable[ev.Event]) -> list[ev.Event]:
+        """Apply events one by one and return them. A later one may be made from the state that earlier ones led to."""
+        applied = []
+        for event in events:
+            self.apply(event)
+            applied.append(event)
+        return applied
+
     def _apply_to_task(self, rule: TaskRule, event: Any) -> None:
         task = self.tasks.get(event.task)
         if task is None:
@@ -283,6 +291,5 @@ def replay(plan: Plan, events: Iterable[ev.Event]) -> RunState:
     if not isinstance(first, ev.RunStarted):
         raise IllegalEventError("a run's history begins with RunStarted")
     state = RunState(plan, first_row(first))
-    for event in remaining:
-        state.apply(event)
+    state.apply_all(remaining)
     return state

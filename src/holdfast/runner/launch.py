@@ -20,7 +20,7 @@ def workspace_launch(
     key: LaunchKey,
     how: Invocation,
     workspace: Path,
-    brief: Path | None,
+    brief: Path | None = None,
     *,
     timeout_s: float,
     stall_s: float = 0.0,

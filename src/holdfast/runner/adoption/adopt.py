@@ -110,8 +110,7 @@ def _take_in(repo: Repository, journal: Journal, stored: StoredRun, assessment: 
     landed = _landings(repo, row, assessment)
     keep_origin(repo, row.run, events, foreign.documents)
     events += landed
-    for event in events:
-        state.apply(event)
+    state.apply_all(events)
     epoch = journal.take_epoch(row.run)
     journal.append(row.run, epoch, events, state.row, state.take_changed(), time.time())
 

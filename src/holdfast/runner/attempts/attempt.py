@@ -15,7 +15,7 @@ from holdfast.core.status import FailureKind
 from holdfast.errors import HoldfastError
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import collect
-from holdfast.runner.attempts.snapshots import save_last_snapshot, save_snapshot
+from holdfast.runner.attempts.snapshots import save_last_snapshot, save_snapshot, snapshot_saved
 from holdfast.runner.attempts.start import start_agent
 from holdfast.runner.attempts.stream_listener import StreamListener, listen, observation
 from holdfast.runner.context import RunContext
@@ -37,7 +37,7 @@ async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:
     listener = StreamListener.of_attempt(context, task)
     with context.reports.watched(task, context.workspaces.path(task)):
         sighting = await _wait_and_listen(context, task, listener)
-    heard = listener.finish(context.fleet, context.agent_key(task))
+    heard = listener.finish()
     unrecorded = context.reports.of(task, context.workspaces.path(task)) + observation(task, heard)
     if unrecorded:
         await context.record(unrecorded)
@@ -103,9 +103,8 @@ async def _wait(context: RunContext, task: TaskRow) -> Sighting:
             except TimeoutError:
                 with context.save_requests.taking(task.id):
                     commit = await asyncio.to_thread(save_snapshot, context, task)
-                    if commit and commit != task.latest.snapshot:
-                        saved = ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commit)
-                        await context.record([saved])
+                    if saved := snapshot_saved(task, commit):
+                        await context.record(saved)
 
 
 def _keep_work(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.Event:

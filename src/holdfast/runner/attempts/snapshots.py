@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from holdfast.core import ids
+from holdfast.core import events as ev, ids
 from holdfast.core.projection import TaskRow
 from holdfast.errors import HoldfastError
 from holdfast.repo.landing import trailers
@@ -37,6 +37,13 @@ def save_last_snapshot(context: RunContext, task: TaskRow) -> str:
         return capture_safely(context.workspaces.path(task), partial(_take, context, task))
     except WorkspaceGoneError:
         return task.latest.snapshot
+
+
+def snapshot_saved(task: TaskRow, commit: str) -> list[ev.Event]:
+    """Return the event of a snapshot, unless the journal knows it or there is none."""
+    if not commit or commit == task.latest.snapshot:
+        return []
+    return [ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commit)]
 
 
 def _take(context: RunContext, task: TaskRow) -> str:

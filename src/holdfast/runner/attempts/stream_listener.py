@@ -38,6 +38,8 @@ BACKLOG_BYTES_MAX = 8 * 1024 * 1024
 class StreamListener:
     """One attempt's stream, how far it was read, and what was heard."""
 
+    fleet: Fleet
+    key: LaunchKey
     reader: StreamReader
     recorded: StreamSummary
     """What the journal says of the attempt. A listener that skips output begins with this."""
@@ -58,15 +60,16 @@ class StreamListener:
             tokens=task.latest.spent.tokens, cost_usd=task.latest.spent.cost_usd, session=task.latest.session
         )
         unreadable = stream == "raw" and not patterns.lines
-        return cls(StreamReader(stream, patterns), recorded, unreadable)
+        key, reader = context.agent_key(task), StreamReader(stream, patterns)
+        return cls(context.fleet, key, reader, recorded, unreadable)
 
-    def read(self, fleet: Fleet, key: LaunchKey) -> int:
+    def read(self) -> int:
         """Read the next piece and return how many bytes are left. Without new output nothing changes."""
         if self.unreadable:
             return 0
-        piece = fleet.output(key, self.offset, PIECE_BYTES)
+        piece = self.fleet.output(self.key, self.offset, PIECE_BYTES)
         if piece.end - piece.start > BACKLOG_BYTES_MAX:
-            piece = fleet.output(key, piece.end - PIECE_BYTES, PIECE_BYTES)
+            piece = self.fleet.output(self.key, piece.end - PIECE_BYTES, PIECE_BYTES)
         if piece.start != self.offset:
             self.reader.skip()
             self.heard.recall(self.recorded)
@@ -77,9 +80,9 @@ class StreamListener:
         self.limited_since = (self.limited_since or time.monotonic()) if limited else None
         return piece.end - self.offset if piece.data else 0
 
-    def finish(self, fleet: Fleet, key: LaunchKey) -> StreamSummary:
+    def finish(self) -> StreamSummary:
         """Read to the end, including a last line without a newline, and return all that was heard."""
-        while self.read(fleet, key):
+        while self.read():
             continue
         for seen in self.reader.close():
             self.heard.take(seen)
@@ -91,15 +94,14 @@ async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -
 
     The reason is durable before the agent ends: a runner that finds it ended knows why.
     """
-    key = context.agent_key(task)
     while not listener.unreadable:
         await asyncio.sleep(LISTEN_S)
-        listener.read(context.fleet, key)
+        listener.read()
         observed = observation(task, listener.heard)
         halt = _reason_to_halt(context, task, listener)
         if halt is not None:
             await context.record([*observed, halt])
-            await context.fleet.cancel(key)
+            await context.fleet.cancel(listener.key)
             return
         due = time.monotonic() - listener.recorded_at >= HEARTBEAT_S
         if observed and (due or _is_urgent(context, task, listener.heard)):
@@ -110,14 +112,9 @@ async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -
 def observation(task: TaskRow, heard: StreamSummary) -> list[ev.Event]:
     """Return the event for what was heard of an attempt, if it says more than its row."""
     activity, trouble = heard.tool or heard.text[:200], heard.trouble or ""
-    now = (heard.tokens, round(heard.cost_usd, 6), heard.session, trouble)
-    known = (
-        task.latest.spent.tokens,
-        round(task.latest.spent.cost_usd, 6),
-        task.latest.session,
-        task.latest.trouble,
-    )
-    if now == known and activity == task.latest.activity:
+    known, spent = task.latest, task.latest.spent
+    before = (spent.tokens, round(spent.cost_usd, 6), known.session, known.trouble, known.activity)
+    if before == (heard.tokens, round(heard.cost_usd, 6), heard.session, trouble, activity):
         return []
     return [
         ev.AgentObserved(

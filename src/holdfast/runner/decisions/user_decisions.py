@@ -44,8 +44,7 @@ def state_after(stored: StoredRun, *events: ev.Event) -> RunState:
     """Return the state after a decision of the user, or raise HoldfastError if it cannot be made now."""
     state = stored.state()
     try:
-        for event in events:
-            state.apply(event)
+        state.apply_all(events)
     except IllegalEventError as error:
         hint = f"`holdfast status {stored.row.run}` shows where it stands"
         # The core names the event before what stands in its way; only the latter means something to the user.

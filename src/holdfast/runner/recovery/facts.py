@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterable, Mapping
 
 from holdfast.core.facts import BranchFacts, Equivalent, Facts, Sighting
-from holdfast.core.invariants import replacements
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.reconcile import vanished
 from holdfast.core.state import RunState
@@ -47,7 +46,7 @@ def gather_facts(
         branch=branch,
         branch_exists=exists,
         sightings=dict(sightings),
-        equivalents=equivalents(repo, state, branch),
+        equivalents=_equivalents(repo, state, branch),
         missing_commits=repo.missing(sorted(commit for commit in wanted if commit)),
         wall=time.time(),
     )
@@ -64,7 +63,7 @@ def require_base(row: RunRow, facts: Facts) -> None:
     )
 
 
-def equivalents(repo: Repository, state: RunState, branch: BranchFacts) -> dict[str, Equivalent]:
+def _equivalents(repo: Repository, state: RunState, branch: BranchFacts) -> dict[str, Equivalent]:
     """Return the landings that are gone from the branch and provably live on in another commit of it.
 
     Costs nothing as long as every recorded landing is where it was.
@@ -74,8 +73,3 @@ def equivalents(repo: Repository, state: RunState, branch: BranchFacts) -> dict[
         return {}
     missing = {task.id: task.merge_commit for task in gone}
     return find_equivalents(repo, state.row.base, branch.tip, missing)
-
-
-def off_branch(repo: Repository, state: RunState, branch: BranchFacts) -> frozenset[str]:
-    """Return the commits that replace landings, as recorded, and that the run branch does not contain."""
-    return frozenset(commit for commit in replacements(state) if not repo.is_ancestor(commit, branch.tip))

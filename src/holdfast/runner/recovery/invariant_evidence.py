@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
+from holdfast.core.facts import BranchFacts
 from holdfast.core.invariants import (
     Evidence,
     LiveAttempt,
     Violation,
     commits_to_keep,
     fold_violations,
+    replacements,
     seen_broken,
     violations,
 )
@@ -25,7 +27,7 @@ from holdfast.repo.debris import clear_debris, fsck_errors, stale_locks
 from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
-from holdfast.runner.recovery.facts import gather_facts, off_branch
+from holdfast.runner.recovery.facts import gather_facts
 
 
 def examine_repository(repo: Repository) -> list[Violation]:
@@ -58,11 +60,11 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
     """
     directory = repo.state.run(run)
     with Lease.acquire(directory.lease):
-        slots = {
+        workspaces = {
             (task.id, task.attempt): str(task.latest.workspace_number) for task in journal.load(run).tasks
         }
         alive = [(key.owner, key.attempt) for key in open_fleet(repo.state.fleet).live_launches(run)]
-        in_use = [slots[owner] for owner in alive if owner in slots]
+        in_use = [workspaces[owner] for owner in alive if owner in workspaces]
         return clear_debris(repo, Workspaces(repo, directory.workspaces), in_use)
 
 
@@ -72,19 +74,23 @@ def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -
     # Agents may outlive a runner that died: `resume` re-attaches them. Once the run rests, nothing may live.
     at_rest = row.status is not RunStatus.RUNNING and holder(repo.state.run(row.run).lease) is None
     facts = gather_facts(repo, state, {}, commits_to_keep(state))
-    # A branch that was put away lost nothing.
     branch = facts.branch if facts.branch_exists else None
     return Evidence(
         settled=at_rest,
         branch=branch,
-        lost_tips=(row.tip,) if branch and not repo.is_ancestor(row.tip, branch.tip) else (),
+        lost_tips=tuple(_outside(repo, [row.tip], branch)),
         prepared=_prepared(recorded),
         once_skipped=frozenset(r.event.task for r in recorded if isinstance(r.event, ev.TaskSkipped)),
         missing_commits=facts.missing_commits,
-        off_branch=off_branch(repo, state, branch) if branch else frozenset(),
+        off_branch=frozenset(_outside(repo, replacements(state), branch)),
         live=tuple(LiveAttempt(key.owner, key.attempt) for key in alive if key.step == AGENT_STEP),
         live_without_runner=tuple(map(_name, alive)) if at_rest else (),
     )
+
+
+def _outside(repo: Repository, commits: Iterable[str], branch: BranchFacts | None) -> list[str]:
+    """Return the commits that the run branch does not contain. A branch that was put away lost nothing."""
+    return [commit for commit in commits if branch and not repo.is_ancestor(commit, branch.tip)]
 
 
 def _prepared(recorded: Sequence[Recorded]) -> frozenset[str]:

@@ -197,10 +197,7 @@ class _LostRun:
         skipped += [event.task for event in inherited if isinstance(event, ev.TaskSkipped)]
         began = [event for event in inherited if isinstance(event, ev.RunAdopted | ev.TaskInherited)]
         events = rebuild_events(state, branch, self._begun_tasks(branch, refs), skipped, began)
-        for event in self._ending(state, branch, ask, archived=archived):
-            state.apply(event)
-            events.append(event)
-        return events
+        return events + state.apply_all(self._ending(state, branch, ask, archived=archived))
 
     def _branch(self, refs: dict[str, str]) -> tuple[BranchFacts, bool]:
         """Return what git shows of the run branch, or of the newest archived one if the user put it away, and which."""

@@ -19,7 +19,7 @@ from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
-from holdfast.runner.attempts.snapshots import save_last_snapshot
+from holdfast.runner.attempts.snapshots import save_last_snapshot, snapshot_saved
 from holdfast.runner.attempts.stream_listener import StreamListener, observation
 from holdfast.runner.context import RunContext
 from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
@@ -40,21 +40,14 @@ async def recover(context: RunContext) -> list[ev.Event]:
     saved = await asyncio.to_thread(_save_lost_work, context, lost)
     keep_plan(context.repo, context.journal, context.run, context.state.plan)
     facts = await asyncio.to_thread(_restore_branch, context, sightings)
-    _apply(context, reported + saved)
-    concluded = [*reconcile(context.state, facts), *_reattached(sightings)]
-    _apply(context, concluded)
-    return reported + saved + concluded
+    events = context.state.apply_all(reported + saved)
+    return events + context.state.apply_all([*reconcile(context.state, facts), *_reattached(sightings)])
 
 
 def keep_plan(repo: Repository, journal: JournalReader, run: str, plan: Plan) -> None:
     """Make sure that git knows the plan: the process that created the run may have been killed before that."""
     started = next(iter(journal.events(run, upto=1))).event
     keep_record(repo, run, encode_plan(plan), encode_event(started))
-
-
-def _apply(context: RunContext, events: list[ev.Event]) -> None:
-    for event in events:
-        context.state.apply(event)
 
 
 def _reattached(sightings: dict[str, Sighting]) -> list[ev.Event]:
@@ -71,21 +64,12 @@ def _reports(context: RunContext, started: list[TaskRow]) -> list[ev.Event]:
 
 def _observations(context: RunContext, lost: list[TaskRow]) -> list[ev.Event]:
     """Return what the streams of lost agents said last. The other streams are heard when their agents are watched."""
-    listeners = {task.id: StreamListener.of_attempt(context, task) for task in lost}
-    return [
-        event
-        for task in lost
-        for event in observation(task, listeners[task.id].finish(context.fleet, context.agent_key(task)))
-    ]
+    streams = [(task, StreamListener.of_attempt(context, task)) for task in lost]
+    return [event for task, stream in streams for event in observation(task, stream.finish())]
 
 
 def _save_lost_work(context: RunContext, lost: list[TaskRow]) -> list[ev.Event]:
-    commits = {task.id: save_last_snapshot(context, task) for task in lost}
-    return [
-        ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commits[task.id])
-        for task in lost
-        if commits[task.id] and commits[task.id] != task.latest.snapshot
-    ]
+    return [event for task in lost for event in snapshot_saved(task, save_last_snapshot(context, task))]
 
 
 def _restore_branch(context: RunContext, sightings: dict[str, Sighting]) -> Facts:

@@ -84,11 +84,9 @@ def _recover(repo: Repository, state: RunState, sightings: dict[str, Sighting]) 
     facts = gather_facts(repo, state, sightings)
     require_base(state.row, facts)
     state.apply(ev.RunnerAttached(epoch=state.row.epoch + 1, pid=0, host="", boot_id=""))
-    for event in reconcile(state, facts):
-        state.apply(event)
+    state.apply_all(reconcile(state, facts))
     while records := [one for one in decide(state, state.row.clock) if isinstance(one, RecordEvent)]:
-        for record in records:
-            state.apply(record.event)
+        state.apply_all(record.event for record in records)
 
 
 def _preview_tasks(state: RunState, sightings: dict[str, Sighting]) -> list[TaskPreview]:

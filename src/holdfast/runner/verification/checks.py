@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from holdfast.agents.invocation import Invocation
@@ -64,54 +65,43 @@ async def run_checks(
     With a `slot` they wait for a place of it and keep it until the last of them is gone.
     Raises ChecksStopped if the run is to stop.
     """
+    plan = context.state.plan
     async with context.slots.held(slot, context.stopping) as held:
         if held is None:
             raise ChecksStopped
         for command in commands:
-            failed = await _run_check(context, command, workspace, owner, attempt, label, held)
+            launch = partial(
+                workspace_launch,
+                how=Invocation(("/bin/sh", "-c", command)),
+                workspace=workspace,
+                timeout_s=plan.limits.check_timeout_s,
+                pass_env=plan.pass_env,
+                holds=held,
+            )
+            key, ended = await run_to_end(context, owner, attempt, label, launch)
+            failed = _judge(context, command, key, ended)
             if failed is not None:
                 return failed
     return None
 
 
-async def _run_check(
-    context: RunContext,
-    command: str,
-    workspace: Path,
-    owner: str,
-    attempt: int,
-    label: str,
-    holds: tuple[int, ...],
-) -> FailedCheck | None:
-    plan = context.state.plan
-    how = Invocation(("/bin/sh", "-c", command), stdin_brief=False, env={})
-
-    def spec(key: LaunchKey) -> LaunchSpec:
-        timeout_s = plan.limits.check_timeout_s
-        return workspace_launch(
-            key, how, workspace, None, timeout_s=timeout_s, pass_env=plan.pass_env, holds=holds
-        )
-
-    return _judge(context, command, *await run_to_end(context, owner, attempt, label, spec))
-
-
 async def run_to_end(
-    context: RunContext, owner: str, attempt: int, label: str, spec: Callable[[LaunchKey], LaunchSpec]
+    context: RunContext, owner: str, attempt: int, label: str, launch: Callable[[LaunchKey], LaunchSpec]
 ) -> tuple[LaunchKey, Exit | None]:
     """Run a check or a validator and return its key and how it ended. Raises ChecksStopped if the run is to stop.
 
     A killed supervisor says nothing about the work: what it left is ended, and the check runs once more. If that is
     lost too, there is no Exit.
     """
-    key, ended = await _run_once(context, owner, attempt, label, spec)
-    return (key, ended) if ended is not None else await _run_once(context, owner, attempt, label, spec)
+    key, ended = await _run_once(context, owner, attempt, label, launch)
+    return (key, ended) if ended is not None else await _run_once(context, owner, attempt, label, launch)
 
 
 async def _run_once(
-    context: RunContext, owner: str, attempt: int, label: str, spec: Callable[[LaunchKey], LaunchSpec]
+    context: RunContext, owner: str, attempt: int, label: str, launch: Callable[[LaunchKey], LaunchSpec]
 ) -> tuple[LaunchKey, Exit | None]:
     key = context.check_key(owner, attempt, label)
-    await context.fleet.launch(spec(key))
+    await context.fleet.launch(launch(key))
     ended = (await wait_or_stop(context, key)).exit
     if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
         raise ChecksStopped

@@ -156,7 +156,7 @@ def _invocation(
     context: RunContext, validator: Validator, key: LaunchKey, where: Path, brief: Path, text: str
 ) -> Invocation:
     if validator.run:
-        return Invocation(validator.run, stdin_brief=False, env={})
+        return Invocation(validator.run)
     plan = context.state.plan
     agent = find_agent(validator.agent or plan.agent, plan.agents, context.presets)
     if agent is None:
