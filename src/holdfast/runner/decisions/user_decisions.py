@@ -99,6 +99,5 @@ def waive_gates(repo: Repository, journal: Journal, run: str, stages: Sequence[s
         for event in events:
             send_request(directory, Request(action="accept", stage=event.stage, gate=event.gate))
         return True
-    for event in events:
-        record_decision(repo, journal, run, event)
+    record_decision(repo, journal, run, *events)
     return False
