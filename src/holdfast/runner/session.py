@@ -70,7 +70,9 @@ def create_run(
     """
     repo.prepare_state_dir()
     base = repo.resolve(plan.base)
-    taken = number_after(_names_taken(repo))
+    # The journal may not know all runs, because it was lost or they were cleaned away.
+    outputs = (folder.name for folder in repo.state.outputs("").glob("*"))
+    taken = number_after({*known_runs(repo), *outputs})
     for _ in range(_ID_TRIES):
         run = ids.run_id(max(taken, journal.next_run_number()), plan.goal)
         event = RunStarted(
@@ -92,12 +94,6 @@ def create_run(
         keep_record(repo, run, encode_plan(plan), encode_event(event))
         return run
     raise JournalError("could not find a free run id", "Try again: other runs are being started right now.")
-
-
-def _names_taken(repo: Repository) -> set[str]:
-    """Return the runs that the journal may not know, because it was lost or they were cleaned away."""
-    outputs = repo.state.outputs("").glob("*") if repo.state.outputs("").is_dir() else ()
-    return {*known_runs(repo), *(folder.name for folder in outputs)}
 
 
 def execute_run(

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -197,14 +197,15 @@ async def _parse_with_tool(
     tool = _TOOLS.get(language)
     if tool is None or shutil.which(tool.program) is None:
         return {}
-    folder = await asyncio.to_thread(_lay_out, context, tool, list(files.values()))
+    # Plain numbers for names: none of them can be taken for an option.
+    keys = {f"{number}.{tool.suffix}": key for number, key in enumerate(files)}
+    folder = await asyncio.to_thread(_lay_out, context, {name: files[key] for name, key in keys.items()})
     try:
-        output = await _run_tool(context, tool, folder, len(files), owner, attempt)
+        output = await _run_tool(context, (*tool.argv, *keys), folder, owner, attempt)
     except HoldfastError:
         return {}  # No process to be had: the project's own checks will have to do.
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-    keys = {_file_name(number, tool): key for number, key in enumerate(files)}
     faults: dict[str, tuple[int, str]] = {}
     for name, line, message in read_tool_output(output):
         if name in keys:
@@ -213,28 +214,23 @@ async def _parse_with_tool(
 
 
 async def _run_tool(
-    context: RunContext, tool: _Tool, folder: Path, count: int, owner: str, attempt: int
+    context: RunContext, argv: tuple[str, ...], folder: Path, owner: str, attempt: int
 ) -> str:
     key = context.check_key(owner, attempt, "syntax")
-    argv = (*tool.argv, *(_file_name(number, tool) for number in range(count)))
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": str(folder)}
     await context.fleet.launch(LaunchSpec(key, argv, folder, env, timeout_s=_TIMEOUT_S))
     await wait_or_stop(context, key)
     return context.fleet.output(key).data.decode(errors="replace")
 
 
-def _lay_out(context: RunContext, tool: _Tool, contents: Sequence[bytes]) -> Path:
-    """Write the files under plain numbers, so that no name can be taken for an option."""
+def _lay_out(context: RunContext, files: Mapping[str, bytes]) -> Path:
+    """Write the files into a new folder, and remove those that a killed runner left."""
     root = context.directory.root
     ours = f"{_SCRATCH}{context.epoch}-"
     for left in root.glob(f"{_SCRATCH}*"):
         if not left.name.startswith(ours):
             shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(dir=root, prefix=ours))
-    for number, data in enumerate(contents):
-        (folder / _file_name(number, tool)).write_bytes(data)
+    for name, data in files.items():
+        (folder / name).write_bytes(data)
     return folder
-
-
-def _file_name(number: int, tool: _Tool) -> str:
-    return f"{number}.{tool.suffix}"
