@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from holdfast.agents.presets import Preset
-from holdfast.core.plan import Task
+from holdfast.core.plan import Task, Validator
 
 _PLACEHOLDER = re.compile(r"\{(?:brief|workspace|task|attempt|run|session)\}")
 
@@ -39,12 +39,12 @@ class Invocation:
     pass_env: tuple[str, ...] = ()
 
 
-def invoke_task(task: Task, agent: Preset | None, values: Placeholders) -> Invocation:
-    """Return what an attempt at `task` executes: its own command, or its agent's."""
-    if task.run:
-        return Invocation(task.run)
+def invoke_worker(worker: Task | Validator, agent: Preset | None, values: Placeholders) -> Invocation:
+    """Return what a task or a validator executes: its own command, or its agent's."""
+    if worker.run:
+        return Invocation(worker.run)
     if agent is None:
-        raise ValueError(f"task {task.id} has neither a command nor an agent")
+        raise ValueError(f"{worker.id} has neither a command nor an agent")
     return invoke_agent(agent, values)
 
 

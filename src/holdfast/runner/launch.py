@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 
-from holdfast.agents.invocation import Invocation
+from holdfast.agents.invocation import Invocation, Placeholders
 from holdfast.core.facts import Sighting
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.report_channel import REPORT_VARIABLE, WAKE_VARIABLE
@@ -47,6 +47,12 @@ def workspace_launch(
         holds=holds,
         stop_signal=how.stop_signal,
     )
+
+
+def placeholders(key: LaunchKey, workspace: Path, brief: Path, session: str = "") -> Placeholders:
+    """Return what the argv of an agent in a workspace may name. With a `session`, the agent resumes it."""
+    text = brief.read_text(encoding="utf-8")
+    return Placeholders(str(brief), text, str(workspace), key.owner, key.attempt, key.run, session)
 
 
 async def wait_or_stop(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from holdfast.agents.invocation import Placeholders, invoke_agent
+from holdfast.agents.invocation import invoke_agent
 from holdfast.agents.presets import Preset
 from holdfast.agents.streams.reader import observe_output, readable_output
 from holdfast.core.brief import clip
@@ -34,7 +34,7 @@ from holdfast.repo.debris import clear_debris
 from holdfast.repo.files import write_atomically
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
-from holdfast.runner.launch import workspace_launch
+from holdfast.runner.launch import placeholders, workspace_launch
 
 TRIES = 3
 _LOSSES = 9
@@ -190,23 +190,21 @@ class _Planning:
         workspace = await asyncio.to_thread(self.workspaces.prepare, _PLANNER, head)
         (workspace / PLAN_FILE).unlink(missing_ok=True)  # a plan that the project has already is no answer
         brief = self.folder(attempt) / "brief.md"
-        text = await asyncio.to_thread(self._write_brief, brief, head, feedback)
-        values = Placeholders(str(brief), text, str(workspace), _PLANNER, attempt, self.name)
-        how, limits = invoke_agent(self.order.spec, values), Limits()
+        await asyncio.to_thread(self._write_brief, brief, head, feedback)
+        key, limits = self.key(attempt), Limits()
+        how = invoke_agent(self.order.spec, placeholders(key, workspace, brief))
         timeout_s, stall_s = limits.timeout_s, limits.stall_s
-        key = self.key(attempt)
         await self.fleet.launch(
             workspace_launch(key, how, workspace, brief, timeout_s=timeout_s, stall_s=stall_s)
         )
 
-    def _write_brief(self, path: Path, head: str, feedback: list[str]) -> str:
+    def _write_brief(self, path: Path, head: str, feedback: list[str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         order, schema = self.order, path.with_name("plan.schema.json")
         schema.write_text(order.schema, encoding="utf-8")
         files = list_files(self.repo, head, _FILES_BYTES)
         brief = planning_brief(order.goal, order.agent, files, str(schema), feedback, order.specification)
         path.write_text(brief, encoding="utf-8", errors="replace")
-        return path.read_text(encoding="utf-8")
 
     def _require_able(self, attempt: int, ended: Exit, heard: StreamSummary) -> None:
         """Raise PlanningError if a limit or a missing permission kept the planner from working: that is no answer.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agents.invocation import Placeholders, invoke_task
+from holdfast.agents.invocation import invoke_worker
 from holdfast.agents.presets import Preset, find_agent
 from holdfast.core.brief import BriefFacts, build_brief
 from holdfast.core.projection import AttemptRow, TaskRow
@@ -18,7 +18,7 @@ from holdfast.fleet.protocol import LaunchSpec
 from holdfast.repo.repository import Repository
 from holdfast.runner.attempts.reports import report_file
 from holdfast.runner.context import RunContext
-from holdfast.runner.launch import workspace_launch
+from holdfast.runner.launch import placeholders, workspace_launch
 
 _DIFF_BYTES = 32_000
 
@@ -71,18 +71,11 @@ def _earlier_work(repo: Repository, task: TaskRow) -> BriefFacts:
 
 def _launch(context: RunContext, task: TaskRow, workspace: Path, brief: Path) -> LaunchSpec:
     plan, spec = context.state.plan, context.state.specs[task.id]
-    values = Placeholders(
-        brief_path=str(brief),
-        brief_text=brief.read_text(encoding="utf-8"),
-        workspace=str(workspace),
-        task=task.id,
-        attempt=task.attempt,
-        run=context.run,
-        session=task.latest.resumed_session,
-    )
+    key = context.agent_key(task)
+    values = placeholders(key, workspace, brief, task.latest.resumed_session)
     launch = workspace_launch(
-        context.agent_key(task),
-        invoke_task(spec, agent_of_attempt(context, task), values),
+        key,
+        invoke_worker(spec, agent_of_attempt(context, task), values),
         workspace,
         brief,
         timeout_s=plan.limits.timeout_s if spec.timeout_s is None else spec.timeout_s,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agents.invocation import Invocation, Placeholders, invoke_agent
-from holdfast.agents.presets import find_agent
+from holdfast.agents.invocation import invoke_worker
+from holdfast.agents.presets import Preset, find_agent
 from holdfast.agents.streams.reader import observe_output, readable_output
 from holdfast.core import events as ev
 from holdfast.core.brief import clip
@@ -21,12 +21,11 @@ from holdfast.core.plan import Validator
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import provider_of
 from holdfast.core.validation import build_validation_brief, judge_scores
-from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.runner.attempts.attempt_events import provider_parked, provider_shut
 from holdfast.runner.attempts.reports import clean, last_number, read_reports, report_file
 from holdfast.runner.context import RunContext
-from holdfast.runner.launch import workspace_launch
+from holdfast.runner.launch import placeholders, workspace_launch
 from holdfast.runner.verification.checks import ChecksStopped, run_to_end
 
 _DIFF_BYTES = 64_000
@@ -121,9 +120,10 @@ def _launch(
     brief = context.directory.attempts / key.owner / str(key.attempt) / f"validator-{validator.id}.md"
     brief.parent.mkdir(parents=True, exist_ok=True)
     brief.write_text(text, encoding="utf-8")
+    agent = _agent_of(context, validator)
     return workspace_launch(
         key,
-        _invocation(context, validator, key, workspace, brief, text),
+        invoke_worker(validator, agent, placeholders(key, workspace, brief)),
         workspace,
         brief,
         timeout_s=plan.limits.check_timeout_s if validator.run else plan.limits.timeout_s,
@@ -133,6 +133,12 @@ def _launch(
     )
 
 
+def _agent_of(context: RunContext, validator: Validator) -> Preset | None:
+    """Return the agent that a validator asks; None for a command of its own."""
+    plan = context.state.plan
+    return None if validator.run else find_agent(validator.agent or plan.agent, plan.agents, context.presets)
+
+
 def _read_opinion(
     context: RunContext, validator: Validator, ended: Exit, log: bytes, reports: Path
 ) -> _Opinion:
@@ -140,7 +146,7 @@ def _read_opinion(
     if validator.run:
         return _opinion(ended, log, reports)
     name = validator.agent or context.state.plan.agent
-    agent = find_agent(name, context.state.plan.agents, context.presets)
+    agent = _agent_of(context, validator)
     heard = observe_output(agent, log)
     provider = provider_of(context.state, name).provider
     if heard.trouble is AgentTrouble.LIMIT:
@@ -150,18 +156,6 @@ def _read_opinion(
             provider_shut(provider, f"the credentials of {name} were refused: {heard.message}")
         )
     return _opinion(ended, readable_output(agent, log, heard).encode(), reports)
-
-
-def _invocation(
-    context: RunContext, validator: Validator, key: LaunchKey, where: Path, brief: Path, text: str
-) -> Invocation:
-    if validator.run:
-        return Invocation(validator.run)
-    plan = context.state.plan
-    agent = find_agent(validator.agent or plan.agent, plan.agents, context.presets)
-    if agent is None:
-        raise HoldfastError(f"there is no agent for validator {validator.id}", "Name one in the plan.")
-    return invoke_agent(agent, Placeholders(str(brief), text, str(where), key.owner, key.attempt, key.run))
 
 
 def _opinion(ended: Exit, log: bytes, reports: Path) -> _Opinion:
