@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -215,6 +216,14 @@ def test_no_public_type_name_is_used_twice() -> None:
             if TYPE_NAME.fullmatch(name):
                 places.setdefault(name, []).append(str(path.relative_to(SOURCE)))
     assert {name: files for name, files in places.items() if len(files) > 1 and name not in TWICE} == {}
+
+
+def test_no_type_of_the_tests_has_the_name_of_another() -> None:
+    """A stand-in is called so: `SimulatedRepository`, not `Repository`."""
+    ours = {name for path in MODULES for name in _public_types(path) if TYPE_NAME.fullmatch(name)}
+    tests = [path for path in (ROOT / "tests").rglob("*.py") if "node_modules" not in path.parts]
+    names = [name for path in tests for name in _public_types(path) if TYPE_NAME.fullmatch(name)]
+    assert sorted(name for name, times in Counter(names).items() if times > 1 or name in ours) == []
 
 
 @pytest.mark.parametrize("part", IMPLEMENTATIONS)

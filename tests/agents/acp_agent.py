@@ -15,7 +15,7 @@ import acp
 from acp import schema
 
 
-class Agent:
+class ScriptedAcpAgent:
     """One session; what it does when prompted is the behaviour's."""
 
     def __init__(self, behaviour: str) -> None:
@@ -91,4 +91,4 @@ class Agent:
 
 
 if __name__ == "__main__":
-    asyncio.run(acp.run_agent(Agent(sys.argv[1])))  # type: ignore[arg-type]
+    asyncio.run(acp.run_agent(ScriptedAcpAgent(sys.argv[1])))  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from holdfast.core.facts import Exit
 from holdfast.paths import StateDir
 from holdfast.process import procfs
 from tests.agents.real_agents import RealAgent
-from tests.scripted_model import ScriptedModel
+from tests.scripted_model import Script, ScriptedModel
 from tests.support.command import Cli, eventually
 
 RUN = "01-try-it"
@@ -109,3 +109,7 @@ def task(name: str, *needs: str, **more: Any) -> dict[str, Any]:
         "needs": list(needs),
         **more,
     }
+
+
+BuildProject = Callable[[dict[str, Script]], AgentProject]
+"""What the fixture `stage` is: it makes a project whose model plays these scripts."""

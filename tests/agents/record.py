@@ -23,7 +23,7 @@ from pathlib import Path
 
 from holdfast.core.plan import AgentSpec
 from tests.agents.real_agents import AGENTS, AIDER, CODEX, HERE, RealAgent
-from tests.scripted_model import Fault, Script, ScriptedModel, Shell, Write
+from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
 STREAMS = HERE / "streams"
 PATIENCE_S = 60.0
@@ -34,7 +34,7 @@ _WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), sa
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RecordingCase:
     """One recording: what the model does, and the mode of the server."""
 
     served: str
@@ -42,26 +42,26 @@ class Case:
     script: Script = _WORK
 
 
-CASES: Mapping[str, Case] = {
-    "ok": Case("a file, a shell command, a text"),
-    "failing-tool": Case(
+CASES: Mapping[str, RecordingCase] = {
+    "ok": RecordingCase("a file, a shell command, a text"),
+    "failing-tool": RecordingCase(
         "a command that fails, then a text", script=Script((Shell("exit 3"),), say="It failed.")
     ),
-    "no-tool": Case("a text and no tool call", script=Script(say="Nothing to do.")),
-    "rate-limit": Case("429 to every request", "rate-limit"),
-    "rate-limit-once": Case("429 to the first request, then as ok", "rate-limit-once"),
-    "usage-limit": Case("429 that names a reset an hour ahead", "usage-limit"),
-    "late-usage-limit": Case(
+    "no-tool": RecordingCase("a text and no tool call", script=Script(say="Nothing to do.")),
+    "rate-limit": RecordingCase("429 to every request", "rate-limit"),
+    "rate-limit-once": RecordingCase("429 to the first request, then as ok", "rate-limit-once"),
+    "usage-limit": RecordingCase("429 that names a reset an hour ahead", "usage-limit"),
+    "late-usage-limit": RecordingCase(
         "a file, then 429 that names a reset an hour ahead",
-        script=replace(_WORK, fault=Fault.USAGE_LIMIT, after=1),
+        script=replace(_WORK, fault=ModelFault.USAGE_LIMIT, after=1),
     ),
-    "overflow": Case("the context is exceeded", "overflow"),
-    "bad-key": Case("401", "bad-key"),
-    "cut": Case("the connection is reset in the middle of every answer", "cut"),
-    "eof": Case("every answer ends early and cleanly", "eof"),
+    "overflow": RecordingCase("the context is exceeded", "overflow"),
+    "bad-key": RecordingCase("401", "bad-key"),
+    "cut": RecordingCase("the connection is reset in the middle of every answer", "cut"),
+    "eof": RecordingCase("every answer ends early and cleanly", "eof"),
 }
-_CODEX_ONLY: Mapping[str, Case] = {
-    "patch": Case(
+_CODEX_ONLY: Mapping[str, RecordingCase] = {
+    "patch": RecordingCase(
         "a patch, as Codex applies it itself, then a text",
         script=Script((Shell(f"apply_patch <<'EOF'\n{_PATCH}\nEOF"),), say="Patched."),
     )
@@ -77,7 +77,7 @@ def main(names: list[str]) -> None:
                 print(agent.name, name, _record(agent, name, case))
 
 
-def _record(agent: RealAgent, name: str, case: Case) -> dict[str, object]:
+def _record(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, object]:
     # Not the folder for temporary files, which agents treat in ways of their own.
     root = Path(tempfile.mkdtemp(prefix="record-", dir=Path.home()))
     workspace, home = root / "workspace", root / "home"

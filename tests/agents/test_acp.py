@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.status import RunStatus
-from tests.agents.agent_project import AgentProject, task
+from tests.agents.agent_project import BuildProject, task
 from tests.agents.real_agents import QWEN
 from tests.scripted_model import Script, Write
 from tests.support.command import Cli, eventually
 from tests.support.repositories import Project
 from tests.support.runs import Trial, stage as plan_stage
 
-Build = Callable[[dict[str, Script]], AgentProject]
 AGENT = [sys.executable, str(Path(__file__).with_name("acp_agent.py"))]
 ADAPTER = [sys.executable, "-m", "holdfast", "acp"]
 
@@ -146,7 +144,7 @@ def test_a_plan_is_run_by_agents_that_speak_the_protocol(tmp_path: Path) -> None
     assert trial.state().row.cost_usd == 0.25
 
 
-def test_a_real_agent_works_a_task_over_the_protocol(stage: Build) -> None:
+def test_a_real_agent_works_a_task_over_the_protocol(stage: BuildProject) -> None:
     """Qwen Code, started as the preset starts it, talks to the adapter; its session and its work are ours to see."""
     if QWEN.missing:
         pytest.skip(QWEN.missing)

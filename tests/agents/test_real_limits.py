@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.agents.agent_project import AgentProject, task
+from tests.agents.agent_project import AgentProject, BuildProject, task
 from tests.agents.conftest import installed
 from tests.agents.real_agents import GEMINI, RealAgent
-from tests.scripted_model import Fault, Script, Write
+from tests.scripted_model import ModelFault, Script, Write
 from tests.support.command import Cli, eventually
 from tests.support.repositories import write
 
-Build = Callable[[dict[str, Script]], AgentProject]
 WORK = (Write("one.txt", "one\n"), Write("two.txt", "two\n"))
 
 
@@ -38,18 +36,22 @@ def attempts(cli: Cli) -> list[tuple[str, str]]:
     ]
 
 
-def test_a_run_waits_for_a_real_agents_usage_limit_and_continues(codex: RealAgent, stage: Build) -> None:
+def test_a_run_waits_for_a_real_agents_usage_limit_and_continues(
+    codex: RealAgent, stage: BuildProject
+) -> None:
     """X5: nobody does anything; the second attempt lands, and the first is no failure."""
-    here = stage({"a": Script(WORK, fault=Fault.USAGE_LIMIT, times=1, after=1, resets_in_s=1)})
+    here = stage({"a": Script(WORK, fault=ModelFault.USAGE_LIMIT, times=1, after=1, resets_in_s=1)})
     cli = prepare(here, codex)
     assert here.execute() == 0
     assert attempts(cli) == [("limited", "limit"), ("landed", "")]
     assert here.show("two.txt") == "two"
 
 
-def test_a_runner_killed_while_a_real_agents_limit_lasts_is_resumed(codex: RealAgent, stage: Build) -> None:
+def test_a_runner_killed_while_a_real_agents_limit_lasts_is_resumed(
+    codex: RealAgent, stage: BuildProject
+) -> None:
     """The wait is on disk: the next runner waits for the rest of it and carries on."""
-    here = stage({"a": Script(WORK, fault=Fault.USAGE_LIMIT, times=1, resets_in_s=1)})
+    here = stage({"a": Script(WORK, fault=ModelFault.USAGE_LIMIT, times=1, resets_in_s=1)})
     cli = prepare(here, codex, limit_wait=6)
     runner = here.start()
     eventually(
@@ -63,9 +65,9 @@ def test_a_runner_killed_while_a_real_agents_limit_lasts_is_resumed(codex: RealA
     assert attempts(cli) == [("limited", "limit"), ("landed", "")]
 
 
-def test_a_real_agents_rate_limit_is_waited_for(codex: RealAgent, stage: Build) -> None:
+def test_a_real_agents_rate_limit_is_waited_for(codex: RealAgent, stage: BuildProject) -> None:
     """Once its own retries are used up, the waiting is ours."""
-    here = stage({"a": Script(WORK, fault=Fault.RATE_LIMIT, times=9)})
+    here = stage({"a": Script(WORK, fault=ModelFault.RATE_LIMIT, times=9)})
     cli = prepare(here, codex)
     assert here.execute() == 0
     ended = attempts(cli)
@@ -73,9 +75,11 @@ def test_a_real_agents_rate_limit_is_waited_for(codex: RealAgent, stage: Build) 
     assert set(ended[:-1]) == {("limited", "limit")}
 
 
-def test_a_real_agents_refused_key_blocks_the_run_with_the_way_out(codex: RealAgent, stage: Build) -> None:
+def test_a_real_agents_refused_key_blocks_the_run_with_the_way_out(
+    codex: RealAgent, stage: BuildProject
+) -> None:
     """One attempt, nothing charged, exit code 3, and the hint names the key."""
-    here = stage({"a": Script(WORK, fault=Fault.BAD_KEY)})
+    here = stage({"a": Script(WORK, fault=ModelFault.BAD_KEY)})
     cli = prepare(here, codex)
     assert here.execute() == 3
     assert attempts(cli) == [("blocked", "auth")]
@@ -83,16 +87,16 @@ def test_a_real_agents_refused_key_blocks_the_run_with_the_way_out(codex: RealAg
 
 
 def test_a_real_agent_that_ran_out_of_context_is_followed_by_a_fresh_one(
-    codex: RealAgent, stage: Build
+    codex: RealAgent, stage: BuildProject
 ) -> None:
     """What it had achieved is kept and the next agent goes on from there."""
-    here = stage({"a": Script(WORK, fault=Fault.OVERFLOW, times=1, after=1)})
+    here = stage({"a": Script(WORK, fault=ModelFault.OVERFLOW, times=1, after=1)})
     cli = prepare(here, codex)
     assert here.execute() == 0
     assert attempts(cli) == [("failed", "context"), ("landed", "")]
 
 
-def test_a_real_agents_tokens_are_counted(agent: RealAgent, stage: Build) -> None:
+def test_a_real_agents_tokens_are_counted(agent: RealAgent, stage: BuildProject) -> None:
     """Each answer of the model claims a thousand and fifty; there are three."""
     here = stage({"a": Script(WORK)})
     cli = prepare(here, agent)
@@ -100,9 +104,9 @@ def test_a_real_agents_tokens_are_counted(agent: RealAgent, stage: Build) -> Non
     assert cli.task("a")["tokens"] == 3 * 1050
 
 
-def test_a_real_agent_goes_on_with_its_own_session(codex: RealAgent, stage: Build) -> None:
+def test_a_real_agent_goes_on_with_its_own_session(codex: RealAgent, stage: BuildProject) -> None:
     """`--native-resume`: after a cut connection the same session is continued, and it is said."""
-    here = stage({"a": Script(WORK, fault=Fault.CUT, times=3, after=1)})
+    here = stage({"a": Script(WORK, fault=ModelFault.CUT, times=3, after=1)})
     spec = codex.spec(here.model.url(), here.place / "home")
     cli = Cli.of(here.place / "p", task("a"), agent="it")
     resume = [*spec.command[:-1], "resume", "{session}", spec.command[-1]]
@@ -118,9 +122,9 @@ def test_a_real_agent_goes_on_with_its_own_session(codex: RealAgent, stage: Buil
 
 
 @pytest.mark.more_agents
-def test_a_real_agent_that_ends_with_status_zero_after_an_error_has_failed(stage: Build) -> None:
+def test_a_real_agent_that_ends_with_status_zero_after_an_error_has_failed(stage: BuildProject) -> None:
     """Gemini ends with 0 when the connection ends early; its own result says that it is an error."""
-    here = stage({"a": Script(WORK, fault=Fault.EOF)})
+    here = stage({"a": Script(WORK, fault=ModelFault.EOF)})
     cli = prepare(here, installed(GEMINI), attempts=1)
     assert here.execute() == 1
     assert attempts(cli) == [("failed", "agent")]

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from holdfast.core.facts import ExitReason
-from tests.agents.agent_project import AgentProject, task
+from tests.agents.agent_project import AgentProject, BuildProject, task
 from tests.agents.real_agents import RealAgent
 from tests.scripted_model import Script, Shell, Write
 from tests.support.runs import Fifo
 
-Build = Callable[[dict[str, Script]], AgentProject]
 STREAMS = {
     "codex": '"type":"turn.completed"',
     "qwen": '"subtype":"success"',
@@ -34,7 +32,7 @@ def three_parts(hold: threading.Event | None = None) -> dict[str, Script]:
     }
 
 
-def busy(build: Build, agent: RealAgent, tool: Fifo, **more: object) -> AgentProject:
+def busy(build: BuildProject, agent: RealAgent, tool: Fifo, **more: object) -> AgentProject:
     """Start a run whose agent gets a tool to run for ever, with a child in a session of its own."""
     stray = f"echo begun > begun.txt; setsid sh -c '{tool.give}; exec sleep 600' & sleep 600"
     stage = build({"a": Script((Shell(stray),))})
@@ -43,7 +41,7 @@ def busy(build: Build, agent: RealAgent, tool: Fifo, **more: object) -> AgentPro
     return stage
 
 
-def at_work(build: Build, agent: RealAgent, tool: Fifo) -> AgentProject:
+def at_work(build: BuildProject, agent: RealAgent, tool: Fifo) -> AgentProject:
     """Start such a run and wait until the child of the tool runs."""
     stage = busy(build, agent, tool)
     stage.model.wait_for("a")
@@ -51,7 +49,7 @@ def at_work(build: Build, agent: RealAgent, tool: Fifo) -> AgentProject:
     return stage
 
 
-def test_real_agents_work_through_a_plan_in_parallel(agent: RealAgent, stage: Build) -> None:
+def test_real_agents_work_through_a_plan_in_parallel(agent: RealAgent, stage: BuildProject) -> None:
     """Two agents work at the same time, a third builds on what they landed, and each one's stream is kept."""
     gate = threading.Event()
     here = stage(three_parts(hold=gate))
@@ -66,7 +64,9 @@ def test_real_agents_work_through_a_plan_in_parallel(agent: RealAgent, stage: Bu
     here.nothing_lives()
 
 
-def test_a_killed_runner_is_resumed_without_asking_the_model_again(codex: RealAgent, stage: Build) -> None:
+def test_a_killed_runner_is_resumed_without_asking_the_model_again(
+    codex: RealAgent, stage: BuildProject
+) -> None:
     """The agent works on without a runner; the next runner takes what it did, and what had landed stays."""
     gate = threading.Event()
     scripts = three_parts() | {"b": Script((Write("new/b.txt", "from b\n"),), hold=gate)}
@@ -83,7 +83,7 @@ def test_a_killed_runner_is_resumed_without_asking_the_model_again(codex: RealAg
     assert here.show("c.txt") == "from a\nfrom b"
 
 
-def test_a_stop_leaves_no_process_of_a_real_agent(agent: RealAgent, stage: Build, tool: Fifo) -> None:
+def test_a_stop_leaves_no_process_of_a_real_agent(agent: RealAgent, stage: BuildProject, tool: Fifo) -> None:
     """Not the agent, not its tool's shell, not what that shell detached; what it wrote is kept."""
     here = at_work(stage, agent, tool)
     assert here.cli("stop").code == 0
@@ -91,7 +91,7 @@ def test_a_stop_leaves_no_process_of_a_real_agent(agent: RealAgent, stage: Build
     assert here.cli.project.git("show", "refs/holdfast/01-try-it/wip/a:begun.txt") == "begun"
 
 
-def test_a_killed_real_agent_leaves_no_process(agent: RealAgent, stage: Build, tool: Fifo) -> None:
+def test_a_killed_real_agent_leaves_no_process(agent: RealAgent, stage: BuildProject, tool: Fifo) -> None:
     """Its shells have sessions of their own and would live on; the supervisor ends them."""
     here = at_work(stage, agent, tool)
     os.kill(here.agent_pid(), signal.SIGKILL)
@@ -101,7 +101,7 @@ def test_a_killed_real_agent_leaves_no_process(agent: RealAgent, stage: Build, t
 
 
 def test_a_kill_of_runner_and_supervisor_is_swept_up_by_the_next_runner(
-    codex: RealAgent, stage: Build, tool: Fifo
+    codex: RealAgent, stage: BuildProject, tool: Fifo
 ) -> None:
     """Nobody is left to end the agent but the resume, which finds it by the token in its environment."""
     here = at_work(stage, codex, tool)
@@ -113,7 +113,7 @@ def test_a_kill_of_runner_and_supervisor_is_swept_up_by_the_next_runner(
 
 
 def test_a_real_agent_that_takes_too_long_leaves_no_process(
-    codex: RealAgent, stage: Build, tool: Fifo
+    codex: RealAgent, stage: BuildProject, tool: Fifo
 ) -> None:
     """The attempt ends at its limit with everything below it, which is the tool and its child by then."""
     here = busy(stage, codex, tool, timeout="6s")
@@ -123,7 +123,7 @@ def test_a_real_agent_that_takes_too_long_leaves_no_process(
 
 
 @pytest.mark.more_agents
-def test_an_agent_that_commits_by_itself_lands_its_work(aider: RealAgent, stage: Build) -> None:
+def test_an_agent_that_commits_by_itself_lands_its_work(aider: RealAgent, stage: BuildProject) -> None:
     """Aider takes edits from the model's text and commits them; the second task finds what the first one did."""
     here = stage({name: Script((Write(f"{name}.md", f"{name}\n"),)) for name in ("one", "two")})
     here.plan(aider, task("one"), task("two", "one"))

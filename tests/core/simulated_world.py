@@ -14,10 +14,10 @@ from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState
 
-Key = tuple[str, int]
+AttemptKey = tuple[str, int]
 
 
-class Repository:
+class SimulatedRepository:
     """The run branch as its first-parent line, and every commit that was ever made."""
 
     def __init__(self, base: str) -> None:
@@ -75,7 +75,7 @@ class Repository:
 
 
 @dataclass
-class Agent:
+class SimulatedAgent:
     """One launched process: when it ends by itself, and what cut it short."""
 
     token: str
@@ -88,7 +88,7 @@ class Agent:
 
 
 @dataclass
-class Machine:
+class SimulatedMachine:
     """Every agent that was ever launched, by task and attempt. Agents outlive the runner.
 
     `now` goes on steadily, as monotonic clocks do; `skew` is how far the wall clock is off.
@@ -96,18 +96,18 @@ class Machine:
 
     now: float = 0.0
     skew: float = 0.0
-    agents: dict[Key, Agent] = field(default_factory=dict)
+    agents: dict[AttemptKey, SimulatedAgent] = field(default_factory=dict)
 
     @property
     def wall(self) -> float:
         """The time of day, as far as this machine knows it."""
         return 1e9 + self.now + self.skew
 
-    def launch(self, key: Key, agent: Agent) -> None:
+    def launch(self, key: AttemptKey, agent: SimulatedAgent) -> None:
         """Start an agent; if the key was launched before, nothing starts anew."""
         self.agents.setdefault(key, agent)
 
-    def inspect(self, key: Key) -> Presence:
+    def inspect(self, key: AttemptKey) -> Presence:
         """Return what has become of a launch."""
         agent = self.agents.get(key)
         if agent is None:
@@ -121,7 +121,7 @@ class Machine:
         """Return the agents that live."""
         return tuple(LiveAttempt(*key) for key in self.agents if self.inspect(key) is Presence.ALIVE)
 
-    def cancel(self, key: Key) -> None:
+    def cancel(self, key: AttemptKey) -> None:
         """Stop an agent; if it ended before, nothing happens."""
         if self.inspect(key) is Presence.ALIVE:
             self.agents[key].cancelled = True
@@ -132,7 +132,7 @@ class Machine:
             agent.killed = agent.killed or self.inspect(key) is Presence.ALIVE
 
 
-class Disk:
+class SimulatedDisk:
     """The journal: events and the rows they add up to. An append is there as a whole or not at all."""
 
     def __init__(self, plan: Plan, first: ev.RunStarted, row: RunRow) -> None:

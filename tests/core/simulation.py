@@ -27,9 +27,9 @@ from holdfast.core.status import TASK_IS_SETTLED, FailureKind, Gate, RunStatus, 
 from holdfast.core.transitions import TASK_EVENTS, IllegalEventError
 from tests.core.builders import STARTED, queues
 from tests.core.random_plans import PROVIDERS, random_fault_rates, random_plan
-from tests.core.simulated_world import Agent, Disk, Machine, Repository
+from tests.core.simulated_world import SimulatedAgent, SimulatedDisk, SimulatedMachine, SimulatedRepository
 
-Effect = Iterator[float]
+SimulatedEffect = Iterator[float]
 _STEPS_MAX = 20_000
 _MAY_COME_TOO_LATE = (ev.TaskSkipped, ev.TaskReset, ev.StageClosed, ev.StageGateFailed)
 """What the user wished for a task that has moved on, and an exit gate of a stage that was reopened meanwhile."""
@@ -56,14 +56,14 @@ class Simulation:
         self.plan = random_plan(self.rng)
         self.rates = random_fault_rates(self.rng)
         self.tally: Counter[str] = Counter()
-        self.repository = Repository(STARTED.base)
-        self.machine = Machine()
+        self.repository = SimulatedRepository(STARTED.base)
+        self.machine = SimulatedMachine()
         row = RunState(self.plan, first_row(STARTED)).row
-        self.disk = Disk(self.plan, STARTED, row)
+        self.disk = SimulatedDisk(self.plan, STARTED, row)
         self.state = self.disk.load()
         self.inbox: list[ev.Event] = []
         self.said: list[ev.Event] = []
-        self.effects: list[tuple[float, int, Effect]] = []
+        self.effects: list[tuple[float, int, SimulatedEffect]] = []
         self.attached_at = self.clock_before = 0.0
         self.resumes = 4
         self.rewound = False
@@ -270,7 +270,7 @@ class Simulation:
         self._step()
         self._start(effect)
 
-    def _start(self, effect: Effect) -> None:
+    def _start(self, effect: SimulatedEffect) -> None:
         """Run an effect up to its next wait."""
         pause = next(effect, None)
         if pause is not None:
@@ -298,13 +298,15 @@ class Simulation:
             case CloseStage(stage):
                 self._start(self._gate(stage, "exit", ev.StageClosed(stage=stage)))
 
-    def _attempt(self, name: str, attempt: int, token: str) -> Effect:
+    def _attempt(self, name: str, attempt: int, token: str) -> SimulatedEffect:
         key = (name, attempt)
         ends_at = self.machine.now + self.rng.random() * 30
         if self.machine.inspect((name, attempt - 1)) is Presence.ALIVE:
             self._violated(9, f"task {name} is tried again while its last agent lives")
         ends_well = self.rng.random() >= self.rates.agent_fails
-        self.machine.launch(key, Agent(token, ends_at, ends_well=ends_well, tokens=self.rng.randint(0, 9)))
+        self.machine.launch(
+            key, SimulatedAgent(token, ends_at, ends_well=ends_well, tokens=self.rng.randint(0, 9))
+        )
         agent = self.machine.agents[key]
         tokens = ev.AgentObserved(task=name, attempt=attempt, tokens=agent.tokens, session=f"of {token}")
         if self.rng.random() < 0.2:
@@ -359,7 +361,7 @@ class Simulation:
             self._say(ev.ProviderShut(provider=self.state.tasks[name].latest.provider, words="log in"))
         self._say(ev.AttemptBlocked(task=name, attempt=attempt, token=token, failure=failure, error="help"))
 
-    def _checks(self, name: str, attempt: int) -> Effect:
+    def _checks(self, name: str, attempt: int) -> SimulatedEffect:
         yield self.rng.random() * 10
         if self.state.row.stopping:
             self._say(ev.ChecksInterrupted(task=name, attempt=attempt))
@@ -368,7 +370,7 @@ class Simulation:
         else:
             self._say(ev.TaskVerified(task=name, attempt=attempt))
 
-    def _gate(self, stage: str, gate: Gate, held: ev.Event) -> Effect:
+    def _gate(self, stage: str, gate: Gate, held: ev.Event) -> SimulatedEffect:
         yield self.rng.random() * 3
         if self.plan_has_gate(stage, gate) and self.rng.random() < self.rates.gate_fails:
             self._say(ev.StageGateFailed(stage=stage, gate=gate, error="failed"))
@@ -380,7 +382,7 @@ class Simulation:
         spec = self.state.stages[stage]
         return bool(spec.entry if gate == "entry" else spec.exit)
 
-    def _landing(self, batch: tuple[tuple[str, int], ...]) -> Effect:
+    def _landing(self, batch: tuple[tuple[str, int], ...]) -> SimulatedEffect:
         onto = tip = self.repository.tip
         prepared: list[ev.MergePrepared] = []
         for name, attempt in batch:
@@ -441,7 +443,7 @@ class Simulation:
             self.tally["interference"] += 1
             self._start(self._interfere())
 
-    def _interfere(self) -> Effect:
+    def _interfere(self) -> SimulatedEffect:
         yield self.rng.random() * 60
         match self.rng.randrange(7):
             case 0:

@@ -1,4 +1,4 @@
-"""Break a program at one chosen file-changing system call: the Python side of `crashat.c`.
+"""Break a program at one chosen file-changing system call: the Python side of `fault_injector.c`.
 
 Here: building the tool, running a program under it, its verdict, and choosing points. What must hold after a crash is the
 business of the tests that use this.
@@ -27,11 +27,11 @@ from holdfast.errors import HoldfastError
 
 HERE = Path(__file__).parent
 BUILD_DIR = HERE / "build"
-SOURCES = ("crashat.c", "points.c")
-HEADERS = ("points.h", "processor.h")
+SOURCES = ("fault_injector.c", "syscall_points.c")
+HEADERS = ("syscall_points.h", "arch.h")
 GRACE_S = 10.0
 
-Mode = Literal["kill", "after", "torn", "root", "errno"]
+Mode = Literal["kill", "after", "torn", "main_process", "errno"]
 
 
 class FaultToolError(HoldfastError):
@@ -72,7 +72,7 @@ class Point:
 
     number: int
     pid: int
-    is_root: bool
+    is_main_process: bool
     comm: str
     syscall: str
     path: str
@@ -88,7 +88,7 @@ class FaultResult:
     """What became of a run. A fault that did not fire proves nothing: look at `fired` first.
 
     `point` is where it fired first. `exit_status` is that of the program's own process, negative for a signal.
-    `survivors` counts the threads that `root` or `leave` let run on; they are traced by the process `tracer`.
+    `survivors` counts the threads that `main_process` or `leave` let run on; they are traced by the process `tracer`.
     """
 
     fired: bool
@@ -104,7 +104,7 @@ class FaultResult:
 def build() -> Path:
     """Compile the tool and return its path; a build of these very sources is used again."""
     digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SOURCES + HEADERS)).hexdigest()
-    binary = BUILD_DIR / f"crashat-{digest[:16]}"
+    binary = BUILD_DIR / f"fault-injector-{digest[:16]}"
     if not binary.exists():
         BUILD_DIR.mkdir(exist_ok=True)
         _compile(binary)
@@ -123,20 +123,20 @@ def _compile(binary: Path) -> None:
     made = subprocess.run(command + [str(HERE / name) for name in SOURCES], capture_output=True, text=True)
     if made.returncode != 0:
         raise FaultToolError(
-            f"`{compiler}` cannot build crashat.c:\n{made.stderr}", "The first error line says why."
+            f"`{compiler}` cannot build fault_injector.c:\n{made.stderr}", "The first error line says why."
         )
     unfinished.replace(binary)
 
 
 def run_with_fault(program: Program, fault: Fault | None) -> FaultResult:
     """Run the program and break it as told; without a fault its points are only counted."""
-    with tempfile.TemporaryDirectory(prefix="crashat-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="fault-injector-") as scratch:
         return _run(program, _fault_options(fault), Path(scratch))
 
 
 def list_points(program: Program) -> list[Point]:
     """Run the program unbroken and return its points, in order."""
-    with tempfile.TemporaryDirectory(prefix="crashat-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="fault-injector-") as scratch:
         listing = Path(scratch, "points")
         verdict = _run(program, ["-l", str(listing)], Path(scratch))
         lines = listing.read_text("utf-8", "replace").splitlines()
@@ -173,7 +173,7 @@ def _run(program: Program, options: list[str], scratch: Path) -> FaultResult:
         )
     if not told.exists():
         raise FaultToolError(
-            f"crashat gave no verdict:\n{text}", "Does this system allow ptrace and seccomp?"
+            f"fault_injector gave no verdict:\n{text}", "Does this system allow ptrace and seccomp?"
         )
     verdict = msgspec.json.decode(told.read_text("utf-8", "replace"), type=FaultResult)
     return replace(verdict, output=text)

@@ -36,7 +36,7 @@ _SHARES = {
     "kill": 6,
     "after": 3,
     "torn": 3,
-    "root": 4,
+    "main_process": 4,
     "eio": 3,
     "enospc": 2,
     "full": 3,
@@ -87,11 +87,11 @@ class Tally:
 
     def table(self) -> str:
         """Return the counts as text."""
-        lines = [f"{'mode':10}{'cycles':>8}{'fired':>8}{'missed':>8}{'resumes':>9}{'violated':>10}"]
+        lines = [f"{'mode':14}{'cycles':>8}{'fired':>8}{'missed':>8}{'resumes':>9}{'violated':>10}"]
         for mode in [mode for mode in MODES if self.done[mode]]:
             missed = self.done[mode] - self.fired[mode]
             lines.append(
-                f"{mode:10}{self.done[mode]:8}{self.fired[mode]:8}{missed:8}{self.resumes[mode]:9}{self.bad[mode]:10}"
+                f"{mode:14}{self.done[mode]:8}{self.fired[mode]:8}{missed:8}{self.resumes[mode]:9}{self.bad[mode]:10}"
             )
         done, fired = self.done.total(), self.fired.total()
         lines.append(

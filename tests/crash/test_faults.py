@@ -75,7 +75,7 @@ def test_a_program_has_the_same_points_each_time(tmp_path: Path) -> None:
 def test_a_point_says_who_did_what_to_which_file(tmp_path: Path) -> None:
     """The list tells the program's own process from its children, and names call and path."""
     points = list_points(shell(tmp_path))
-    assert [(point.is_root, point.comm, point.path) for point in points[-3:]] == [
+    assert [(point.is_main_process, point.comm, point.path) for point in points[-3:]] == [
         (True, "sh", "second"),
         (False, "mv", "third"),
         (False, "rm", "first"),
@@ -152,10 +152,10 @@ def test_a_full_disk_stays_full_but_lets_files_go(tmp_path: Path) -> None:
     assert contents(tmp_path) == {}
 
 
-def test_root_kills_the_program_and_spares_its_children(tmp_path: Path) -> None:
+def test_main_process_kills_the_program_and_spares_its_children(tmp_path: Path) -> None:
     """A child in its own session finishes its file after its parent was killed at the child's first write."""
     script = "setsid sh -c 'echo begun > log; echo done >> log' & wait"
-    verdict = run_with_fault(shell(tmp_path, script), Fault("root", 2))
+    verdict = run_with_fault(shell(tmp_path, script), Fault("main_process", 2))
     assert verdict.fired
     assert verdict.exit_status == -9
     assert wait_for_survivors(verdict, 30)
@@ -224,7 +224,11 @@ def test_a_thread_may_execute_another_program(tmp_path: Path) -> None:
     )
     verdict = run_with_fault(python(tmp_path, source), Fault("after", 1))
     assert verdict.point is not None
-    assert (verdict.point.is_root, verdict.point.path, contents(tmp_path)) == (True, "made", {"made": ""})
+    assert (verdict.point.is_main_process, verdict.point.path, contents(tmp_path)) == (
+        True,
+        "made",
+        {"made": ""},
+    )
 
 
 def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ KINDS: dict[str, Fault] = {
     "kill": Fault("kill", 0),
     "after": Fault("after", 0),
     "torn": Fault("torn", 0),
-    "root": Fault("root", 0),
+    "main_process": Fault("main_process", 0),
     "eio": Fault("errno", 0, errno.EIO),
     "enospc": Fault("errno", 0, errno.ENOSPC),
     "full": Fault("errno", 0, errno.ENOSPC, lasting=True),

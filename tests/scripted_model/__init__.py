@@ -1,11 +1,11 @@
 """A model that follows a script, so that real agents can be tested without a provider.
 
-The agent works for real. Only its model is played: it calls the tools that a `Script` names, or fails as a `Fault` names.
+The agent works for real. Only its model is played: it calls the tools that a `Script` names, or fails as a `ModelFault` names.
 """
 
 from __future__ import annotations
 
-from tests.scripted_model.script import Fault, Script, Shell, Write
+from tests.scripted_model.script import ModelFault, Script, Shell, Write
 from tests.scripted_model.server import ScriptedModel, ServedRequest
 
-__all__ = ["Fault", "Script", "ScriptedModel", "ServedRequest", "Shell", "Write"]
+__all__ = ["ModelFault", "Script", "ScriptedModel", "ServedRequest", "Shell", "Write"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from holdfast.errors import HoldfastError
-from tests.scripted_model.script import Action, Fault, Script, Shell, Write
+from tests.scripted_model.script import Action, ModelFault, Script, Shell, Write
 
 _TASK = re.compile(r"^\W*Task ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
 _WRITERS = ("write_file", "write", "Write", "create_file")
@@ -116,7 +116,7 @@ class ProviderApi(Protocol):
     def whole(self, turn: ModelTurn, reply: ModelReply) -> bytes:
         """Word a reply as one document."""
 
-    def refuse(self, fault: Fault, resets_at: int, resets_in_s: int) -> HttpReply:
+    def refuse(self, fault: ModelFault, resets_at: int, resets_in_s: int) -> HttpReply:
         """Word a failure. `resets_at` is in seconds since the epoch."""
 
 

@@ -19,7 +19,7 @@ from tests.scripted_model.exchange import (
     StreamedReply,
     ToolCall,
 )
-from tests.scripted_model.script import Fault
+from tests.scripted_model.script import ModelFault
 
 _STREAM = "text/event-stream"
 _CALLS = {"function_call", "custom_tool_call", "local_shell_call"}
@@ -38,46 +38,48 @@ class _Failure(NamedTuple):
 
 
 _CHAT_FAILURES = {
-    Fault.RATE_LIMIT: _Failure(429, "requests", _TRY_AGAIN, "rate_limit_exceeded"),
-    Fault.USAGE_LIMIT: _Failure(
+    ModelFault.RATE_LIMIT: _Failure(429, "requests", _TRY_AGAIN, "rate_limit_exceeded"),
+    ModelFault.USAGE_LIMIT: _Failure(
         429,
         "insufficient_quota",
         "You exceeded your current quota, please check your plan and billing details.",
         "insufficient_quota",
     ),
-    Fault.OVERFLOW: _Failure(
+    ModelFault.OVERFLOW: _Failure(
         400,
         _BAD_REQUEST,
         "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
         "context_length_exceeded",
     ),
-    Fault.BAD_KEY: _Failure(401, _BAD_REQUEST, "Incorrect API key provided: dummy.", "invalid_api_key"),
+    ModelFault.BAD_KEY: _Failure(401, _BAD_REQUEST, "Incorrect API key provided: dummy.", "invalid_api_key"),
 }
 _RESPONSES_FAILURES = {
-    Fault.RATE_LIMIT: _Failure(429, "requests", _TRY_AGAIN, "rate_limit_exceeded"),
-    Fault.USAGE_LIMIT: _Failure(429, "usage_limit_reached", "The usage limit has been reached"),
-    Fault.OVERFLOW: _Failure(
+    ModelFault.RATE_LIMIT: _Failure(429, "requests", _TRY_AGAIN, "rate_limit_exceeded"),
+    ModelFault.USAGE_LIMIT: _Failure(429, "usage_limit_reached", "The usage limit has been reached"),
+    ModelFault.OVERFLOW: _Failure(
         200, "", "Your input exceeds the context window of this model.", "context_length_exceeded"
     ),
-    Fault.BAD_KEY: _Failure(401, _BAD_REQUEST, "Incorrect API key provided.", "invalid_api_key"),
+    ModelFault.BAD_KEY: _Failure(401, _BAD_REQUEST, "Incorrect API key provided.", "invalid_api_key"),
 }
 _MESSAGES_FAILURES = {
-    Fault.RATE_LIMIT: _Failure(429, "rate_limit_error", "This request would exceed your rate limit."),
-    Fault.USAGE_LIMIT: _Failure(
+    ModelFault.RATE_LIMIT: _Failure(429, "rate_limit_error", "This request would exceed your rate limit."),
+    ModelFault.USAGE_LIMIT: _Failure(
         429, "rate_limit_error", "This request would exceed your account's usage limit."
     ),
-    Fault.OVERFLOW: _Failure(400, _BAD_REQUEST, "prompt is too long: 210000 tokens > 200000 maximum"),
-    Fault.BAD_KEY: _Failure(401, "authentication_error", "invalid x-api-key"),
+    ModelFault.OVERFLOW: _Failure(400, _BAD_REQUEST, "prompt is too long: 210000 tokens > 200000 maximum"),
+    ModelFault.BAD_KEY: _Failure(401, "authentication_error", "invalid x-api-key"),
 }
 _GEMINI_FAILURES = {
-    Fault.RATE_LIMIT: _Failure(429, "RESOURCE_EXHAUSTED", "Resource has been exhausted. Please retry in 1s."),
-    Fault.USAGE_LIMIT: _Failure(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota."),
-    Fault.OVERFLOW: _Failure(
+    ModelFault.RATE_LIMIT: _Failure(
+        429, "RESOURCE_EXHAUSTED", "Resource has been exhausted. Please retry in 1s."
+    ),
+    ModelFault.USAGE_LIMIT: _Failure(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota."),
+    ModelFault.OVERFLOW: _Failure(
         400,
         "INVALID_ARGUMENT",
         "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
     ),
-    Fault.BAD_KEY: _Failure(401, "UNAUTHENTICATED", "API key not valid. Please pass a valid API key."),
+    ModelFault.BAD_KEY: _Failure(401, "UNAUTHENTICATED", "API key not valid. Please pass a valid API key."),
 }
 
 
@@ -114,8 +116,8 @@ def _usage(reply: ModelReply, read: str, written: str, total: str) -> dict[str, 
     return {read: reply.input_tokens, written: reply.output_tokens, total: tokens}
 
 
-def _wait_s(fault: Fault, resets_in_s: int) -> int | None:
-    return {Fault.RATE_LIMIT: 1, Fault.USAGE_LIMIT: resets_in_s}.get(fault)
+def _wait_s(fault: ModelFault, resets_in_s: int) -> int | None:
+    return {ModelFault.RATE_LIMIT: 1, ModelFault.USAGE_LIMIT: resets_in_s}.get(fault)
 
 
 class ChatApi:
@@ -149,7 +151,7 @@ class ChatApi:
         document = self._envelope(turn, "chat.completion")
         return encode(document | {"choices": [choice], "usage": self._usage(reply)})
 
-    def refuse(self, fault: Fault, resets_at: int, resets_in_s: int) -> HttpReply:
+    def refuse(self, fault: ModelFault, resets_at: int, resets_in_s: int) -> HttpReply:
         """Fail as OpenAI does: the kind is in `error.code`, the wait in headers."""
         status, kind, message, code = _CHAT_FAILURES[fault]
         wait = _wait_s(fault, resets_in_s)
@@ -221,18 +223,18 @@ class ResponsesApi:
         """Word a reply as one document."""
         return encode(self._response(turn, reply, "completed", [self._item(reply)]))
 
-    def refuse(self, fault: Fault, resets_at: int, resets_in_s: int) -> HttpReply:
+    def refuse(self, fault: ModelFault, resets_at: int, resets_in_s: int) -> HttpReply:
         """Fail as OpenAI does: an overflow is an event of the stream, the rest a status."""
         status, kind, message, code = _RESPONSES_FAILURES[fault]
         error: dict[str, Any] = {"message": message}
         error |= {"type": kind} if kind else {}
         error |= {"code": code} if code else {}
-        if fault is Fault.OVERFLOW:
+        if fault is ModelFault.OVERFLOW:
             failed = {"id": "resp_scripted", "object": "response", "status": "failed", "error": error}
             return HttpReply(status, _typed_event("response.failed", response=failed), media=_STREAM)
-        if fault is Fault.USAGE_LIMIT:
+        if fault is ModelFault.USAGE_LIMIT:
             error |= {"plan_type": "plus", "resets_at": resets_at, "resets_in_seconds": resets_in_s}
-        headers = {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {}
+        headers = {"retry-after": "1"} if fault is ModelFault.RATE_LIMIT else {}
         return HttpReply(status, encode({"error": error}), headers)
 
     def _item(self, reply: ModelReply) -> dict[str, Any]:
@@ -296,12 +298,12 @@ class MessagesApi:
         """Word a reply as one document."""
         return encode(self._message(turn, reply, [self._block(reply)], self._stop(reply)))
 
-    def refuse(self, fault: Fault, resets_at: int, resets_in_s: int) -> HttpReply:
+    def refuse(self, fault: ModelFault, resets_at: int, resets_in_s: int) -> HttpReply:
         """Fail as Anthropic does: the body names the kind, headers the wait and the reset."""
         status, kind, message, _ = _MESSAGES_FAILURES[fault]
         wait = _wait_s(fault, resets_in_s)
         headers = {} if wait is None else {"retry-after": str(wait)}
-        if fault is Fault.USAGE_LIMIT:
+        if fault is ModelFault.USAGE_LIMIT:
             headers |= {
                 "anthropic-ratelimit-unified-status": "rejected",
                 "anthropic-ratelimit-unified-reset": str(resets_at),
@@ -359,11 +361,11 @@ class GeminiApi:
         """Word a reply as one document."""
         return encode(self._end(turn, reply, self._part(reply)))
 
-    def refuse(self, fault: Fault, resets_at: int, resets_in_s: int) -> HttpReply:
+    def refuse(self, fault: ModelFault, resets_at: int, resets_in_s: int) -> HttpReply:
         """Fail as Google does: the wait and the exhausted quota are in `error.details`."""
         code, status, message, _ = _GEMINI_FAILURES[fault]
         details: list[dict[str, object]] = []
-        if fault is Fault.USAGE_LIMIT:
+        if fault is ModelFault.USAGE_LIMIT:
             quota = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier", "quotaValue": "250"}
             details.append({"@type": f"{_GOOGLE}QuotaFailure", "violations": [quota]})
         if (wait := _wait_s(fault, resets_in_s)) is not None:

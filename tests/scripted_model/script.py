@@ -28,7 +28,7 @@ class Shell:
 Action = Write | Shell
 
 
-class Fault(StrEnum):
+class ModelFault(StrEnum):
     """A way for a provider to fail, each in the shape of the provider that is asked."""
 
     RATE_LIMIT = "rate-limit"
@@ -57,7 +57,7 @@ class Script:
 
     actions: tuple[Action, ...] = ()
     say: str = "Done."
-    fault: Fault | None = None
+    fault: ModelFault | None = None
     times: int | None = None
     after: int = 0
     resets_in_s: int = 3600

@@ -26,7 +26,7 @@ from tests.scripted_model.exchange import (
     reply_to,
 )
 from tests.scripted_model.provider_apis import APIS, encode
-from tests.scripted_model.script import Fault, Script
+from tests.scripted_model.script import ModelFault, Script
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _CUT_SHORT = ModelReply("I will begin by", None, 0, 0)
@@ -95,7 +95,7 @@ class ScriptedModel:
     comes next follows from the conversation alone: a fresh agent starts over, a resumed one continues.
 
     The first part of the path can make every script fail or wait: `url("usage-limit")` and the other values of
-    `Fault`, `url("rate-limit-once")`, and `url("slow")`, where each answer waits for the event `gate`.
+    `ModelFault`, `url("rate-limit-once")`, and `url("slow")`, where each answer waits for the event `gate`.
     """
 
     def __init__(self, scripts: Scripts) -> None:
@@ -165,8 +165,8 @@ class ScriptedModel:
         self._wait(script.hold)
         self._think(script.think_s)
         if script.fault and self._fails(script, (mode, turn.task), turn.made):
-            if script.fault in (Fault.CUT, Fault.EOF):
-                return replace(_worded(api, turn, _CUT_SHORT, half=True), cut=script.fault is Fault.CUT)
+            if script.fault in (ModelFault.CUT, ModelFault.EOF):
+                return replace(_worded(api, turn, _CUT_SHORT, half=True), cut=script.fault is ModelFault.CUT)
             resets_at = int(time.time()) + script.resets_in_s
             return api.refuse(script.fault, resets_at, script.resets_in_s)
         try:
@@ -189,8 +189,8 @@ class ScriptedModel:
         if mode == "slow":
             return replace(script, hold=self.gate)
         if mode == "rate-limit-once":
-            return replace(script, fault=Fault.RATE_LIMIT, times=1)
-        return replace(script, fault=Fault(mode)) if mode in set(Fault) else script
+            return replace(script, fault=ModelFault.RATE_LIMIT, times=1)
+        return replace(script, fault=ModelFault(mode)) if mode in set(ModelFault) else script
 
     def _wait(self, hold: threading.Event | None) -> None:
         if hold is None:

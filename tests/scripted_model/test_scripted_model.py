@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.scripted_model import Fault, Script, ScriptedModel, Shell, Write
+from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
 BRIEF = "# Task T1: Greet\n\nWrite it."
 SCRIPT = Script((Write("a/b.txt", "hi\n"), Shell("ls")), say="All done.", tokens=(7, 3))
@@ -203,7 +203,7 @@ def test_an_overflow_is_told_as_the_provider_tells_it(model: ScriptedModel, api:
 @EACH
 def test_a_usage_limit_names_its_reset(api: str) -> None:
     """The wait is where each provider puts it: in the body, in details or in a header."""
-    with ScriptedModel(lambda _: Script(fault=Fault.USAGE_LIMIT, resets_in_s=1234)) as model:
+    with ScriptedModel(lambda _: Script(fault=ModelFault.USAGE_LIMIT, resets_in_s=1234)) as model:
         said = ask(model, api)
     assert "1234" in said.text + said.headers.get("retry-after", "")
 
@@ -231,7 +231,7 @@ def test_an_answer_that_ends_early_ends_cleanly(model: ScriptedModel, api: str) 
 
 def test_a_fault_can_come_in_the_middle_of_the_work(model: ScriptedModel) -> None:
     """A limit hits an agent that has already achieved something."""
-    with ScriptedModel(lambda _: Script(SCRIPT.actions, fault=Fault.RATE_LIMIT, after=1)) as late:
+    with ScriptedModel(lambda _: Script(SCRIPT.actions, fault=ModelFault.RATE_LIMIT, after=1)) as late:
         assert [ask(late, "chat", made=made).status for made in range(2)] == [200, 429]
 
 

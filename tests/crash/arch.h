@@ -49,7 +49,7 @@ static inline void refuse_call(pid_t tid, int error)
     set_argument(tid, 1, (unsigned long)(long)-error); /* x0 also carries the result */
 }
 #else
-#error "crashat knows x86-64 and aarch64"
+#error "fault_injector knows x86-64 and aarch64"
 #endif
 
 #endif

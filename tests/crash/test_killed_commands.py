@@ -29,7 +29,7 @@ pytestmark = pytest.mark.crash
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class KilledCommand:
     """A command, the repository it is given, whether repeating it may be refused, and what must hold in the end."""
 
     words: tuple[str, ...]
@@ -91,13 +91,13 @@ def _is_cleaned(repository: Path, tip: str) -> None:
 
 
 CASES = {
-    "rebuild": Case(("rebuild",), 1, _tear, _is_rebuilt, (0, 3)),
-    "reset": Case(("reset", RUN, "--yes"), 1, _leave, _is_reset),
-    "clean": Case(("clean", "--all", "--yes"), 0, _leave, _is_cleaned),
+    "rebuild": KilledCommand(("rebuild",), 1, _tear, _is_rebuilt, (0, 3)),
+    "reset": KilledCommand(("reset", RUN, "--yes"), 1, _leave, _is_reset),
+    "clean": KilledCommand(("clean", "--all", "--yes"), 0, _leave, _is_cleaned),
 }
 
 
-def _program(repository: Path, case: Case) -> Program:
+def _program(repository: Path, case: KilledCommand) -> Program:
     return Program([*HOLDFAST, *case.words], repository, repository, environment())
 
 

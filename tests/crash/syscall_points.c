@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
-#include "points.h"
+#include "syscall_points.h"
 
-#include "processor.h"
+#include "arch.h"
 
 #include <fcntl.h>
 #include <linux/filter.h>

@@ -1,24 +1,27 @@
-/* crashat: run a command and break it at exactly one of its file-changing system calls.
+/* fault_injector: run a command and break it at exactly one of its file-changing system calls.
  *
- *   crashat -r DIR [-m kill|after|torn|root|errno=NUMBER] [-n POINT | -f POINT] [-d] [-l LIST] [-o VERDICT] COMMAND...
+ *   fault_injector -r DIR [-m MODE] [-n POINT | -f POINT] [-d] [-l LIST] [-o VERDICT] COMMAND...
  *
  * Every call that changes a file below DIR, in any process or thread that COMMAND ever starts, is a point; one counter
  * numbers them all. Without -m they are only counted. A call that cannot change anything (mkdir of what exists, unlink
  * of what does not, O_CREAT on an existing file) is no point, nor is a write to a pipe, a socket or a deleted file.
  *
- *   kill   every process dies before the call runs            after   ... right after it ran
- *   torn   half of a write runs, then every process dies      root    only COMMAND's own process dies, the others go on
- *   errno  the call does not run and returns that error (-n: this point only, -f: this and all later points)
+ *   kill          every process dies before the call runs
+ *   after         ... right after it ran
+ *   torn          half of a write runs, then every process dies
+ *   main_process  only COMMAND's own process dies, the others go on
+ *   errno=NUMBER  the call does not run and returns that error (-n: this point only, -f: this and all later points)
  *
  * A seccomp filter wakes the tracer at the calls of the table only, so all other calls run at full speed. A filter
- * cannot be removed, and without a tracer its calls fail; so processes that outlive COMMAND (-d, root) stay traced by a
- * silent tracer in the background. SIGTERM to crashat or to that tracer ends them all; so does the tracer's death.
+ * cannot be removed, and without a tracer its calls fail; so processes that outlive COMMAND (-d, main_process) stay
+ * traced by a silent tracer in the background. SIGTERM to fault_injector or to that tracer ends them all; so does the
+ * tracer's death.
  *
  * Not seen: stores into a shared mapping, io_uring, reflinks, and paths inside a mount namespace that differ from ours.
  */
 #define _GNU_SOURCE
-#include "points.h"
-#include "processor.h"
+#include "syscall_points.h"
+#include "arch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +35,7 @@
 #include <unistd.h>
 
 enum { MAX_TRACEES = 4096, TOOL_FAILED = 125, CANNOT_EXECUTE = 127 };
-enum mode { COUNT, KILL, AFTER, TORN, ROOT, ERRNO };
+enum mode { COUNT, KILL, AFTER, TORN, MAIN_PROCESS, ERRNO };
 
 struct tracee {
     pid_t tid, group;
@@ -50,8 +53,8 @@ static struct {
 
 static struct tracee tracees[MAX_TRACEES];
 static int tracee_count;
-static pid_t root;           /* COMMAND's own process */
-static int root_status = -1; /* as waitpid tells it; -1 while it lives */
+static pid_t main_process;   /* COMMAND's own process */
+static int main_status = -1; /* as waitpid tells it; -1 while it lives */
 static pid_t pending;        /* the thread whose call, or the process whose death, completes the fault */
 static bool ending;          /* everything is being killed */
 static bool background;      /* the verdict is out; the survivors are only passed through */
@@ -62,7 +65,7 @@ static struct point hit; /* the first point at which the fault fired */
 
 static _Noreturn void die(const char *what)
 {
-    fprintf(stderr, "crashat: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "fault_injector: %s: %s\n", what, strerror(errno));
     exit(TOOL_FAILED);
 }
 
@@ -135,7 +138,7 @@ static void print_string(FILE *file, const char *key, const char *text)
 
 static void print_point(FILE *file, const struct point *point)
 {
-    fprintf(file, "{\"number\":%ld,\"pid\":%d,\"is_root\":%s", point->number, point->pid, point->is_root ? "true" : "false");
+    fprintf(file, "{\"number\":%ld,\"pid\":%d,\"is_main_process\":%s", point->number, point->pid, point->is_main_process ? "true" : "false");
     print_string(file, "comm", point->comm);
     print_string(file, "syscall", point->call->name);
     print_string(file, "path", shown_path(point));
@@ -147,7 +150,7 @@ static void report(void)
     FILE *file = want.verdict ? fopen(want.verdict, "we") : stderr;
     if (!file)
         die(want.verdict);
-    int code = WIFEXITED(root_status) ? WEXITSTATUS(root_status) : -WTERMSIG(root_status);
+    int code = WIFEXITED(main_status) ? WEXITSTATUS(main_status) : -WTERMSIG(main_status);
     fprintf(file, "{\"fired\":%s,\"hits\":%ld,\"total\":%ld,\"exit_status\":%d", hits ? "true" : "false", hits, seen, code);
     fprintf(file, ",\"survivors\":%d,\"tracer\":%d,\"point\":", tracee_count, getpid());
     if (hits)
@@ -184,7 +187,7 @@ static bool is_due(const struct point *point)
     bool full = want.error == ENOSPC || want.error == EDQUOT;
     if (want.lasting)
         return point->number >= want.at && (!full || point->grows);
-    bool possible = want.mode != ROOT || root_status < 0; /* only a living process can be killed */
+    bool possible = want.mode != MAIN_PROCESS || main_status < 0; /* only a living process can be killed */
     return want.mode != COUNT && point->number == want.at && possible;
 }
 
@@ -211,10 +214,10 @@ static void strike(pid_t tid, const info_t *info, const struct point *point)
     if (want.mode == ERRNO) {
         refuse_call(tid, want.error);
         resume(tid, PTRACE_CONT, 0);
-    } else if (want.mode == ROOT) {
-        pending = root;
+    } else if (want.mode == MAIN_PROCESS) {
+        pending = main_process;
         know(tid)->held = true;
-        kill(root, SIGKILL);
+        kill(main_process, SIGKILL);
     } else if (want.mode == AFTER || (want.mode == TORN && tear(tid, point->call, info))) {
         pending = tid;
         resume(tid, PTRACE_SYSCALL, 0);
@@ -226,7 +229,7 @@ static void strike(pid_t tid, const info_t *info, const struct point *point)
 static void on_call(struct tracee *tracee)
 {
     info_t info;
-    struct point point = { .pid = tracee->group, .is_root = tracee->group == root };
+    struct point point = { .pid = tracee->group, .is_main_process = tracee->group == main_process };
     pid_t tid = tracee->tid;
     if (background || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0 || !find_point(tid, &info, &point)) {
         resume(tid, PTRACE_CONT, 0);
@@ -290,37 +293,37 @@ static void on_stop(pid_t tid, int status)
 static void on_end(pid_t tid, int status)
 {
     forget(tid);
-    if (tid == root)
-        root_status = status;
+    if (tid == main_process)
+        main_status = status;
     if (ending || background)
         return;
-    if (tid == root && (want.leave || pending == root))
+    if (tid == main_process && (want.leave || pending == main_process))
         go_background();
     else if (tid == pending)
         end_all(0);
 }
 
-static void start_root(char **command)
+static void start_main_process(char **command)
 {
     int go[2];
     char byte = 0;
-    if (pipe2(go, O_CLOEXEC) != 0 || (root = fork()) < 0)
+    if (pipe2(go, O_CLOEXEC) != 0 || (main_process = fork()) < 0)
         die("fork");
-    if (root == 0) {
+    if (main_process == 0) {
         close(go[1]);
         if (read(go[0], &byte, 1) != 1)
             _exit(TOOL_FAILED);
         if (!install_filter())
             die("seccomp");
         execvp(command[0], command);
-        fprintf(stderr, "crashat: %s: %s\n", command[0], strerror(errno));
+        fprintf(stderr, "fault_injector: %s: %s\n", command[0], strerror(errno));
         _exit(CANNOT_EXECUTE);
     }
     long options = PTRACE_O_EXITKILL | PTRACE_O_TRACESECCOMP | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK |
                    PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
-    if (ptrace(PTRACE_SEIZE, root, 0, options) != 0)
+    if (ptrace(PTRACE_SEIZE, main_process, 0, options) != 0)
         die("ptrace");
-    know(root);
+    know(main_process);
     if (write(go[1], &byte, 1) != 1)
         die("start");
     close(go[0]);
@@ -334,7 +337,7 @@ static void trace(char **command, pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         exit(TOOL_FAILED);
-    start_root(command);
+    start_main_process(command);
     signal(SIGTERM, end_all);
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
@@ -363,8 +366,8 @@ static void forward(int signal_number)
 
 static enum mode parse_mode(char *text)
 {
-    static const char *const names[] = { [KILL] = "kill", [AFTER] = "after", [TORN] = "torn", [ROOT] = "root" };
-    for (int mode = KILL; mode <= ROOT; mode++)
+    static const char *const names[] = { [KILL] = "kill", [AFTER] = "after", [TORN] = "torn", [MAIN_PROCESS] = "main_process" };
+    for (int mode = KILL; mode <= MAIN_PROCESS; mode++)
         if (strcmp(text, names[mode]) == 0)
             return (enum mode)mode;
     if (strncmp(text, "errno=", 6) == 0 && (want.error = atoi(text + 6)) > 0)

@@ -1,4 +1,4 @@
-/* Which system calls change files, and whether a stopped one would. What to do about it is crashat.c's matter. */
+/* Which system calls change files, and whether a stopped one would. What to do about it is fault_injector.c's matter. */
 #ifndef POINTS_H
 #define POINTS_H
 
@@ -25,7 +25,7 @@ struct call {
 struct point {
     long number;
     pid_t pid;
-    bool is_root, grows;
+    bool is_main_process, grows;
     const struct call *call;
     char comm[32], path[PATH_MAX];
 };
