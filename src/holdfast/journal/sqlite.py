@@ -110,10 +110,11 @@ class SqliteJournal(SqliteReader, Journal):
         SqliteReader.__init__(self, path)
         self._db = db
         self._file = path.stat()
+        self._is_migrated = False
 
     @classmethod
     def open(cls, where: str | Path) -> Self:
-        """Open the journal for writing, made or brought up to date if need be.
+        """Open the journal for writing; create it if there is none. The first write brings an older one up to date.
 
         Raises JournalError, and leaves the bytes as they are, if the file is not a journal this program knows,
         or would be on a network file system.
@@ -215,6 +216,9 @@ class SqliteJournal(SqliteReader, Journal):
         """Everything inside becomes durable together, or none of it."""
         with explained(self._path):
             self._require_same_file()
+            if not self._is_migrated:
+                sqlite_schema.migrate(self._db, self._path)
+                self._is_migrated = True
             cursor = self._db.cursor()
             cursor.execute("BEGIN IMMEDIATE")
             try:
@@ -242,7 +246,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
-        sqlite_schema.migrate(db, path)
     except BaseException:
         db.close()
         raise
