@@ -60,7 +60,8 @@ def _deliver_late() -> None:
 def _believe_anybody() -> None:
     """Neither attempt nor token of a result is looked at: the late one counts."""
     _deliver_late()
-    _replace(transitions, "_refuse_stale", lambda *_: None)
+    _replace(transitions, "_OF_ATTEMPT", frozenset())
+    _replace(transitions, "_WITH_TOKEN", frozenset())
 
 
 def _write_afterwards() -> None:
@@ -82,10 +83,10 @@ def _write_afterwards() -> None:
     _replace(SqliteJournal, "close", close)
 
 
-def _replace(owner: object, name: str, function: Callable[..., Any]) -> None:
-    """Put another function where the program looks one up."""
+def _replace(owner: object, name: str, value: object) -> None:
+    """Put something else where the program looks up a function or a table."""
     assert hasattr(owner, name)
-    setattr(owner, name, function)
+    setattr(owner, name, value)
 
 
 def _frozen(args: tuple[Any, ...]) -> tuple[Any, ...]:
