@@ -52,10 +52,10 @@ def walk(state: RunState, name: str, upto: str) -> None:
             return
 
 
-def start(name: str, number: int, slot: int = 0) -> ev.AttemptStarted:
+def start(name: str, number: int, workspace: int = 0) -> ev.AttemptStarted:
     """Return the intent of an attempt."""
     return ev.AttemptStarted(
-        task=name, attempt=number, token=f"{name}-token{number}", workspace_number=slot, start="base"
+        task=name, attempt=number, token=f"{name}-token{number}", workspace_number=workspace, start="base"
     )
 
 

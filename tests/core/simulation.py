@@ -32,7 +32,7 @@ from tests.core.simulated_world import SimulatedAgent, SimulatedDisk, SimulatedM
 SimulatedEffect = Iterator[float]
 _STEPS_MAX = 20_000
 _MAY_COME_TOO_LATE = (ev.TaskSkipped, ev.TaskReset, ev.StageClosed, ev.StageGateFailed)
-"""What the user wished for a task that has moved on, and an exit gate of a stage that was reopened meanwhile."""
+"""What the user decided about a task that has moved on, and an exit gate of a stage that was reopened meanwhile."""
 
 
 class CrashedError(Exception):

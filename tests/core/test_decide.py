@@ -53,7 +53,7 @@ def test_a_task_waits_for_what_it_needs() -> None:
 
 
 def test_running_agents_never_share_a_workspace() -> None:
-    """Each attempt gets the lowest slot that is free."""
+    """Each attempt gets the lowest free number of a workspace."""
     state = begin(plan(_tasks(4), limits=Limits(jobs=3)))
     settle(state)
     state.apply(failed("t001", 1))
@@ -267,7 +267,7 @@ def test_a_task_that_takes_the_machine_down_every_time_is_abandoned() -> None:
 
 
 def test_a_task_that_was_not_selected_is_not_abandoned() -> None:
-    """`--only` leaves also a worn-out task for another time."""
+    """`--only` leaves also a task without attempts left for another time."""
     state = begin(plan(_tasks(2), limits=Limits(attempts=1)))
     for number in (1, 2, 3):
         state.apply(start("t000", number))

@@ -288,16 +288,16 @@ def test_a_session_is_resumed_where_it_was_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "slot", "start_at", "said"),
+    ("agent", "workspace", "start_at", "said"),
     [("a", 1, "c1", "in use"), ("a", 0, "c2", "changed"), ("b", 0, "c1", "cannot")],
 )
 def test_whatever_changed_makes_it_fresh_and_says_why(
-    agent: str, slot: int, start_at: str, said: str
+    agent: str, workspace: int, start_at: str, said: str
 ) -> None:
     """A memory that no longer fits would only mislead."""
     state = _after_failure()
     state.native_resume = True
-    session, why = session_for(state, state.tasks["t"], agent, slot, start_at)
+    session, why = session_for(state, state.tasks["t"], agent, workspace, start_at)
     assert session == ""
     assert said in why
 

@@ -1,4 +1,4 @@
-"""The law of task statuses: what may happen when, and that nothing else can."""
+"""The state machine of tasks: what may happen when, and that nothing else can."""
 
 from __future__ import annotations
 
@@ -192,11 +192,11 @@ def _story() -> tuple[list[ev.Event], RunState]:
     """Return a history with a bit of everything, and the live state that it led to."""
     of = plan((task("b", "a"), task("a"), task("c"), task("d"), task("e")), (task("f", "c"),))
     events: list[ev.Event] = [
-        ev.StageOpening(stage="s1"), ev.StageOpened(stage="s1"), start("c", 1), start("a", 1, slot=1),
+        ev.StageOpening(stage="s1"), ev.StageOpened(stage="s1"), start("c", 1), start("a", 1, workspace=1),
         done("a", 1), ev.TaskVerified(task="a", attempt=1), done("c", 1), ev.ChecksStarted(task="c", attempt=1),
         ev.LandingStarted(task="a", attempt=1), ev.MergePrepared(task="a", attempt=1, commit="m", onto="base"),
-        ev.TaskLanded(task="a", attempt=1, commit="m", head="a-head1"), start("d", 1, slot=1),
-        failed("d", 1, FailureKind.ENVIRONMENT, clock=5.0), start("e", 1, slot=1),
+        ev.TaskLanded(task="a", attempt=1, commit="m", head="a-head1"), start("d", 1, workspace=1),
+        failed("d", 1, FailureKind.ENVIRONMENT, clock=5.0), start("e", 1, workspace=1),
         ev.SnapshotSaved(task="e", attempt=1, commit="wip"), ev.TaskVerified(task="c", attempt=1),
         ev.LandingStarted(task="c", attempt=1), ev.LandingInterrupted(task="c", attempt=1),
         ev.BranchMoved(commit="x"), ev.TaskSkipped(task="b"), ev.TaskReset(task="b"),

@@ -95,7 +95,7 @@ class Tally:
             )
         done, fired = self.done.total(), self.fired.total()
         lines.append(
-            f"{'all':10}{done:8}{fired:8}{done - fired:8}{self.resumes.total():9}{self.bad.total():10}"
+            f"{'all':14}{done:8}{fired:8}{done - fired:8}{self.resumes.total():9}{self.bad.total():10}"
         )
         lines.append(f"landed tasks done again: {self.redone}; attempts whose work was lost: {self.wasted}")
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""One door to all journals: `open_journal` and `open_reader` by address."""
+"""All journals are opened in one place: `open_journal` and `open_reader` by address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a run branch: delivered into the user's branch, or put away without losing it."""
+"""What becomes of a run branch: merged into the user's branch, or put away without losing it."""
 
 from __future__ import annotations
 

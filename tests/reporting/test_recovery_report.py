@@ -142,7 +142,7 @@ def test_reported_progress_shortens_what_is_left() -> None:
     """An agent at 75 % needs a quarter of the time."""
     of = plan((task("A"), task("B")))
     said = ev.ProgressReported(task="B", attempt=1, progress=75.0)
-    history = [*_landed("A", 40.0), (1.0, start("B", 1, slot=1)), (2.0, said)]
+    history = [*_landed("A", 40.0), (1.0, start("B", 1, workspace=1)), (2.0, said)]
     assert _report(of, {"A": ResumeAction.SKIP, "B": ResumeAction.REATTACH}, *history).finish_s == 10.0
 
 

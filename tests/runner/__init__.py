@@ -1,1 +1,1 @@
-"""Runs of real plans in real repositories, room by room like `holdfast.runner`."""
+"""Runs of real plans in real repositories, in the packages of `holdfast.runner`."""

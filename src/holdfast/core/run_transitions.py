@@ -1,7 +1,7 @@
 """The state machine of stages and of the run: one row per event. The theory of operation is in `transitions.py`.
 
-The runner decides when an event of the run may happen, so `RUN_EVENTS` only says what follows. Stages have a law of
-their own: what an event of a gate does depends on which gate it is, entry or exit.
+The runner decides when an event of the run may happen, so `RUN_EVENTS` only says what follows. What an
+event of a stage's gate does depends on which gate it is, entry or exit.
 """
 
 from __future__ import annotations

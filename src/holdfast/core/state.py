@@ -1,7 +1,7 @@
 """The state of a run: a fold over its events, with indexes that keep every decision cheap.
 
-`apply` is the only way state changes. The stored rows are in `projection.py`, the law of statuses and what each event
-changes in `transitions.py` and `run_transitions.py`. The queues here follow from the rows and are never stored;
+`apply` is the only way state changes. The stored rows are in `projection.py`, which event may happen in which status, and what it
+changes, in `transitions.py` and `run_transitions.py`. The queues here follow from the rows and are never stored;
 `decide.py` explains them.
 """
 

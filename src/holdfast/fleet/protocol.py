@@ -1,4 +1,4 @@
-"""What the runner may ask of a fleet. The scheduler, retries and merge queue never see a process."""
+"""What the runner may ask of a fleet. What decides, retries and merges never sees a process."""
 
 from __future__ import annotations
 

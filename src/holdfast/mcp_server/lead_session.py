@@ -1,6 +1,6 @@
 """The session of one leading agent: it opens a run, found or created from a plan, and holds at most one open run.
 
-Here it is decided which run the agent means and whether its plan may run. What an open run can do is in led_run.
+It finds which run the agent means and refuses a plan that nobody agreed to. What an open run can do is in led_run.
 """
 
 from __future__ import annotations

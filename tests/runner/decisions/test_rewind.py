@@ -1,14 +1,18 @@
-"""Beginning again at a stage or a task: in place where nothing landed, else in a new run."""
+"""Beginning again at a stage or a task, in place where nothing landed, else in a new run; a reset task, and the backup before."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from holdfast.core.status import RunStatus
+from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.errors import HoldfastError
-from holdfast.runner.decisions.rewind import Rewind, plan_rewind, rewind_run
+from holdfast.journal import open_reader
+from holdfast.runner.decisions.rewind import Rewind, back_up_state, plan_rewind, reset_task, rewind_run
+from tests.runner.decisions.resting_runs import blocked_run
 from tests.support.repositories import Project
 from tests.support.runs import Trial, open_project_journal, sh, stage
 
@@ -129,3 +133,48 @@ def test_what_the_plan_does_not_have_cannot_begin_again(tmp_path: Path) -> None:
     trial = _three(tmp_path, "true")
     with pytest.raises(HoldfastError, match='did you mean "three"'):
         _consider(trial, "thre")
+
+
+def test_a_backup_is_a_whole_journal_and_a_list_of_refs(tmp_path: Path) -> None:
+    """E8: from it everything can be put back by hand."""
+    trial = blocked_run(tmp_path)
+    copy = back_up_state(trial.project.open())
+    reader = open_reader(copy)
+    assert reader.load(trial.run) == trial.stored()
+    refs = copy.with_name(copy.name.replace("journal.db", "refs.txt")).read_text()
+    assert f"refs/heads/holdfast/{trial.run}" in refs
+    assert f"refs/holdfast/{trial.run}/task/B/1" in refs
+
+
+def test_a_backup_beside_a_live_writer_is_consistent(tmp_path: Path) -> None:
+    """What is in the log and not yet in the main file is in the copy."""
+    trial = blocked_run(tmp_path)
+    repo = trial.project.open()
+    with open_project_journal(repo) as journal:
+        journal.confirm_plan("fresh", 1.0)
+        copy = back_up_state(repo)
+    with closing(sqlite3.connect(copy)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("SELECT hash FROM confirmed_plans").fetchall() == [("fresh",)]
+
+
+def test_a_reset_task_begins_from_nothing_and_keeps_its_refs(tmp_path: Path) -> None:
+    """E8: no carry, no failures charged, a new attempt number; the old work is where it was."""
+    trial = blocked_run(tmp_path)
+    repo = trial.project.open()
+    with open_project_journal(repo) as journal:
+        reset_task(repo, journal, trial.run, "B", _ignore)
+    row = trial.state().tasks["B"]
+    assert (row.status, row.carry, row.charged, row.attempt) == (TaskStatus.PENDING, "", 0, 1)
+    assert trial.project.git("show", f"refs/holdfast/{trial.run}/task/B/1:B.txt") == "b"
+    assert trial.execute() is RunStatus.BLOCKED
+    assert trial.state().tasks["B"].attempt == 2
+
+
+def test_what_has_landed_is_not_reset(tmp_path: Path) -> None:
+    """The way to do it again is named."""
+    trial = blocked_run(tmp_path)
+    repo = trial.project.open()
+    with open_project_journal(repo) as journal, pytest.raises(HoldfastError) as refused:
+        reset_task(repo, journal, trial.run, "A", _ignore)
+    assert "--from A" in refused.value.hint

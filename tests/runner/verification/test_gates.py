@@ -212,3 +212,44 @@ def test_accepting_what_did_not_fail_is_refused_with_2(tmp_path: Path) -> None:
     done = cli("resume", "--accept", "on")
     assert (done.code, "did you mean" in done.err) == (2, True)
     assert cli.run_status() == "blocked"
+
+
+def test_a_failing_entry_check_keeps_the_stage_closed_until_it_holds(tmp_path: Path) -> None:
+    """S3: the gate is checked on the run branch; resume checks it again."""
+    flag = tmp_path / "flag"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "true"), entry=[f"test -f {flag}"]))
+    assert trial.execute() is RunStatus.BLOCKED
+    assert "entry check of stage one failed" in trial.stored().row.reason
+    flag.touch()
+    assert trial.execute() is RunStatus.COMPLETED
+
+
+def test_a_failing_exit_check_keeps_the_next_stage_closed(tmp_path: Path) -> None:
+    """S4: what the stage was to deliver is checked before anything builds on it."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "echo a > A.txt"), exit=["test -f B.txt"]),
+        stage("two", sh("B", "true")),
+    )
+    assert trial.execute() is RunStatus.BLOCKED
+    assert trial.landed() == ["A"]
+    assert trial.status_of("B") == "pending"
+
+
+def test_a_landing_that_disappeared_from_git_fails_the_next_gate(tmp_path: Path) -> None:
+    """S3: earlier commits must exist in git; recorded is not enough."""
+    project = Project.create(tmp_path / "p")
+    trial = Trial.of(
+        project,
+        stage("one", sh("A", "echo a > A.txt")),
+        stage(
+            "two",
+            sh(
+                "B",
+                f"git -C {project.path} update-ref refs/heads/holdfast/01-try-it {project.head()}; echo b > b",
+            ),
+        ),
+        stage("three", sh("C", "true")),
+    )
+    assert trial.execute() is RunStatus.BLOCKED
+    assert "was moved away" in trial.stored().row.reason
