@@ -96,6 +96,15 @@ ABOUT_ALL_COMMANDS = {"bad_input", "help", "terminal"}
 TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/"}
 """The tests of `tests/cli/` that are about no command by itself, and the commands whose tests are not there."""
 
+SUBJECTS = {
+    "core/conflicts": "how `outcome.py` judges the resolution of a conflict",
+    "core/simulation": "the whole core, driven through random runs and crashes",
+    "journal/migrations": "files of older versions",
+    "journal/open_journal": "which journal an address opens",
+    "repo/state_folder": "`.holdfast` in a cloned or hostile repository",
+}
+"""Test files that are called after no module of their package, and what they are about."""
+
 SPAWNERS = {"subprocess", "multiprocessing", "pty"}
 TYPE_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
 TWICE = {"Command", "Outcome"}
@@ -255,6 +264,17 @@ def test_a_test_of_the_command_line_is_called_after_its_command() -> None:
     first_words = {name for name in files if name.split("_")[0] in commands}
     assert files - commands - first_words == ABOUT_ALL_COMMANDS
     assert commands - files == TESTED_ELSEWHERE.keys()
+
+
+@pytest.mark.parametrize(
+    "part", ["core", "reporting", "process", "fleet", "journal", "repo", "plans", "views"]
+)
+def test_a_test_of_a_module_is_called_after_it(part: str) -> None:
+    """`test_local_crashes.py` is about `local.py`. What several modules do together has a subject of its own."""
+    modules = {path.stem for path in (SOURCE / part).glob("*.py")}
+    files = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / part).glob("test_*.py")}
+    named = {file for file in files for module in modules if f"{file}_".startswith(f"{module}_")}
+    assert [file for file in sorted(files - named) if f"{part}/{file}" not in SUBJECTS] == []
 
 
 def test_every_module_of_the_product_is_imported_by_another_or_started() -> None:
