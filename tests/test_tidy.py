@@ -74,6 +74,7 @@ SMALL_BELOW = 60
 SMALL = {
     "agents/acp/permissions.py": "the policy that answers an agent's requests, apart from the protocol",
     "core/budgets.py": "who may use how much; asked by decide, runner and views",
+    "core/conflicts.py": "the rule that no side of a conflict is lost",
     "formats/apex/read.py": "which of APEX's readers takes a file",
     "formats/lenient_yaml.py": "loads the YAML library, so it stays apart from lenient_json",
     "formats/registry.py": "the table of systems",

@@ -24,14 +24,14 @@ from holdfast.core.reconcile import reconcile
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import TASK_IS_SETTLED, FailureKind, Gate, RunStatus, TaskStatus
-from holdfast.core.transitions import TASK_EVENTS, IllegalEventError
+from holdfast.core.task_transitions import TASK_EVENTS, IllegalEventError
 from tests.core.builders import STARTED, queues
 from tests.core.random_plans import PROVIDERS, random_fault_rates, random_plan
 from tests.core.simulated_world import SimulatedAgent, SimulatedDisk, SimulatedMachine, SimulatedRepository
 
 SimulatedEffect = Iterator[float]
 _STEPS_MAX = 20_000
-_MAY_COME_TOO_LATE = (ev.TaskSkipped, ev.TaskReset, ev.StageClosed, ev.StageGateFailed)
+_MAY_COME_TOO_LATE = (ev.TaskSkipped, ev.TaskRetried, ev.StageClosed, ev.StageGateFailed)
 """What the user decided about a task that has moved on, and an exit gate of a stage that was reopened meanwhile."""
 
 
@@ -189,7 +189,7 @@ class Simulation:
         for task in self.state.tasks.values():
             if task.status is TaskStatus.ABANDONED and self.resumes > 0:
                 chance = self.rng.random() < 0.5
-                self.inbox.append(ev.TaskReset(task=task.id) if chance else ev.TaskSkipped(task=task.id))
+                self.inbox.append(ev.TaskRetried(task=task.id) if chance else ev.TaskSkipped(task=task.id))
         if self.resumes > 0 and self.rng.random() < 0.1:
             self.state.select(frozenset(name for name in self.state.tasks if self.rng.random() < 0.5))
 
@@ -460,7 +460,7 @@ class Simulation:
 
     def _skip_or_reset(self) -> None:
         name = self.rng.choice(self.state.names)
-        event = self.rng.choice((ev.TaskSkipped(task=name), ev.TaskReset(task=name)))
+        event = self.rng.choice((ev.TaskSkipped(task=name), ev.TaskRetried(task=name)))
         if self.state.tasks[name].status in TASK_EVENTS[type(event)].moves:
             self.tally["skip or reset"] += 1
             self.inbox.append(event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.outcome import ConflictedFile, has_markers, judge_resolution
+from holdfast.core.conflicts import ConflictedFile, has_markers, judge_resolution
 
 BASE = "one\ntwo\n"
 OURS = "one\ntwo\nlanded\n"

@@ -133,7 +133,7 @@ def test_a_task_whose_need_was_taken_back_waits_for_it() -> None:
     walk(state, "b", "verified")
     walk(state, "c", "running")
     state.apply(failed("c", 1))
-    state.apply(ev.TaskReset(task="a"))
+    state.apply(ev.TaskRetried(task="a"))
     assert settle(state) == ["a"]
     assert state.tasks["b"].status is TaskStatus.VERIFIED
 

@@ -242,7 +242,7 @@ def test_a_task_over_its_budget_is_abandoned_and_a_retry_gives_it_a_new_one() ->
     settle(state)
     assert state.tasks["t"].status is TaskStatus.ABANDONED
     state.apply(msgspec.structs.replace(ATTACHED, epoch=2))
-    state.apply(ev.TaskReset(task="t"))
+    state.apply(ev.TaskRetried(task="t"))
     assert settle(state) == ["t"]
 
 

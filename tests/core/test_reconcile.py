@@ -180,7 +180,7 @@ def test_a_gate_is_reset_also_when_an_earlier_stage_was_reopened() -> None:
     for event in (ev.TaskSkipped(task="a"), ev.StageClosing(stage="s1"), ev.StageClosed(stage="s1")):
         state.apply(event)
     state.apply(ev.StageOpening(stage="s2"))
-    state.apply(ev.TaskReset(task="a"))
+    state.apply(ev.TaskRetried(task="a"))
     assert _recover(state, _facts()) == [ev.StageGateReset(stage="s2", gate="entry")]
 
 

@@ -12,7 +12,7 @@ from holdfast.core import events as ev
 from holdfast.core.commands import Command
 from holdfast.core.facts import Facts
 from holdfast.core.status import TaskStatus
-from holdfast.core.transitions import IllegalEventError
+from holdfast.core.task_transitions import IllegalEventError
 from tests.core.simulation import Simulation, ViolatedError
 
 _CHUNKS = 10

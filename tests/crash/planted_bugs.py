@@ -12,7 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-from holdfast.core import events as ev, transitions
+from holdfast.core import events as ev, task_transitions
 from holdfast.core.facts import BranchFacts
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.repo.landing import branch_facts
@@ -60,8 +60,8 @@ def _deliver_late() -> None:
 def _believe_anybody() -> None:
     """Neither attempt nor token of a result is looked at: the late one counts."""
     _deliver_late()
-    _replace(transitions, "_OF_ATTEMPT", frozenset())
-    _replace(transitions, "_WITH_TOKEN", frozenset())
+    _replace(task_transitions, "_OF_ATTEMPT", frozenset())
+    _replace(task_transitions, "_WITH_TOKEN", frozenset())
 
 
 def _write_afterwards() -> None:

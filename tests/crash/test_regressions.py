@@ -37,7 +37,7 @@ def test_a_run_killed_while_it_tidies_up_is_tidied_later(tmp_path: Path) -> None
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a")))
     assert trial.execute() is RunStatus.COMPLETED
     repo = trial.project.open()
-    left = repo.state.run(trial.run).workspaces / ".removed-0"
+    left = repo.state_dir.run(trial.run).workspaces / ".removed-0"
     left.mkdir(parents=True)
     remove_leftovers(repo, trial.run)
     assert not left.parent.exists()
@@ -70,7 +70,7 @@ def test_the_half_written_exit_of_a_killed_supervisor_is_removed(tmp_path: Path)
     runner = start_runner(trial)
     os.kill(supervisor_of(int(here.wait())), signal.SIGKILL)
     kill(runner)
-    folder = trial.project.open().state.run(trial.run).attempts / "A" / "1" / "agent"
+    folder = trial.project.open().state_dir.run(trial.run).attempts / "A" / "1" / "agent"
     draft = Path(draft_file(exit_file(str(folder))))
     draft.touch()
     assert trial.execute() is RunStatus.COMPLETED

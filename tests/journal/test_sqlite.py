@@ -309,6 +309,6 @@ def test_a_checkpoint_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
         verify=["test ! -f A.txt || grep -q good A.txt"],
     )
     assert trial.execute() is RunStatus.COMPLETED
-    reader = SqliteJournal.open_read_only(trial.project.open().state.journal)
+    reader = SqliteJournal.open_read_only(trial.project.open().state_dir.journal)
     sizes = [len(encode_event(record.event)) for record in reader.events(trial.run)]
     assert max(sizes) < 1024

@@ -94,5 +94,5 @@ def asks(task: str, **more: Any) -> dict[str, Any]:
 
 def holder_of(project: Project, run: str) -> int:
     """Return the process that carries a run on, 0 if none does."""
-    found = holder(project.open().state.run(run).lease)
+    found = holder(project.open().state_dir.run(run).lease)
     return found.pid if found else 0

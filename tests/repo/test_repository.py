@@ -18,7 +18,7 @@ def test_a_subdirectory_leads_to_the_main_checkout(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "p")
     repo = Repository.open(project.path / "src")
     assert (repo.checkout, repo.common_dir) == (project.path, project.git_dir)
-    assert repo.state.root == project.path / ".holdfast"
+    assert repo.state_dir.root == project.path / ".holdfast"
 
 
 def test_a_linked_worktree_leads_to_the_main_checkout_but_keeps_its_own_head(tmp_path: Path) -> None:

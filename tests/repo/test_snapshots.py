@@ -39,7 +39,7 @@ def test_work_in_a_deleted_workspace_continues_from_its_snapshot(tmp_path: Path)
     runner = start_runner(trial)
     here.wait()
     eventually(lambda: trial.state().tasks["A"].latest.snapshot != "", "the work is saved")
-    shutil.rmtree(trial.project.open().state.run(trial.run).workspace("0"))
+    shutil.rmtree(trial.project.open().state_dir.run(trial.run).workspace("0"))
     go.release()
     out, _ = runner.communicate(timeout=DEADLINE_S)
     assert out == b"completed\n"

@@ -180,7 +180,9 @@ def test_a_pool_reached_through_a_link_is_refused(tmp_path: Path) -> None:
 def test_two_runs_make_their_pools_at_once(tmp_path: Path) -> None:
     """Equal names of two runs do not collide, and parallel preparation leaves all of them whole."""
     prepared = PreparedWorkspace.create(tmp_path / "p")
-    pools = [Workspaces(prepared.repo, prepared.repo.state.run(run).workspaces) for run in ("02-x", "03-y")]
+    pools = [
+        Workspaces(prepared.repo, prepared.repo.state_dir.run(run).workspaces) for run in ("02-x", "03-y")
+    ]
     jobs = [(pool, str(slot)) for pool in pools for slot in range(4)]
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda job: job[0].prepare(job[1], prepared.base), jobs))

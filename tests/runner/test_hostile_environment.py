@@ -87,7 +87,7 @@ def test_an_agent_whose_records_were_deleted_is_ended_before_the_task_goes_on(tm
     agent = int(there.wait())
     runner.kill()
     runner.communicate(timeout=DEADLINE_S)
-    shutil.rmtree(trial.project.open().state.run(trial.run).attempts)
+    shutil.rmtree(trial.project.open().state_dir.run(trial.run).attempts)
     assert trial.execute() is RunStatus.COMPLETED
     assert (is_alive(agent), trial.show("a")) == (False, "a")
 

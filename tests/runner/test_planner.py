@@ -87,8 +87,8 @@ def test_nobody_plans_twice_for_the_same_goal(tmp_path: Path) -> None:
 def test_a_kept_plan_that_is_no_longer_valid_is_planned_again(tmp_path: Path) -> None:
     """U1: missing or invalid, the planner runs first."""
     planner = PlannerProject(tmp_path, _writes(GOOD))
-    plan_record(planner.project.open().state, GOAL).parent.mkdir(parents=True)
-    plan_record(planner.project.open().state, GOAL).write_text("holdfast: 1\n")
+    plan_record(planner.project.open().state_dir, GOAL).parent.mkdir(parents=True)
+    plan_record(planner.project.open().state_dir, GOAL).write_text("holdfast: 1\n")
     assert planner.plan().tries == 1
 
 
@@ -130,7 +130,7 @@ def test_an_agent_that_ended_badly_has_written_no_plan(tmp_path: Path) -> None:
     planner = PlannerProject(tmp_path, _writes(GOOD) + "exit 3")
     with pytest.raises(PlanningError, match="status 3"):
         planner.plan()
-    assert not plan_record(planner.project.open().state, GOAL).exists()
+    assert not plan_record(planner.project.open().state_dir, GOAL).exists()
 
 
 def test_after_the_last_try_a_new_request_begins_anew(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_after_the_last_try_a_new_request_begins_anew(tmp_path: Path) -> None:
 def test_two_do_not_plan_the_same_goal_at_once(tmp_path: Path) -> None:
     """The second is told who does."""
     planner = PlannerProject(tmp_path, _writes(GOOD))
-    state = planner.project.open().state
+    state = planner.project.open().state_dir
     lease = Lease.acquire(state.run(f"plan-{plan_record(state, GOAL).stem}").lease)
     with pytest.raises(LeaseHeldError):
         planner.plan()

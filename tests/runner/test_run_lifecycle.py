@@ -94,13 +94,13 @@ def test_the_state_is_on_disk_before_the_result_appears(tmp_path: Path) -> None:
     branch_when_prepared: list[str] = []
 
     def look(events: object, state: object) -> None:
-        reader = open_reader(repo.state.journal)
+        reader = open_reader(repo.state_dir.journal)
         recorded = [record.event for record in reader.events(trial.run)]
         reader.close()
         if any(isinstance(event, ev.MergePrepared) for event in recorded) and not branch_when_prepared:
             branch_when_prepared.append(repo.read_ref(trial.stored().row.branch))
 
-    journal = open_journal(repo.state.journal)
+    journal = open_journal(repo.state_dir.journal)
     execute_run(repo, journal, trial.run, RunOptions(), look)
     journal.close()
     assert branch_when_prepared == [trial.stored().row.base]

@@ -80,7 +80,7 @@ class PreparedWorkspace:
         project = Project.create(path)
         repo = project.open()
         repo.prepare_state_dir()
-        prepared = cls(project, repo, Workspaces(repo, repo.state.run(RUN).workspaces), project.head())
+        prepared = cls(project, repo, Workspaces(repo, repo.state_dir.run(RUN).workspaces), project.head())
         prepared.pool.prepare("0", prepared.base)
         return prepared
 

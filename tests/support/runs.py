@@ -95,7 +95,7 @@ class Trial:
         """Return what resuming the run now would do to each task."""
         repo = self.project.open()
         with open_project_journal(repo) as journal:
-            report = preview_resume(repo, open_fleet(repo.state.fleet), journal, self.run, RunOptions())
+            report = preview_resume(repo, open_fleet(repo.state_dir.fleet), journal, self.run, RunOptions())
         return {task.id: task for task in report.tasks}
 
     def landed(self) -> list[str]:
@@ -108,7 +108,7 @@ class Trial:
 
     def brief(self, task: str, attempt: int) -> str:
         """Return the brief that an attempt was given."""
-        folder = self.project.open().state.run(self.run).attempts
+        folder = self.project.open().state_dir.run(self.run).attempts
         return (folder / task / str(attempt) / "brief.md").read_text()
 
     def of_kind(self, kind: type[ev.Event]) -> list[Any]:
@@ -129,7 +129,7 @@ class Trial:
 @contextmanager
 def open_project_journal(repo: Repository) -> Iterator[Journal]:
     """Open the project's journal and close it after use."""
-    with closing(open_journal(repo.state.journal)) as journal:
+    with closing(open_journal(repo.state_dir.journal)) as journal:
         yield journal
 
 
@@ -187,7 +187,7 @@ def kill_everything(trial: Trial, runner: subprocess.Popen[bytes]) -> None:
     """Do to the run's processes what a power cut does: runner, supervisors and agents, all at once."""
     state = trial.state()
     tokens = frozenset(task.latest.token for task in state.active.values())
-    folder = trial.project.open().state.run(trial.run).attempts
+    folder = trial.project.open().state_dir.run(trial.run).attempts
     records = folder.glob("*/*/*/supervisor.json")
     supervisors = [holder_pid(path) for path in records if not path.with_name("exit.json").exists()]
     kill(runner)

@@ -25,8 +25,8 @@ from holdfast.formats.registry import System
 from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.adopt import adopt, adopted_before, adopted_earlier, plan_of
 from holdfast.runner.adoption.assessment import AdoptionOptions, Assessment, assess
+from holdfast.runner.health import runs_missing_in_journal
 from holdfast.runner.mirror.mirror_writer import mirror_owner
-from holdfast.runner.recovery.invariant_evidence import runs_missing_in_journal
 from holdfast.views.adoption import (
     SourceLine,
     adoption_text,

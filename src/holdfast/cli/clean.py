@@ -87,7 +87,7 @@ def _clean(opened: OpenRepo, runs: list[str], args: Namespace) -> None:
     for run in runs:
         clean_run(opened.repo, opened.journal, run, _summaries(opened, run))
         if not args.json:
-            print(f"Cleaned {run}; its summary is in {opened.state.outputs(run)}.")
+            print(f"Cleaned {run}; its summary is in {opened.state_dir.outputs(run)}.")
     remove_forgotten_folders(opened.repo, opened.journal)
 
 

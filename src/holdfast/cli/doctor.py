@@ -21,12 +21,7 @@ from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.filesystem_checks import network_filesystem
 from holdfast.repo.git import MINIMUM_VERSION, git_version
 from holdfast.repo.repository import Repository
-from holdfast.runner.recovery.invariant_evidence import (
-    examine_repository,
-    examine_run,
-    fix_run,
-    runs_missing_in_journal,
-)
+from holdfast.runner.health import examine_repository, examine_run, fix_run, runs_missing_in_journal
 from holdfast.views.text import count
 
 _FREE_BYTES_MIN = 512 * 1024 * 1024

@@ -39,7 +39,7 @@ def execute(args: Namespace) -> int:
     key = LaunchKey(run, args.task, attempt, AGENT_STEP)
     decode = getincrementaldecoder("utf-8")(errors="replace").decode
     printed = 0
-    for chunk in _chunks(open_fleet(opened.state.fleet), key, follow=args.follow):
+    for chunk in _chunks(open_fleet(opened.state_dir.fleet), key, follow=args.follow):
         printed += len(chunk)
         sys.stdout.buffer.write(terminal_safe(decode(chunk)).encode() if sys.stdout.isatty() else chunk)
         sys.stdout.buffer.flush()

@@ -32,7 +32,7 @@ class ReadOnlyRepo:
     """A repository and its journal, to read. `journal` is None where no run was ever started."""
 
     checkout: Path
-    state: StateDir
+    state_dir: StateDir
     journal: JournalReader | None
 
     def require_journal(self) -> JournalReader:
@@ -47,7 +47,7 @@ class ReadOnlyRepo:
 
     def directory(self, run: str) -> RunDir:
         """Return where a run's files are."""
-        return self.state.run(run)
+        return self.state_dir.run(run)
 
     def holder(self, run: str) -> Holder | None:
         """Return the live runner of a run."""
@@ -99,11 +99,11 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
     repo = Repository.open(start or Path.cwd())
     if create:
         repo.prepare_state_dir()
-    elif not repo.state.journal.exists():
+    elif not repo.state_dir.journal.exists():
         raise no_run_yet()
-    journal = open_journal(repo.state.journal)
+    journal = open_journal(repo.state_dir.journal)
     try:
-        yield OpenRepo(repo.checkout, repo.state, journal, repo)
+        yield OpenRepo(repo.checkout, repo.state_dir, journal, repo)
     finally:
         journal.close()
 

@@ -130,7 +130,7 @@ def _restart_failed(opened: OpenRepo, run: str) -> frozenset[str]:
     """Give every failed and abandoned task of a run all its attempts again and return which they are."""
     failed = _require_failed(opened.journal.load(run).state())
     for task in failed:
-        record_decision(opened.repo, opened.journal, run, ev.TaskReset(task=task))
+        record_decision(opened.repo, opened.journal, run, ev.TaskRetried(task=task))
     return frozenset(failed)
 
 
@@ -198,9 +198,9 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     for task in only:
         require_task(state, task)
     options = RunOptions(jobs=args.jobs, only=frozenset(only) if only else None)
-    decisions: list[ev.Event] = [*accepted, *(ev.TaskReset(task=task) for task in again)]
+    decisions: list[ev.Event] = [*accepted, *(ev.TaskRetried(task=task) for task in again)]
     view = current_status(opened, run).run
-    report = preview_resume(repo, open_fleet(repo.state.fleet), journal, run, options, decisions)
+    report = preview_resume(repo, open_fleet(repo.state_dir.fleet), journal, run, options, decisions)
     effects = [*_waiver_effects(state, accepted, view.held_by), *_run_effects(view, only, args)]
     words = options_as_typed(args, "failed_only", "only", "accept", "jobs", "land")
     return recovery_view(view, report, effects, f" {shlex.join(words)}" if words else "")

@@ -21,7 +21,7 @@ ARGUMENTS: Arguments = (
 
 def execute(args: Namespace) -> int:
     """Give a task all its attempts again."""
-    return decide_about_task(args, "retry", ev.TaskReset(task=args.task), "has all its attempts again")
+    return decide_about_task(args, "retry", ev.TaskRetried(task=args.task), "has all its attempts again")
 
 
 def decide_about_task(args: Namespace, action: Literal["retry", "skip"], event: ev.Event, done: str) -> int:

@@ -30,7 +30,7 @@ from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
-from holdfast.runner.recovery.invariant_evidence import runs_missing_in_journal
+from holdfast.runner.health import runs_missing_in_journal
 from holdfast.runner.session import create_run, unfinished_run
 from holdfast.views.recovery_text import RecoveryChoice, choice_lines, recovery_header
 from holdfast.views.status import ending_label, run_line

@@ -58,6 +58,6 @@ def _agent_signs(opened: ReadOnlyRepo, stored: StoredRun) -> dict[str, AgentSign
     from holdfast.fleet import open_fleet
     from holdfast.fleet.protocol import LaunchKey
 
-    fleet = open_fleet(opened.state.fleet)
+    fleet = open_fleet(opened.state_dir.fleet)
     keys = {task.id: LaunchKey.of_agent(stored.row.run, task) for task in running}
     return {name: AgentSign(fleet.inspect(key).presence, fleet.last_sign(key)) for name, key in keys.items()}

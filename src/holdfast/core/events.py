@@ -4,7 +4,7 @@ The journal stores exactly these. The class name is the stored `kind`, unless `t
 only ever added, with defaults, so that old journals stay readable. An event that announces an effect (an intent) is
 durable before that effect starts; its result follows.
 
-To add an event, add a class here and a row to `transitions.py` (or `run_transitions.py`), which says when it may happen
+To add an event, add a class here and a row to `task_transitions.py` (or `run_transitions.py`), which says when it may happen
 and what it changes.
 """
 
@@ -462,7 +462,7 @@ class TaskSkipped(TaskEvent, frozen=True):
     """The user declared the task unnecessary; tasks that need it may start."""
 
 
-class TaskReset(TaskEvent, frozen=True):
+class TaskRetried(TaskEvent, frozen=True, tag="TaskReset"):
     """The user gave the task a fresh budget of attempts."""
 
 

@@ -16,7 +16,7 @@ from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.retry import losses_allowed
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import TaskStatus
-from holdfast.core.transitions import IllegalEventError
+from holdfast.core.task_transitions import IllegalEventError
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """How an attempt ended: what its process did, what its stream said and what git shows. A table; the first row counts.
 
-Also the one thing about a merge conflict that needs no check: whether its resolution lost a side.
-
 Exit codes and final words are hints. An agent that says it is done and changed nothing is not done; one that ends with
 status 0 after an error event failed; one that ran into a limit neither failed nor is to blame.
 """
@@ -178,48 +176,3 @@ def _ending(exit_: Exit) -> str:
 
 def _with(words: str, message: str) -> str:
     return f"{words}: {message}" if message else words
-
-
-# -- Resolved conflicts: no side may be lost ----------------------------------------------------------------
-# Whether a resolution is right is for the checks to say; this only notices a side that is missing as a whole.
-
-_MARKERS = ("<<<<<<< ", ">>>>>>> ", "||||||| ")
-
-
-@dataclass(frozen=True, slots=True)
-class ConflictedFile:
-    """One conflicted path in four versions; None where the path does not exist."""
-
-    path: str
-    base: str | None
-    ours: str | None
-    theirs: str | None
-    result: str | None
-
-
-def judge_resolution(file: ConflictedFile) -> str:
-    """Return what is wrong with a resolution, as a sentence for the next agent; empty when nothing is."""
-    if file.result is not None and has_markers(file.result):
-        return f"{file.path} still has conflict markers"
-    ours, theirs = _contribution(file.base, file.ours), _contribution(file.base, file.theirs)
-    kept = _lines(file.result)
-    for side, other, name in ((ours, theirs, "already landed"), (theirs, ours, "of this task")):
-        own = side - other
-        others = other - side
-        if own and not own & kept and others <= kept:
-            return f"{file.path} lost every line of the work {name}; both sides' changes must survive"
-    return ""
-
-
-def has_markers(text: str) -> bool:
-    """Tell whether conflict markers are left in a file."""
-    return any(line.startswith(_MARKERS) for line in text.splitlines())
-
-
-def _contribution(base: str | None, side: str | None) -> set[str]:
-    """Return the lines that a side added or changed, blank ones aside."""
-    return _lines(side) - _lines(base)
-
-
-def _lines(text: str | None) -> set[str]:
-    return {line.strip() for line in (text or "").splitlines() if line.strip()}

@@ -1,7 +1,7 @@
 """The stored shape of current state: one row for the run, one per task that ever left `pending`.
 
 The journal keeps these beside the events, in the same transaction, so that reading costs O(tasks). They always equal
-the fold of the events; `replay` in `state.py` is the proof. What changes them is in `transitions.py`.
+the fold of the events; `replay` in `state.py` is the proof. What changes them is in `task_transitions.py`.
 
 A row is never part of a cycle, so the rows of tasks, of which there may be many, are hidden from the garbage collector.
 """

@@ -1,4 +1,4 @@
-"""The state machine of stages and of the run: one row per event. The theory of operation is in `transitions.py`.
+"""The state machine of stages and of the run: one row per event. The theory of operation is in `task_transitions.py`.
 
 The runner decides when an event of the run may happen, so `RUN_EVENTS` only says what follows. What an
 event of a stage's gate does depends on which gate it is, entry or exit.
@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from holdfast.core import events as ev
 from holdfast.core.projection import Origin, Parked, RunRow, StageRow
 from holdfast.core.status import RunStatus, StageStatus
-from holdfast.core.transitions import IllegalEventError
+from holdfast.core.task_transitions import IllegalEventError
 
 
 class StageMove(NamedTuple):

@@ -1,7 +1,7 @@
 """The state of a run: a fold over its events, with indexes that keep every decision cheap.
 
 `apply` is the only way state changes. The stored rows are in `projection.py`, which event may happen in which status, and what it
-changes, in `transitions.py` and `run_transitions.py`. The queues here follow from the rows and are never stored;
+changes, in `task_transitions.py` and `run_transitions.py`. The queues here follow from the rows and are never stored;
 `decide.py` explains them.
 """
 
@@ -18,7 +18,7 @@ from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
 from holdfast.core.run_transitions import apply_to_run, apply_to_stage, first_row
 from holdfast.core.status import TASK_IS_SETTLED, StageStatus, TaskStatus
-from holdfast.core.transitions import TASK_EVENTS, IllegalEventError, TaskRule, allowed_move
+from holdfast.core.task_transitions import TASK_EVENTS, IllegalEventError, TaskRule, allowed_move
 
 
 class RunState:

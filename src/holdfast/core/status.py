@@ -1,6 +1,6 @@
 """The closed sets that are stored: statuses of runs, stages and tasks, kinds of attempts and of failures.
 
-How a status changes is the table in `transitions.py`.
+How a status changes is the table in `task_transitions.py`.
 """
 
 from __future__ import annotations

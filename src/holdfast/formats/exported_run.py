@@ -110,7 +110,7 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.row.status is RunStatus.COMPLETED
 
     @property
-    def is_held(self) -> bool:
+    def is_paused(self) -> bool:
         """Whether the run was paused or stopped on purpose and can go on."""
         return self.row.status in (RunStatus.PAUSED, RunStatus.STOPPED)
 

@@ -47,7 +47,7 @@ def folded_tasks(db: sqlite3.Connection, key: int, plan: bytes) -> list[tuple[in
     from holdfast.core.plan import decode_plan
     from holdfast.core.projection import TaskRow, encode_row
     from holdfast.core.state import replay
-    from holdfast.core.transitions import IllegalEventError
+    from holdfast.core.task_transitions import IllegalEventError
 
     stored = db.execute("SELECT body FROM events WHERE key BETWEEN ? AND ? ORDER BY key", key_range(key))
     events = (event for (body,) in stored for event in decode_events(body))

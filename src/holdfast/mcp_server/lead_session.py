@@ -145,7 +145,7 @@ class LeadSession:
         """Open the journal again: it may have been replaced since the last run."""
         if self._journal is not None:
             self._journal.close()
-        self._journal = open_journal(repo.state.journal)
+        self._journal = open_journal(repo.state_dir.journal)
         return self._journal
 
     @property

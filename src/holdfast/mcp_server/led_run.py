@@ -56,9 +56,9 @@ class LedRun:
 
     def __init__(self, session: RunSession) -> None:
         self._session = session
-        self._directory: RunDir = session.repo.state.run(session.state.row.run)
+        self._directory: RunDir = session.repo.state_dir.run(session.state.row.run)
         self._changed = asyncio.Event()
-        self._fleet = self._make_fleet(session.repo.state)
+        self._fleet = self._make_fleet(session.repo.state_dir)
         self._task = asyncio.create_task(self._execute())
 
     @property

@@ -55,7 +55,7 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
 
 def remove_workspaces(repo: Repository, run: str) -> None:
     """Remove every workspace of a run, and its debris first. The caller holds the lease and has saved all work."""
-    workspaces = Workspaces(repo, repo.state.run(run).workspaces)
+    workspaces = Workspaces(repo, repo.state_dir.run(run).workspaces)
     clear_debris(repo, workspaces)
     workspaces.remove_all()
 

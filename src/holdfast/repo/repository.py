@@ -37,7 +37,7 @@ class Repository:
         self.current_git_dir = found.git_dir
         self.git = Git(found.common_dir, identity)
         self.private_git = Git(make_private_git_dir(found.common_dir, found.config), identity)
-        self.state = StateDir.of_checkout(found.checkout)
+        self.state_dir = StateDir.of_checkout(found.checkout)
         # Tasks that start from the same commit ask for the same trees, and a commit never gets another one.
         self._tree_of_commit = lru_cache(maxsize=_TREES_KEPT)(self._ask_tree)
 
@@ -125,11 +125,13 @@ class Repository:
 
         The author of the repository must not decide how the user's agents are started, or what the user agreed to.
         """
-        if self.state.root.is_symlink():
+        if self.state_dir.root.is_symlink():
             hint = (
                 f"Replace it by the real folder: `rm {STATE_DIR}`, then move the folder it pointed to here."
             )
-            raise RepositoryError(f"{self.state.root} is a symbolic link; Holdfast does not follow it.", hint)
+            raise RepositoryError(
+                f"{self.state_dir.root} is a symbolic link; Holdfast does not follow it.", hint
+            )
         if tracked := self.git.run("ls-files", "-z", "--", STATE_DIR).split(b"\0")[0]:
             raise RepositoryError(
                 f"{tracked.decode('utf-8', 'replace')} is tracked by git: it came with the repository, not from you.",

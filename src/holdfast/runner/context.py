@@ -87,7 +87,7 @@ class RunContext:
 
     def __post_init__(self) -> None:
         self.workspaces = TaskWorkspaces(Workspaces(self.repo, self.directory.workspaces), self.state)
-        self.slots = CheckSlots(self.repo.state, self.state.plan.slots)
+        self.slots = CheckSlots(self.repo.state_dir, self.state.plan.slots)
         began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), self.state.row.clock
         self.clock = lambda: offset + time.clock_gettime(time.CLOCK_BOOTTIME) - began
 
@@ -99,7 +99,7 @@ class RunContext:
     @property
     def directory(self) -> RunDir:
         """The run's folder below the state folder."""
-        return self.repo.state.run(self.run)
+        return self.repo.state_dir.run(self.run)
 
     def agent_key(self, task: TaskRow) -> LaunchKey:
         """Return the key under which the agent of a task's present attempt runs."""

@@ -27,7 +27,7 @@ from holdfast.core.commands import (
 from holdfast.core.decide import decide, next_wake
 from holdfast.core.event_codec import storable
 from holdfast.core.status import RunStatus, TaskStatus
-from holdfast.core.transitions import IllegalEventError
+from holdfast.core.task_transitions import IllegalEventError
 from holdfast.errors import JournalError, LeaseLostError
 from holdfast.journal.lease import Holder, holder
 from holdfast.runner.attempts.attempt import run_attempt

@@ -92,14 +92,14 @@ def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
 
 def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None]) -> Planned:
     """Return the kept plan for a goal, or let a planner write it. Raises LeaseHeldError if another process does that."""
-    record = plan_record(repo.state, order.goal, order.specification)
+    record = plan_record(repo.state_dir, order.goal, order.specification)
     repo.prepare_state_dir()
-    directory = repo.state.run(f"plan-{record.stem}")
+    directory = repo.state_dir.run(f"plan-{record.stem}")
     with Lease.acquire(directory.lease):
         planned = known_plan(record, order.goal, order.read)
         workspaces = Workspaces(repo, directory.workspaces)
         if planned is None:
-            with closing(open_fleet(repo.state.fleet)) as fleet:
+            with closing(open_fleet(repo.state_dir.fleet)) as fleet:
                 planning = _Planning(repo, order, record, directory, workspaces, fleet, tell)
                 planned = asyncio.run(planning.run())
         workspaces.remove_all()

@@ -42,7 +42,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 _EVENTS: dict[str, Callable[[Request], ev.Event]] = {
     "stop": lambda _: ev.StopRequested(),
     "pause": lambda request: ev.PauseRequested(now=request.now),
-    "retry": lambda request: ev.TaskReset(task=request.task),
+    "retry": lambda request: ev.TaskRetried(task=request.task),
     "skip": lambda request: ev.TaskSkipped(task=request.task),
     "accept": lambda request: ev.StageGateWaived(stage=request.stage, gate=request.gate),
     "mirror": lambda request: ev.MirrorKept(system=request.system, folder=request.folder),

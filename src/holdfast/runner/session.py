@@ -71,7 +71,7 @@ def create_run(
     repo.prepare_state_dir()
     base = repo.resolve(plan.base)
     # The journal may not know all runs, because it was lost or they were cleaned away.
-    outputs = (folder.name for folder in repo.state.outputs("").glob("*"))
+    outputs = (folder.name for folder in repo.state_dir.outputs("").glob("*"))
     taken = number_after({*known_runs(repo), *outputs})
     for _ in range(_ID_TRIES):
         run = ids.run_id(max(taken, journal.next_run_number()), plan.goal)
@@ -112,7 +112,7 @@ def execute_run(
     try:
         if session.is_over:
             return session.status
-        return asyncio.run(session.execute(observer, fleet or open_fleet(repo.state.fleet)))
+        return asyncio.run(session.execute(observer, fleet or open_fleet(repo.state_dir.fleet)))
     finally:
         # Only now: after an error, threads of ours may act on the run until the event loop has ended.
         session.close()
@@ -135,7 +135,7 @@ class RunSession:
     def open(cls, repo: Repository, journal: Journal, run: str, options: RunOptions) -> Self:
         """Take the run's lease. Raises LeaseHeldError if another runner has it."""
         repo.require_own_state_dir()
-        directory = repo.state.run(run)
+        directory = repo.state_dir.run(run)
         lease = Lease.acquire(directory.lease)
         try:
             session = cls(repo, journal, journal.load(run).state(), presets_of(repo.checkout), lease)
@@ -236,7 +236,7 @@ def remove_leftovers(repo: Repository, run: str) -> None:
 
     Raises LeaseHeldError if that runner is alive: it removes this itself.
     """
-    with Lease.acquire(repo.state.run(run).lease):
+    with Lease.acquire(repo.state_dir.run(run).lease):
         remove_workspaces(repo, run)
 
 
@@ -249,4 +249,4 @@ def write_resume_note(repo: Repository, state: RunState) -> None:
     # The run rests safely in the journal by now: a full disk may cost this note, but not the run's good end.
     with suppress(OSError, HoldfastError):
         text = resume_note(state, refs_by_commit(repo, run), at)
-        write_atomically(repo.state.run(run).note, text.encode("utf-8", "surrogateescape"))
+        write_atomically(repo.state_dir.run(run).note, text.encode("utf-8", "surrogateescape"))

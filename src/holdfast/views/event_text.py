@@ -64,7 +64,7 @@ _SENTENCES = {
     "LandingReplaced": "{task}: landed under another commit, {commit:.12} (same {proof})",
     "TaskAbandoned": "{task}: abandoned, {error}",
     "TaskSkipped": "{task}: skipped",
-    "TaskReset": "{task}: reset, it has all its attempts again",
+    "TaskRetried": "{task}: retried, it has all its attempts again",
     "TaskRewound": "{task}: done again from a clean start; its work so far stays at its refs",
     "TaskRestored": "{task}: attempts known from git and its folders: {attempts}",
     "SnapshotSaved": "{task}: unfinished work saved, {commit:.12}",

@@ -17,7 +17,7 @@ from holdfast.repo.run_record import FinishedTask, commit_adoption
 from holdfast.runner.adoption.adopt import adopted_before, adopted_earlier, plan_of
 from holdfast.runner.adoption.assessment import digest_of
 from holdfast.runner.decisions.rewind import plan_rewind
-from holdfast.runner.recovery.invariant_evidence import examine_run
+from holdfast.runner.health import examine_run
 from holdfast.runner.recovery.rebuild import rebuild
 from holdfast.runner.session import create_run
 from tests.support.foreign_runs import MAIN, adopt_into, adopted, assessment_of, claim, foreign
@@ -294,7 +294,7 @@ def test_rebuild_restores_an_adopted_run_from_git(tmp_path: Path) -> None:
         ),
     )
     before = trial.state()
-    project.open().state.journal.unlink()
+    project.open().state_dir.journal.unlink()
     rebuild(project.open(), lambda _question: False, replace=False)
     after = trial.state()
     assert after.row.origin == before.row.origin
@@ -356,7 +356,7 @@ def test_a_half_adopted_run_survives_the_loss_of_the_journal_too(tmp_path: Path,
     if moved:
         made = commit_adoption(repo, assessment.base, begun, "Adopt", [FinishedTask("one", 1, commit)])
         project.git("branch", f"holdfast/{begun}", made)
-    repo.state.journal.unlink()
+    repo.state_dir.journal.unlink()
     rebuild(project.open(), lambda _question: False, replace=False)
     with open_project_journal(repo) as journal:
         assert adopt_into(repo, journal, run) == begun

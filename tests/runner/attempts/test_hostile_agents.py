@@ -93,7 +93,7 @@ def test_a_flood_of_output_is_bounded(tmp_path: Path) -> None:
         Project.create(tmp_path / "p"), stage("one", sh("A", "yes | head -c 200000000; echo a > A.txt"))
     )
     assert trial.execute() is RunStatus.COMPLETED
-    logs = trial.project.open().state.run(trial.run).attempts.rglob("output.log*")
+    logs = trial.project.open().state_dir.run(trial.run).attempts.rglob("output.log*")
     assert sum(path.stat().st_size for path in logs) < 80_000_000
 
 

@@ -29,8 +29,8 @@ def test_a_cleaned_run_leaves_its_branch_and_its_outputs(tmp_path: Path) -> None
         assert journal.runs() == []
     assert repo.read_ref(f"refs/heads/holdfast/{trial.run}") == tip
     assert trial.project.git("for-each-ref", f"refs/holdfast/{trial.run}") == ""
-    assert (repo.state.outputs(trial.run) / "recap.json").read_text() == "{}\n"
-    assert not repo.state.run(trial.run).root.exists()
+    assert (repo.state_dir.outputs(trial.run) / "recap.json").read_text() == "{}\n"
+    assert not repo.state_dir.run(trial.run).root.exists()
     assert trial.project.git("fsck", "--strict", "--no-dangling") == ""
 
 
@@ -40,7 +40,7 @@ def test_a_run_that_is_not_over_is_never_cleaned(tmp_path: Path) -> None:
     repo = trial.project.open()
     with open_project_journal(repo) as journal, pytest.raises(HoldfastError, match="blocked"):
         clean_run(repo, journal, trial.run, OUTPUTS)
-    assert not repo.state.outputs(trial.run).exists()
+    assert not repo.state_dir.outputs(trial.run).exists()
     assert trial.violations() == []
 
 
@@ -69,9 +69,9 @@ def test_folders_that_a_killed_clean_forgot_are_swept(tmp_path: Path) -> None:
     """Only those that neither journal nor git knows."""
     trial = completed_run(tmp_path)
     repo = trial.project.open()
-    forgotten = repo.state.run("07-forgotten").root
+    forgotten = repo.state_dir.run("07-forgotten").root
     forgotten.mkdir()
     with open_project_journal(repo) as journal:
         remove_forgotten_folders(repo, journal)
     assert not forgotten.exists()
-    assert repo.state.run(trial.run).root.exists()
+    assert repo.state_dir.run(trial.run).root.exists()

@@ -11,7 +11,7 @@ from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
 
 
 def _note(trial: Trial) -> Path:
-    return trial.project.open().state.run(trial.run).note
+    return trial.project.open().state_dir.run(trial.run).note
 
 
 def _paused_at_once(tmp_path: Path) -> Trial:
@@ -31,7 +31,7 @@ def _paused_at_once(tmp_path: Path) -> Trial:
     )
     runner = start_runner(trial)
     here.wait()
-    send_request(trial.project.open().state.run(trial.run), Request(action="pause", now=True))
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="pause", now=True))
     out, _ = runner.communicate(timeout=DEADLINE_S)
     assert out == b"paused\n"
     return trial
@@ -80,7 +80,7 @@ def test_a_stopped_run_leaves_a_note(tmp_path: Path) -> None:
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", f"{here.give}; {never.take}")))
     runner = start_runner(trial)
     here.wait()
-    send_request(trial.project.open().state.run(trial.run), Request(action="stop"))
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
     runner.communicate(timeout=DEADLINE_S)
     assert "It was stopped." in _note(trial).read_text()
 

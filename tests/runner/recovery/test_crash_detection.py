@@ -22,7 +22,7 @@ from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_r
 
 def _ending(trial: Trial) -> Ending:
     """Say how the run ended, as `status` would."""
-    lease = trial.project.open().state.run(trial.run).lease
+    lease = trial.project.open().state_dir.run(trial.run).lease
     return how_it_ended(trial.stored().row, held=holder(lease) is not None, boot_id=boot_id())
 
 
@@ -65,7 +65,7 @@ def test_a_process_that_got_the_dead_runners_pid_holds_nothing(tmp_path: Path) -
     runner = start_runner(trial)
     here.wait()
     kill(runner)
-    lease = trial.project.open().state.run(trial.run).lease
+    lease = trial.project.open().state_dir.run(trial.run).lease
     lease.write_bytes(
         msgspec.json.encode(Holder(pid=os.getpid(), boot_id=boot_id(), host=os.uname().nodename))
     )
@@ -110,7 +110,7 @@ def test_an_agent_that_works_on_after_the_crash_is_the_last_sign_of_life(tmp_pat
     runner = start_runner(trial)
     here.wait()
     kill(runner)
-    stored, fleet = trial.stored(), LocalFleet(trial.project.open().state)
+    stored, fleet = trial.stored(), LocalFleet(trial.project.open().state_dir)
     go.release()
     key = LaunchKey(trial.run, "A", 1, AGENT_STEP)
     eventually(lambda: fleet.inspect(key).presence is Presence.ENDED, "the agent ends")

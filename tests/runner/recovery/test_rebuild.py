@@ -11,7 +11,7 @@ import pytest
 from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.journal import open_journal
-from holdfast.runner.recovery.invariant_evidence import examine_run
+from holdfast.runner.health import examine_run
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
 from tests.support.repositories import Project
 from tests.support.runs import (
@@ -35,7 +35,7 @@ def _rebuild(trial: Trial, *, replace: bool = False) -> RebuildResult:
 
 
 def _lose_journal(trial: Trial) -> None:
-    for path in trial.project.open().state.root.glob("journal.db*"):
+    for path in trial.project.open().state_dir.root.glob("journal.db*"):
         path.unlink()
 
 
@@ -79,7 +79,7 @@ def test_a_damaged_journal_is_kept_and_replaced(damage: str, tmp_path: Path) -> 
     """A11, E11: whatever is wrong with the file, its bytes stay beside the new one."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
     trial.execute()
-    path = trial.project.open().state.journal
+    path = trial.project.open().state_dir.journal
     _damage(path, damage)
     before = path.read_bytes()
     rebuilt = _rebuild(trial)
@@ -222,13 +222,13 @@ def test_a_repository_without_runs_has_nothing_to_rebuild(tmp_path: Path) -> Non
     repo = Project.create(tmp_path / "p").open()
     with pytest.raises(HoldfastError, match="no run"):
         rebuild(repo, _no, replace=False)
-    assert not repo.state.journal.exists()
+    assert not repo.state_dir.journal.exists()
 
 
 def test_a_log_without_its_journal_is_never_played_into_a_new_one(tmp_path: Path) -> None:
     """Deleting the main file alone would otherwise corrupt the next journal."""
     trial, _ = _cut_short(tmp_path)
-    path = trial.project.open().state.journal
+    path = trial.project.open().state_dir.journal
     path.unlink()
     with pytest.raises(HoldfastError, match="only its log"):
         open_journal(path)

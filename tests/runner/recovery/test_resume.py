@@ -116,7 +116,7 @@ def test_an_interrupted_run_is_known_from_state_alone(tmp_path: Path) -> None:
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", f"{here.give}; {go.take}")))
     runner = start_runner(trial)
     here.wait()
-    lease = trial.project.open().state.run(trial.run).lease
+    lease = trial.project.open().state_dir.run(trial.run).lease
     held_while_alive = holder(lease)
     kill(runner)
     assert held_while_alive is not None
@@ -133,7 +133,7 @@ def test_a_stop_ends_agents_and_keeps_their_work(tmp_path: Path) -> None:
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
     runner = start_runner(trial)
     agent = os.pidfd_open(int(here.wait()))
-    send_request(trial.project.open().state.run(trial.run), Request(action="stop"))
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
     out, _ = runner.communicate(timeout=DEADLINE_S)
     assert out == b"stopped\n"
     assert_dead(agent)
@@ -161,7 +161,7 @@ def test_a_pause_lets_running_tasks_land_and_starts_no_new_ones(tmp_path: Path) 
     )
     runner = start_runner(trial)
     here.wait()
-    send_request(trial.project.open().state.run(trial.run), Request(action="pause"))
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="pause"))
     go.release()
     out, _ = runner.communicate(timeout=DEADLINE_S)
     assert out == b"paused\n"
@@ -204,7 +204,7 @@ def test_an_abandoned_task_can_be_given_another_chance(tmp_path: Path) -> None:
     )
     assert trial.execute() is RunStatus.BLOCKED
     flag.touch()
-    send_request(trial.project.open().state.run(trial.run), Request(action="retry", task="A"))
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="retry", task="A"))
     assert trial.execute() is RunStatus.COMPLETED
 
 
@@ -216,7 +216,7 @@ def test_a_skipped_task_lets_those_that_need_it_start(tmp_path: Path) -> None:
         limits={"attempts": 1},
     )
     assert trial.execute() is RunStatus.BLOCKED
-    send_request(trial.project.open().state.run(trial.run), Request(action="skip", task="A"))
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="skip", task="A"))
     assert trial.execute() is RunStatus.COMPLETED
     assert trial.landed() == ["B"]
 
@@ -259,7 +259,7 @@ def test_a_check_whose_supervisor_is_killed_runs_again_and_charges_nothing(tmp_p
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")), verify=[check])
     runner = start_runner(trial)
     here.wait()
-    folder = trial.project.open().state.run(trial.run).attempts
+    folder = trial.project.open().state_dir.run(trial.run).attempts
     (record,) = folder.glob("A/1/check-*/supervisor.json")
     os.kill(holder_pid(record), signal.SIGKILL)
     out, _ = runner.communicate(timeout=DEADLINE_S)
@@ -279,7 +279,7 @@ def test_a_stop_after_a_crash_keeps_what_had_finished_meanwhile(tmp_path: Path) 
     go.release()
     select.select([agent], [], [], DEADLINE_S)
     os.close(agent)
-    send_request(trial.project.open().state.run(trial.run), Request(action="stop"))
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
     assert trial.execute() is RunStatus.STOPPED
     assert trial.execute() is RunStatus.COMPLETED
     assert trial.state().tasks["A"].attempt == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.reporting.recovery_report import ResumeAction
-from holdfast.runner.recovery.invariant_evidence import examine_run
+from holdfast.runner.health import examine_run
 from tests.support.repositories import Project, git
 from tests.support.runs import Trial, open_project_journal, sh, stage
 

@@ -18,7 +18,7 @@ from tests.support.runs import Fifo, Trial, sh, stage, start_runner
 
 def _waive(trial: Trial, *stages: str) -> bool:
     repo = trial.project.open()
-    journal = open_journal(repo.state.journal)
+    journal = open_journal(repo.state_dir.journal)
     try:
         return waive_gates(repo, journal, trial.run, stages)
     finally:
@@ -167,7 +167,7 @@ def test_a_waiver_is_journalled(tmp_path: Path) -> None:
     trial = _blocked(tmp_path, exit=[])
     _waive(trial, "one")
     repo = trial.project.open()
-    journal = open_journal(repo.state.journal)
+    journal = open_journal(repo.state_dir.journal)
     kinds = [type(record.event) for record in journal.events(trial.run)]
     journal.close()
     assert kinds.index(ev.StageGateFailed) < kinds.index(ev.StageGateWaived)

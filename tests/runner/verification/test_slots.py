@@ -25,7 +25,7 @@ def checked(task: str, check: str, **more: object) -> dict[str, object]:
 
 def is_free(trial: Trial, index: int = 0) -> bool:
     """Tell whether a place of the slot `tests` is free."""
-    fd = open_lockable(trial.project.open().state.slot("tests", index))
+    fd = open_lockable(trial.project.open().state_dir.slot("tests", index))
     try:
         return not is_locked(fd)
     finally:
@@ -83,7 +83,7 @@ def test_two_runs_of_a_repository_share_its_slots(tmp_path: Path) -> None:
 def test_a_stop_is_heard_while_a_check_waits_for_its_slot(tmp_path: Path) -> None:
     """C7, waiting: nothing is lost, nothing is charged, and the check runs after the resume."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", checked("A", "true")), slots={"tests": 1})
-    state = trial.project.open().state
+    state = trial.project.open().state_dir
     state.slot("tests", 0).parent.mkdir(parents=True)
     held = _hold(state.slot("tests", 0))
     runner = start_runner(trial)
@@ -104,7 +104,7 @@ def _hold(path: Path) -> int:
 def test_a_runner_killed_while_a_check_waits_for_its_slot_loses_nothing(tmp_path: Path) -> None:
     """C7, waiting: after the crash the same attempt goes on to its check."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", checked("A", "true")), slots={"tests": 1})
-    path = trial.project.open().state.slot("tests", 0)
+    path = trial.project.open().state_dir.slot("tests", 0)
     path.parent.mkdir(parents=True)
     held = _hold(path)
     runner = start_runner(trial)

@@ -126,7 +126,7 @@ def test_nothing_of_the_project_runs_and_no_copies_stay(tmp_path: Path) -> None:
     )
     assert trial.landed() == ["A"]
     assert not (tmp_path / "ran").exists()
-    assert list(trial.project.open().state.run(trial.run).root.glob("syntax-*")) == []
+    assert list(trial.project.open().state_dir.run(trial.run).root.glob("syntax-*")) == []
 
 
 def test_a_tool_that_is_not_installed_is_simply_not_used(tmp_path: Path) -> None:
@@ -172,6 +172,6 @@ def test_many_files_cost_one_process_per_language_and_none_for_the_common_ones(t
     files = {f"{number}.py": "x = 1\n" * (number + 1) for number in range(50)}
     files |= {f"{number}.sh": "echo\n" * (number + 1) for number in range(50)}
     trial = _attempt(tmp_path, files)
-    attempt = trial.project.open().state.run(trial.run).attempts / "A" / "1"
+    attempt = trial.project.open().state_dir.run(trial.run).attempts / "A" / "1"
     assert len(list(attempt.glob("syntax-*"))) == 1
     assert trial.landed() == ["A"]

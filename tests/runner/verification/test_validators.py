@@ -158,7 +158,7 @@ def test_finished_validators_keep_their_score_across_a_crash(tmp_path: Path) -> 
 def test_a_stop_while_validating_keeps_the_scores_given(tmp_path: Path) -> None:
     """`stop` ends validators at once; after the resume only the missing score is asked for."""
     trial, count, runner = half_validated(tmp_path)
-    send_request(trial.project.open().state.run(trial.run), Request(action="stop"))
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
     assert runner.communicate(timeout=DEADLINE_S)[0] == b"stopped\n"
     assert trial.execute() is RunStatus.COMPLETED
     assert sorted(count.read_text().split()) == ["first", "second", "second", "test"]

@@ -94,7 +94,7 @@ def _pause_files(view: ExportedRun, name: str, state: Node) -> list[NativeFile]:
     """Return `.continue-here` for a run that was paused or stopped. It is removed when the run continues."""
     if view.row.status is RunStatus.PENDING:
         return []
-    if not view.is_held:
+    if not view.is_paused:
         return [NativeFile(path=layout.CONTINUE, gone=True)]
     wave, task, standing = _resting_place(view)
     pause = {
@@ -210,7 +210,7 @@ def _progress(view: ExportedRun) -> str:
     """Return `Wave 2/3 (67%)` for the wave that the run is at, or how it rests: complete, paused, failed."""
     if view.is_complete:
         return "Complete"
-    if view.is_held:
+    if view.is_paused:
         return "Paused"
     stages = view.plan.stages
     standings = [group_status([view.claim_of(task.id).standing for task in stage.tasks]) for stage in stages]

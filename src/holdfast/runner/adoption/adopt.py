@@ -85,7 +85,7 @@ def adopt(
         assessment = assess(repo, assessment.foreign, replace(options, base=row.base))
     else:
         run = create_run(repo, journal, plan, source, adopting=assessment.digest)
-    directory = repo.state.run(run)
+    directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
         stored = journal.load(run)
         if stored.row.adopting:

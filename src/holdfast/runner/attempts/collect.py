@@ -8,15 +8,14 @@ from holdfast.agents.presets import Preset
 from holdfast.agents.streams.reader import readable_output
 from holdfast.core import events as ev, ids
 from holdfast.core.brief import clip
+from holdfast.core.conflicts import ConflictedFile, judge_resolution
 from holdfast.core.facts import Exit
 from holdfast.core.observations import StreamSummary
 from holdfast.core.outcome import (
-    ConflictedFile,
     Outcome,
     OutcomeKind,
     WorkSign,
     judge_outcome,
-    judge_resolution,
 )
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind

@@ -31,7 +31,7 @@ class RunSize:
 
 def run_size(repo: Repository, run: str) -> RunSize:
     """Return what cleaning a run would free. Changes nothing."""
-    directory = repo.state.run(run)
+    directory = repo.state_dir.run(run)
     size = sum(_sizes(directory.root)) + sum(_sizes(directory.workspaces))
     return RunSize(size, len(_disposable(repo, run)))
 
@@ -41,11 +41,11 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
 
     Raises HoldfastError if the run is not over, LeaseHeldError if another process holds it.
     """
-    directory = repo.state.run(run)
+    directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
         if (status := journal.load(run).row.status) not in RUN_IS_OVER:
             raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` ends it first")
-        _write(repo.state.outputs(run), outputs)
+        _write(repo.state_dir.outputs(run), outputs)
         remove_workspaces(repo, run)
         for path in directory.root.iterdir():
             if path != directory.lease:
@@ -58,9 +58,9 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
 def remove_forgotten_folders(repo: Repository, journal: JournalReader) -> None:
     """Remove the folders of runs that a killed `clean` had already forgotten: neither journal nor git knows them."""
     known = {listing.row.run for listing in journal.runs()}
-    for run in repo.state.runs():
+    for run in repo.state_dir.runs():
         if run not in known and not run_refs(repo, run):
-            remove(repo.state.run(run).root)
+            remove(repo.state_dir.run(run).root)
 
 
 def _disposable(repo: Repository, run: str) -> dict[str, str]:

@@ -41,11 +41,11 @@ from holdfast.runner.session import create_run, unfinished_run
 def back_up_state(repo: Repository) -> Path:
     """Copy the journal and list the refs under a new name; return the copy. Nothing is ever overwritten."""
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
-    copy = repo.state.backups / f"{stamp}-journal.db"
-    back_up(repo.state.journal, copy)
+    copy = repo.state_dir.backups / f"{stamp}-journal.db"
+    back_up(repo.state_dir.journal, copy)
     refs = list_refs(repo, ALL_RUN_BRANCHES, ALL_RUN_REFS)
     listing = "".join(f"{commit} {ref}\n" for ref, commit in refs.items())
-    write_atomically(repo.state.backups / f"{stamp}-refs.txt", listing.encode("utf-8", "surrogateescape"))
+    write_atomically(repo.state_dir.backups / f"{stamp}-refs.txt", listing.encode("utf-8", "surrogateescape"))
     return copy
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from holdfast.core import events as ev
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
-from holdfast.core.transitions import IllegalEventError
+from holdfast.core.task_transitions import IllegalEventError
 from holdfast.core.user_decisions import gate_waivers
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease, holder
@@ -27,7 +27,7 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
 
     Raises LeaseHeldError if a runner lives, HoldfastError if the decision cannot be made now.
     """
-    with Lease.acquire(repo.state.run(run).lease):
+    with Lease.acquire(repo.state_dir.run(run).lease):
         stored = journal.load(run)
         if stored.row.status in RUN_IS_OVER:
             raise HoldfastError(
@@ -59,7 +59,7 @@ def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer:
     """
     if journal.load(run).row.status is not RunStatus.RUNNING:
         return False
-    request = send_request(repo.state.run(run), Request(action="stop"))
+    request = send_request(repo.state_dir.run(run), Request(action="stop"))
     try:
         execute_run(repo, journal, run, RunOptions(), observer)
     finally:
@@ -73,7 +73,7 @@ def abandon(repo: Repository, journal: Journal, run: str, observer: Observer, re
         return
     stop_leftover_agents(repo, journal, run, observer)
     record_decision(repo, journal, run, ev.RunAbandoned(reason=reason))
-    repo.state.run(run).note.unlink(missing_ok=True)
+    repo.state_dir.run(run).note.unlink(missing_ok=True)
 
 
 def discard(repo: Repository, journal: Journal, run: str, observer: Observer) -> str:
@@ -82,7 +82,7 @@ def discard(repo: Repository, journal: Journal, run: str, observer: Observer) ->
     Returns an empty string if the branch was archived before. Workspaces go; what was in them is at refs.
     """
     abandon(repo, journal, run, observer)
-    with Lease.acquire(repo.state.run(run).lease):
+    with Lease.acquire(repo.state_dir.run(run).lease):
         remove_workspaces(repo, run)
         return discard_run(repo, run)
 
@@ -94,7 +94,7 @@ def waive_gates(repo: Repository, journal: Journal, run: str, stages: Sequence[s
     """
     stored = journal.load(run)
     events = gate_waivers(stored.state(), stages)
-    directory = repo.state.run(run)
+    directory = repo.state_dir.run(run)
     if holder(directory.lease) is not None:
         for event in events:
             send_request(directory, Request(action="accept", stage=event.stage, gate=event.gate))

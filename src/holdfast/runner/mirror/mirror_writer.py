@@ -53,7 +53,7 @@ def export_run(repo: Repository, journal: JournalReader, run: str, system: Syste
 
 def mirror_owner(repo: Repository, system: str, name: str, content: bytes) -> str:
     """Return the run that keeps this very file as its mirror, or an empty string."""
-    ledgers = ((run, repo.state.run(run).mirror_ledger(system)) for run in repo.state.runs())
+    ledgers = ((run, repo.state_dir.run(run).mirror_ledger(system)) for run in repo.state_dir.runs())
     return next((run for run, ledger in ledgers if is_in_ledger(ledger, name, content)), "")
 
 
@@ -140,6 +140,6 @@ def _render(
         msgspec.structs.replace(file, path=f"{folder}/{file.path}".lstrip("/"))
         for file in renderer.native_files(system, live=live)
     ]
-    ledger = renderer.repo.state.run(renderer.run).mirror_ledger(system)
+    ledger = renderer.repo.state_dir.run(renderer.run).mirror_ledger(system)
     originals = {} if folder else renderer.originals(system)
     return MirrorFiles(renderer.repo.checkout, ledger, originals), files

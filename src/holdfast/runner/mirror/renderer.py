@@ -19,7 +19,7 @@ from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import read_origin
 
 _ENDS = ev.TaskLanded | ev.TaskAbandoned | ev.TaskSkipped
-_REOPENS = ev.TaskReset | ev.TaskRewound | ev.LandingVanished
+_REOPENS = ev.TaskRetried | ev.TaskRewound | ev.LandingVanished
 
 
 def foreign_name(row: RunRow, system: System) -> str:

@@ -44,7 +44,7 @@ def update_staging_worktree(repo: Repository, row: RunRow) -> list[ev.MirrorFail
     system = _staged_system(row)
     if system is None:
         return []
-    notice = repo.state.run(row.run).staging_notice
+    notice = repo.state_dir.run(row.run).staging_notice
     try:
         _show(repo, row)
     except Exception as error:  # noqa: BLE001 - an extra must not end a run
@@ -62,7 +62,7 @@ def update_staging_worktree(repo: Repository, row: RunRow) -> list[ev.MirrorFail
 def staging_problem(repo: Repository, row: RunRow) -> str:
     """Return why the staging worktree does not show the build, or nothing if it does."""
     try:
-        return repo.state.run(row.run).staging_notice.read_text("utf-8", "surrogateescape")
+        return repo.state_dir.run(row.run).staging_notice.read_text("utf-8", "surrogateescape")
     except FileNotFoundError:
         return ""
 
@@ -74,7 +74,7 @@ def remove_staging_worktree(repo: Repository, row: RunRow) -> str:
     so every system that has such a folder is asked.
     """
     try:
-        with Lease.acquire(repo.state.run(row.run).lease):
+        with Lease.acquire(repo.state_dir.run(row.run).lease):
             for system in System:
                 if path := _path(repo, row, system):
                     StagingWorktree(repo, path).remove()

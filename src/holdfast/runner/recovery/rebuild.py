@@ -41,7 +41,7 @@ from holdfast.repo.run_record import read_origin, read_record
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspaces import WorkspaceGoneError, Workspaces
 from holdfast.runner.effect_errors import capture_safely
-from holdfast.runner.recovery.invariant_evidence import runs_missing_in_journal
+from holdfast.runner.health import runs_missing_in_journal
 
 Ask = Callable[[str], bool]
 """Puts a question to the user whose safe answer is no."""
@@ -75,16 +75,16 @@ def rebuild(repo: Repository, ask: Ask, *, replace: bool) -> RebuildResult:
     readable, lost = _readable_runs(repo)
     with ExitStack() as held:
         # The lease of every run there is, or could be: nobody may write the journal that is about to be replaced.
-        for run in sorted({one.run for one in readable} | set(repo.state.runs())):
-            held.enter_context(Lease.acquire(repo.state.run(run).lease))
-        with closing(open_draft(repo.state.journal)) as draft:
+        for run in sorted({one.run for one in readable} | set(repo.state_dir.runs())):
+            held.enter_context(Lease.acquire(repo.state_dir.run(run).lease))
+        with closing(open_draft(repo.state_dir.journal)) as draft:
             runs = tuple(one.restore(draft, ask) for one in readable)
-        kept = put_in_place(repo.state.journal)
+        kept = put_in_place(repo.state_dir.journal)
     return RebuildResult(why=why, runs=runs, kept=None if kept is None else str(kept), lost=tuple(lost))
 
 
 def _reason(repo: Repository, *, replace: bool) -> str:
-    path = repo.state.journal
+    path = repo.state_dir.journal
     if not path.exists():
         if not recorded_runs(repo):
             raise HoldfastError("git knows of no run here", "`holdfast run` starts one")
@@ -138,7 +138,7 @@ class _LostRun:
 
     def restore(self, journal: Journal, ask: Ask) -> RestoredRun:
         """Write the run into a journal as git shows it. The caller holds its lease."""
-        with closing(open_fleet(self.repo.state.fleet)) as fleet:
+        with closing(open_fleet(self.repo.state_dir.fleet)) as fleet:
             asyncio.run(self._end_and_save(fleet))
         # Above any epoch of the lost journal: a count of take-overs is far below the seconds since 1970.
         epoch = 1 + max(int(time.time()), self._last_epoch())
@@ -154,7 +154,7 @@ class _LostRun:
     async def _end_and_save(self, fleet: Fleet) -> None:
         """End what a dead runner left running, and commit what is in its workspaces."""
         await fleet.sweep(self.run, frozenset())
-        pool = Workspaces(self.repo, self.repo.state.run(self.run).workspaces)
+        pool = Workspaces(self.repo, self.repo.state_dir.run(self.run).workspaces)
         clear_debris(self.repo, pool)
         occupants = fleet.occupants(self.run, AGENT_STEP)
         for name in filter(str.isdigit, pool.names()):
@@ -175,7 +175,7 @@ class _LostRun:
 
     def _last_epoch(self) -> int:
         """Return the highest epoch under which a check of the run was ever started, as far as its folders show."""
-        names = (path.name for path in self.repo.state.run(self.run).attempts.glob("*/*/*"))
+        names = (path.name for path in self.repo.state_dir.run(self.run).attempts.glob("*/*/*"))
         epochs = (re.search(r"-(\d+)\.\d+$", name) for name in names)
         return max((int(found[1]) for found in epochs if found), default=0)
 
@@ -216,7 +216,7 @@ class _LostRun:
         for _, task in self.plan.tasks():
             commits = {ids.attempt_of_ref(self.run, task.id, ref): commit for ref, commit in refs.items()}
             commits.pop(0, None)
-            folders = (self.repo.state.run(self.run).attempts / task.id).glob("*")
+            folders = (self.repo.state_dir.run(self.run).attempts / task.id).glob("*")
             numbers = [int(folder.name) for folder in folders if folder.name.isdecimal()]
             attempts = max([0, landed.get(task.id, 0), *commits, *numbers])
             done = commits[max(commits)] if commits else ""

@@ -127,7 +127,7 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
 
 
 def _unsaved_work(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str, UnsavedWork]:
-    workspaces = Workspaces(repo, repo.state.run(stored.row.run).workspaces)
+    workspaces = Workspaces(repo, repo.state_dir.run(stored.row.run).workspaces)
     # When something was recorded, a runner was watching, so the agent was alive then.
     watched = stored.updated_at
     return {

@@ -58,21 +58,21 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
 
     Workspaces in which an agent still works are left alone. Done again, it finds nothing.
     """
-    directory = repo.state.run(run)
+    directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
         workspaces = {
             (task.id, task.attempt): str(task.latest.workspace_number) for task in journal.load(run).tasks
         }
-        alive = [(key.owner, key.attempt) for key in open_fleet(repo.state.fleet).live_launches(run)]
+        alive = [(key.owner, key.attempt) for key in open_fleet(repo.state_dir.fleet).live_launches(run)]
         in_use = [workspaces[owner] for owner in alive if owner in workspaces]
         return clear_debris(repo, Workspaces(repo, directory.workspaces), in_use)
 
 
 def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -> Evidence:
     row = state.row
-    alive = open_fleet(repo.state.fleet).live_launches(row.run)
+    alive = open_fleet(repo.state_dir.fleet).live_launches(row.run)
     # Agents may outlive a runner that died: `resume` re-attaches them. Once the run rests, nothing may live.
-    at_rest = row.status is not RunStatus.RUNNING and holder(repo.state.run(row.run).lease) is None
+    at_rest = row.status is not RunStatus.RUNNING and holder(repo.state_dir.run(row.run).lease) is None
     facts = gather_facts(repo, state, {}, commits_to_keep(state))
     branch = facts.branch if facts.branch_exists else None
     return Evidence(

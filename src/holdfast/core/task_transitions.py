@@ -256,7 +256,7 @@ def _task_skipped(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskSkip
     task.error = ""
 
 
-def _task_reset(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskReset | ev.TaskRewound) -> None:
+def _task_reset(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetried | ev.TaskRewound) -> None:
     task.charged = task.crash_count = 0
     task.forgiven = len(task.failures)
     task.forgiven_spending = Spent(tokens=task.tokens, cost_usd=task.cost_usd)
@@ -370,7 +370,7 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.LandingReplaced: TaskRule(_stays(_S.COMPLETED), _landing_replaced),
     ev.TaskAbandoned: TaskRule(_from((_S.FAILED, _S.PENDING, _S.WAITING_LIMIT), _S.ABANDONED), _task_abandoned),
     ev.TaskSkipped: TaskRule(_from(_AT_REST, _S.SKIPPED), _task_skipped),
-    ev.TaskReset: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_reset),
+    ev.TaskRetried: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_reset),
     ev.TaskRewound: TaskRule(_from((*_AT_REST, _S.VERIFYING, _S.VERIFIED, _S.SKIPPED), _S.PENDING), _task_rewound),
     ev.TaskRestored: TaskRule(_stays(_S.PENDING), _task_restored),
     ev.TaskInherited: TaskRule(_stays(_S.PENDING), _task_inherited),

@@ -12,7 +12,7 @@ from holdfast.core.projection import AttemptRow, TaskRow, decode_run_row, decode
 from holdfast.core.run_transitions import RUN_EVENTS, STAGE_EVENTS, first_row
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import FailureKind, RunStatus, TaskStatus
-from holdfast.core.transitions import TASK_EVENTS, IllegalEventError
+from holdfast.core.task_transitions import TASK_EVENTS, IllegalEventError
 from tests.core.builders import ATTACHED, STARTED, begin, done, failed, plan, queues, start, task, walk
 
 _FIELDS: dict[str, Any] = {
@@ -183,7 +183,7 @@ def test_a_task_taken_back_opens_its_stage_again() -> None:
     for event in (ev.StageClosing(stage="s1"), ev.StageClosed(stage="s1")):
         state.apply(event)
     assert list(state.current_stages) == ["s2"]
-    state.apply(ev.TaskReset(task="a"))
+    state.apply(ev.TaskRetried(task="a"))
     assert list(state.current_stages) == ["s1"]
     assert state.stage("s1").status == "running"
 
@@ -199,7 +199,7 @@ def _story() -> tuple[list[ev.Event], RunState]:
         failed("d", 1, FailureKind.ENVIRONMENT, clock=5.0), start("e", 1, workspace=1),
         ev.SnapshotSaved(task="e", attempt=1, commit="wip"), ev.TaskVerified(task="c", attempt=1),
         ev.LandingStarted(task="c", attempt=1), ev.LandingInterrupted(task="c", attempt=1),
-        ev.BranchMoved(commit="x"), ev.TaskSkipped(task="b"), ev.TaskReset(task="b"),
+        ev.BranchMoved(commit="x"), ev.TaskSkipped(task="b"), ev.TaskRetried(task="b"),
     ]  # fmt: skip
     state = replay(of, [STARTED, ATTACHED])
     for event in events:
