@@ -98,7 +98,6 @@ TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/
 """The tests of `tests/cli/` that are about no command by itself, and the commands whose tests are not there."""
 
 SUBJECTS = {
-    "core/conflicts": "how `outcome.py` judges the resolution of a conflict",
     "core/simulation": "the whole core, driven through random runs and crashes",
     "journal/migrations": "files of older versions",
     "journal/open_journal": "which journal an address opens",
