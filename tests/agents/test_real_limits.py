@@ -116,7 +116,7 @@ def test_a_real_agent_goes_on_with_its_own_session(codex: RealAgent, stage: Buil
     write(cli.here / ".holdfast" / "agents.toml", "\n".join(["[it]", *lines]))
     done = cli("run", "--yes", "--native-resume")
     assert done.code == 0, done.out
-    assert "going on with it's own session" in done.out
+    assert "resuming it's own session" in done.out
     first, second = cli.json("inspect", "1", "a")["tasks"][0]["attempts"]
     assert first["session"] == second["session"] != ""
 
