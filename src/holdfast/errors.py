@@ -53,10 +53,6 @@ class JournalError(HoldfastError):
     """The journal cannot be read or written; its bytes are kept as they are."""
 
 
-class NewerJournalError(JournalError):
-    """A newer Holdfast wrote the journal; only that one may replace it."""
-
-
 class LeaseHeldError(HoldfastError):
     """Another live runner holds this run."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from tests.support.command import Cli
@@ -43,16 +41,6 @@ def test_a_corrupt_journal_is_refused_by_everything_but_rebuild(completed: Cli) 
     view = completed.json("rebuild")
     assert Path(view["kept"]).read_bytes() == b"\xff" * 8192
     assert completed.run_status() == "completed"
-
-
-def test_the_journal_of_a_newer_holdfast_is_not_rebuilt(completed: Cli) -> None:
-    """What this version cannot read is not damaged. It is refused and kept, also with --yes."""
-    path = completed.here / ".holdfast" / "journal.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("PRAGMA user_version = 99")
-    done = completed("rebuild", "--yes")
-    assert (done.code, "upgrade Holdfast" in done.err) == (2, True)
-    assert [file.name for file in path.parent.glob("journal.db*damaged*")] == []
 
 
 def test_a_sound_journal_is_not_rebuilt_unless_told_to(completed: Cli) -> None:

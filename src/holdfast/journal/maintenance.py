@@ -11,7 +11,7 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
-from holdfast.errors import JournalError, NewerJournalError
+from holdfast.errors import JournalError
 from holdfast.journal.filesystem_checks import private_folder, sync
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.sqlite_read import beside, consistent_read, explained
@@ -22,10 +22,7 @@ _DRAFT = ".rebuilt"
 
 
 def diagnose(path: Path) -> str:
-    """Return what is wrong with the journal at `path`, as a sentence; empty if all of it can be read.
-
-    Raises NewerJournalError if a newer Holdfast wrote it: what this one cannot read is not damaged.
-    """
+    """Return what is wrong with the journal at `path`, as a sentence; empty if all of it can be read."""
     try:
         journal = SqliteJournal.open_read_only(path)
         with explained(path):
@@ -36,8 +33,6 @@ def diagnose(path: Path) -> str:
             journal.load(listing.row.run)
             for _ in journal.events(listing.row.run):
                 continue
-    except NewerJournalError:
-        raise
     except JournalError as error:
         return error.message
     return ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from holdfast.errors import JournalError, NewerJournalError
+from holdfast.errors import JournalError
 from holdfast.journal.filesystem_checks import sync
 from holdfast.journal.protocol import REBUILD, plan_hash_of
 from holdfast.journal.sqlite_read import consistent_read
@@ -107,10 +107,10 @@ def _check_program(db: sqlite3.Connection, path: Path) -> None:
 
 
 def check_version(db: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """Return the journal's version. Raises NewerJournalError if a newer Holdfast wrote it."""
+    """Return the journal's version. Raises JournalError if a newer Holdfast wrote it."""
     version = _pragma(db, "user_version")
     if version > len(migrations):
-        raise NewerJournalError(
+        raise JournalError(
             f"{path} was written by a newer Holdfast (version {version}; this one knows {len(migrations)})",
             "upgrade Holdfast; the file is kept as it is",
         )
