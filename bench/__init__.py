@@ -1,1 +1,1 @@
-"""How fast Holdfast is, beside the limits of the machine it is measured on: `python -m bench`."""
+"""Measures how fast Holdfast is, compared to the limits of the machine: `python -m bench`."""

@@ -28,7 +28,7 @@ _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
     "W8": w8_agents.measure,
 }
 _MISSING: dict[str, Callable[[], str]] = {"W8": w8_agents.missing}
-"""Why a workload cannot be measured here, for those that need what a machine may not have."""
+"""Why a workload cannot be measured here, for workloads with special requirements."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The machine's own limits, measured in the same run: what any figure of ours has to be read beside."""
+"""The machine's own limits, measured in the same run. Compare Holdfast's figures with these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _JOBS = 8
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Return what the machine can do without us."""
+    """Return what the machine can do without Holdfast."""
     times = 200 if quick else 2000
     with scratch() as folder:
         syncs, commits = syncs_per_s(folder, times), commits_per_s(folder, times)
@@ -53,14 +53,14 @@ def commits_per_s(folder: Path, times: int) -> float:
 
 
 def spawns_per_s(times: int) -> float:
-    """Start the smallest program there is, eight at a time, with nothing around it."""
+    """Start the smallest possible program, eight at a time, without a supervisor."""
     with timed() as span:
         spawn_bare(times)
     return times / span.wall_s
 
 
 def spawn_bare(times: int) -> None:
-    """Run `/bin/true` so many times, eight at a time."""
+    """Run `/bin/true` that many times, eight at a time."""
     for number in range(times):
         if number >= _JOBS:
             os.wait()

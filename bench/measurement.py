@@ -1,4 +1,4 @@
-"""How to measure, and what a measurement yields: time and memory, and figures with units, some with a bound."""
+"""Measures time and memory; results are figures with units, some with a bound."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Span(msgspec.Struct, kw_only=True):
-    """How long something took: on the wall, and in processor time of this process and of those it waited for."""
+    """How long something took: wall time, and processor time of this process and of those it waited for."""
 
     wall_s: float = 0.0
     own_cpu_s: float = 0.0
@@ -31,7 +31,7 @@ class Span(msgspec.Struct, kw_only=True):
 
     @property
     def cpu_s(self) -> float:
-        """All processor time, which other work on the machine hardly changes."""
+        """All processor time. Other work on the machine hardly affects it."""
         return self.own_cpu_s + self.children_cpu_s
 
     def __iadd__(self, other: Span) -> Span:
@@ -43,7 +43,7 @@ class Span(msgspec.Struct, kw_only=True):
 
 @contextmanager
 def timed() -> Iterator[Span]:
-    """Measure what happens inside."""
+    """Measure the body of the `with` statement."""
     span = Span()
     began = time.perf_counter()
     own, children = _cpu(resource.RUSAGE_SELF), _cpu(resource.RUSAGE_CHILDREN)
@@ -59,14 +59,14 @@ def _cpu(who: int) -> float:
 
 
 def peak_rss_mb() -> float:
-    """Return the most memory that this process ever had resident. (`ru_maxrss` would count its parent's too.)"""
+    """Return the peak resident memory of this process. (`ru_maxrss` would count its parent's too.)"""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found
     return int(found[1]) / 1024
 
 
 def environment() -> dict[str, str]:
-    """Return an environment in which modules are compiled once and kept, as in any installation."""
+    """Return an environment that caches compiled modules, as in any installation."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return env | {"PYTHONPYCACHEPREFIX": str(RESULTS / "compiled")}
 
@@ -79,13 +79,13 @@ def in_own_process(kind: type[T], module: str, *args: str) -> T:
 
 
 def median_run(times: int, measure: Callable[[], T], by: Callable[[T], float]) -> T:
-    """Measure several times and return the measurement in the middle."""
+    """Measure several times and return the median measurement."""
     taken = sorted((measure() for _ in range(times)), key=by)
     return taken[len(taken) // 2]
 
 
 def median_seconds(times: int, act: Callable[[], object]) -> float:
-    """Return the median wall time of doing something several times."""
+    """Return the median wall time of several calls."""
     taken = []
     for _ in range(times):
         with timed() as span:
@@ -96,7 +96,7 @@ def median_seconds(times: int, act: Callable[[], object]) -> float:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder on disk, gone afterwards. It is beside the results, since `/tmp` may be memory, where a sync costs nothing."""
+    """A temporary folder beside the results: `/tmp` may be in memory, where a sync costs nothing."""
     RESULTS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=RESULTS, prefix="scratch-") as folder:
         yield Path(folder)
@@ -122,7 +122,7 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and under what load the figures were taken: other work on the machine makes them worse, never better."""
+    """The machine and its load during the measurement: other work makes figures worse, never better."""
 
     cpus: int
     python: str
@@ -132,7 +132,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the benchmark. `skipped` says of each workload that could not be measured why not."""
+    """One run of the benchmark. `skipped` gives the reason for each workload that could not be measured."""
 
     taken_at: str
     command: str

@@ -54,7 +54,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 
 
 class NoopLoop(RunLoop):
-    """The loop as it is, except that effects are `attempt` and landings without git."""
+    """The real loop, but effects are `attempt` and landings without git."""
 
     def __init__(
         self, context: RunContext, observer: Observer, attempt: Callable[[str], Awaitable[Exit]]
@@ -64,7 +64,7 @@ class NoopLoop(RunLoop):
         self._commits = count(1)
 
     async def run(self) -> RunStatus:
-        """As the real one, but what git would say about earlier landings is what the journal says."""
+        """Like the real one, but the journal answers for git about earlier landings."""
         self._commit([self._attach(), *_reconcile(self._context.state)])
         for task in list(self._context.state.active.values()):
             if task.status is TaskStatus.RUNNING:
@@ -109,7 +109,7 @@ class NoopLoop(RunLoop):
         ]
 
     async def _land(self, command: LandTasks) -> list[ev.Event]:
-        """Write the intent, wait until it is durable, and say that the branch moved."""
+        """Write the intent, wait until it is durable, and report that the branch moved."""
         tip = self._context.state.row.tip
         prepared = [
             ev.MergePrepared(task=task, attempt=attempt, commit=f"{next(self._commits):040x}", onto=tip)
@@ -219,7 +219,7 @@ async def _run(context: RunContext, observer: Observer, cwd: Path | None) -> Non
 
 
 class _Tally:
-    """Counts what was made durable, and kills this process, as a power cut would, when told to."""
+    """Counts durable events, and kills this process like a power cut after `kill_after` settled tasks."""
 
     def __init__(self, kill_after: int) -> None:
         self.events = 0

@@ -31,7 +31,7 @@ class Project:
         generate_repository(checkout, _FILES, 0)
 
     def write_plan(self, goal: str, tasks: int) -> None:
-        """Replace the plan, which lies beside the repository. Its tasks form eight chains, so that none starts long before others land."""
+        """Replace the plan beside the repository. Its eight chains keep tasks from starting long before others land."""
         plan = {
             "holdfast": 1,
             "goal": goal,
@@ -46,7 +46,7 @@ class Project:
         return subprocess.Popen(argv, cwd=self.checkout, stdout=subprocess.DEVNULL, env=environment())
 
     def call(self, *words: str) -> None:
-        """Run a `holdfast` command to its end, which must be a good one."""
+        """Run a `holdfast` command to its end. It must succeed."""
         code = self.start(*words).wait()
         assert code == 0, f"holdfast {' '.join(words)} ended with {code}"
 
@@ -61,7 +61,7 @@ class Project:
         )
 
     def reader(self) -> JournalReader:
-        """Open the journal for looking."""
+        """Open the journal read-only."""
         return open_reader(self.state.journal)
 
 
@@ -75,7 +75,7 @@ def _task(goal: str, number: int) -> dict[str, object]:
 
 
 def generate_repository(checkout: Path, files: int, branches: int) -> None:
-    """Make a repository whose branches `t0`, `t1` … each change one file of their own."""
+    """Make a repository with branches `t0`, `t1` … that each change a different file."""
     checkout.mkdir()
     run_git(checkout, "init", "-q", "-b", "main")
     stream = "".join(_commits(files, branches)).encode()

@@ -45,7 +45,7 @@ def measure_stages(*, quick: bool) -> list[Figure]:
 
 
 def run(tasks: int, stages: int, repeats: int) -> Outcome:
-    """Measure a run of no-op tasks, each time in a process and a journal of its own."""
+    """Measure a run of no-op tasks, each time with a new process and journal."""
     return median_run(repeats, lambda: _once(tasks, stages), by=lambda outcome: outcome.span.wall_s)
 
 

@@ -1,4 +1,4 @@
-"""W2: as W1, with a real supervised process per task, beside the same processes started by nobody."""
+"""W2: like W1, with a real supervised process per task, compared to the same processes without supervision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROUNDS = 3
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Alternate ours and bare, so that other work on the machine slows both alike."""
+    """Alternate both, so that other work on the machine slows both equally."""
     tasks = 100 if quick else 1_000
     # One folder for all rounds: some file systems are slow to make files right after many were removed.
     with scratch() as folder:

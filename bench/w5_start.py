@@ -1,4 +1,4 @@
-"""W5: what one waits for: a user for `holdfast status` and a run of one small task, an agent for `holdfast report`."""
+"""W5: how long `holdfast status`, a run of one small task, and an agent's `holdfast report` take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.report_channel import REPORT_FILE, REPORT_VARIABLE
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Measure all from a cold process to its end, the quick ones in turn with an interpreter that does nothing."""
+    """Measure whole processes. The quick ones alternate with an interpreter that does nothing."""
     times = 3 if quick else 15
     with scratch() as folder:
         project = Project(folder / "repo")
@@ -65,7 +65,7 @@ def _bare_python() -> None:
 
 
 def _report(workspace: Path) -> None:
-    """Report as an agent does, with nobody listening."""
+    """Report like an agent, without a runner."""
     argv = [sys.executable, "-m", "holdfast", "report", "progress", "40"]
     env = environment() | {REPORT_VARIABLE: str(workspace / ".holdfast" / REPORT_FILE)}
     subprocess.run(argv, cwd=workspace, env=env, check=True)

@@ -1,4 +1,4 @@
-"""W6: landing disjoint branches on a large repository, beside `git merge --no-ff` in a worktree of it."""
+"""W6: disjoint branches land on a large repository, compared to `git merge --no-ff` in a worktree of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAIN = "refs/heads/main"
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Land the same branches all ways and compare; all must end with the same tree."""
+    """Land the same branches in all ways and compare. All must end with the same tree."""
     files, branches = (500, 20) if quick else (5_000, 200)
     with scratch() as folder:
         checkout = folder / "repo"
@@ -64,7 +64,7 @@ def _ratio(name: str, value: float, bound: float | None = None) -> Figure:
 
 
 async def _compare(checkout: Path, tree: Path, branches: int) -> tuple[Span, Span, Span]:
-    """Land each batch all ways in turn, so that other work on the machine slows all of them alike."""
+    """Land each batch in all ways in turn, so that other work on the machine slows all equally."""
     queue, alone, theirs = Span(), Span(), Span()
     repo = Repository.open(checkout)
     context, tip = _context(repo, branches), repo.resolve("main")

@@ -1,4 +1,4 @@
-"""W7: one checkpoint at a time, beside a bare append with fdatasync, in turn: how long until it is safe, how large."""
+"""W7: single checkpoints, alternating with a plain append and fdatasync: time until durable, and size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMMIT = "c" * 40
 
 
 def measure(*, quick: bool) -> list[Figure]:
-    """Return the 99th percentile of a checkpoint and of the machine's own floor, and the size of an event."""
+    """Return the 99th percentile of a checkpoint and of the plain append, and the size of an event."""
     times = 200 if quick else 2000
     with scratch() as folder:
         checkpoints, floors = _alternately(folder, times)
@@ -35,7 +35,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _alternately(folder: Path, times: int) -> tuple[list[float], list[float]]:
-    """Take both measures in turn, so that other work on the machine hits both alike."""
+    """Alternate both measurements, so that other work on the machine affects both equally."""
     journal, state = _running(folder)
     floor = os.open(folder / "floor", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     checkpoints, floors = [], []

@@ -1,4 +1,4 @@
-"""W8: real Codex agents in parallel, whose model thinks as long as a real one: what does Holdfast use besides them?"""
+"""W8: real Codex agents in parallel, with a model as slow as a real one. How much does Holdfast itself use?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.core.plan import AgentSpec
 from holdfast.process import procfs
 
 THINK_S = 3.5
-"""How long the model thinks before each answer. The larger it is, the better Holdfast looks; hosted models take 2 to 20 s."""
+"""The delay before each answer. The larger, the better Holdfast looks; hosted models take 2 to 20 s."""
 _AGENTS = 8
 _ANSWERS = 10
 _SAMPLE_S = 0.2
@@ -33,7 +33,7 @@ _SUPERVISOR = "hf-supervisor"
 
 @dataclass(slots=True)
 class ProcessUsage:
-    """The memory and processor time of a runner and of all processes below it. Memory is the peak proportional set size."""
+    """Memory (peak proportional set size) and processor time of a runner and of all processes below it."""
 
     runner: int
     own_mb: float = 0.0
@@ -57,7 +57,7 @@ class ProcessUsage:
         self._seen |= {pid: entry.started for pid, entry in below.items()}
 
     def _distinct(self, pids: Iterable[int]) -> list[int]:
-        """Leave out children of the runner that are not yet the program they will be: its memory would count twice."""
+        """Leave out children of the runner before their exec: the runner's memory would count twice."""
         runner = _read(self.runner, "cmdline")
         return [pid for pid in pids if _read(pid, "cmdline") != runner]
 
@@ -67,7 +67,7 @@ class ProcessUsage:
         return sum(self._supervisor_cpu_s.values())
 
     def survivors(self) -> list[int]:
-        """Return who was ever seen and lives on."""
+        """Return the processes that were ever seen and still live."""
         entries = [entry for entry in map(procfs.stat, self._seen) if entry is not None]
         return [entry.pid for entry in entries if entry.alive and entry.started == self._seen[entry.pid]]
 
@@ -105,7 +105,7 @@ def _read(pid: int, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What one run took. `cpu_s` is that of the runner and of all below it, `agents_cpu_s` that of the agents alone."""
+    """What one run used. `cpu_s`: the runner and all processes below it; `agents_cpu_s`: the agents alone."""
 
     wall_s: float
     cpu_s: float
@@ -141,7 +141,7 @@ def measure(*, quick: bool) -> list[Figure]:
 
 
 def _script(name: str, think_s: float) -> Script:
-    """Look round, then write files and read them again, as agents do."""
+    """List files, then write some and read them again, like an agent."""
     actions: list[Shell | Write] = [Shell("ls")]
     for number in range((_ANSWERS - 2) // 2):
         path = f"{name}/{number}.txt"

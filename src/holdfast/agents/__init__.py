@@ -1,1 +1,1 @@
-"""What is known about agents: presets, their command lines, their output streams, ACP. No process is started here."""
+"""Knowledge about agents: presets, command lines, output streams, ACP. No process is started here."""

@@ -1,6 +1,6 @@
 """The agents that are known by name: those of `presets.toml`, with what the user's files change or add.
 
-A preset is data: how an agent is started, read, stopped and understood, and what it needs to work. Nothing is started
+A preset is data: how to start, read, stop and understand an agent, and what it needs to work. Nothing is started
 here.
 """
 
@@ -25,11 +25,11 @@ from holdfast.paths import StateDir
 
 PatternTable = dict[AgentTrouble, tuple[str, ...]]
 BASE_PRESET = "command"
-"""The preset that a command of the user builds on. It is no agent by itself."""
+"""The preset that a command of the user builds on. It is not an agent itself."""
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one kind of agent is started, read, stopped and understood. docs/agents.md explains each field."""
+    """How to start, read, stop and understand one kind of agent. docs/agents.md explains each field."""
 
     command: tuple[str, ...]
     program: str = ""
@@ -123,7 +123,7 @@ def presets_of(checkout: Path | None = None) -> Presets:
 
 
 def agent_names(presets: Presets) -> list[str]:
-    """Return what a plan may name as an agent without describing it."""
+    """Return the agents that a plan may name without describing them."""
     return [name for name in presets if name != BASE_PRESET]
 
 

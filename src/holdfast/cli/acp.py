@@ -30,7 +30,7 @@ def execute(args: Namespace) -> int:
             "no agent was named", "`holdfast acp -- gemini --acp`: its command comes after `--`"
         )
     try:
-        # The protocol's library takes most of a second to load: nobody else pays for it.
+        # The protocol's library takes most of a second to load, so only this command imports it.
         import asyncio
 
         from holdfast.agents.acp.client import AcpTurn, run_turn

@@ -1,4 +1,4 @@
-"""`adopt`: continue what another system began. Its files, branches and working trees are only read."""
+"""`adopt`: continue a run of another system. Its files, branches and working trees are only read."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """Find what another system left, check it against git, and make a run of it. `--dry-run` only tells."""
+    """Find another system's run, check it against git, and make a run of it. `--dry-run` only reports."""
     path = Path(args.path)
     repo, formats = _repository_of(path), all_formats()
     sources = find_sources(path, repo.checkout, formats)
@@ -98,7 +98,7 @@ def _repository_of(path: Path) -> Repository:
 def _list_sources(
     sources: Sequence[ForeignSource], formats: Mapping[System, ForeignFormat], args: Namespace
 ) -> int:
-    """Show every run that was found. A system that has a list of its own shows that as well."""
+    """Show every run that was found. A system with its own list shows that, too."""
     show([_line(source, formats) for source in sources], sources_text, args)
     for system, own in formats.items():
         states = {source.main: source.documents[source.main] for source in sources if source.system is system}
@@ -161,7 +161,7 @@ def _choose_resume_point(foreign: ForeignRun, args: Namespace) -> ForeignRun:
 
 
 def _adopted_as(opened: OpenRepo, assessment: Assessment, args: Namespace) -> str:
-    """Return the run that was made from these very files, or an empty string.
+    """Return the run that was made from exactly these files, or an empty string.
 
     Raises NeedsDecisionError if a run was made from them before they changed, or if they are our own mirror.
     """

@@ -26,7 +26,7 @@ Arguments = Sequence[Argument | OneOf]
 
 
 def positional(name: str, description: str | None = None, **details: Any) -> Argument:
-    """Declare an argument that is known by its place."""
+    """Declare a positional argument."""
     return Argument((name,), {"metavar": name.upper(), "help": description, **details})
 
 
@@ -39,7 +39,7 @@ def option(names: str, metavar: str | None, description: str, **details: Any) ->
 
 
 def flag(names: str, description: str) -> Argument:
-    """Declare an option that is given or not; `names` are its spellings with a space between."""
+    """Declare an option without a value; `names` are its spellings with a space between."""
     return Argument(names.split(), {"action": "store_true", "help": description})
 
 
@@ -49,7 +49,7 @@ def one_of(*arguments: Argument) -> OneOf:
 
 
 def add_arguments(parser: ArgumentParser, arguments: Arguments) -> None:
-    """Let a parser take the arguments."""
+    """Add the arguments to a parser."""
     for argument in arguments:
         if isinstance(argument, OneOf):
             group = parser.add_mutually_exclusive_group()

@@ -30,7 +30,7 @@ class CleanableRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CleanResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What `clean --json` prints; `removed` is false when it only looked."""
+    """What `clean --json` prints; `removed` is false if nothing was removed."""
 
     runs: tuple[CleanableRun, ...]
     bytes: int
@@ -92,7 +92,7 @@ def _clean(opened: OpenRepo, runs: list[str], args: Namespace) -> None:
 
 
 def _summaries(opened: OpenRepo, run: str) -> dict[str, str]:
-    """Return what stays of a run to read: its recap, for programs and for people."""
+    """Return the summaries that stay of a run: its recap, for programs and for people."""
     recap = recap_of(opened.repo, opened, run)
     return {"recap.json": as_json(recap) + "\n", "summary.md": f"# {run}\n\n```\n{recap_text(recap)}\n```\n"}
 

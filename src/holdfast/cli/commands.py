@@ -1,4 +1,4 @@
-"""The table of commands, and reading the command line.
+"""The table of commands, and the parser of the command line.
 
 A command is one row here and one module of its name (`plan import` is `plan_import.py`) with `ARGUMENTS` and
 `execute(args)`. The module is imported only when its command is given, so start-up stays short.
@@ -108,7 +108,7 @@ def _split_command(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def _overview() -> argparse.ArgumentParser:
-    """Return a parser that is only printed: the commands are its arguments, so that argparse lays them out."""
+    """Return a parser that is only printed. The commands are its arguments, so that argparse formats them."""
     overview = argparse.ArgumentParser(
         prog="holdfast",
         usage="holdfast [-h] [--version] COMMAND ...",

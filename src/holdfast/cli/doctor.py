@@ -29,7 +29,7 @@ _RECENT = 5
 
 
 class HealthFinding(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
+    """One thing that was checked."""
 
     what: str
     ok: bool
@@ -59,7 +59,7 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """Look at the machine, the repository and its runs; `--fix` clears what killed git commands left."""
+    """Check the machine, the repository and its runs; `--fix` removes files that killed git commands left."""
     environment, examined, fixed = [*_machine()], list[ExaminedPart](), list[str]()
     try:
         opened = open_read_only()
@@ -103,7 +103,7 @@ def _machine() -> Iterator[HealthFinding]:
 
 
 def _agents(checkout: Path) -> Iterator[HealthFinding]:
-    """Tasks that are commands need no agent, so it is no fault to find none, or one without a key."""
+    """Tasks that are commands need no agent, so a missing agent or key is not an error."""
     found = find_installed_agents(presets_of(checkout))
     yield from (HealthFinding(f"agent {agent.name}", True, agent.describe()) for agent in found)
     if not found:

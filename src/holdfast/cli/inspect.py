@@ -1,6 +1,6 @@
 """`inspect`: all about a run or a task, now or at an earlier event; a task's brief; its unfinished work.
 
-To inspect a run needs no git: what needs it is imported by the functions that use it.
+Inspecting a run needs no git: the functions that need it import it themselves.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def inspect_run(
     """Return all about a run, or about one task of it, now or after event number `seq`."""
     journal, held = opened.require_journal(), opened.holder(run)
     stored = _as_it_was(journal, run, seq) if seq else journal.load(run)
-    # The runner of that time counts as alive, so that the run shows as it was.
+    # The runner of that time counts as alive, so the run is shown as it was.
     runner = f"its runner at event {seq}" if seq else str(held) if held else None
     state = stored.state()
     if task is not None:
@@ -69,7 +69,7 @@ def inspect_run(
 
 
 def _as_it_was(journal: JournalReader, run: str, seq: int) -> StoredRun:
-    """Return a run as the events up to `seq` make it."""
+    """Return the run after the events up to `seq`."""
     now = journal.load(run)
     if seq > now.last_seq:
         raise HoldfastError(

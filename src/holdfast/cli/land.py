@@ -26,7 +26,7 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """Merge a run's result into a branch. If it landed before, nothing happens."""
+    """Merge a run's result into a branch. Idempotent."""
     with open_repo() as opened:
         row = choose_latest_run(opened, args.run)
         target = _target(row, args.into)
@@ -40,7 +40,7 @@ def execute(args: Namespace) -> int:
 
 
 def land_result(repo: Repository, row: RunRow, into: str | None) -> str:
-    """Merge a run branch into its target and return what happened as a sentence. Done again, it says so."""
+    """Merge a run branch into its target and return what happened as a sentence. Idempotent: a repetition says so."""
     tip, target = repo.read_ref(row.branch), _target(row, into)
     if not tip:
         raise no_branch(row)

@@ -15,7 +15,7 @@ ARGUMENTS: Arguments = (JSON,)
 
 
 def execute(args: Namespace) -> int:
-    """Show every run. A repository without runs is no error."""
+    """Show every run. A repository without runs is not an error."""
     opened, boot = open_read_only(), boot_id()
     lines = [
         run_line(listing, held=opened.holder(listing.row.run) is not None, boot_id=boot)

@@ -31,7 +31,7 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Print what the agent of an attempt printed; `-f` follows until it ends.
 
-    Byte for byte, except on a terminal, which does not get the characters that would control it.
+    Byte for byte, but without control characters on a terminal.
     """
     opened = open_read_only()
     run = choose_run(opened, args.run).run
@@ -49,7 +49,7 @@ def execute(args: Namespace) -> int:
 
 
 def _chunks(fleet: Fleet, key: LaunchKey, *, follow: bool) -> Iterator[bytes]:
-    """Yield the log as it grows. Whether the launch is over is asked before reading, so its last words are included."""
+    """Yield the log as it grows. It checks for the end before each read, so the last output is included."""
     seen = 0
     while True:
         over = not follow or fleet.inspect(key).presence is not Presence.ALIVE

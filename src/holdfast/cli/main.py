@@ -1,7 +1,7 @@
 """The `holdfast` program: runs one command and turns errors into a message and an exit code.
 
 Start-up is kept short: `commands.py` imports a command's module only when the command is given. Agents call
-`holdfast report` all the time: it does without the parser of the others.
+`holdfast report` very often, so it does not use the parser of the other commands.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has seen enough; nothing is wrong.
+        # The reader of our output closed the pipe; nothing is wrong.
         _silence()
         return ExitCode.DONE
     except OSError as error:
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _fill_closed_streams() -> None:
-    """Open /dev/null where a standard stream is closed: a print must not fail, nor a file of ours become the output."""
+    """Open /dev/null where a standard stream is closed: a print must not fail or go into another file."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
@@ -65,7 +65,7 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _flush() -> None:
-    """Write what is still buffered; a reader that left early changes no exit code."""
+    """Write what is still buffered; a reader that left early does not change the exit code."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

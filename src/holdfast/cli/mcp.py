@@ -1,4 +1,4 @@
-"""`mcp`: Holdfast's tools for agents that speak the Model Context Protocol. Its library is loaded here and nowhere else."""
+"""`mcp`: Holdfast's tools for agents that speak the Model Context Protocol. Only this command loads its library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mirror`: another system's own files, kept up to date for as long as a run lasts."""
+"""`mirror`: keep another system's own files up to date during a run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def execute(args: Namespace) -> int:
 
 
 def start_mirror(opened: OpenRepo, run: str, system: str) -> None:
-    """Let a run without a runner keep a system's own files, at their own places, from its first event on."""
+    """Start a mirror at the system's own places for a run without a runner, from its first event on."""
     check_mirror(opened.repo, opened.journal, run, System(system), "")
     record_decision(opened.repo, opened.journal, run, ev.MirrorKept(system=System(system), folder=""))
 
@@ -75,7 +75,7 @@ def _folder(checkout: Path, named: str | None) -> str:
     """Return where the files go, relative to the project; an empty string means the system's own places."""
     if named is None:
         return ""
-    folder = Path(os.path.abspath(named))  # noqa: PTH100 - a link must be seen, not followed
+    folder = Path(os.path.abspath(named))  # noqa: PTH100 - a link must not be followed
     inside = folder.is_relative_to(checkout) and folder.resolve().is_relative_to(checkout)
     if not inside or {".git", STATE_DIR}.intersection(folder.relative_to(checkout).parts):
         raise HoldfastError(

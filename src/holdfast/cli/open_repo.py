@@ -1,7 +1,7 @@
-"""Opening the repository and its journal, and choosing the run that a command is about.
+"""Opens the repository and its journal, and chooses the run for a command.
 
-Reading changes nothing on disk. `status` must be quick: reading starts no git where that can be avoided, and imports only
-then what needs git.
+Reading changes nothing on disk. `status` must be quick: reading avoids git where possible, and imports the git
+modules only if needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LISTED_MAX = 6
 
 @dataclass(frozen=True, slots=True)
 class ReadOnlyRepo:
-    """A repository and its journal, to read. `journal` is None where no run was ever started."""
+    """A repository and its journal, to read. `journal` is None if no run was ever started."""
 
     checkout: Path
     state_dir: StateDir
@@ -79,7 +79,7 @@ def open_read_only() -> ReadOnlyRepo:
 
 
 def _checkout(start: Path) -> Path:
-    """Return the main checkout around a directory. A journal beside `.git` is proof enough; else git is asked."""
+    """Return the main checkout around a directory. A journal beside `.git` is proof; otherwise ask git."""
     nearest = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
     if nearest and (nearest / ".git").is_dir() and StateDir.of_checkout(nearest).journal.is_file():
         return nearest
@@ -90,9 +90,9 @@ def _checkout(start: Path) -> Path:
 
 @contextmanager
 def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[OpenRepo]:
-    """Open the repository around a directory, the current one, and its journal for writing, and close it after.
+    """Open the repository around a directory (by default the current one) and its journal for writing; close it after.
 
-    Only `create` makes a journal where there is none.
+    Only `create` makes a missing journal.
     """
     from holdfast.repo.repository import Repository
 
@@ -117,7 +117,7 @@ def no_run_yet() -> HoldfastError:
 
 
 def choose_run(opened: ReadOnlyRepo, named: str | None) -> RunRow:
-    """Return the named run, by id, number or beginning of its name; else the latest unfinished one, or the latest."""
+    """Return the named run, by id, number or prefix of its name; else the latest unfinished one, or the latest."""
     runs = opened.runs()
     if not runs:
         raise no_run_yet()

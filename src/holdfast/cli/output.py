@@ -21,7 +21,7 @@ _View = TypeVar("_View")
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """What every command that steers a run prints with `--json`; errors go to standard error, as without it.
 
-    `status` is the run's status now, `task` the task that was named. While `pending`, a live runner has been asked
+    `status` is the run's status now, `task` the task that was named. `pending`: a live runner was asked
     and has not done it yet. `kept` names what was saved: a backup, an archived branch, the note of a stopped run.
     """
 
@@ -45,17 +45,17 @@ def show(view: _View, as_text: Callable[[_View], str], args: Namespace) -> ExitC
 
 
 def say(text: str, args: Namespace) -> None:
-    """Tell the user something; with `--json` on standard error, out of the way."""
+    """Tell the user something; with `--json` on standard error."""
     write_line(text, sys.stderr if args.json else sys.stdout)
 
 
 def note(text: str) -> None:
-    """Tell the user something that a pipe must not get."""
+    """Tell the user something that must not go into a pipe."""
     print(f"Note: {text}", file=sys.stderr)
 
 
 def missing_runs_sentence(runs: list[str]) -> str:
-    """Say that the journal was lost and begun again: git knows runs that it does not."""
+    """Say that the journal was lost and started again: git has runs that are missing in it."""
     return f"git knows {', '.join(runs)}, the journal does not: `holdfast rebuild` restores it."
 
 

@@ -17,7 +17,7 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """Let a run finish what is under way and then rest; `--now` ends its agents instead and keeps their work.
+    """Pause a run after the tasks under way; `--now` ends its agents instead and keeps their work.
 
     The request holds even if this command is interrupted.
     """

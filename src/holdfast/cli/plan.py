@@ -82,7 +82,7 @@ def plan_for_goal(goal: str, checkout: Path, args: Namespace) -> Path:
 
 
 def plan_for_specification(name: str, text: str, checkout: Path, args: Namespace) -> Plan:
-    """Return the plan for a specification: the recorded one if no word of it has changed, else a new one."""
+    """Return the plan for a specification: the recorded one if its text is unchanged, else a new one."""
     planned = _plan_once(checkout, f"Implement the specification {name}", args, text)
     if not planned.tries:
         say(f"There is a plan for {name} already ({planned.path}); it is not planned again.", args)
@@ -131,7 +131,7 @@ def _require_replace(target: Path, args: Namespace) -> None:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Write the whole plan or nothing. Written again, the file is the same."""
+    """Write the whole plan or nothing. Idempotent."""
     try:
         write_atomically(target, content)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Finding and reading the plan to run, from a file or a pipe, and the user's consent to it. Nothing runs here.
+"""Finds and reads the plan to run, from a file or a pipe, and asks for the user's consent. Nothing runs here.
 
-A pipe with a name of its own is refused like anything else that is no file: it might keep the command waiting. The run
+A named pipe is refused like anything else that is not a file: the command might wait for it. The run
 keeps its plan in the journal and in git, so a pipe need not be read again after a crash.
 """
 
@@ -57,7 +57,7 @@ def goal_of(args: Namespace) -> str | None:
 
 
 def _is_there(named: str) -> bool:
-    """Tell whether a file has this name. A goal may be longer than the name of any file, which is no error."""
+    """Tell whether a file has this name. A goal may be longer than any file name, which is not an error."""
     try:
         return Path(named).exists()
     except OSError:
@@ -129,7 +129,7 @@ def require_commands(plan: Plan, checkout: Path) -> None:
 
 
 def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) -> None:
-    """Make sure that the user agreed to this very plan. If that was recorded before, nothing is asked."""
+    """Make sure that the user agreed to exactly this plan. If that is on record, nothing is asked."""
     digest = plan_hash(plan)
     if journal.is_confirmed(digest):
         return
@@ -149,7 +149,7 @@ def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) 
 
 
 def _programs(plan: Plan, checkout: Path) -> Iterator[tuple[str, str]]:
-    """Yield who starts which program."""
+    """Yield each agent or task with the program that it starts."""
     for _, task in plan.tasks():
         if task.run:
             yield f"task {task.id}", task.run[0]

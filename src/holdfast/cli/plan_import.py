@@ -85,7 +85,7 @@ def execute(args: Namespace) -> int:
 
 
 def list_kind_at(path: Path) -> ListKind | None:
-    """Return what kind of task list a file is, or None if it is none or cannot be read."""
+    """Return what kind of task list a file is, or None if it is not a list or unreadable."""
     data = _content(path)
     return kind_of(path.name, data) if data is not None else None
 
@@ -133,7 +133,7 @@ def _name(path: Path, checkout: Path) -> str:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return a file's bytes; None if it is no plain file, too large, or unreadable."""
+    """Return a file's bytes; None if it is not a plain file, too large, or unreadable."""
     try:
         readable = path.is_file() and path.stat().st_size <= FILE_BYTES_MAX
         return path.read_bytes() if readable else None

@@ -37,7 +37,7 @@ READERS = (*SYSTEM_NAMES, *(kind.value for kind in ListKind), _PLAN_READER)
 _NOTES_MAX = 5
 _SPECIFICATION_CHARS = 40_000
 _NOT_PLANNED = ("no-plan", "salvaged")
-"""Findings that mean that a document has no valid plan: there is none, or only a part of it is readable."""
+"""Findings that mean that a document has no valid plan: it is missing or only partly readable."""
 _EXPECTED = ("state-missing",)
 """Findings that only matter when a run continues, not when it starts."""
 _SPECIFICATIONS = ("spec.md", "requirements.md", "requirements.json")
@@ -174,7 +174,7 @@ def _print_findings(run: ForeignRun, path: Path) -> None:
 
 
 def _specification(path: Path) -> str:
-    """Return the text of the specification in a folder, or beside a file; nothing if there is none."""
+    """Return the text of the specification in a folder, or beside a file; empty if there is none."""
     folder = path if path.is_dir() else path.parent
     spec = next((folder / name for name in _SPECIFICATIONS if (folder / name).is_file()), None)
     if spec is None:

@@ -1,4 +1,4 @@
-"""Questions to the user. They are asked on a terminal only; elsewhere the safe answer is taken, and said."""
+"""Questions to the user, asked only on a terminal. Elsewhere the safe answer is taken and reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def confirm(question: str, *, yes: bool) -> bool:
         print()
         return False
     except KeyboardInterrupt:
-        # The shell's prompt must not stand behind the question.
+        # The shell's prompt must start on a new line.
         print()
         raise
     return answer.strip().lower() in _YES

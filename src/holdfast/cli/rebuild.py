@@ -1,4 +1,4 @@
-"""`rebuild`: a journal made from git in the place of a lost or damaged one."""
+"""`rebuild`: replace a lost or damaged journal by one made from git."""
 
 from __future__ import annotations
 

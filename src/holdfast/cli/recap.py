@@ -1,4 +1,4 @@
-"""`recap`: what happened in a run, with git as the witness of what landed."""
+"""`recap`: what happened in a run. Git proves what landed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ARGUMENTS: Arguments = (ANY_RUN, JSON)
 
 
 def execute(args: Namespace) -> int:
-    """Tell what happened in a run."""
+    """Print what happened in a run."""
     opened = open_read_only()
     run = choose_latest_run(opened, args.run).run
     return show(recap_of(Repository.open(opened.checkout), opened, run), recap_text, args)

@@ -1,7 +1,7 @@
-"""`holdfast report`: how an agent tells what it is doing. It needs no runner, no network and next to no time.
+"""`holdfast report`: how an agent tells what it is doing. It needs no runner, no network and almost no time.
 
 Agents call it often and from inside sandboxes. So nothing heavy is imported here, not even argparse, which would take
-longer than all the rest.
+longer than everything else.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _VALUED = ("progress", "file", "confidence", "blocked", "summary", "cost")
 _OPTIONS = (*_VALUED, "line", "done", "next")
 _Report = dict[str, str | float]
 ARGUMENTS = ((("words",), {"nargs": "..."}),)
-"""Any words: they are read here, not by argparse, see `main.py`."""
+"""Any words: this module parses them, not argparse, see `main.py`."""
 
 
 def execute(words: Sequence[str]) -> int:
@@ -114,7 +114,7 @@ def _value(name: str, text: str) -> str | float:
 
 
 def _stored(text: str) -> str:
-    """Return a text as it can be stored: an argument may hold bytes that are no characters."""
+    """Return a text that can be stored: an argument may hold bytes that are not valid characters."""
     return text.encode(errors="replace").decode()
 
 

@@ -65,7 +65,7 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """Continue an unfinished run. A completed one needs nothing, which is no error."""
+    """Continue an unfinished run. A completed run needs nothing, which is not an error."""
     if args.dry_run:
         return _preview(args)
     with open_repo() as opened:
@@ -127,7 +127,7 @@ def _undecided(run: str) -> NeedsDecisionError:
 
 
 def _restart_failed(opened: OpenRepo, run: str) -> frozenset[str]:
-    """Give every failed and abandoned task of a run all its attempts again and return which they are."""
+    """Give every failed and abandoned task of a run all its attempts again, and return these tasks."""
     failed = _require_failed(opened.journal.load(run).state())
     for task in failed:
         record_decision(opened.repo, opened.journal, run, ev.TaskRetried(task=task))

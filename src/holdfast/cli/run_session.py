@@ -1,4 +1,4 @@
-"""One session of a run from the command line: here or in the background, what the user sees, and the exit code."""
+"""One session of a run from the command line: in the foreground or background, its display, and the exit code."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
 
 
 def options_as_typed(args: Namespace, *names: str) -> list[str]:
-    """Return those of the named options that were given, as they are typed."""
+    """Return the given ones of the named options, as typed."""
     given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in names}
     return [
         word
@@ -101,13 +101,13 @@ def options_as_typed(args: Namespace, *names: str) -> list[str]:
 
 
 def abandon_run(opened: OpenRepo, run: str, args: Namespace) -> None:
-    """Abandon a run that nobody holds, and say so."""
+    """Abandon a run without a runner, and say so."""
     abandon(opened.repo, opened.journal, run, plain_lines(sys.stderr))
     say(f"Abandoned {run}; its branch and refs stay.", args)
 
 
 def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Namespace) -> int:
-    """Execute a run before the user's eyes until it rests; return the exit code that says how it rests."""
+    """Execute a run in the foreground until it rests; return its exit code."""
     with _observer(json=args.json) as observer:
         execute_run(opened.repo, opened.journal, run, options, observer)
     stored = opened.journal.load(run)
@@ -138,7 +138,7 @@ def _run_in_background(opened: OpenRepo, run: str, arguments: list[str], args: N
 
 
 def exit_code(stored: StoredRun) -> ExitCode:
-    """Return what a resting run's state means to scripts.
+    """Return the exit code for the state of a resting run.
 
     Stopped is 130: the work is incomplete because somebody interrupted it, and `resume` continues. Paused is 0: the
     runner did all it was asked to (finish what is under way, or only the tasks chosen) and nothing is wrong. Blocked

@@ -1,4 +1,4 @@
-"""`save`: save the unfinished work of live runs now. Made for hooks, which must never be in the way."""
+"""`save`: save the unfinished work of live runs now. Made for hooks, which must never block."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """Ask every live runner of this repository to save all work, and wait until it has. Done twice, nothing is new."""
+    """Ask every live runner of this repository to save all work, and wait until it has. Idempotent."""
     try:
         _save(args)
     except (HoldfastError, OSError):
@@ -38,7 +38,7 @@ def execute(args: Namespace) -> int:
 def _save(args: Namespace) -> None:
     deadline = time.monotonic() + args.wait
     if wake_path := os.environ.get(WAKE_VARIABLE):
-        # A task's own agent asks: its runner is known, and the sandbox may hide everything else.
+        # The caller is a task's own agent: its runner is known, and the sandbox may hide everything else.
         directory = Path(wake_path).parent.parent
         _ask(RunDir(directory, directory), deadline)
         return

@@ -21,7 +21,7 @@ ARGUMENTS: Arguments = (RUN, JSON)
 
 
 def execute(args: Namespace) -> int:
-    """Show where a run stands. A repository without runs is no error."""
+    """Show where a run stands. A repository without runs is not an error."""
     opened = open_read_only()
     if args.run is None and not opened.runs():
         return show(STATUS_WITHOUT_RUN, lambda _: NO_RUN, args)
@@ -51,7 +51,7 @@ def landed_in(checkout: Path, row: RunRow) -> tuple[str, ...]:
 
 
 def _agent_signs(opened: ReadOnlyRepo, stored: StoredRun) -> dict[str, AgentSign]:
-    """Return what the machine shows of running agents. Without any, nothing is loaded to look."""
+    """Return the signs of running agents on this machine. Without running agents, nothing is imported."""
     running = [task for task in stored.tasks if task.status is TaskStatus.RUNNING]
     if not running:
         return {}

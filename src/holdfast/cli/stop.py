@@ -44,7 +44,7 @@ def stop_run(opened: OpenRepo, run: str, seconds: float) -> None:
 
 
 def stop_without_runner(opened: OpenRepo, run: str, args: Namespace) -> int:
-    """Stop the agents of a crashed runner. If none can be there, only say so."""
+    """Stop the agents of a crashed runner. If there can be none, only say so."""
     status = opened.journal.load(run).row.status
     if status is not RunStatus.RUNNING:
         return print_result(opened, run, f"{run} is {status}; nothing of it is running.", args)
@@ -80,7 +80,7 @@ def ask_and_wait(opened: OpenRepo, run: str, asked: Request, seconds: float) -> 
 
 
 def _warn_of_silence(run: str, held: Holder) -> None:
-    """Say that the runner did not take a request that a live one takes at once, and what to do."""
+    """Say that the runner did not take the request, which a live one does at once, and what to do."""
     print(
         f"The runner of {run} ({held}) does not answer. If it was suspended, `kill -CONT {held.pid}` wakes it. "
         f"`kill -9 {held.pid}`, then `holdfast resume {run}`, continues without it.",

@@ -1,4 +1,4 @@
-"""Findings that the readers of several systems share: contradictions, unknown words, files that are damaged.
+"""Findings that the readers of several systems share: contradictions, unknown words, damaged files.
 
 The user reads them. Nothing is decided here.
 """
@@ -21,14 +21,14 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def done_with_unfinished_parts(what: str, said: str, unfinished: Sequence[str]) -> Iterator[Finding]:
-    """Yield a finding if a whole is called done while parts of it are not. `what` begins the sentence."""
+    """Yield a finding if a whole is marked done while parts of it are not. `what` begins the sentence."""
     if said and unfinished and claimed_status(said) is ClaimedStatus.DONE:
         sentence = f"{what} is marked {said}, but this is not done: {some_of(unfinished)}."
         yield Finding("done-with-unfinished-parts", sentence)
 
 
 def unknown_words(claims: Iterable[Claim]) -> Iterator[Finding]:
-    """Yield a finding for each task whose status word nobody knows."""
+    """Yield a finding for each task with an unknown status word."""
     for claim in claims:
         yield from unknown_word(claim.task, claim.said, claim.task, counts_as=claim.standing)
 
@@ -36,7 +36,7 @@ def unknown_words(claims: Iterable[Claim]) -> Iterator[Finding]:
 def unknown_word(
     what: str, said: str, task: str = "", counts_as: ClaimedStatus | None = None
 ) -> Iterator[Finding]:
-    """Yield a finding if nobody knows a status word; it says what the word counts as."""
+    """Yield a finding if a status word is unknown; it says what the word counts as."""
     if not is_known(said):
         meaning = counts_as or claimed_status(said)
         sentence = f"{what} is marked {said!r}, which nobody knows; it counts as {meaning}."
@@ -52,7 +52,7 @@ def counters_differ(whose: str, counters: Node, keys: Iterable[str], known: int)
 
 
 def unreadable(error: BrokenFileError) -> Finding:
-    """Return the finding that a file could not be read, while the others could."""
+    """Return the finding that this file, unlike others, could not be read."""
     return Finding("unreadable", f"{error.message}. The file is left as it is; the others are used.")
 
 

@@ -38,7 +38,7 @@ class NothingFoundError(HoldfastError):
 class ForeignSource:
     """One run of another system on the disk: its state file, and all files that belong to it.
 
-    Paths are below `root`. `problems` name the files of it that could not be read.
+    Paths are relative to `root`. `problems` name the files that could not be read.
     """
 
     system: System
@@ -56,7 +56,7 @@ class ForeignSource:
 def find_sources(path: Path, project: Path, formats: Mapping[System, ForeignFormat]) -> list[ForeignSource]:
     """Return the runs that a file, a folder or a whole project holds; `project` is the repository's checkout.
 
-    Raises NothingFoundError if there is none. A file that is part of another one's run is not listed again.
+    Raises NothingFoundError if there is none. A file that belongs to a listed run is not listed again.
     """
     place = Path(os.path.abspath(path))  # noqa: PTH100 - resolving would follow links
     if not place.exists():
@@ -111,7 +111,7 @@ def _source(main: str, reader: _Reader, formats: Mapping[System, ForeignFormat])
 
 
 def _root_of(place: Path, project: Path, patterns: Sequence[str]) -> Path:
-    """Return the folder that paths start from: the project, or for files elsewhere the folder that looks like theirs."""
+    """Return the folder that paths start from: the project, or for files elsewhere their probable project folder."""
     if place.is_relative_to(project):
         return project
     native = {pattern.partition("/")[0] for pattern in patterns}
@@ -147,7 +147,7 @@ def _is_called(name: str, called: Sequence[str]) -> bool:
 
 
 def _rank(name: str, called: Sequence[str]) -> int:
-    """Put files first that are called like a state, so that the files beside them are found to belong to them."""
+    """Sort files named like a state first, so that the files beside them are assigned to them."""
     return 0 if "state" in name.rpartition("/")[2] or _is_called(name, called) else 1
 
 
@@ -170,7 +170,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError:
-        return []  # A folder that we may not read holds nothing that we could adopt.
+        return []  # A folder that we may not read holds nothing to adopt.
 
 
 class _Reader:
@@ -181,14 +181,14 @@ class _Reader:
         self.real = root.resolve()
 
     def behind(self, name: str) -> str:
-        """Return the file that a link of this name leads to, if inside the root: its other files are beside that."""
+        """Return the target of a link, if it is inside the root: the run's other files are beside it."""
         path = self.root / name
         target = path.resolve()
         leads_on = path.is_symlink() and target.is_relative_to(self.real)
         return target.relative_to(self.real).as_posix() if leads_on else name
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content; None if it is too large, not readable, no plain file, or leads out of the root."""
+        """Return a file's content; None if it is too large, unreadable, not a plain file, or outside the root."""
         path = self.root / name
         try:
             if not path.resolve().is_relative_to(self.real) or not name.isprintable() or ".git" in path.parts:
@@ -213,9 +213,9 @@ class _Reader:
 
 
 def read_source(source: ForeignSource, formats: Mapping[System, ForeignFormat]) -> ForeignRun:
-    """Return the run that a source tells of, with what could not be read and who may still be at work on it.
+    """Return the run that a source describes, with findings on unreadable files and on live processes.
 
-    Raises BrokenFileError if nothing can be made of it.
+    Raises BrokenFileError if it is unusable.
     """
     own = formats[source.system]
     run = own.read(source.main, source.documents)

@@ -1,6 +1,6 @@
-"""A run of ours as writers are given it, and the files that they return.
+"""A Holdfast run as writers get it, and the files that they return.
 
-Writers put its claims about tasks into the words of their system.
+Writers translate its claims about tasks into the vocabulary of their system.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TROUBLED = (ClaimedStatus.FAILED, ClaimedStatus.ABANDONED, ClaimedStatus.BLOCKE
 
 
 class NativeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One file of a native layout, by its path below the project. A `link` is a symbolic link; `gone` is removed.
+    """One file of a native layout, by its path below the project. A `link` is symbolic; a `gone` file is removed.
 
     Writers return these in the order in which they must appear on disk: state before output.
     """
@@ -43,17 +43,17 @@ class NativeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When something began and ended, as seconds since 1970; None where it did not yet, or nobody knows."""
+    """When something began and ended, in seconds since 1970; None if it did not yet, or is unknown."""
 
     started: float | None = None
     ended: float | None = None
 
 
 class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of ours as writers see it: rows, wall-clock times, and what git knows of each landing.
+    """A Holdfast run as writers see it: rows, wall-clock times, and what git knows about each landing.
 
     `project` is the absolute path of the repository. `files` are the files that each landed task changed. `name` is
-    what the run is called over there: what it was adopted as, else its own id. `written_at` is the time of writing.
+    the run's native name: the one it was adopted with, else its own id. `written_at` is the time of writing.
     """
 
     plan: Plan
@@ -75,7 +75,7 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
         return [self.row_of(task.id) for _, task in self.plan.tasks()]
 
     def row_of(self, task: str) -> TaskRow:
-        """Return the row of a task; one that never began has an empty one."""
+        """Return the row of a task; an empty one if the task never began."""
         return self.tasks.get(task) or TaskRow(id=task)
 
     def times_of(self, task: str) -> Times:
@@ -83,7 +83,7 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.task_times.get(task) or Times()
 
     def claim_of(self, task: str) -> Claim:
-        """Return what the run says of one task."""
+        """Return what the run says about one task."""
         row = self.row_of(task)
         return Claim(
             task=task,
@@ -100,18 +100,18 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def error_of(self, task: str) -> str:
-        """Return why a task is in trouble, in a sentence, or nothing."""
+        """Return why a task is in trouble, as a sentence; empty if it is not."""
         row = self.row_of(task)
         return row.error or (row.failures[-1].error if row.failures else "")
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run is done, so that nothing of it can be resumed."""
+        """Whether the run is done, so that there is nothing to resume."""
         return self.row.status is RunStatus.COMPLETED
 
     @property
     def is_paused(self) -> bool:
-        """Whether the run was paused or stopped on purpose and can go on."""
+        """Whether the run was paused or stopped on purpose and can continue."""
         return self.row.status in (RunStatus.PAUSED, RunStatus.STOPPED)
 
     @property

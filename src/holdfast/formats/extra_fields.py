@@ -1,7 +1,7 @@
-"""What a native file has no field for, kept in it under one key of ours, so that a run comes back as it was.
+"""Extra fields: what a native file cannot express, stored in it under our own key, so that no data is lost.
 
-Only what would be read differently is kept, so most objects have no extra fields at all. The file itself always
-counts more: a status of ours counts only while the file still says what it said when we wrote it.
+Only what would be read differently is stored, so most objects have no extra fields. The file itself always
+wins: a status of ours counts only while the file still says what it said when we wrote it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ExtraFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def differences(view: ExportedRun, read: Plan, claims: Iterable[Claim] = ()) -> ExtraFields:
-    """Return the fields of a run that are read differently. What is not read at all gets none."""
+    """Return the fields of a run that are read differently. Parts that are not read at all get none."""
     stages = {stage.id: stage for stage in read.stages}
     tasks = {task.id: task for _, task in read.tasks()}
     said = {claim.task: claim_difference(claim, view.claim_of(claim.task)) for claim in claims}
@@ -75,7 +75,7 @@ def differences(view: ExportedRun, read: Plan, claims: Iterable[Claim] = ()) -> 
 
 
 def add_to_plan(document: Node, stages: str, tasks: str, extra: ExtraFields) -> None:
-    """Add extra fields to a plan document of ours that lists, under these keys, its stages and their tasks."""
+    """Add extra fields to our own plan document, which lists its stages and tasks under these keys."""
     document.update(carried(extra.plan))
     for stage, fields in zip(document[stages], extra.stages.values(), strict=True):
         stage.update(carried(fields))
@@ -85,7 +85,7 @@ def add_to_plan(document: Node, stages: str, tasks: str, extra: ExtraFields) -> 
 
 
 def claim_difference(read: Claim, wanted: Claim) -> Node:
-    """Return what is claimed beyond what was read. A status is tied to the native word that it was written beside."""
+    """Return the claims beyond what was read. A status is tied to the native word beside it."""
     extra = _difference(read, wanted, _CLAIM)
     if read.standing is not wanted.standing:
         extra |= {"standing": wanted.standing.value, "beside": read.said}
@@ -93,7 +93,7 @@ def claim_difference(read: Claim, wanted: Claim) -> Node:
 
 
 def task(read: Task, extra: Node) -> Task:
-    """Return a task with its extra fields. Nonsense in them is passed over."""
+    """Return a task with its extra fields. Invalid ones are ignored."""
     made = replace(read, **_valid(extra, _TASK))
     return replace(made, files=tuple(filter(is_path, made.files)))
 
@@ -134,5 +134,5 @@ def _valid(extra: Node, fields: dict[str, Any]) -> dict[str, Any]:
         try:
             said[name] = msgspec.convert(extra[name], fields[name])
         except msgspec.ValidationError:
-            continue  # Somebody changed our fields; what the file itself says counts.
+            continue  # Somebody changed our fields; then the file itself counts.
     return said

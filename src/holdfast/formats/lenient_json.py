@@ -1,7 +1,7 @@
-"""Reads JSON that models and people wrote by hand, with every alias and odd type; also JSON that is truncated.
+"""Reads JSON that models and people wrote by hand, with aliases and odd types; also truncated JSON.
 
-Nothing is trusted, and nothing odd is fatal. A document that is no JSON at all is a `BrokenFileError`, which says what
-is wrong with it and what to do. Times are here too: seconds since 1970 on our side, ISO 8601 in UTC on theirs.
+Nothing is trusted, and nothing odd is fatal. A document that is not JSON raises `BrokenFileError`, which says what
+is wrong and what to do. Times are here too: seconds since 1970 in Holdfast, ISO 8601 in UTC in the files.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{3,63}")
 _MINUTE = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})")
 _CLOSERS = {"{": "}", "[": "]"}
 _TRIES = 50
-"""The end of the file is where it broke; a text that does not parse without its last fifty values never will."""
+"""A truncated file is broken at its end. A text that does not parse without its last fifty values never will."""
 
 Node = dict[str, Any]
 """An object of a foreign document. It never leaves `formats/`: readers turn it into a `ForeignRun`."""
@@ -36,7 +36,7 @@ class BrokenFileError(HoldfastError):
 
 
 def parse_object(path: str, data: bytes) -> Node:
-    """Return the JSON object that a file holds. Raises BrokenFileError with the reason and the way out."""
+    """Return the JSON object that a file holds. Raises BrokenFileError with the reason and the remedy."""
     _refuse_unreadable(path, data)
     try:
         encoding = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
@@ -80,18 +80,18 @@ def _refuse_unreadable(path: str, data: bytes) -> None:
 
 
 def has_conflict(data: bytes) -> bool:
-    """Tell whether a file holds the two sides of a merge that nobody resolved."""
+    """Tell whether a file has unresolved merge conflicts."""
     return re.search(rb"^(<{7}|>{7}) ", data, re.MULTILINE) is not None
 
 
 class Key:
-    """One value of foreign documents under all its names, the present name first: a row of a table of aliases."""
+    """One value of foreign documents under all its names, the current one first: a row of a table of aliases."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
 
     def raw(self, entry: Node) -> Any:
-        """Return the first value under one of the names that says something, as it is; else None."""
+        """Return the first value under one of the names that is not empty, unchanged; else None."""
         found = (entry.get(name) for name in self.names)
         return next((value for value in found if value or value == 0), None)
 
@@ -104,7 +104,7 @@ class Key:
         return text(self.raw(value) if isinstance(value, dict) else value)
 
     def texts(self, entry: Node) -> tuple[str, ...]:
-        """Return the texts of the value, be it a list or a single text."""
+        """Return the texts of the value: a list or a single text."""
         return texts(self.raw(entry))
 
     def count(self, entry: Node) -> int:
@@ -112,15 +112,15 @@ class Key:
         return count(self.raw(entry))
 
     def node(self, entry: Node) -> Node:
-        """Return the object that the value is, or an empty one."""
+        """Return the value as an object, or an empty one."""
         return node(self.raw(entry))
 
     def nodes(self, entry: Node) -> list[Node]:
-        """Return the objects of the value, be it a list of them or an object that maps names to them."""
+        """Return the objects of the value: a list of them or an object that maps names to them."""
         return nodes(self.raw(entry))
 
     def all_texts(self, entry: Node) -> tuple[str, ...]:
-        """Return the texts under every one of the names, each once."""
+        """Return the texts under all names, each once."""
         return tuple(dict.fromkeys(each for name in self.names for each in texts(entry.get(name))))
 
 
@@ -129,7 +129,7 @@ _HASH = Key("hash", "sha", "commit")
 
 
 def text(value: Any) -> str:
-    """Return a name or a sentence as text: numbers too, anything else as nothing."""
+    """Return a name, a sentence or a number as text; anything else is empty."""
     if isinstance(value, bool) or value is None:
         return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < _NUMBER_MAX:
@@ -138,18 +138,18 @@ def text(value: Any) -> str:
 
 
 def line(said: str, most: int) -> str:
-    """Return a text as one line of so many characters at the most."""
+    """Return a text as one line, with a limit on its length."""
     flat = " ".join(said.split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
 
 
 def message(error: Any) -> str:
-    """Return what an error says, be it a sentence or an object with one."""
+    """Return the message of an error: a sentence or an object with one."""
     return _MESSAGE.text_or_self(error)
 
 
 def count(value: Any) -> int:
-    """Return a number of things, however it is written; nonsense is none, and nothing is negative."""
+    """Return a count in any notation. Invalid or negative values are 0."""
     if isinstance(value, str) and re.fullmatch(r"\s*\d{1,9}\s*", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
@@ -158,39 +158,39 @@ def count(value: Any) -> int:
 
 
 def node(value: Any) -> Node:
-    """Return an object, or an empty one if it is something else."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Any) -> list[Any]:
-    """Return a list: of a single thing, a list of that one; of nothing, none."""
+    """Return a list: a single value becomes a list of one, nothing an empty list."""
     if isinstance(value, list):
         return value
     return [] if value in (None, "", {}) else [value]
 
 
 def nodes(value: Any) -> list[Node]:
-    """Return the objects of a list; of an object that maps names to objects, those, with their `id` filled in."""
+    """Return the objects of a list, or of an object that maps names to objects, with `id` filled in."""
     if isinstance(value, dict):
         return [{"id": key, **child} for key, child in value.items() if isinstance(child, dict)]
     return [child for child in items(value) if isinstance(child, dict)]
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """Return the texts of a list, or of a single text."""
+    """Return the texts of a list; a single text is a list of one."""
     return tuple(found for child in items(value) if (found := text(child)))
 
 
 def commits(value: Any) -> tuple[str, ...]:
-    """Return the commits of a list, once each, be they texts or objects with one. A text counts if it could be
-    the beginning of a hash; git must not take it for an option or a range. A number counts commits; it is none."""
+    """Return the commits of a list, each once: texts, or objects with one. A text counts if it could be
+    the beginning of a hash; git must not read it as an option or a range. A number is a count, not a commit."""
     said = (_HASH.raw(each) if isinstance(each, dict) else each for each in items(value))
     found = (each.strip() for each in said if isinstance(each, str))
     return tuple(dict.fromkeys(each for each in found if _COMMIT.fullmatch(each)))
 
 
 def walk(value: Any) -> Iterator[Any]:
-    """Yield every value of a document, without recursion: depth is the writer's choice, not ours."""
+    """Yield every value of a document, without recursion: the file may be nested to any depth."""
     waiting = [value]
     while waiting:
         at = waiting.pop()
@@ -199,14 +199,14 @@ def walk(value: Any) -> Iterator[Any]:
 
 
 def to_json(document: Node) -> bytes:
-    """Return a document as people read it: two spaces, one newline at the end."""
+    """Return a document as readable JSON: indented by two spaces, one newline at the end."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
 
 
 def truncated_object(data: bytes) -> Node:
-    """Return the object that a broken file holds up to where it breaks off; an empty one if nothing is left of it.
+    """Return the readable beginning of a truncated file as an object; an empty one if there is none.
 
-    Between the sides of a merge conflict only a person can choose: nothing is taken of such a file.
+    A file with a merge conflict gives an empty one: only a person can choose between the sides.
     """
     if has_conflict(data):
         return {}
@@ -218,7 +218,7 @@ def truncated_object(data: bytes) -> Node:
 
 
 def _value_ends(text: str) -> list[tuple[int, str]]:
-    """Return each place after which an object or a list has just ended, with what would close the rest."""
+    """Return each position where an object or a list ends, with the brackets that close the rest."""
     found: list[tuple[int, str]] = []
     open_at: list[str] = []
     in_string = escaped = False
@@ -237,7 +237,7 @@ def _value_ends(text: str) -> list[tuple[int, str]]:
 
 
 def iso_time(seconds: float | None) -> str | None:
-    """Return a time as `2025-01-11T10:00:00Z`, or None where it is not known."""
+    """Return a time as `2025-01-11T10:00:00Z`, or None if it is unknown."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -249,13 +249,13 @@ def minute(seconds: float) -> str:
 
 
 def minute_of(written: str) -> str:
-    """Return the minute of a time that somebody wrote; what is no time is shown as it is, cut short."""
+    """Return a time from a file as a minute; an invalid time is shown unchanged but shortened."""
     found = _MINUTE.match(written)
     return f"{found[1]} {found[2]}" if found else written.strip()[:16]
 
 
 def parse_time(written: str) -> float:
-    """Return a time that somebody wrote as seconds since 1970; what is no time is long ago."""
+    """Return a time from a file as seconds since 1970; an invalid time counts as very old."""
     try:
         at = datetime.fromisoformat(written)
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()

@@ -32,7 +32,7 @@ class Table:
     rows: tuple[TableRow, ...]
 
     def column(self, *names: str) -> int:
-        """Return the place of the first column that has one of these names, or -1."""
+        """Return the index of the first column with one of these names, or -1."""
         return next((self.header.index(name) for name in names if name in self.header), -1)
 
     def select(self, *columns: tuple[str, ...]) -> Iterator[list[str]]:
@@ -43,12 +43,12 @@ class Table:
 
 
 def decoded(data: bytes) -> str:
-    """Return a text, also of bytes that are no text: a replacement sign shows what is no character."""
+    """Return bytes as text; replacement characters stand for invalid bytes."""
     return data.decode("utf-8-sig", errors="replace")
 
 
 def plain_lines(text: str) -> list[str]:
-    """Return the lines of a text, those of fenced blocks emptied, so that line numbers stay true."""
+    """Return the lines of a text. Lines in fenced blocks are empty, so that line numbers stay right."""
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
@@ -68,7 +68,7 @@ def cells(line: str) -> tuple[str, ...]:
 
 
 def as_row(values: Iterable[str]) -> str:
-    """Return one line of a table. A cell is one line, and a bar in it does not end it."""
+    """Return one line of a table. A cell becomes one line, and bars in it are escaped."""
     return "| " + " | ".join(" ".join(value.split()).replace("|", "\\|") for value in values) + " |"
 
 
@@ -93,7 +93,7 @@ def _blocks(lines: list[str]) -> Iterator[list[TableRow]]:
 
 
 def section(text: str, *headings: str) -> str:
-    """Return the text below the first heading of one of these names, up to the next of its level or above."""
+    """Return the text below the first heading with one of these names, up to the next of its level or above."""
     wanted = {heading.casefold() for heading in headings}
     plain, lines = plain_lines(text), text.split("\n")
     begin, level = -1, 0
@@ -109,12 +109,12 @@ def section(text: str, *headings: str) -> str:
 
 
 def _body(lines: list[str]) -> str:
-    """Return a section's text, without the rule that some draw below it."""
+    """Return a section's text, without a horizontal rule at its end."""
     return re.sub(r"\n\s*-{3,}\s*$", "", "\n".join(["", *lines])).strip()
 
 
 def unfenced(text: str) -> str:
-    """Return what a single fenced block holds; any other text as it is."""
+    """Return the content of a single fenced block; any other text unchanged."""
     found = re.fullmatch(r"(`{3,}|~{3,})[^\n]*\n(.*?)\n\1", text.strip(), re.DOTALL)
     return found[2].strip() if found else text
 
@@ -142,18 +142,18 @@ def value(text: str, *keys: str) -> str:
 
 
 def paragraphs(*parts: str) -> str:
-    """Return the parts that say something, with an empty line between them."""
+    """Return the non-empty parts, with an empty line between them."""
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
 def bulleted(title: str, lines: Iterable[str]) -> str:
-    """Return a title and the points below it; without a point, nothing."""
+    """Return a title and the points below it; empty if there are no points."""
     points = "\n".join(f"- {line}" for line in lines)
     return f"{title}:\n{points}" if points else ""
 
 
 def front_matter(text: str) -> dict[str, str]:
-    """Return the simple `key: value` lines between the first two `---` lines, as some files begin."""
+    """Return the simple `key: value` lines between two `---` lines at the beginning of a file."""
     parts = re.split(r"^---[ \t]*$", text, maxsplit=2, flags=re.MULTILINE)
     if len(parts) < 3:
         return {}

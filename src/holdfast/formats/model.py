@@ -1,6 +1,6 @@
-"""The run that another system's files tell of, in our vocabulary, and what a format offers.
+"""`ForeignRun`, another system's run in our vocabulary, and `ForeignFormat`, the interface of a format.
 
-Nothing in a `ForeignRun` is believed: git decides what of it is done. No file is read or written here.
+Nothing in a `ForeignRun` is trusted: git decides what is done. No file is read or written here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from holdfast.formats.registry import System
 class ForeignRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run of another system. `claims` has one entry per task of the plan, in its order.
 
-    `name` is what that system calls the run (a slug, a spec folder, an epic's id). `branches` are those that hold
-    what it finished, the best first: the run goes on from the first that exists. `commits` are those it recorded
-    without saying for which task. `main` is the state file among the `documents`, which are the originals by their
-    path below the project (or by their bare name), kept so that keys nobody here knows can be written back.
-    `finished` says that the files call the whole run done.
+    `name` is the system's own name of the run (a slug, a spec folder, an epic's id). `branches` hold the finished
+    work, the best first: the run continues from the first that exists. `commits` are those recorded without a
+    task. `main` is the state file among the `documents`. These are the originals by their path below the project
+    (or by their file name), kept so that unknown keys can be written back. `finished`: the files say that the
+    whole run is done.
     """
 
     system: System
@@ -51,20 +51,20 @@ class ForeignRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignFormat:
-    """One system's files, both ways. Each package offers one as `FORMAT`. All functions are pure.
+    """Reads and writes one system's files. Each package offers one as `FORMAT`. All functions are pure.
 
     `title` is the system's name for people. `places` are where its states are kept, as patterns below a project, the
-    surest first; a pattern that begins with `**/` has no fixed place and goes by its name, in lower case. `traces`
-    are ignore patterns of all that it writes beside the work. `locks` are patterns of lock files that are not
+    surest first; a pattern that begins with `**/` matches the name anywhere, in lower case. `traces`
+    are ignore patterns of all files that it writes besides the work. `locks` are patterns of lock files that are not
     beside a state.
 
-    `recognises(path, data)` tells a state or plan file, by its content first and its path second. `companions(main)`
+    `recognises(path, data)` detects a state or plan file, by its content first and its path second. `companions(main)`
     are glob patterns of the files that belong to the state file `main`. `read(main, documents)` raises
-    `BrokenFileError` if nothing can be made of the documents; anything odd is a `Finding`. `write(run, originals)`
+    `BrokenFileError` if the documents are unusable; anything odd is a `Finding`. `write(run, originals)`
     keeps the keys of `originals` that we do not know.
 
     Some systems have more: `list_runs(states)` is their own list of runs as text, and `staging_worktree(name)` is
-    the folder where people look at the build of a run.
+    the folder where people review the result of a run.
     """
 
     title: str
@@ -85,23 +85,23 @@ def format_of(system: System) -> ForeignFormat:
 
 
 def all_formats() -> dict[System, ForeignFormat]:
-    """Return every system's reader and writer, in the order in which they are asked about a file."""
+    """Return every system's reader and writer, in the order in which they are tried on a file."""
     return {system: format_of(system) for system in System}
 
 
 SEVERAL_RESUME_POINTS = "several-resume-points"
-"""The kind of the findings that each name a task where the run may go on; there are two at least, or none."""
+"""The kind of finding that names a task where the run may continue; there are none or at least two."""
 
 
 def resume_points(run: ForeignRun) -> dict[str, str]:
-    """Return the tasks where the run may go on, each with the reason, in the order of the plan."""
+    """Return the tasks where the run may continue, each with the reason, in plan order."""
     return {
         finding.task: finding.sentence for finding in run.findings if finding.kind == SEVERAL_RESUME_POINTS
     }
 
 
 def resume_from(run: ForeignRun, task: str) -> ForeignRun:
-    """Return the run after the user said where to go on: the tasks before are settled, the rest is to be done."""
+    """Return the run after the user chose where to continue: earlier tasks are settled, the rest is open."""
     place = [claim.task for claim in run.claims].index(task)
     before = (
         claim if claim.standing in SETTLED else replace(claim, standing=ClaimedStatus.SKIPPED)

@@ -1,7 +1,7 @@
-"""From tasks as another system names them to a plan that the core accepts, with one claim for each task.
+"""Turns the tasks of another system into a plan that the core accepts, with one claim for each task.
 
-Readers fill in drafts with native names. Here the names become valid ids, needs that can be met, and an order of
-stages. Nothing is lost in silence: each need that is dropped and each task that moves is a finding.
+Readers fill in drafts with native names. This module makes valid ids, needs that can be met, and an order of
+stages. Nothing is lost silently: each dropped need and each moved task is a finding.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from holdfast.formats.registry import System
 
 Edges = dict[str, tuple[str, ...]]
 Dropped = list[tuple[str, str]]
-"""The needs that were given up, as (who needed, what)."""
+"""The dropped needs, as (name, need)."""
 
 
 def acyclic(edges: Mapping[str, tuple[str, ...]]) -> tuple[Edges, Dropped]:
-    """Return the edges without those that close a circle, and those. The choice is the same every time."""
+    """Return the edges without those that close a cycle, and the dropped ones. The choice is deterministic."""
     kept: Edges = {name: tuple(dict.fromkeys(needs)) for name, needs in edges.items()}
     dropped: Dropped = []
     while circle := find_cycle(kept):
@@ -35,7 +35,7 @@ def acyclic(edges: Mapping[str, tuple[str, ...]]) -> tuple[Edges, Dropped]:
 
 
 def in_order(edges: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return the names so that each comes after what it needs, and otherwise as they were. There is no circle."""
+    """Return the names sorted so that each follows its needs, else in their old order. There must be no cycle."""
     placed: dict[str, None] = {}
     for name in edges:
         waiting = [name]
@@ -68,7 +68,7 @@ def task_ids(natives: Iterable[str], fallback: str = "task") -> list[str]:
 
 
 def distinct(natives: Iterable[str], fallback: str) -> list[str]:
-    """Return the names as they are, each once: a missing one is `fallback` and its place, a second one is numbered."""
+    """Return unique names: a missing one is `fallback` and its position, a repeated one gets a number."""
     taken: dict[str, None] = {}
     for place, native in enumerate(natives, 1):
         name = base = native or f"{fallback}-{place}"
@@ -80,14 +80,14 @@ def distinct(natives: Iterable[str], fallback: str) -> list[str]:
 
 
 def _plain(native: str) -> str:
-    """Return the name itself where it may be an id, else what of it may be part of one."""
+    """Return the name if it is a valid id, else its valid characters."""
     if is_valid_id(native):
         return native
     return re.sub(r"[^A-Za-z0-9._-]+", "-", native).strip("._-")[:_ID_CHARS_MAX]
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """Return the name, numbered if it is taken; ids that differ only in case are the same to some file systems."""
+    """Return the name, numbered if taken. Some file systems do not tell ids apart that differ only in case."""
     candidate, number = name, 2
     while candidate.casefold() in taken:
         ending = f"-{number}"
@@ -122,7 +122,7 @@ def is_path(name: str) -> bool:
 
 
 class StageDraft(msgspec.Struct, kw_only=True):
-    """A layer, phase or wave by its native name. `needs` names others; None means the one before."""
+    """A layer, phase or wave by its native name. `needs` names others; None means the previous one."""
 
     native: str
     title: str = ""
@@ -130,9 +130,9 @@ class StageDraft(msgspec.Struct, kw_only=True):
 
 
 class TaskDraft(msgspec.Struct, kw_only=True):
-    """A task by its native name, and what is claimed of it. `task.needs` holds native names; ids are empty.
+    """A task by its native name, and what is claimed about it. `task.needs` holds native names; ids are empty.
 
-    `names` are other names that needs may call it by.
+    `names` are other names that needs may use for it.
     """
 
     native: str
@@ -143,7 +143,7 @@ class TaskDraft(msgspec.Struct, kw_only=True):
 
 
 class Assembly(msgspec.Struct, frozen=True, kw_only=True):
-    """What the drafts amount to. `ids` are the tasks' ids in the order of the drafts; `stages` maps native names."""
+    """The plan made from the drafts. `ids` are the tasks' ids in draft order; `stages` maps native names."""
 
     plan: Plan
     claims: tuple[Claim, ...]
@@ -160,7 +160,7 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
         findings: Iterable[Finding] = (),
         **said: Any,
     ) -> ForeignRun:
-        """Return the run of these claims. It is finished if all are settled, unless `said` tells otherwise."""
+        """Return the run of these claims. It is finished if all are settled, unless `said` says otherwise."""
         is_settled = all(claim.standing in SETTLED for claim in self.claims)
         return ForeignRun(
             system=system,
@@ -175,7 +175,7 @@ class Assembly(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=8192)
 def plain_name(name: str) -> str:
-    """Return a name without what people write differently each time: case, signs, a leading `sprint` or `task`."""
+    """Return a name without what varies in spelling: case, signs, a leading `sprint` or `task`."""
     bare = re.sub(r"[^\w.]+", "-", name.casefold()).strip("-._")
     return re.sub(r"^(sprint|task|phase|layer)[-_ ]?(?=\w)", "", bare)
 
@@ -188,7 +188,7 @@ def assemble(
     limits: Limits | None = None,
     slots: dict[str, int] | None = None,
 ) -> Assembly:
-    """Return the plan and the claims. Stages that hold no task are left out."""
+    """Return the plan and the claims. Stages without tasks are left out."""
     draft_plan = _DraftPlan(stages, drafts)
     tasks: dict[str, list[Task]] = {}
     for task, home in draft_plan.homes().items():
@@ -215,7 +215,7 @@ def assemble(
 
 
 class _DraftPlan:
-    """Drafts by their ids, with needs that can be met. Every need that is dropped and every move is a finding."""
+    """Drafts by their ids, with needs that can be met. Every dropped need and every move is a finding."""
 
     def __init__(self, stages: Sequence[StageDraft], drafts: Sequence[TaskDraft]) -> None:
         self.findings: list[Finding] = []
@@ -245,7 +245,7 @@ class _DraftPlan:
         return kept
 
     def _stage_edges(self) -> Edges:
-        """Return what each stage waits for: what it names, else the one before."""
+        """Return what each stage waits for: the stages it names, else the previous one."""
         plain = {plain_name(name): name for name in self.stages}
         edges: Edges = {}
         before: tuple[str, ...] = ()
@@ -263,7 +263,7 @@ class _DraftPlan:
         return edges
 
     def _task_names(self) -> dict[str, str]:
-        """Map every name to the id it means: exact names first, then other names, then names written differently."""
+        """Map every name to its id: exact names first, then other names, then other spellings."""
         names: dict[str, str] = {}
         for spellings in (
             lambda draft: (draft.native,),
@@ -291,7 +291,7 @@ class _DraftPlan:
         return tuple(found)
 
     def homes(self) -> dict[str, str]:
-        """Return each task's stage: its own, or a later one if something it needs is only there."""
+        """Return each task's stage: its own, or a later one if one of its needs is in that."""
         places = {native: place for place, native in enumerate(self.stage_order)}
         own = {task: places[draft.stage] for task, draft in self.drafts.items()}
         for task in in_order(self._edges):
@@ -304,7 +304,7 @@ class _DraftPlan:
         return {task: self.stage_order[place] for task, place in own.items()}
 
     def task(self, task: str) -> Task:
-        """Return a task under its id. An empty prompt is no use to anybody: then the names have to do."""
+        """Return a task under its id. An empty prompt is replaced by the names."""
         draft = self.drafts[task]
         title = " ".join((draft.task.title or (draft.native if draft.native != task else "")).split())
         landings = tuple(need for need in self._landings[task] if need in self._edges[task])
@@ -320,6 +320,6 @@ class _DraftPlan:
         )
 
     def claim(self, task: str) -> Claim:
-        """Return what is claimed of a task, under its id."""
+        """Return what is claimed about a task, under its id."""
         draft = self.drafts[task]
         return msgspec.structs.replace(draft.claim, task=task, native=draft.native)

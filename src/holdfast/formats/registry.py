@@ -1,6 +1,6 @@
 """The systems whose files Holdfast reads and writes: one row each.
 
-A row names a package of `formats/` that offers a `FORMAT`. Nothing else has to know of a new system.
+A row names a package of `formats/` that offers a `FORMAT`. Nothing else has to change for a new system.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from enum import StrEnum
 
 
 class System(StrEnum):
-    """The systems by the names that commands take, in the order in which they are asked about a file."""
+    """The systems by the names that commands take, in the order in which they are tried on a file."""
 
     AUTO_CLAUDE = "auto-claude"
     SPECFLOW = "specflow"
     EXECUTE = "execute"
     APEX = "apex"
-    # Last: its files have no common shape, so it takes what nobody else recognises more surely.
+    # Last: its files have no common shape, so the more specific systems are tried first.
     CFN = "cfn"
 
     @property

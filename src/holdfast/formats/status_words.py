@@ -1,6 +1,6 @@
 """Status words of other systems: what each one means, and which word to write.
 
-One table serves all systems. A rule covers the words that nobody has seen before.
+One table serves all systems. A rule covers the words that are not in it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BEGINNINGS = (
 
 
 def claimed_status(word: str) -> ClaimedStatus:
-    """Return what a status word means. A word that nobody knows counts as not begun.
+    """Return what a status word means. An unknown word counts as not begun.
 
     Case, spaces, dashes and signs such as a tick make no difference.
     """
@@ -50,12 +50,12 @@ def claimed_status(word: str) -> ClaimedStatus:
 
 
 def is_known(word: str) -> bool:
-    """Tell whether a status word is in the table; no word at all is."""
+    """Tell whether a status word is in the table; an empty word is."""
     return not (bare := _bare(word)) or bare in _WORDS
 
 
 def claim_from(said: str, attempts: int = 0, standing: ClaimedStatus | None = None) -> Claim:
-    """Return what a status word claims of a task that has no id yet. Begun work took one attempt at least."""
+    """Return what a status word claims about a task that has no id yet. Begun work took at least one attempt."""
     standing = standing or claimed_status(said)
     attempts = max(attempts, int(standing not in UNBEGUN))
     spent = spent_of(standing, attempts)
@@ -67,9 +67,9 @@ def _bare(word: str) -> str:
 
 
 def kept_word(said: str, word: str, *, stays_begun: bool = False) -> str:
-    """Return the word that was there as long as it means the same, else ours.
+    """Return the old word if it still means the same, else ours.
 
-    With `stays_begun`, a word for running work also stays where ours says that nothing has begun since.
+    With `stays_begun`, a word for running work also stays if ours says that nothing has begun since.
     """
     was, now = claimed_status(said), claimed_status(word)
     stays = was is now or (stays_begun and was is _S.RUNNING and now is _S.PENDING)

@@ -1,1 +1,1 @@
-"""The MCP server: an agent leads a run by itself, or reports on its task. The runner does all the rest as ever."""
+"""The MCP server: an agent leads a run by itself, or reports on its task. The runner does the rest as usual."""

@@ -1,6 +1,6 @@
 """The session of one leading agent: it opens a run, found or created from a plan, and holds at most one open run.
 
-It finds which run the agent means and refuses a plan that nobody agreed to. What an open run can do is in led_run.
+It finds the run that the agent means and refuses a plan without the user's consent. led_run has the open run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OpenRequest(msgspec.Struct, frozen=True, kw_only=True):
 def open_session(
     repo: Repository, journal: Journal, request: OpenRequest, *, agreed: bool
 ) -> tuple[RunSession, bool, str]:
-    """Take the lease of the run that is meant; create the run if there is none. `agreed`: the user agrees to any plan.
+    """Take the lease of the requested run; create it if there is none. `agreed`: the user agrees to any plan.
 
     Returns the session, whether the run had begun before, and what the agent should know first.
     """
@@ -82,7 +82,7 @@ def _given_plan(repo: Repository, request: OpenRequest) -> tuple[Plan | None, st
 
 
 def _unfinished_run(journal: Journal, run: str) -> RunListing:
-    """Return the unfinished run of that id, or the latest one."""
+    """Return the unfinished run with that id, or the latest one."""
     listings = [listing for listing in journal.runs() if listing.row.status not in RUN_IS_OVER]
     found = [listing for listing in listings if run in ("", listing.row.run)]
     if not found:

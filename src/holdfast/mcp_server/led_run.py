@@ -1,7 +1,7 @@
-"""One run that an agent leads: the runner's loop with a fleet that offers the tasks, and all that the agent can ask and do.
+"""One run that an agent leads: the runner's loop with a fleet that offers tasks, and the agent's queries and actions.
 
 Everything happens in one event loop. Questions are answered from the loop's own state. What the agent does becomes the
-end of a launch, so that checking, merging and landing are those of any other run.
+end of a launch, so checks, merge and landing work as in any other run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ WAIT_MAX_S = 600.0
 
 
 class LedRun:
-    """A run whose loop runs while an agent works on its tasks. It ends by itself when the run comes to rest."""
+    """A run with a live loop while an agent works on its tasks. It ends by itself when the run comes to rest."""
 
     def __init__(self, session: RunSession) -> None:
         self._session = session
@@ -121,7 +121,7 @@ class LedRun:
         )
 
     def brief_of(self, task: str) -> TextResult:
-        """Return the brief of a task's present attempt."""
+        """Return the brief of a task's current attempt."""
         row = self.state.tasks.get(task)
         if row is None or not row.attempt:
             raise ClaimError(f"no attempt at a task {task} has begun", "list what is ready")
@@ -140,7 +140,7 @@ class LedRun:
         return self._checkpoint_result(self._held(task, token))
 
     async def checkpoint(self, task: str, token: str, report: dict[str, str | float]) -> CheckpointResult:
-        """Save the unfinished work as it is now, with a report on it. Without a change nothing new is saved."""
+        """Save the current unfinished work, with a report on it. Without a change, nothing new is saved."""
         offer = self._held(task, token)
         if report:
             await self._report(offer, report)
@@ -156,7 +156,7 @@ class LedRun:
         return await self._end(self._held(task, token), wait_s, words=summary)
 
     async def fail(self, task: str, token: str, reason: str) -> TaskResult:
-        """End a claim as failed. The next attempt is told the reason; the work is kept."""
+        """End a claim as failed. The next attempt gets the reason; the work is kept."""
         return await self._end(self._held(task, token), _END_S, code=1, words=reason[:LINE_BYTES_MAX])
 
     async def release(self, task: str, token: str) -> TaskResult:
@@ -172,7 +172,7 @@ class LedRun:
     async def release_all(self) -> None:
         """Give every claim back, its work kept. The run stays as it is, without a runner.
 
-        The lease is kept too: it ends with this process, when nothing of ours can act any more.
+        The lease is kept too: it ends with this process, when nothing of it can act any more.
         """
         if self._task.done():
             return
@@ -199,13 +199,13 @@ class LedRun:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake everybody who waits for a change; later ones wait for the next."""
+        """Wake all waiters for a change; later ones wait for the next change."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     async def _until(self, holds: Callable[[], bool], seconds: float) -> None:
-        """Wait until `holds` is true or the run has come to rest, but no longer than that."""
-        # A client may send NaN, and a timer set to that would hold up every other one.
+        """Wait until `holds` is true or the run has come to rest, with a time limit."""
+        # A client may send NaN, and a timer with that value would block all others.
         bounded = min(seconds, WAIT_MAX_S) if seconds > 0 else 0.0
         try:
             async with asyncio.timeout(bounded):
@@ -242,12 +242,12 @@ class LedRun:
         return attempt_result(self.state, offer.spec.key, self._statuses()[offer.spec.key.owner])
 
     def _statuses(self) -> dict[str, TaskStatus]:
-        """Return the displayed statuses. An offered task runs for the runner, but nothing has begun for the agent."""
+        """Return the displayed statuses. To the runner an offered task is running; to the agent it has not begun."""
         offered = dict.fromkeys((offer.spec.key.owner for offer in self._fleet.offers()), TaskStatus.PENDING)
         return displayed_task_statuses(self.state) | offered
 
     async def _until_past(self, offer: Offer, statuses: Container[TaskStatus], seconds: float) -> None:
-        """Wait until the task has another attempt or left these statuses, but no longer than that."""
+        """Wait until the task has another attempt or left these statuses, with a time limit."""
 
         def is_past() -> bool:
             row = self.state.tasks[offer.spec.key.owner]

@@ -1,4 +1,4 @@
-"""What the MCP tools return: results as data, and how they travel: as JSON, errors with a type, a message and a hint.
+"""The results of the MCP tools as data, encoded as JSON; errors have a type, a message and a hint.
 
 Every result is bounded, because an agent's context is small. Nothing here reads or changes a run.
 """
@@ -60,7 +60,7 @@ def _result(answer: Any, *, is_error: bool = False) -> CallToolResult:
 
 
 class ReadyTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that can be claimed. `reason` is what is asked for: the implementation, a fix, a conflict's resolution."""
+    """A task that can be claimed. `reason` is the request: the implementation, a fix, a conflict's resolution."""
 
     task: str
     title: str
@@ -117,7 +117,7 @@ class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be claimed now. In a run that has come to rest, nothing more will be."""
+    """What can be claimed now. In a run that has come to rest, there will be nothing more."""
 
     run: str
     status: RunStatus
@@ -126,7 +126,7 @@ class ReadyResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakeResult(HeldTask, frozen=True, kw_only=True):
-    """Everything that work on a task needs. `token` proves the claim until the attempt is over.
+    """Everything that is needed to work on a task. `token` proves the claim until the attempt is over.
 
     Start processes for the task with `env`: then they can report, and they are ended with the attempt.
     """
@@ -172,7 +172,7 @@ def held_task(offer: Offer) -> HeldTask:
 
 
 def take_result(offer: Offer, brief: str) -> TakeResult:
-    """Return what the agent needs that has just claimed a task."""
+    """Return what an agent needs after it claimed a task."""
     return TakeResult(
         **msgspec.structs.asdict(held_task(offer)),
         brief=brief,

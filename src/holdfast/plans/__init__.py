@@ -1,4 +1,4 @@
-"""Plan files: reading YAML or JSON into `core.plan.Plan`, and the JSON Schema that editors use.
+"""Plan files: YAML or JSON, read into `core.plan.Plan`, and the JSON Schema that editors use.
 
 Nothing here runs a plan, and the YAML library is imported only when a plan is read.
 """

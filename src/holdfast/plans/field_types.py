@@ -1,7 +1,7 @@
 """The types of value that a plan or workflow file can hold: texts, numbers, lists, maps and records of them.
 
 Each type reads a value and describes itself as JSON Schema. Reading never raises: a problem goes to the `Problems`, and
-`None` comes back instead of the value. The keys are not listed here but in the schema.
+`None` comes back instead of the value. The keys are listed in the schema, not here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Schema = dict[str, Any]
 Reader = Callable[[Any, Where, Problems], Any]
 """Returns the normalised value, or notes a problem at that place and returns None."""
 FindFault = Callable[[Any], str]
-"""Returns what is wrong with a value and what to write in its place; empty if it is good."""
+"""Returns what is wrong with a value and what to write instead; empty if it is good."""
 
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?")
 _DURATION_SCHEMA = r"^(?=.)(\d+d)?(\d+h)?(\d+m)?(\d+(\.\d+)?s)?$"
@@ -53,7 +53,7 @@ class FieldType(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """A type that is no record."""
+    """A type that is not a record."""
 
     schema: Schema
     read: Reader
@@ -62,7 +62,7 @@ class ValueType:
 def scalar(
     schema: Schema, fault: FindFault, normalised: Callable[[Any], Any] = lambda value: value
 ) -> ValueType:
-    """Return a type of values without parts, by what can be wrong with one."""
+    """Return a type of values without parts; a function tells what is wrong with a value."""
 
     def read(value: Any, at: Where, problems: Problems) -> Any:
         if problem := fault(value):
@@ -74,7 +74,7 @@ def scalar(
 
 
 def kind_of(value: Any) -> str:
-    """Name the kind of a value as its author would."""
+    """Name the kind of a value in the author's terms."""
     return _KINDS[type(value)]
 
 
@@ -84,7 +84,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _wrong_kind(value: Any, expected: str) -> str:
-    """Return that a value is of the wrong kind, and what to write in its place."""
+    """Return the message that a value is of the wrong kind, and what to write instead."""
     if value is None:
         return f"has no value; write {expected}, or remove the key"
     if isinstance(value, dict) and len(value) == 1 and next(iter(value.values())) is None:
@@ -136,7 +136,7 @@ def text(pattern: str = "", *, empty: bool = False) -> ValueType:
         fault = "" if empty and value == "" else _text_fault(value)
         if not fault:
             return str(value)
-        # A number or a boolean is most often a text whose quotes were forgotten.
+        # A number or a boolean is usually a text without its quotes.
         problems.add(at, fault, quote=isinstance(value, bool | int | float))
         return None
 
@@ -173,7 +173,7 @@ def choice(options: tuple[str, ...]) -> ValueType:
 
 
 def count(most: int = 10_000) -> ValueType:
-    """Return the type of a whole number, from one to a bound that catches slips of the keyboard."""
+    """Return the type of a whole number, from one to a bound that catches typing errors."""
 
     def fault(value: Any) -> str:
         is_good = type(value) is int and 1 <= value <= most
@@ -278,7 +278,7 @@ ARGV = ValueType({"type": "array", "minItems": 1, "items": {"type": "string"}}, 
 def _read_items(
     items: Iterable[ValueType], values: list[Any], at: Where, problems: Problems
 ) -> tuple[str, ...] | None:
-    """Return the texts, or None if one of them is bad: places of the others would be off."""
+    """Return the texts, or None if one is bad: the positions of the others would be wrong."""
     pairs = enumerate(zip(items, values, strict=False))
     read = [item.read(value, (*at, index), problems) for index, (item, value) in pairs]
     return None if None in read else tuple(read)
@@ -287,7 +287,7 @@ def _read_items(
 def map_of(
     item: FieldType, example: str, names: str = ID_PATTERN, name_fault: FindFault = lambda _: ""
 ) -> ValueType:
-    """Return the type of a mapping of names to values. `example` is what to write in place of something else.
+    """Return the type of a mapping of names to values. `example` is what to write instead of a wrong value.
 
     Editors check that names match `names`.
     """
@@ -341,7 +341,7 @@ class RecordType:
     one_of: tuple[str, ...] = ()
 
     def read(self, value: Any, at: Where, problems: Problems) -> dict[str, Any] | None:
-        """Return what was given and good, by struct field. What is absent is absent here too."""
+        """Return the given, valid values by struct field. Absent keys stay absent."""
         if not isinstance(value, dict):
             keys = ", ".join(list(self.fields)[:3])
             problems.add(at, f"must be a mapping ({keys}, …), not {kind_of(value)}")
@@ -385,7 +385,7 @@ class RecordType:
 
 
 def list_of(record: RecordType) -> ValueType:
-    """Return the type of a list of records, at least one. An empty record in place of a bad one keeps the places."""
+    """Return the type of a list of records, at least one. An empty record in place of a bad one keeps the positions."""
 
     def read(value: Any, at: Where, problems: Problems) -> list[dict[str, Any]] | None:
         if not isinstance(value, list):

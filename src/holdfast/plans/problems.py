@@ -1,4 +1,4 @@
-"""Problems of a plan or workflow file: collected while it is read, and worded in one error, in the order of the lines."""
+"""Problems of a plan or workflow file: collected while it is read, and reported in one error, in line order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the bytes of a plan file to a `Plan`, or to one error that names everything that is wrong with it."""
+"""Turns the bytes of a plan file into a `Plan`, or into one error that names every problem."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAIN_STAGE = "main"
 def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Plan:
     """Read and check a plan file. The name decides the syntax: `.json` is JSON, anything else YAML.
 
-    `agent`, if given, takes the place of the plan's own default agent.
+    `agent`, if given, replaces the plan's own default agent.
     """
     try:
         data = _content(path)
@@ -37,7 +37,7 @@ def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Pla
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a file, at most one more than a plan may have. A pipe would keep us waiting."""
+    """Return the bytes of a file, at most one more than a plan may have. A pipe would block, so it is refused."""
     if path.is_fifo():
         raise PlanError(
             f"{path} is a pipe, not a file",
@@ -67,7 +67,7 @@ def load_mapping(data: bytes, name: str, version: FormatVersion) -> tuple[Source
 
 
 def build_plan(value: dict[str, Any], known_agents: Collection[str]) -> tuple[Plan | None, Problems]:
-    """Return the plan that plain values describe, as far as they do, and everything that is wrong with them."""
+    """Return the plan that plain values describe, as far as they are valid, and all problems."""
     problems = Problems()
     plan = _read_values(value, problems)
     if plan is not None:
@@ -76,7 +76,7 @@ def build_plan(value: dict[str, Any], known_agents: Collection[str]) -> tuple[Pl
 
 
 def _read_values(value: dict[str, Any], problems: Problems) -> Plan | None:
-    """Return the plan as far as its values are good. Of a newer format only that is reported."""
+    """Return the plan as far as its values are valid. For a newer format, only that is reported."""
     version = value.get(VERSION.key)
     if VERSION.is_newer(version):
         VERSION.type.read(version, (VERSION.key,), problems)
@@ -96,7 +96,7 @@ def _check_rules(plan: Plan, known_agents: Collection[str], problems: Problems, 
 
 
 def _as_written(at: Where, *, is_short: bool) -> Where:
-    """Return a place as the file has it: the tasks of a short plan are at its top."""
+    """Return a place as it is in the file: the tasks of a short plan are at its top."""
     return at[2:] if is_short and at[:2] == ("stages", 0) else at
 
 

@@ -240,12 +240,12 @@ def plan_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Return the schema as the file has it."""
+    """Return the text of the schema file."""
     return json.dumps(plan_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def write_schema(root: Path) -> Path:
-    """Write the schema below a repository's root. Repeating writes the same file."""
+    """Write the schema below a repository's root. Idempotent."""
     target = root / SCHEMA_FILE
     target.parent.mkdir(exist_ok=True)
     target.write_text(schema_text(), encoding="utf-8")

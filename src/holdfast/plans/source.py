@@ -18,7 +18,7 @@ MAX_DEPTH = 64
 """Levels of nesting; a valid plan has seven."""
 
 _MERGE = "<<"
-# What a value weighs besides its characters, so that a bomb of empty values is bounded too.
+# The weight of a value besides its characters, so that a bomb of empty values is bounded too.
 _VALUE_WEIGHT = 8
 
 
@@ -35,7 +35,7 @@ class SourceText:
         return self.name.lower().endswith(".json")
 
     def error(self, line: int, message: str) -> PlanError:
-        """Return the error that ends the reading of this text at a line."""
+        """Return the error that stops reading this text at a line."""
         return plan_error(self.name, [f"{self.name}:{line}: {message}"])
 
 
@@ -114,7 +114,7 @@ class TreeBuilder:
         return self._top.is_mapping and self._top.key is None
 
     def key(self, text: str, line: int) -> None:
-        """Take the key of the value that follows."""
+        """Add the key of the next value."""
         self._top.key = text
         is_duplicate = text in self._top.container
         if is_duplicate:
@@ -127,7 +127,7 @@ class TreeBuilder:
         self._weigh(len(text), line)
 
     def scalar(self, value: Any, text: str, line: int, anchor: str | None = None) -> None:
-        """Take a value without parts; `text` is how it was spelled."""
+        """Add a value without parts; `text` is its spelling."""
         self._add(value, line, text)
         self._top.key = None
         self._weigh(len(text), line)
@@ -135,7 +135,7 @@ class TreeBuilder:
             self._anchors[anchor] = (value, len(text) + _VALUE_WEIGHT)
 
     def alias(self, anchor: str, line: int) -> None:
-        """Take the value of an anchor again. Its weight counts again: that bounds alias bombs."""
+        """Add the value of an anchor again. Its weight counts again: that bounds alias bombs."""
         if anchor not in self._anchors:
             raise self._source.error(line, f"the alias *{anchor} has no finished anchor before it")
         if self.wants_key:
@@ -146,7 +146,7 @@ class TreeBuilder:
         self._top.key = None
 
     def open(self, container: dict[str, Any] | list[Any], line: int, anchor: str | None = None) -> None:
-        """Begin a mapping or a list; an empty one of that kind is given."""
+        """Begin a mapping or a list; the argument is an empty one of that kind."""
         if self.wants_key:
             raise self._source.error(line, "a key must be plain text, not a list or a mapping")
         if len(self._around) >= MAX_DEPTH:
@@ -179,7 +179,7 @@ class TreeBuilder:
                 self._marks.texts[at] = text
 
     def _path(self) -> Where:
-        """Return the place of what was added last; the document itself is no part of it."""
+        """Return the place of the value that was added last; the document itself is not part of it."""
         levels = [*self._around, self._top][1:]
         return tuple(str(level.key) if level.is_mapping else len(level.container) - 1 for level in levels)
 

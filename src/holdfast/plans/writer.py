@@ -23,7 +23,7 @@ def plan_text(plan: Plan) -> str:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes texts so that no reader of YAML takes one for something else."""
+        """Writes texts so that every YAML reader reads them as texts."""
 
     Dumper.add_representer(str, _text)
     Dumper.add_representer(list, _list)
@@ -56,7 +56,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
 
 
 def _stage(stage: Stage, before: Stage | None) -> dict[str, Any]:
-    """Return a stage. Its needs are only written where they are not just the stage before."""
+    """Return a stage. Its needs are only written if they are not just the previous stage."""
     parts: dict[str, Any] = msgspec.to_builtins(stage)
     usual = (before.id,) if before is not None else ()
     parts.pop("needs", None)

@@ -1,7 +1,7 @@
-"""The two syntaxes of a plan or workflow file: a text as plain values, and the lines of these values to word an error.
+"""The two syntaxes of a plan or workflow file: a text as plain values, and the lines of these values for errors.
 
-Of the YAML library only the event level is used, so no tag can construct an object, and the values are built within our
-own bounds. The library is imported when the first YAML text is read, not before.
+Only the event level of the YAML library is used, so no tag can construct an object, and our own bounds apply to
+the values. The library is imported when the first YAML text is read, not before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.errors import PlanError, quoted
 from holdfast.plans.source import SourceMarks, SourceText, TreeBuilder
 
-# The tokens of a text that is known to be valid JSON; commas, colons and blanks carry nothing.
+# The tokens of a text that is known to be valid JSON; commas, colons and blanks have no meaning.
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|[^\s,:{}\[\]"]+')
 _WORDS: dict[str, bool | None] = {
     **{spelled: True for word in ("true", "yes", "on") for spelled in (word, word.title(), word.upper())},
@@ -28,7 +28,7 @@ _HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _INT = re.compile(r"[-+]?[0-9]{1,18}")
 _PLAIN_TAGS = (None, "!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
-# What the parser says, and what the author most likely has to change.
+# What the parser says, and what the author probably has to change.
 _FIXES = (
     ("mapping values are not allowed", "put a text that contains `: ` in quotes"),
     (
@@ -134,7 +134,7 @@ def build_yaml(source: SourceText, builder: TreeBuilder, loader: Any = None) -> 
 
 
 def _feed(source: SourceText, builder: TreeBuilder, events: Any) -> None:
-    # Local names: this loop turns some twenty times per task.
+    # Local names: this loop runs about twenty times per task.
     from yaml import (
         AliasEvent,
         DocumentStartEvent,

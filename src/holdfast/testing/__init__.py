@@ -1,6 +1,6 @@
-"""The stand-ins that Holdfast's own tests use, for yours.
+"""Test doubles of Holdfast's own tests, for use in your tests.
 
-With `FunctionFleet` and `MemoryJournal` a plan or a workflow is tested in milliseconds, without any process.
+With `FunctionFleet` and `MemoryJournal` you test a plan or a workflow in milliseconds, without any process.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class FunctionFleet:
     launches: dict[LaunchKey, asyncio.Task[Exit]] = field(default_factory=dict)
 
     async def launch(self, spec: LaunchSpec) -> None:
-        """Call the function in a thread. A key that was launched before is not launched again."""
+        """Call the function in a thread. Idempotent: a key is launched only once."""
         if spec.key not in self.launches:
             self.launches[spec.key] = asyncio.ensure_future(self._work(spec))
 
@@ -34,7 +34,7 @@ class FunctionFleet:
         return Exit(token=spec.token, reason=ExitReason.EXITED, code=code)
 
     def inspect(self, key: LaunchKey) -> Sighting:
-        """Say what has become of a launch of this fleet."""
+        """Return the status of a launch of this fleet."""
         launch = self.launches.get(key)
         if launch is None:
             return Sighting(Presence.UNKNOWN)
@@ -57,7 +57,7 @@ class FunctionFleet:
         return [key for key, launch in self.launches.items() if key.run == run and not launch.done()]
 
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
-        """Return nothing: no folder remembers a function."""
+        """Return nothing: a function leaves no record in a folder."""
         return {}
 
     def last_sign(self, key: LaunchKey) -> float:
@@ -75,5 +75,5 @@ class FunctionFleet:
         return LaunchOutput(offset, b"", offset)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self.launches.clear()

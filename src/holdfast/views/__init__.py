@@ -1,1 +1,1 @@
-"""What people and programs see of a run, as data and as text. Views only read; they never decide."""
+"""What people and programs see about a run, as data and as text. Views only read; they never decide."""

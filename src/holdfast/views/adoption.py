@@ -27,7 +27,7 @@ class AdoptedTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdoptionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A foreign run as it was, or would be, adopted; `run` is null as long as it is not."""
+    """A foreign run as it was, or would be, adopted; `run` is null until it is."""
 
     run: str | None
     system: str
@@ -56,7 +56,7 @@ class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def adoption_view(assessment: Assessment, run: str | None = None) -> AdoptionView:
-    """Return what `adopt` shows of a foreign run."""
+    """Return what `adopt` shows about a foreign run."""
     foreign = assessment.foreign
     return AdoptionView(
         run=run,
@@ -73,7 +73,7 @@ def adoption_view(assessment: Assessment, run: str | None = None) -> AdoptionVie
 
 
 def adoption_text(view: AdoptionView) -> str:
-    """Return a foreign run in words and columns."""
+    """Return a foreign run as text."""
     lines = [
         f"{view.system} {one_line(view.name)}  ({one_line(view.main)})",
         f"  {one_line(view.goal)}",

@@ -1,6 +1,6 @@
 """Each event as one sentence for people, and a run followed line by line in pipes, CI logs and programs.
 
-The sentences are a table by the event's name. An event with an empty sentence gets no line, one without a row its name.
+A table maps event names to sentences. An empty sentence means no line; without a row, the name is shown.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _SENTENCES = {
 
 
 def event_sentence(event: Event) -> str:
-    """Return an event in words, as one line; empty if it is not worth telling."""
+    """Return an event in words, as one line; empty if it gets no line."""
     if isinstance(event, AgentsReattached):
         return _reattached(event)
     if isinstance(event, PauseRequested):
@@ -110,7 +110,7 @@ def _name_in_words(event: Event) -> str:
 
 
 def _how(event: AttemptStarted) -> str:
-    """Say how an attempt starts if it is not just a fresh agent of the task."""
+    """Say how an attempt starts, unless it is simply a new agent of the task."""
     if event.session:
         return f", resuming {event.agent}'s own session"
     return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""
@@ -125,7 +125,7 @@ def _reattached(event: AgentsReattached) -> str:
 
 
 def plain_lines(out: TextIO) -> Observer:
-    """Return an observer that writes sentences with the time of day. A reader that has gone does not disturb the run."""
+    """Return an observer that writes sentences with the time of day. A closed reader does not disturb the run."""
 
     def write(events: Sequence[Event], _state: RunState) -> None:
         for sentence in filter(None, map(event_sentence, events)):
@@ -135,7 +135,7 @@ def plain_lines(out: TextIO) -> Observer:
 
 
 def json_lines(out: TextIO) -> Observer:
-    """Return an observer that writes every event as the journal has it, one JSON object per line."""
+    """Return an observer that writes every event as in the journal, one JSON object per line."""
 
     def write(events: Sequence[Event], _state: RunState) -> None:
         for event in events:

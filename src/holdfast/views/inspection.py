@@ -28,7 +28,7 @@ _ENDINGS: dict[str, tuple[Outcome, str]] = {
     "MergeRefused": ("failed", "merged_check"),
     "MergeConflicted": ("failed", "conflict"),
 }
-"""The events that end an attempt: its outcome, and the kind of error if they have one and do not say it themselves."""
+"""The events that end an attempt: its outcome, and the kind of error unless the event itself has it."""
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class AttemptView(msgspec.Struct, kw_only=True):
 
 
 class TaskHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """All about one task."""
+    """Everything about one task."""
 
     id: str
     stage: str
@@ -86,7 +86,7 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """All about a run, or about one task of it, as of event `seq`."""
+    """Everything about a run, or about one task of it, as of event `seq`."""
 
     seq: int
     run: RunView
@@ -179,7 +179,7 @@ def _add(attempt: AttemptView, event: ev.Event, at: str) -> None:
 
 
 def _error(event: ev.Event, failure: str, at: str) -> ErrorView:
-    """Return the error that an event has; for a conflict that is the list of its files."""
+    """Return the error of an event; for a conflict, the list of its files."""
     files = ", ".join(getattr(event, "files", ()))
     return ErrorView(
         at=at,

@@ -1,6 +1,6 @@
 """A run followed on a terminal: a table of what runs now, below the lines that say what happened.
 
-The picture is drawn by a thread of its own, at most four times a second, from a frozen copy of what it shows.
+A separate thread draws the picture, at most four times a second, from a frozen copy of its data.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LiveTable:
         self._live.stop()
 
     def __call__(self, events: Sequence[Event], state: RunState) -> None:
-        """Print what happened and take a new copy of what to draw."""
+        """Print what happened and take a new copy of the data to draw."""
         now, at = time.monotonic(), time_of_day(time.time())
         self._since.update({event.task: now for event in events if isinstance(event, AttemptStarted)})
         self._picture = _picture(state, self._since, now)

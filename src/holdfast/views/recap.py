@@ -1,4 +1,4 @@
-"""`recap`: what happened in a run, what it took, and whether git agrees that nothing was lost or done twice."""
+"""`recap`: what happened in a run, its cost, and whether git confirms that nothing was lost or done twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.views.text import count, duration, one_line, table
 
 
 class TaskRecap(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task took."""
+    """The time and cost of one task."""
 
     id: str
     status: TaskStatus
@@ -52,7 +52,7 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
 def recap_view(
     status: StatusView, state: RunState, recorded: Iterable[Recorded], branch: BranchFacts
 ) -> Recap:
-    """Return the recap of a run from its state, its events and what git shows of its branch."""
+    """Return the recap of a run from its state, its events and its branch in git."""
     history = list(recorded)
     landings = Counter(landing.task for landing in branch.landings)
     replaced = {name for name, task in state.tasks.items() if task.replaced}

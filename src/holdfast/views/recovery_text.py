@@ -52,7 +52,7 @@ def recovery_text(view: RecoveryView, width: int) -> str:
 
 
 def recovery_header(run: RunView, landed: int, tasks: int) -> Iterator[str]:
-    """Yield what happened to the run and how far it is."""
+    """Yield what happened to the run and its progress."""
     yield f"{run.id}  {ending_label(run.status, run.ending)}  {landed} of {count(tasks, 'task')} landed"
     yield f"  {one_line(run.goal)}"
     yield f"  {one_line(run.detail, 300) or 'last sign of life ' + run.last_sign_at}"
@@ -104,7 +104,7 @@ def _safe(task: TaskRecovery) -> str:
 
 
 def _place(task: TaskRecovery) -> str:
-    """Return where the agent last said that it was."""
+    """Return the last place that the agent reported."""
     line = "" if task.line is None else f" line {task.line}"
     parts = (
         f"at {task.file}{line}" if task.file else "",

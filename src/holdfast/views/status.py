@@ -34,7 +34,7 @@ _INTERRUPTIONS = {
 
 
 def describe_ending(row: RunRow, rest: Rest) -> str:
-    """Return why a run rests or what a live one is about to do; empty if its status says it all."""
+    """Return why a run rests or what a live one is about to do; empty if its status is enough."""
     if rest.ending in INTERRUPTED:
         sign = timestamp(rest.last_sign)
         return f"{_INTERRUPTIONS[rest.ending]}; last sign of life {sign}; no recorded work is lost"
@@ -60,7 +60,7 @@ RUN_TASK_AGENT = "run"
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The run as a whole. `landed_in` names the branches that hold the result of a completed run, the target first.
 
-    `adopting` is the file of another system that is not taken in as a whole yet.
+    `adopting` is the file of another system whose adoption is not complete yet.
     """
 
     id: str
@@ -97,9 +97,9 @@ class StageView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. `progress` also counts the steps of its life, `reported` is its agent's own word while it works.
+    """One task. `progress` also counts the task's steps, `reported` is what its agent reports while it works.
 
-    `liveness` and `activity` are of an agent at work, `waiting_until` of a task that waits for a limit.
+    `liveness` and `activity` describe a working agent, `waiting_until` a task that waits for a limit.
     """
 
     id: str
@@ -140,7 +140,7 @@ class MetricsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `status` says of a run."""
+    """Everything `status` says about a run."""
 
     run: RunView
     stages: tuple[StageView, ...]
@@ -168,10 +168,10 @@ def status_view(
     landed_in: tuple[str, ...] = (),
     signs: Mapping[str, AgentSign] = {},
 ) -> StatusView:
-    """Return what `status` says of a run; `holder` names the runner that lives, `now` is for the elapsed time.
+    """Return what `status` says about a run; `holder` is the live runner, `now` is for the elapsed time.
 
-    `boot_id` tells a reboot from a crash, `landed_in` are the branches that hold the result, `signs` what the machine
-    shows of the agents that are recorded as running.
+    `boot_id` tells a reboot from a crash, `landed_in` are the branches that hold the result, `signs` the signs of
+    running agents on this machine.
     """
     state = stored.state()
     statuses = displayed_task_statuses(state)
@@ -271,7 +271,7 @@ def _waiting_until(state: RunState, row: TaskRow) -> str | None:
 
 
 def _blockers(state: RunState, task: Task, statuses: dict[str, TaskStatus]) -> str:
-    """Say what keeps a blocked task from ever starting: the needs that will not land by themselves."""
+    """Say why a blocked task can never start: the needs that will not land by themselves."""
     if statuses[task.id] is not TaskStatus.BLOCKED:
         return ""
     stuck = (TaskStatus.ABANDONED, TaskStatus.BLOCKED)

@@ -1,4 +1,4 @@
-"""`status` and `list` in words and columns."""
+"""`status` and `list` as text."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
 
 
 def _at_work(task: TaskView) -> str:
-    """Return what a working agent does, or until when a task waits; empty for any other task."""
+    """Return what a working agent does, or how long a task waits; empty for any other task."""
     if task.waiting_until:
         return f"until {task.waiting_until}"
     if task.liveness is None:

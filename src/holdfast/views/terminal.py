@@ -1,4 +1,4 @@
-"""Standard output and error: what a terminal can show, and what to do when the reader has gone."""
+"""Standard output and error: what a terminal can show, and what to do when the reader is gone."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def terminal_width() -> int:
 
 
 def silence(out: TextIO) -> None:
-    """Drop everything still to be written, because nobody reads any more. Repeating it changes nothing."""
+    """Drop all pending output, because the reader is gone. Idempotent."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, out.fileno())
     os.close(nowhere)
 
 
 def write_line(text: str, out: TextIO) -> None:
-    """Write a line and flush it. A reader that has gone, or a full disk, does not stop the writer."""
+    """Write a line and flush it. A closed reader or a full disk does not stop the writer."""
     try:
         out.write(text + "\n")
         out.flush()

@@ -1,4 +1,4 @@
-"""How text is laid out: columns, single lines, counts, times. Nothing here knows about runs or streams."""
+"""Formats text: columns, single lines, counts, times. Nothing here knows about runs or streams."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 _GAP = "  "
 _LAST_COLUMN_MIN = 24
-# Colours are welcome. Everything else that a terminal obeys could move the cursor, rename the window or hide a line.
+# Colours are allowed. Other control sequences could move the cursor, rename the window or hide a line.
 _CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 
 
@@ -24,7 +24,7 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
 def wrapped_table(rows: Sequence[Sequence[str]], width: int, indent: str = "  ") -> list[list[str]]:
     """Return each row as lines of at most `width` characters.
 
-    The last column is wrapped. Where the others leave it no room, it goes below them, and they are cut.
+    The last column is wrapped. If the others leave it no room, it goes below them, and they are cut.
     """
     firsts = table([row[:-1] for row in rows], indent)
     column = max((len(line) for line in firsts), default=0) + len(_GAP)
@@ -69,7 +69,7 @@ def terminal_safe(text: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Return `40 %`, or a dash if nobody said how much."""
+    """Return `40 %`, or a dash if it is unknown."""
     return "-" if share is None else f"{share:g} %"
 
 

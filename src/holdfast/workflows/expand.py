@@ -134,7 +134,7 @@ class _Expansion:
     def _task_scopes(
         self, template: dict[str, Any], stage: Stage | None, scope: PlaceholderValues
     ) -> Iterator[tuple[Task | None, PlaceholderValues]]:
-        """Yield the tasks of the present stage, or of the whole document, each with its values."""
+        """Yield the tasks of the current stage, or of the whole document, each with its values."""
         document = self._inputs.document
         if template.get("each") is None or document is None:
             yield None, scope
@@ -171,7 +171,7 @@ class _Expansion:
         return value
 
     def _entries(self, key: str, values: list[Any], scope: PlaceholderValues) -> Iterator[Any]:
-        """Fill in a list. What does not apply is left out; a placeholder for a list becomes its entries."""
+        """Fill in a list. Entries that do not apply are left out; a placeholder for a list becomes its entries."""
         for value in values:
             if isinstance(value, dict) and not self._is_wanted(value, scope):
                 continue

@@ -1,8 +1,8 @@
 """The small language inside a workflow's texts: `when:` conditions and `{placeholders}`.
 
 A condition is flags with `not`, `and`, `or`; `and` binds closer, and there are no parentheses. A placeholder is a name in
-braces that does not follow a `$`, so JSON and shell in a prompt stay as they are; `{{name}}` is `{name}` itself. A value
-that is filled in is never looked at again: a description with braces stays as its author wrote it.
+braces that does not follow a `$`, so JSON and shell in a prompt stay as they are; `{{name}}` is `{name}` itself. A filled-in
+value is never expanded again: a description with braces stays as its author wrote it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TASK_QUESTIONS = ("task.validators",)
 
 
 def condition_fault(text: str, flags: Collection[str]) -> str:
-    """Return what is wrong with a condition, or nothing."""
+    """Return what is wrong with a condition; empty if it is valid."""
     for part in re.split(r"\s+(?:and|or)\s+", text.strip()):
         found = _FLAG.fullmatch(part.strip())
         if found is None or found[2] in _WORDS:

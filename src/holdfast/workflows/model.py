@@ -1,4 +1,4 @@
-"""A workflow and the inputs that a user gives to start it, as data. It is read in reader and expanded in expand."""
+"""A workflow and the inputs that a user gives to start it, as data. `reader.py` reads it, `expand.py` expands it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.plans.source import SourceText
 
 _T = TypeVar("_T")
 InputKind = Literal["description", "document", "none"]
-"""A sentence that says what is wanted, a document with the tasks to do, or nothing at all."""
+"""A sentence with the request, a document with the tasks to do, or nothing at all."""
 
 
 class WorkflowError(PlanError):
@@ -20,7 +20,7 @@ class WorkflowError(PlanError):
 
 
 def workflow_error(error: PlanError, name: str) -> WorkflowError:
-    """Return what is wrong with the file of a workflow, with the way to try it again."""
+    """Return the error for a workflow file, with the command to check it again."""
     return WorkflowError(
         error.message, f"correct {name}, then look at it with `holdfast plan workflows {name}`"
     )
@@ -82,7 +82,7 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True)
 class InputDocument:
-    """A document with the work to do, as its format was read. `name` is its owner's name for it.
+    """A document with the work to do, as its format was read. `name` is its native name.
 
     `specification` is the text that describes the whole, if there is one.
     """

@@ -1,7 +1,7 @@
-"""Every key of a workflow file, and the way from its bytes to a `Workflow` or to one error that names every problem.
+"""The keys of a workflow file. Turns its bytes into a `Workflow`, or into one error that names every problem.
 
-Keys, conditions and placeholders are checked here, before there are inputs. The keys of the plan inside are the plan's
-own; their values are checked after the expansion.
+Keys, conditions and placeholders are checked here, before there are inputs. The inner plan has the keys of any
+plan; their values are checked after the expansion.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _check_texts(
 
 
 def _texts(value: dict[str, Any]) -> Iterator[tuple[Where, str, str]]:
-    """Yield every text of the plan inside a workflow, with its place and the key it stands under."""
+    """Yield every text of the plan inside a workflow, with its place and its key."""
     waiting: list[tuple[Where, str, Any]] = [
         ((key,), key, value[key]) for key in PLAN_KEYS if key in value and key not in LITERAL_KEYS
     ]

@@ -40,7 +40,7 @@ class AcpTurn:
 
 
 class _Client:
-    """Our side of the session: answers permission requests and prints progress. Files and shells are the agent's own."""
+    """Our side of the session: answers permission requests, prints progress. Provides no files or shells."""
 
     def __init__(self, turn: AcpTurn) -> None:
         self._turn = turn

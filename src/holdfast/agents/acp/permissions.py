@@ -1,4 +1,4 @@
-"""How permission requests of an ACP agent are answered: by a policy, because nobody is there to ask."""
+"""Answers permission requests of an ACP agent by a policy, because there is nobody to ask."""
 
 from __future__ import annotations
 

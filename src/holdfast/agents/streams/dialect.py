@@ -1,6 +1,6 @@
 """What every dialect is built on: its base class, and tolerant access to the fields of an event.
 
-Somebody else's program wrote the event: a value of the wrong kind is no value.
+Another program wrote the event: a value of the wrong kind counts as missing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def text(value: Any, *path: str) -> str:
 
 
 def number(value: Any, *path: str) -> float:
-    """Return the number at a path of keys; 0 if there is none, or one that is no amount."""
+    """Return the number at a path of keys; 0 if there is none, or if it is not an amount."""
     found = at(value, *path)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return 0.0

@@ -21,7 +21,7 @@ _STATUSES = {
     529: AgentTrouble.LIMIT,
 }
 _SEARCHED_CHARS = 4_000
-"""An error gives its meaning early. What follows may be a whole file, in which a pattern would search for minutes."""
+"""An error gives its meaning early. A whole file may follow, and a pattern would search it for minutes."""
 _Patterns = tuple[tuple[AgentTrouble, "re.Pattern[str]"], ...]
 
 

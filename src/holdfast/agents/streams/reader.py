@@ -1,7 +1,7 @@
 """Reads an agent's output: bytes, cut anywhere, become lines, and lines become observations by the agent's dialect.
 
-A line that is no event is plain output: it may be an error of the agent or the usage that aider prints. No output can
-raise an error or stop a run.
+A line that is not an event is plain output: an error of the agent, perhaps, or the usage that aider prints. No
+output can raise an error or stop a run.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class StreamReader:
         return found
 
     def skip(self) -> None:
-        """Note that bytes are missing here: the rest of the present line is skipped."""
+        """Note that bytes are missing here: the rest of the current line is skipped."""
         self._rest, self._skipping = b"", True
 
     def close(self) -> list[Observation]:
@@ -107,7 +107,7 @@ def plain_line(line: str, patterns: ErrorPatterns) -> Iterator[Observation]:
     if trouble is not None:
         yield TroubleSeen(trouble, line)
     elif usage is not None:
-        # A turn that was paid for went well, also after an error.
+        # A turn that was charged succeeded, even after an error.
         yield AgentFinished()
         yield Usage(_amount(usage["sent"]) + _amount(usage["got"]), float(usage["cost"] or 0))
 
@@ -128,7 +128,7 @@ def observe_output(agent: Preset | None, output: bytes) -> StreamSummary:
 
 
 def readable_output(agent: Preset | None, output: bytes, summary: StreamSummary) -> str:
-    """Return the readable part of an output: all of it if it is plain, else the lines beside the events and the last text."""
+    """Return the readable part of an output: all of it if plain, else the lines between events and the last text."""
     text = output.decode(errors="replace")
     if agent is None or agent.stream == "raw":
         return text

@@ -1,4 +1,4 @@
-"""APEX, both ways: `state.json`, its links and outputs; `00-context.md` of the wider family; `docs/backlog.yaml`."""
+"""Reads and writes APEX: `state.json`, links, outputs; the wider family's `00-context.md`; `docs/backlog.yaml`."""
 
 from holdfast.formats.apex.layout import PLACES, TRACES, companions
 from holdfast.formats.apex.read import read, recognises

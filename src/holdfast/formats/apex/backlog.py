@@ -1,4 +1,4 @@
-"""`docs/backlog.yaml`: the stories that APEX works off. Statuses are changed in place, every other byte is kept."""
+"""`docs/backlog.yaml`: the stories that APEX works off. Only statuses are changed; every other byte stays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def has_stories(data: bytes) -> bool:
 
 
 def read_backlog(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the stories as the tasks of one stage: only their dependencies say what comes first."""
+    """Return the stories as the tasks of one stage. Only their dependencies order them."""
     document = _parsed(main, documents[main])
     stories = _stories(document)
     if not stories:
@@ -65,7 +65,7 @@ def _parsed(main: str, data: bytes) -> Node:
 
 
 def _stories(document: Node) -> list[Node]:
-    """Return the stories: those of the list, then those that are written out inside their epics."""
+    """Return the stories: first those of the list, then those inside the epics."""
     inside = [story for epic in nodes(document.get("epics")) for story in nodes(epic.get("stories"))]
     return nodes(document.get("stories")) + inside
 
@@ -107,17 +107,17 @@ def _contradictions(story: Node, claim: Claim) -> Iterator[Finding]:
 
 
 def write_backlog(view: ExportedRun, main: str, data: bytes) -> list[NativeFile]:
-    """Return the backlog with the statuses as they are now, and a copy of it as it was. The new one is parsed first."""
+    """Return the backlog with current statuses, and a copy of the old one. The new one is parsed first."""
     changed = _with_statuses(view, markdown.decoded(data), _parsed(main, data)).encode()
     _parsed(main, changed)
     return [NativeFile(path=main, content=changed), NativeFile(path=f"{main}.bak", content=data)]
 
 
 def _with_statuses(view: ExportedRun, content: str, document: Node) -> str:
-    """Return the text with each changed status, last one first, so that the places before it stay true."""
+    """Return the text with each changed status. The last one goes first, so earlier offsets stay valid."""
     stories = _stories(document)
     names = task_ids(map(_ID.text, stories))
-    # An alias stands for the same place in the text, which is changed once.
+    # An alias points at the same place in the text, which is changed only once.
     at: dict[int, tuple[Any, str, Node]] = {}
     for place, name, story in zip(_places(content), names, stories, strict=True):
         at.setdefault(place.start_mark.index, (place, name, story))
@@ -129,7 +129,7 @@ def _with_statuses(view: ExportedRun, content: str, document: Node) -> str:
 
 
 def _replaced(content: str, story: Any, word: str) -> str:
-    """Return the text with a story's status, which is added after its first entry if it has none."""
+    """Return the text with a story's status. If the story has none, it is added after the first entry."""
     status = _under(story, "status")
     if status is not None:
         before = content[: status.start_mark.index]
@@ -141,7 +141,7 @@ def _replaced(content: str, story: Any, word: str) -> str:
 
 
 def _places(content: str) -> list[Any]:
-    """Return where each story stands in the text, in the order of `_stories`."""
+    """Return the position of each story in the text, in the order of `_stories`."""
     root = lenient_yaml.compose(content)
     epics = _mappings(_under(root, "epics"))
     inside = [story for epic in epics for story in _mappings(_under(epic, "stories"))]

@@ -1,6 +1,6 @@
 """The wider family of APEX skills: a task's whole state is `00-context.md`, a Markdown file with a progress table.
 
-It is read as the state file that it amounts to, and written back row by row, everything else left as it is.
+It is read like a state file and written back row by row. Everything else in it stays.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_context(path: str, data: bytes) -> bool:
 
 
 def read_context(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that a context file tells of."""
+    """Return the run that a context file describes."""
     document = _as_state(main, markdown.decoded(documents[main]))
     if not phases_of(document):
         hint = "Point adopt at the task's folder: what its phases wrote may be enough."
@@ -67,7 +67,7 @@ def _progress(content: str) -> markdown.Table | None:
 
 
 def _as_state(main: str, content: str) -> Node:
-    """Return the state document that a context file amounts to."""
+    """Return a context file as a state document."""
     titled = re.match(r"apex task:?\s*(\S+)", markdown.title(content), re.IGNORECASE)
     settings = (row.cells for table in markdown.tables(content) for row in table.rows if len(row.cells) > 1)
     branch = next((cells[1] for cells in settings if cells[0].casefold() == "branch name"), "")

@@ -1,4 +1,4 @@
-"""Where APEX keeps its files, spelled once. `.codex` is the same family of skills under another agent."""
+"""The paths of APEX, spelled only here. `.codex` is the same family of skills under another agent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def home_of(task_id: str) -> str:
 
 
 def companions(main: str) -> tuple[str, ...]:
-    """Return the patterns of what belongs to a state: the outputs of its phases beside it."""
+    """Return the patterns of the files that belong to a state: the outputs of its phases beside it."""
     if is_backlog(main):
         return ()
     if is_link(main):
@@ -47,7 +47,7 @@ def companions(main: str) -> tuple[str, ...]:
 
 
 def task_in(main: str) -> str:
-    """Return the task that a path names: the folder of its state, or its link; nothing if it names none."""
+    """Return the task that a path names by the folder of its state or by its link; empty if it names none."""
     if is_link(main):
         name = posixpath.basename(main).removesuffix(".json")
         return "" if name == "current" else name
@@ -76,13 +76,13 @@ def is_output(path: str) -> bool:
 
 
 def phase_of_output(path: str) -> tuple[str, str] | None:
-    """Return the number and the name of the phase whose output a file is: `08b-e2e-chrome.md` is 8b."""
+    """Return the phase of an output file, as number and name: `08b-e2e-chrome.md` is 8b."""
     found = _OUTPUT.fullmatch(posixpath.basename(path))
     return (f"{int(found[1])}{found[2]}", found[3]) if found else None
 
 
 def output_name(number: str, name: str) -> str:
-    """Return the file name of a phase's output: two digits, so that a listing is in order."""
+    """Return the file name of a phase's output: two digits, so that listings sort correctly."""
     found = re.fullmatch(r"(\d+)([a-z]?)", number)
     return f"{int(found[1]):02d}{found[2]}-{name}.md" if found else f"{number}-{name}.md"
 

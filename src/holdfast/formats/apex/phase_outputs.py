@@ -1,6 +1,6 @@
-"""What phases write for people, one Markdown file each: read to rebuild a task whose state is broken, and written.
+"""The Markdown file that each phase writes for people. Also read, to rebuild a task whose state is broken.
 
-The state is written before the output of a phase, so an output means that its phase had ended. Every guess is a finding.
+The state is written before the output of a phase, so an output means that its phase ended. Every guess is a finding.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """What a phase wrote: the name of its file, and its text."""
+    """The output of a phase: its file name and its text."""
 
     file: str
     text: str
 
     @property
     def result(self) -> ClaimedStatus | None:
-        """What it says of its own end, or nothing."""
+        """The result that it states; empty if none."""
         word = markdown.value(self.text, "Status", "Result", "Verdict")
         return claimed_status(word) if word else None
 
     @property
     def summary(self) -> str:
-        """Its summary section, else its first paragraph that is no heading."""
+        """Its summary section, else its first paragraph that is not a heading."""
         said = markdown.section(self.text, "Summary")
         paragraphs = (part for part in re.split(r"\n\s*\n", self.text) if not part.lstrip().startswith("#"))
         return (said or next(paragraphs, "")).strip()[:_SUMMARY_CHARS]
 
 
 def read_from_outputs(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun:
-    """Return the task as its outputs show it. Raises BrokenFileError where there are none."""
+    """Return the task that the outputs show. Raises BrokenFileError if there are none."""
     outputs = _outputs(main, documents)
     if not outputs:
         hint = (
@@ -89,7 +89,7 @@ def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, _Output]:
 def _expected(main: str, outputs: dict[_Key, _Output], planned: str) -> list[_Key]:
     """Return the phases of the task: those that its own plan names, else all of the workflow.
 
-    Optional phases without an output, before the last output, were passed over and are left out.
+    Optional phases without an output, before the last output, were skipped and are left out.
     """
     is_init = layout.task_in(main) == "apex-init" or any(name in ("prd", "scaffold") for _, name in outputs)
     known = phases.APEX_INIT if is_init else phases.APEX
@@ -106,7 +106,7 @@ def _expected(main: str, outputs: dict[_Key, _Output], planned: str) -> list[_Ke
 
 
 def _lists(outputs: dict[_Key, _Output], expected: list[_Key]) -> Node:
-    """Return the lists of the state as they may have been. A last output without a result counts as unfinished."""
+    """Return the probable lists of the state. A last output without a result counts as unfinished."""
     lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS}
     last = next(reversed(outputs))
     for key in expected:
@@ -140,7 +140,7 @@ def _guesses(
 def _resume_points(
     outputs: dict[_Key, _Output], expected: list[_Key], ids: Mapping[_Key, str]
 ) -> Iterator[Finding]:
-    """Yield each place where the run may continue, if there is more than one: the user is asked."""
+    """Yield each place where the run may continue, if there are several: then the user must choose."""
     last = next(reversed(outputs))
     place = expected.index(last)
     reasons = {

@@ -1,6 +1,6 @@
-"""Phases: the table of those that APEX knows, and the phases of a state.json in one list.
+"""The table of phases that APEX knows, and the phases of a state.json as one list.
 
-Reading and writing find a phase again by the same ids, because both come here.
+Reader and writer both use this module, so they give a phase the same id.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _PHASES_OF_FLAG: dict[str, tuple[str, ...] | None] = {
     "cicd": ("cicd",), "pr": (), "save": None, "docker": ("docker",), "helm": (), "kustomize": (),
     "mvp": ("mvp-implement",),
 }  # fmt: skip
-"""The phases that each flag asks for. None is always set: we save every phase and ask nothing in between."""
+"""The phases that each flag asks for. No flag is always set: we save every phase and ask nothing in between."""
 
 
 def prompt_for(name: str) -> str:
@@ -72,7 +72,7 @@ def prompt_for(name: str) -> str:
 
 
 def may_be_empty(name: str) -> bool:
-    """Tell whether a phase can be done without changing a file: looking, planning and checking can."""
+    """Tell whether a phase can be done without changing a file: analysis, planning and checks can."""
     return _MAY_BE_EMPTY.fullmatch(name.casefold()) is not None
 
 
@@ -84,7 +84,7 @@ def flags_of(names: list[str]) -> dict[str, bool]:
 
 
 LISTS = {"completed_phases": "PASS", "current_phase": "IN_PROGRESS", "pending_phases": ""}
-"""The lists of a state, in the order in which they are read, each with the status of an entry that names none."""
+"""The lists of a state, in the order in which they are read, each with the status for entries that have none."""
 _NUMBER = Key("number", "phase", "phase_number", "step")
 _NAME = Key("name", "phase_name", "title")
 _NUMBER_PARTS = re.compile(r"(\d{1,6})([a-z]{0,2})")
@@ -95,7 +95,7 @@ class ApexPhase:
     """One phase: the list that counts, its entry there, and the earlier entries of the same phase (its iterations).
 
     `listed_twice` says that it is listed as finished and as still to do. `pending_entry` is its entry among the
-    pending ones, where APEX lists the current phase, too; it is empty if there is none.
+    pending ones, where APEX also lists the current phase; empty if there is none.
     """
 
     number: str
@@ -109,27 +109,27 @@ class ApexPhase:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from other phases: its number, and its name in lower case."""
+        """What identifies the phase: its number, and its name in lower case."""
         return self.number, self.name.casefold()
 
     @property
     def label(self) -> str:
-        """Its number and name, as its id would be if nothing else had it."""
+        """Its number and name: its id, unless another phase has the same."""
         return "-".join(part for part in (self.number, self.name) if part)
 
     @property
     def status(self) -> str:
-        """The word for where it stands, as its entry has it."""
+        """The status word of its entry."""
         return text(self.entry.get("status"))
 
     @property
     def said(self) -> str:
-        """The same word; if the entry has none, the one that its list stands for."""
+        """The status word of its entry; if it has none, the default of its list."""
         return self.status or LISTS[self.place]
 
     @property
     def standing(self) -> ClaimedStatus:
-        """Where it stands. A phase that is still listed as pending is not done, even if its entry says so."""
+        """Its status. A phase that is still listed as pending is not done, even if its entry says so."""
         standing = claimed_status(self.said)
         is_open = self.place == "pending_phases" and standing is ClaimedStatus.DONE
         return ClaimedStatus.PENDING if is_open else standing
@@ -155,7 +155,7 @@ def phases_of(document: Node) -> list[ApexPhase]:
 
 
 def order_of(number: str) -> tuple[int, str]:
-    """Return the place of a phase by its number: 8, 8b, 8c, 9."""
+    """Return the sort key of a phase by its number: 8, 8b, 8c, 9."""
     found = _NUMBER_PARTS.fullmatch(number)
     return (int(found[1]), found[2]) if found else (0, "")
 
@@ -178,7 +178,7 @@ def _named(word: str) -> Node:
 
 
 def _add_entry(found: dict[tuple[str, str], ApexPhase], place: str, entry: Node) -> None:
-    """Add an entry. APEX also lists the current phase among the pending ones; that it is current counts."""
+    """Add an entry. APEX also lists the current phase among the pending ones; then "current" wins."""
     number, name = _NUMBER.text(entry).casefold(), _NAME.text(entry)
     known = found.setdefault(_key(found, number, name), ApexPhase(number, name, place, entry))
     known.number, known.name = known.number or number, known.name or name
@@ -192,7 +192,7 @@ def _add_entry(found: dict[tuple[str, str], ApexPhase], place: str, entry: Node)
 
 
 def _key(found: dict[tuple[str, str], ApexPhase], number: str, name: str) -> tuple[str, str]:
-    """Return the key of a phase: lists that leave out its number or its name mean the same one."""
+    """Return the key of a phase. Lists that omit its number or its name mean the same phase."""
     key = (number, name.casefold())
     if key in found:
         return key

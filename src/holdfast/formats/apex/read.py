@@ -1,4 +1,4 @@
-"""Which run an APEX file tells of: a state, a context file, a backlog, or the outputs of its phases."""
+"""Reads the run that an APEX file describes: a state, a context file, a backlog, or outputs of phases."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def recognises(path: str, data: bytes) -> bool:
 
 
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that the documents tell of. The state beside a Markdown file is better than that file."""
+    """Return the run that the documents describe. A state beside a Markdown file wins over that file."""
     if layout.is_backlog(main):
         return read_backlog(main, documents)
     if main.endswith(".md"):

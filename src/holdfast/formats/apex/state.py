@@ -51,7 +51,7 @@ _RESUMABLE = "← resumable"
 
 @dataclass(frozen=True, slots=True)
 class PhaseTask:
-    """One task of a phase, with its extra fields: APEX has one in each phase, a run of ours may have more."""
+    """One task of a phase, with its extra fields. APEX has one per phase; a Holdfast run may have more."""
 
     phase: ApexPhase
     id: str
@@ -70,7 +70,7 @@ def phase_tasks(found: list[ApexPhase]) -> list[PhaseTask]:
 
 
 def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that a state file tells of. There is at least one phase in it."""
+    """Return the run that a state file describes. It has at least one phase."""
     tasks = phase_tasks(phases_of(document))
     made = assembled(main, document, tasks)
     claims = {claim.task: claim for claim in made.claims}
@@ -89,13 +89,13 @@ def read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> For
 
 
 def name_of(document: Node, main: str) -> str:
-    """Return what the task is called: its id, else the folder or link that it was found by."""
+    """Return the task's name: its id, else the folder or link where it was found."""
     named = _TASK_ID.text(document) or layout.task_in(main)
     return named or text(document.get("project_name")) or "apex"
 
 
 def assembled(main: str, document: Node, tasks: list[PhaseTask]) -> Assembly:
-    """Return the phases as stages, one after the other, and what the state claims of each."""
+    """Return the phases as stages, one after the other, and what the state claims about each."""
     criteria: tuple[str, ...] = ()
     drafts: list[TaskDraft] = []
     extra = {task.phase.id: node(extra_fields.of(task.phase.entry).get("stage")) for task in tasks}
@@ -122,7 +122,7 @@ def _task(phase: ApexPhase, criteria: tuple[str, ...]) -> Task:
 
 
 def _claim(phase: ApexPhase, document: Node, home: str) -> Claim:
-    """Return what the state says of one phase, whose output is in the folder `home`."""
+    """Return what the state says about one phase. The phase's output is in the folder `home`."""
     entry = phase.entry
     attempts = _attempts(phase, document)
     return replace(
@@ -145,7 +145,7 @@ def _outputs(phase: ApexPhase, home: str) -> tuple[str, ...]:
 
 
 def _attempts(phase: ApexPhase, document: Node) -> int:
-    """Return how often a phase was begun. An iteration count does not include the first time."""
+    """Return how often a phase was started. An iteration count does not include the first time."""
     said = count(phase.entry.get("attempt"))
     iterations = count(node(document.get("iteration_counts")).get(phase.name))
     if phase.standing in (ClaimedStatus.PENDING, ClaimedStatus.SKIPPED):
@@ -154,7 +154,7 @@ def _attempts(phase: ApexPhase, document: Node) -> int:
 
 
 def _failures(phase: ApexPhase, attempts: int, document: Node) -> Iterator[PastFailure]:
-    """Yield the errors of earlier iterations and of the present one; a blocker stands in for a missing error."""
+    """Yield the errors of earlier iterations and of the current one; a blocker replaces a missing error."""
     for number, entry in enumerate(phase.earlier, 1):
         word, error = text(entry.get("status")), message(entry.get("error"))
         if error or claimed_status(word) is ClaimedStatus.FAILED:
@@ -183,14 +183,14 @@ def _contradictions(document: Node, tasks: list[PhaseTask], claims: Mapping[str,
         yield Finding("blocker", f"The state names a blocker: {blocker}")
     unfinished = [task.phase.id for task in tasks if claims[task.id].standing not in SETTLED]
     yield from _about_resume_point(document, tasks, unfinished)
-    # APEX takes a state for finished if nothing is current and nothing is pending.
+    # APEX treats a state as finished if nothing is current and nothing is pending.
     is_over = not document.get("current_phase") and not document.get("pending_phases")
     said = "complete" if is_over else text(document.get("status"))
     yield from done_with_unfinished_parts("The state", said, unfinished)
 
 
 def _about_resume_point(document: Node, tasks: list[PhaseTask], unfinished: list[str]) -> Iterator[Finding]:
-    """Tell where the state contradicts itself about what comes next."""
+    """Report where the state contradicts itself about what comes next."""
     names: dict[str, str] = {}
     for task in tasks:
         phase = task.phase
@@ -208,7 +208,7 @@ def _about_resume_point(document: Node, tasks: list[PhaseTask], unfinished: list
 
 
 def list_runs(documents: Mapping[str, bytes]) -> str:
-    """Return a table for people of every task whose state is among the documents. A link is the state it shows."""
+    """Return a table of all tasks whose state is among the documents. A link counts as its target."""
     found = {row[0]: row for path in sorted(documents) if (row := _task_row(path, documents[path]))}
     rows = [("Task ID", "Status", "Last Phase", "Updated", ""), *(found[name] for name in sorted(found))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""A run of ours as APEX keeps it: state.json first, then the links to it, then the output of each finished phase."""
+"""Writes a Holdfast run in APEX's format: state.json, then the links to it, then the output of finished phases."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORDS = {
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
-    """Return the native files of a run: in the form that it was adopted from, else as a state with its links."""
+    """Return the native files of a run, in the form it was adopted from, else as a state with its links."""
     documents = {path: object_in(path, data) for path, data in originals.items() if path.endswith(".json")}
     states = {path: found for path, found in documents.items() if is_state(found) and phases_of(found)}
     context = next((path for path, data in originals.items() if is_context(path, data)), "")
@@ -50,7 +50,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
 
 @dataclass(frozen=True, slots=True)
 class _StagePhase:
-    """A stage of the run as a phase, the standing of its tasks together, and their claims.
+    """A stage of the run as a phase, with the combined status of its tasks and their claims.
 
     `phase` is the phase of the adopted state that the stage came from, else a new one with an empty entry.
     """
@@ -63,7 +63,7 @@ class _StagePhase:
 
     @property
     def output(self) -> str:
-        """The file name of what the phase puts out."""
+        """The file name of the phase's output."""
         said = text(self.phase.entry.get("output_file"))
         if re.fullmatch(r"[\w-][\w.-]*\.md", said):
             return said
@@ -71,7 +71,7 @@ class _StagePhase:
 
     @property
     def entry(self) -> Node:
-        """What an adopted state said of the phase, with its number and name."""
+        """The entry of the phase in an adopted state, with its number and name."""
         return with_number_and_name(self.phase.entry, self.phase)
 
     @property
@@ -80,7 +80,7 @@ class _StagePhase:
         return max((claim.attempts for claim in self.claims), default=0)
 
     def errors(self, view: ExportedRun) -> list[str]:
-        """Return why its tasks are in trouble."""
+        """Return the errors of its tasks."""
         return [error for claim in self.claims if (error := view.error_of(claim.task))]
 
 
@@ -107,7 +107,7 @@ def _state_files(
 
 
 def _stage_phases(view: ExportedRun, document: Node) -> list[_StagePhase]:
-    """Return the stages as phases: those of the adopted state, those that are named like phases, or by position."""
+    """Return the stages as phases: matched by the adopted state, by name, or by position."""
     known = {phase.id: phase for phase in phases_of(document)}
     stages = view.plan.stages
     named = [layout.phase_of_output(f"{stage.id}.md") for stage in stages]
@@ -124,7 +124,7 @@ def _stage_phases(view: ExportedRun, document: Node) -> list[_StagePhase]:
 
 
 def _composed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> Node:
-    """Return the state in APEX's words, in the order of its document; unknown keys stay."""
+    """Return the state in APEX's vocabulary, with the document's key order; unknown keys stay."""
     unfinished = [part for part in parts if part.standing not in SETTLED]
     current = unfinished[0] if unfinished and not view.is_complete else None
     changed = (path for part in parts for claim in part.claims for path in claim.files)
@@ -156,7 +156,7 @@ def _composed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> No
 
 
 def _current(view: ExportedRun, part: _StagePhase) -> Node:
-    """Return the current phase. One that waits for its turn has not failed and is not in progress."""
+    """Return the current phase. A phase that waits for its turn is neither failed nor in progress."""
     entry = part.entry | {
         "status": kept_word(part.phase.status, _WORDS[part.standing]),
         "started_at": iso_time(part.times.started),
@@ -168,7 +168,7 @@ def _current(view: ExportedRun, part: _StagePhase) -> Node:
 
 
 def _completed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> list[Node]:
-    """Return the finished phases, after each the earlier iterations that the state already listed."""
+    """Return the finished phases, each followed by the earlier iterations that the state already listed."""
     listed = items(document.get("completed_phases"))
     entries: list[Node] = []
     for part in parts:
@@ -179,7 +179,7 @@ def _completed(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> l
 
 
 def _finished(view: ExportedRun, part: _StagePhase) -> Node:
-    """Return the entry of a finished phase; one that the state already called so is left as it was."""
+    """Return the entry of a finished phase; an entry that was already finished stays as it was."""
     if part.phase.place == "completed_phases":
         said = part.phase.status
         if not said or claimed_status(said) is part.standing:
@@ -201,13 +201,13 @@ def _finished(view: ExportedRun, part: _StagePhase) -> Node:
 
 
 def _criteria_after(view: ExportedRun, stage: Stage) -> tuple[str, ...]:
-    """Return the acceptance criteria that the phases after planning are told."""
+    """Return the acceptance criteria that phases after planning receive."""
     later = view.plan.stages[view.plan.stages.index(stage) + 1 :]
     return next((task.acceptance for each in later for task in each.tasks if task.acceptance), ())
 
 
 def _iterations(document: Node, parts: list[_StagePhase]) -> Node:
-    """Return how often each phase that began was begun again; a count never goes down."""
+    """Return how often each started phase was restarted; a count never goes down."""
     counts = dict(node(document.get("iteration_counts")))
     for part in parts:
         if part.attempts:
@@ -216,7 +216,7 @@ def _iterations(document: Node, parts: list[_StagePhase]) -> Node:
 
 
 def _blockers(view: ExportedRun, document: Node, parts: list[_StagePhase]) -> list[object]:
-    """Return the blockers: those that the state named, until its phase is over, and the errors of failed phases."""
+    """Return the blockers: those of the state, until its phase is over, and the errors of failed phases."""
     at = next((part for part in parts if part.phase.place == "current_phase"), None)
     old = [] if at is None or at.standing in SETTLED else items(document.get("blockers"))
     failed = [part for part in parts if part.standing is ClaimedStatus.FAILED]
@@ -239,7 +239,7 @@ def _recovery(
 
 
 def _add_extra_fields(view: ExportedRun, parts: list[_StagePhase], state: Node, home: str) -> None:
-    """Add what a reader of the state would conclude differently: ids first, then the rest by a test reading."""
+    """Add what a reader would otherwise get wrong: ids first, then the rest, found by a test reading."""
     of_phase = {part.phase.key: part for part in parts}
     for phase in phases_of(state):
         phase.entry.pop(extra_fields.KEY, None)
@@ -259,14 +259,14 @@ def _add_extra_fields(view: ExportedRun, parts: list[_StagePhase], state: Node, 
 
 
 def _ids(part: _StagePhase, label: str) -> Node:
-    """Return the ids of a stage and its tasks, as far as its number and name do not give them."""
+    """Return those ids of a stage and its tasks that do not follow from its number and name."""
     ids = [task.id for task in part.stage.tasks]
     tasks: list[Node] = [{}] if ids == [part.stage.id] else [{"id": name} for name in ids]
     return ({} if part.stage.id == label else {"id": part.stage.id}) | {"tasks": tasks}
 
 
 def _set_extra(entry: Node, extra: Node) -> None:
-    """Set the extra fields of an entry, or none where they say nothing."""
+    """Set the extra fields of an entry, unless they are empty."""
     entry.pop(extra_fields.KEY, None)
     entry |= extra_fields.carried(
         {key: said for key, said in extra.items() if (key, said) != ("tasks", [{}])}

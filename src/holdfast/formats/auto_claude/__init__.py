@@ -1,4 +1,4 @@
-"""Auto-Claude: `.auto-claude/specs/NNN-slug/` with its plan, its memory and its copies in worktrees, both ways."""
+"""Reads and writes Auto-Claude: `.auto-claude/specs/NNN-slug/` with its plan, memory and copies in worktrees."""
 
 from holdfast.formats.auto_claude.layout import PLACES, TRACES, companions, recognises, staging_worktree
 from holdfast.formats.auto_claude.read import read

@@ -1,4 +1,4 @@
-"""What contradicts itself in the files of a spec. The user is told; nothing is decided here."""
+"""Contradictions in the files of a spec. They are reported to the user; nothing is decided here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def contradictions(
 
 
 def _copies(documents: AutoClaudeDocuments) -> Iterator[Finding]:
-    """Compare the copy that is believed with the others, subtask by subtask."""
+    """Compare the chosen copy with the others, subtask by subtask."""
     believed = _statuses(documents.plan)
     for path, other in documents.other_plans:
         said = _statuses(other)
@@ -57,7 +57,7 @@ def _statuses(plan: Node) -> dict[str, str]:
 
 
 def _done_in_name(plan: Node, phases: list[PlanPhase], claims: tuple[Claim, ...]) -> Iterator[Finding]:
-    """Tell of a plan or a phase that is called done while subtasks of it are not."""
+    """Report a plan or a phase that is marked done while some of its subtasks are not."""
     open_tasks = {claim.task for claim in claims if claim.standing not in SETTLED}
     unfinished = {phase.id: [one.id for one in phase.subtasks if one.id in open_tasks] for phase in phases}
     everything = [task for tasks in unfinished.values() for task in tasks]
@@ -69,7 +69,7 @@ def _done_in_name(plan: Node, phases: list[PlanPhase], claims: tuple[Claim, ...]
 
 
 def _memory_differs(phases: list[PlanPhase], memory: Memory, claims: tuple[Claim, ...]) -> Iterator[Finding]:
-    """Tell of subtasks on which plan and memory disagree, and of those that were handed to people."""
+    """Report subtasks on which plan and memory disagree, and those that were handed to people."""
     said = {claim.task: claim.said for claim in claims}
     subtasks = [subtask for phase in phases for subtask in phase.subtasks]
     for subtask in subtasks:
@@ -106,7 +106,7 @@ def _reviews(documents: AutoClaudeDocuments) -> Iterator[Finding]:
 
 
 def _status_file(status: Node, claims: tuple[Claim, ...]) -> Iterator[Finding]:
-    """Tell where the status file counts otherwise than the plan does."""
+    """Report where the counts of the status file differ from the plan's."""
     counted = _COUNTED.node(status)
     said = (count(counted.get("completed")), count(counted.get("total")))
     done = (sum(claim.standing is ClaimedStatus.DONE for claim in claims), len(claims))

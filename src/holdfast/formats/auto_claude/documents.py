@@ -1,4 +1,4 @@
-"""The files in a spec folder and its copies: which copy of the plan to believe, and what else there is."""
+"""The files in a spec folder and its copies: which copy of the plan to use, and the other files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Copies = list[tuple[str, Node]]
 
 @dataclass(slots=True)
 class AutoClaudeDocuments:
-    """The files of one spec. `plan` is the copy to believe, `other_plans` are older ones. No path means no plan."""
+    """The files of one spec. `plan` is the copy to use, `other_plans` are older ones. No path means no plan."""
 
     plan: Node = field(default_factory=dict)
     plan_path: str = ""
@@ -39,16 +39,16 @@ class AutoClaudeDocuments:
     findings: list[Finding] = field(default_factory=list)
 
     def node(self, file: AutoClaudeFile) -> Node:
-        """Return what a JSON file holds, or an empty object."""
+        """Return the content of a JSON file, or an empty object."""
         return self.nodes.get(file, {})
 
     def text(self, file: AutoClaudeFile) -> str:
-        """Return a text file, or nothing."""
+        """Return the content of a text file, or an empty text."""
         return self.texts.get(file, "")
 
 
 def parse_documents(main: str, documents: Mapping[str, bytes]) -> AutoClaudeDocuments:
-    """Return what the documents are. Of several copies the newest that can be read is taken."""
+    """Sort the documents by what they are. Of several copies, the newest readable one is used."""
     parsed = AutoClaudeDocuments()
     copies: dict[AutoClaudeFile, _Copies] = {}
     for path, data in documents.items():
@@ -73,7 +73,7 @@ def parse_documents(main: str, documents: Mapping[str, bytes]) -> AutoClaudeDocu
 
 
 def _choose_plan(parsed: AutoClaudeDocuments, copies: _Copies) -> None:
-    """Believe the newest copy. One without subtasks was written before planning, so one with subtasks always wins."""
+    """Use the newest copy. A copy without subtasks predates planning, so one with subtasks always wins."""
     ranked = sorted(copies, key=lambda copy: (_has_subtasks(copy[1]), _age(copy[1])), reverse=True)
     if ranked:
         (parsed.plan_path, parsed.plan), *parsed.other_plans = ranked
@@ -85,7 +85,7 @@ def _has_subtasks(plan: Node) -> bool:
 
 
 def _age(content: Node) -> float:
-    """Return when a document was last written, by the latest time it names; without any it is the oldest."""
+    """Return when a document was last written: the latest time in it. One without times is the oldest."""
     return max((parse_time(text(part.get(key))) for part in _objects(content) for key in _TIMES), default=0.0)
 
 
@@ -94,7 +94,7 @@ def _objects(value: object) -> Iterator[Node]:
 
 
 def _use_truncated(parsed: AutoClaudeDocuments, main: str, documents: Mapping[str, bytes]) -> None:
-    """Say what could not be read. Of a plan that is truncated, take what was written whole."""
+    """Report what could not be read. Of a truncated plan, use the complete part."""
     for path, error in parsed.broken.items():
         parsed.findings.append(unreadable(error))
         is_plan = basename(path) == AutoClaudeFile.PLAN or path == main

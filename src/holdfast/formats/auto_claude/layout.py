@@ -1,4 +1,4 @@
-"""Where Auto-Claude keeps things, and what each of its files is. Every path of it is spelled here and nowhere else."""
+"""Where Auto-Claude keeps its files, and what each file is. Its paths are spelled only here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.formats.lenient_json import Node, node, nodes, object_in
 
 SPECS = ".auto-claude/specs"
 ITEM_KEYS = ("subtasks", "chunks", "tasks", "items")
-"""What the subtasks of a phase are called, the present name first."""
+"""The keys for the subtasks of a phase, the current one first."""
 _MARKS = {
     "feature", "workflow_type", "workflow_rationale", "planStatus", "final_acceptance", "qa_signoff", "spec_file",
     "qa_acceptance", "executionPhase", "xstateState", "recoveryNote", "spec_id", "spec_name",
@@ -21,7 +21,7 @@ _NUMBERED = re.compile(r"(\d+)-(.+)", re.DOTALL)
 
 
 class AutoClaudeFile(StrEnum):
-    """The files of a spec by their paths below its folder; the status file lies in the project itself."""
+    """The files of a spec by their paths below its folder; the status file is in the project itself."""
 
     PLAN = "implementation_plan.json"
     ATTEMPTS = "memory/attempt_history.json"
@@ -47,7 +47,7 @@ TRACES = ("/.auto-claude*", "/.worktrees/")
 
 
 def recognises(path: str, data: bytes) -> bool:
-    """Tell whether a file tells of a spec. A broken plan in its place counts: the files around it can be used."""
+    """Tell whether a file belongs to a spec. A broken plan in the right place counts: its companions are usable."""
     named = kind_by_name(path)
     is_at_home = f"/{SPECS}/" in f"/{path}" and named is not None and named not in _NOT_STATE
     if is_at_home or named is AutoClaudeFile.PLAN:
@@ -61,7 +61,7 @@ def kind_by_name(path: str) -> AutoClaudeFile | None:
 
 
 def kind_by_content(found: Node) -> AutoClaudeFile | None:
-    """Return what a JSON object is, without regard to the name of its file."""
+    """Return what a JSON object is, by its content alone."""
     if _is_history(found):
         return AutoClaudeFile.ATTEMPTS
     if isinstance(found.get("commits"), list) and "last_good_commit" in found:
@@ -83,20 +83,20 @@ def _is_history(found: Node) -> bool:
 
 
 def _is_plan(found: Node) -> bool:
-    """Tell a plan by what only Auto-Claude calls by these names; other systems have phases and tasks as well."""
+    """Recognise a plan by names that only Auto-Claude uses; other systems have phases and tasks, too."""
     if found.keys() & {"phases", "subtasks", "chunks"} and found.keys() & _MARKS:
         return True
     return any(phase.keys() & {"subtasks", "chunks"} for phase in nodes(found.get("phases")))
 
 
 def folder_of(path: str) -> str:
-    """Return the folder of the spec that a file belongs to, or nothing for a loose file or the status file."""
+    """Return the folder of a file's spec; empty for a loose file or the status file."""
     folder = dirname(path)
     return dirname(folder) if basename(folder) == "memory" else folder
 
 
 def spec_name(path: str) -> str:
-    """Return the name of the spec that a file's path tells, or nothing."""
+    """Return the name of the spec in a file's path; empty if there is none."""
     found = re.search(rf"(?:^|/){re.escape(SPECS)}/([^/]+)/", path)
     if found:
         return found[1]
@@ -121,18 +121,18 @@ def worktrees(name: str) -> tuple[str, ...]:
 
 
 def staging_worktree(name: str) -> str:
-    """Return the folder where people look at the build of a run."""
+    """Return the folder where people review the result of a run."""
     return worktrees(native_name(name))[0]
 
 
 def worktree_of(path: str) -> str:
-    """Return the worktree that a copy of a spec folder lies in, or nothing if it is the project itself."""
+    """Return the worktree that contains a copy of a spec folder; empty if it is the project itself."""
     before, found, _ = f"/{path}".rpartition(f"/{SPECS}/")
     return before.lstrip("/") if found else ""
 
 
 def native_name(name: str) -> str:
-    """Return a spec folder's name: three digits and a slug, as Auto-Claude counts its specs."""
+    """Return a spec folder's name: three digits and a slug, as Auto-Claude numbers its specs."""
     found = _NUMBERED.fullmatch(name)
     if found is None:
         return f"001-{slug(name)}"

@@ -1,4 +1,4 @@
-"""What `memory/` keeps beside the plan, both ways: attempts and failures of subtasks, what is stuck, good commits."""
+"""Reads and writes `memory/`: attempts and failures of subtasks, stuck subtasks, good commits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.formats.model import Claim, ClaimedStatus, PastFailure
 from holdfast.formats.status_words import claimed_status, kept_word
 
 FAILURES_KEPT = 20
-"""Real subtasks failed thousands of times; the count is kept whole, the texts of the last ones are."""
+"""Real subtasks failed thousands of times. The count is exact; only the last texts are kept."""
 _WORDS = {ClaimedStatus.DONE: "completed", ClaimedStatus.FAILED: "failed", ClaimedStatus.ABANDONED: "stuck"}
 _HASH = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
 _NAMED_COMMIT = re.compile(r"\bcommit(?:ted|s)?\b[^.\n]{0,20}?\b([0-9a-f]{7,40})\b", re.IGNORECASE)
@@ -28,7 +28,7 @@ _ATTEMPT_COUNT = Key("attempt_count", "attemptCount")
 
 @dataclass(slots=True)
 class Memory:
-    """Attempts, stuck reasons and commits by a subtask's native name; `unnamed` are commits of no named subtask."""
+    """Attempts, stuck reasons and commits by a subtask's native name; `unnamed` are commits without a subtask."""
 
     attempts: dict[str, Node] = field(default_factory=dict)
     stuck: dict[str, str] = field(default_factory=dict)
@@ -36,11 +36,11 @@ class Memory:
     unnamed: tuple[str, ...] = ()
 
     def names(self) -> list[str]:
-        """Return every subtask that the memory speaks of, in the order in which it came up."""
+        """Return every subtask in the memory, in order of first appearance."""
         return list(dict.fromkeys((*self.attempts, *self.commits, *self.stuck)))
 
     def entry(self, native: str) -> Node:
-        """Return what the attempt history says of a subtask."""
+        """Return the entry of a subtask in the attempt history."""
         return self.attempts.get(native, {})
 
     def is_stuck(self, native: str) -> bool:
@@ -73,7 +73,7 @@ def _hash(value: Any) -> str:
 
 
 def claim_of(subtask: Subtask, memory: Memory) -> Claim:
-    """Return what plan and memory together say of a subtask."""
+    """Return what plan and memory together say about a subtask."""
     native, entry = subtask.native, subtask.entry
     said, output = text(entry.get("status")), _OUTPUT.text(entry)
     status = _status(said, native, memory)
@@ -96,7 +96,7 @@ def claim_of(subtask: Subtask, memory: Memory) -> Claim:
 
 
 def _status(said: str, native: str, memory: Memory) -> ClaimedStatus:
-    """Return the status of a subtask. One that landed and that the plan had not heard of is done; git decides."""
+    """Return the status of a subtask. One that landed is done, even if the plan does not say so; git decides."""
     planned = claimed_status(said)
     remembered = claimed_status(text(memory.entry(native).get("status")))
     if planned is ClaimedStatus.DONE or (remembered is ClaimedStatus.DONE and memory.commits.get(native)):
@@ -117,7 +117,7 @@ def _failures(tried: list[Node]) -> tuple[PastFailure, ...]:
 
 
 def _own_failure(entry: Node, status: ClaimedStatus) -> tuple[PastFailure, ...]:
-    """Return the failure that a subtask itself tells of, for files without a history."""
+    """Return the failure that the subtask itself names, for files without a history."""
     output = text(entry.get("actual_output"))
     if status is ClaimedStatus.FAILED and output:
         return (PastFailure(attempt=1, error=output.removeprefix("FAILED:").strip() or output),)
@@ -125,7 +125,7 @@ def _own_failure(entry: Node, status: ClaimedStatus) -> tuple[PastFailure, ...]:
 
 
 def write_history(view: ExportedRun, history: Node, claims: Mapping[str, Claim]) -> Node:
-    """Bring an attempt history up to date, and return it. Attempts that it has already stay as they are."""
+    """Update an attempt history and return it. Its existing attempts stay as they are."""
     key = next((key for key in ITEM_KEYS if isinstance(history.get(key), dict)), ITEM_KEYS[0])
     entries = history[key] = node(history.get(key))
     for claim in claims.values():
@@ -138,7 +138,7 @@ def write_history(view: ExportedRun, history: Node, claims: Mapping[str, Claim])
 
 
 def _entry(view: ExportedRun, entry: Node, claim: Claim) -> Node:
-    """Return a subtask's entry with the attempts that it lacks. An attempt is written once it is over."""
+    """Return a subtask's entry with the missing attempts added. An attempt is written once it is over."""
     tried = entry["attempts"] if isinstance(entry.get("attempts"), list) else []
     over = claim.attempts - (claim.standing is ClaimedStatus.RUNNING)
     failures = {failure.attempt: failure for failure in claim.failures}
@@ -146,13 +146,13 @@ def _entry(view: ExportedRun, entry: Node, claim: Claim) -> Node:
         tried.append(_attempt(view, claim, number, failures.get(number)))
     said = text(entry.get("status"))
     word = _WORDS.get(claim.standing, "failed" if failures else "pending")
-    # Both `failed` and `stuck` mean failure, but only people take up what is stuck.
+    # Both `failed` and `stuck` mean failure, but only people can continue what is stuck.
     status = word if "stuck" in (said, word) else kept_word(said, word)
     return {**entry, "attempts": tried, "status": status}
 
 
 def _attempt(view: ExportedRun, claim: Claim, number: int, failure: PastFailure | None) -> Node:
-    """Return one attempt. One that was neither good nor bad, cut off by a crash, has no `success` at all."""
+    """Return one attempt. One that a crash cut off was neither good nor bad, so it has no `success`."""
     is_good = number == claim.attempts and claim.standing is ClaimedStatus.DONE
     return {
         "session": number,
@@ -169,7 +169,7 @@ def _time_of(view: ExportedRun, task: str) -> float:
 
 
 def _stuck_entries(view: ExportedRun, listed: Any, claims: Mapping[str, Claim]) -> list[Any]:
-    """Return what people must look at: the abandoned subtasks, each with the entry it had."""
+    """Return the abandoned subtasks, which people must look at, each with its previous entry."""
     had = {_ID.text(one): one for one in nodes(listed)}
     ours = {claim.native for claim in claims.values()}
     kept = [one for name, one in had.items() if name not in ours]
@@ -187,7 +187,7 @@ def _stuck_entry(view: ExportedRun, claim: Claim) -> Node:
 
 
 def write_commits(view: ExportedRun, build: Node, claims: Mapping[str, Claim]) -> Node:
-    """Bring the list of good commits up to date, and return it: each landing once, in the order of landing."""
+    """Update the list of good commits and return it: each landing once, in landing order."""
     commits = build["commits"] if isinstance(build.get("commits"), list) else []
     known = {_COMMIT.text(one) for one in nodes(commits)}
     landed = [(claim, commit) for claim in claims.values() for commit in claim.commits if commit not in known]

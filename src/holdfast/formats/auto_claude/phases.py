@@ -1,9 +1,9 @@
-"""The phases and subtasks of a plan document under all their names, with our ids, and what they depend on.
+"""The phases and subtasks of a plan document: all their names, our ids, and their dependencies.
 
-Reading and writing both walk a document this way, so the same document always gives the same ids.
+Reader and writer both use this module, so the same document always gives the same ids.
 
-Auto-Claude works through a plan in order, one subtask after another, in one worktree. Here tasks run side by side
-unless they need each other. So where a plan is silent, its order is what its author relied on.
+Auto-Claude works through a plan in order, one subtask after another, in one worktree. Holdfast runs tasks in
+parallel unless they need each other. So where a plan is silent, its order counts: its author relied on it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO_NEED = ("none", "n/a", "null", "-")
 
 @dataclass(frozen=True, slots=True)
 class Subtask:
-    """A subtask: its id here, its name there, and its own object in the document."""
+    """A subtask: our id, its native name, and its object in the document."""
 
     id: str
     native: str
@@ -37,7 +37,7 @@ class Subtask:
 
 @dataclass(frozen=True, slots=True)
 class PlanPhase:
-    """A phase: its id here, all its names there, its own object, and its subtasks."""
+    """A phase: our id, all its native names, its object, and its subtasks."""
 
     id: str
     names: tuple[str, ...]
@@ -82,7 +82,7 @@ def _phase_id(hint: str, entry: Node, place: int) -> str:
 def children(value: Any) -> list[tuple[str, Node]]:
     """Return the objects of a list, or of an object that maps names to objects, each with that name.
 
-    A subtask written as a mere sentence becomes an object in the document itself.
+    A subtask that is only a sentence becomes an object in the document itself.
     """
     if isinstance(value, dict):
         return [(key, child) for key, child in value.items() if isinstance(child, dict)]
@@ -95,13 +95,13 @@ def children(value: Any) -> list[tuple[str, Node]]:
 
 
 def _listed(entry: Node) -> list[tuple[str, Node]]:
-    """Return the subtasks of a phase, each with its native name, under the first name of the list that has some."""
+    """Return the subtasks of a phase with their native names, from the first of the possible keys that has any."""
     found = next((listed for key in ITEM_KEYS if (listed := children(entry.get(key)))), [])
     return [(_SUBTASK_ID.text(subtask) or hint, subtask) for hint, subtask in found]
 
 
 def all_entries(phase: PlanPhase) -> Iterator[tuple[Subtask, Node]]:
-    """Yield every object of a subtask: also the copies under older names of the list."""
+    """Yield every object of a subtask, including copies under older keys."""
     lists = [children(phase.entry.get(key)) for key in ITEM_KEYS]
     for entries in filter(None, lists):
         if len(entries) == len(phase.subtasks):
@@ -109,9 +109,9 @@ def all_entries(phase: PlanPhase) -> Iterator[tuple[Subtask, Node]]:
 
 
 class Dependencies:
-    """What every phase and subtask needs, by our ids. A phase without an entry needs the one before.
+    """What every phase and subtask needs, by our ids. A phase without an entry needs the previous one.
 
-    A name that means nothing is passed on as it is: the assembly of the plan drops it and says so.
+    An unknown name is passed on unchanged: `plan_assembly.py` drops it and reports that.
     """
 
     def __init__(self, phases: list[PlanPhase]) -> None:
@@ -125,7 +125,7 @@ class Dependencies:
             self.stages = {phase.id: tuple(dict.fromkeys(self._of_phase(phase))) for phase in phases}
 
     def _enter_names(self, phases: list[PlanPhase]) -> None:
-        """Enter exact names before spellings of them, and places last: a number means a name where there is one."""
+        """Add exact names first, then other spellings, then positions: a number is a name if one matches."""
         for phase in phases:
             for subtask in phase.subtasks:
                 for name in dict.fromkeys((subtask.native, _bare(subtask.native), subtask.id)):
@@ -137,7 +137,7 @@ class Dependencies:
                 self._phases.setdefault(name, phase)
 
     def _subtask(self, ref: str, near: PlanPhase) -> Subtask | None:
-        """Return the subtask meant: one of the same phase first, for numbers begin again in each."""
+        """Return the subtask with a name, preferably of the same phase: numbers restart in each phase."""
         found = self._subtasks.get(ref) or self._subtasks.get(_bare(ref)) or []
         return next((one for one in found if self._home[one.id] is near), found[0] if found else None)
 
@@ -145,7 +145,7 @@ class Dependencies:
         return self._phases.get(ref) or self._phases.get(_bare(ref))
 
     def _references(self, entry: Node) -> list[str]:
-        """Return what an object says it depends on. A list in one text is split, unless that text is a name."""
+        """Return the dependencies that an object names. A text with a list is split, unless it is a name."""
         said = dict.fromkeys(_REFERENCE.text_or_self(ref) for key in _NEEDS for ref in items(entry.get(key)))
         refs = (ref for ref in said if ref and ref.casefold() not in _NO_NEED)
         split = (one for ref in refs for one in ([ref] if self._is_name(ref) else re.split(r"[,;]", ref)))
@@ -161,7 +161,7 @@ class Dependencies:
             yield meant.id if meant else ref
 
     def _of_subtasks(self, phase: PlanPhase) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the needs of each subtask. If none of a phase says anything, each needs the one before it."""
+        """Yield the needs of each subtask. If no subtask of a phase names any, each needs the previous one."""
         is_said = any(_names_needs(subtask.entry) for subtask in phase.subtasks)
         is_free = phase.entry.get("parallel_safe") is True
         for before, subtask in zip((None, *phase.subtasks), phase.subtasks, strict=False):
@@ -171,7 +171,7 @@ class Dependencies:
                 yield subtask.id, (before.id,) if before and not is_free else ()
 
     def _of_subtask(self, subtask: Subtask, phase: PlanPhase) -> Iterator[str]:
-        """Yield what a subtask needs. Another phase that it names means all of that phase's subtasks."""
+        """Yield what a subtask needs. If it names another phase, it needs all subtasks of that phase."""
         for ref in self._references(subtask.entry):
             found, group = self._subtask(ref, phase), self._phase(ref)
             if found is not None or group is None:
@@ -181,7 +181,7 @@ class Dependencies:
 
 
 def _names_needs(entry: Node) -> bool:
-    """Tell whether a phase or subtask says what it depends on, be it that it depends on nothing."""
+    """Tell whether a phase or subtask states its dependencies, even if it has none."""
     return any(isinstance(entry.get(key), list | str | int | dict) for key in _NEEDS)
 
 

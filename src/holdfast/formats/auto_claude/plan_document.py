@@ -1,6 +1,6 @@
-"""A run of ours as `implementation_plan.json`: the adopted document with what changed, or a new one.
+"""Writes a Holdfast run as `implementation_plan.json`: the adopted document with the changes, or a new one.
 
-Keys and words that nobody here knows stay as they are, and so does a status that still means the same.
+Unknown keys and words stay as they are, and so does a status that still means the same.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KEPT_WORDS = (ClaimedStatus.DONE, ClaimedStatus.PENDING)
 
 
 def write_plan(view: ExportedRun, document: Node, claims: Mapping[str, Claim]) -> Node:
-    """Bring a document up to date with a run, and return it. An empty one is filled in."""
+    """Update a document from a run and return it. An empty one is filled in."""
     if not document:
         document |= _blank(view)
     document.pop(extra_fields.KEY, None)
@@ -71,7 +71,7 @@ def _blank(view: ExportedRun) -> Node:
 
 
 def _update_subtask(view: ExportedRun, entry: Node, claim: Claim) -> None:
-    """Write the status of a subtask, unless its own word says so already."""
+    """Write the status of a subtask, unless its word already means the same."""
     said, word = text(entry.get("status")), _WORDS[claim.standing]
     if said and is_known(said) and kept_word(said, word) == said:
         return
@@ -97,7 +97,7 @@ def _add_missing(
 
 
 def _list_under(document: Node, key: str) -> list[Any]:
-    """Return the list under a key, to be added to. An object that maps names to objects becomes a list of those."""
+    """Return the list under a key, to append to. An object of named objects becomes a list."""
     found = document.get(key)
     listed: list[Any] = found if isinstance(found, list) else nodes(found)
     document[key] = listed
@@ -105,7 +105,7 @@ def _list_under(document: Node, key: str) -> list[Any]:
 
 
 def _phase(stage: Stage, subtasks: list[Node], document: Node) -> Node:
-    """Return a new phase. Its number is what others depend on; without an `id`, others need not use ids."""
+    """Return a new phase. Others depend on its number; it has no `id`, so they need not use ids."""
     numbers = {phase.id: number for number, phase in enumerate(phases_of(document), 1)}
     own = {task.id for task in stage.tasks}
     return {
@@ -139,7 +139,7 @@ def _subtask(task: Task, claim: Claim) -> Node:
 
 
 def _write_head(view: ExportedRun, document: Node) -> None:
-    """Write the status of the whole, also into the newest keys where the document has them."""
+    """Write the status of the whole plan, also into the newest keys if the document has them."""
     words = _HEAD_WORDS.get(view.row.status, _RUNNING_WORDS)
     for key, word in zip(_HEAD_KEYS, words, strict=True):
         said = text(document.get(key))

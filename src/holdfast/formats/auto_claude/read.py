@@ -1,4 +1,4 @@
-"""From the files of a spec to a run: one plan, and a claim for every task.
+"""Reads the files of a spec as a run: one plan, and a claim for every task.
 
 A spec without a readable plan is read from its memory and its progress notes, else as one task for everything.
 """
@@ -42,7 +42,7 @@ _STATUS = Key("status", "xstateState", "executionPhase")
 
 
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that a spec's files tell of. Raises BrokenFileError if nothing can be made of them."""
+    """Return the run that a spec's files describe. Raises BrokenFileError if they are unusable."""
     parsed = parse_documents(main, documents)
     plan = parsed.plan
     memory = read_memory(parsed.node(AutoClaudeFile.ATTEMPTS), parsed.node(AutoClaudeFile.COMMITS))
@@ -76,13 +76,13 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         claims=_with_worktree(made.claims, name, documents),
         finished=_is_finished(plan, made.claims),
         branches=(f"auto-claude/{name}",),
-        # What fixed the reviewers' findings belongs to no subtask either.
+        # Fixes of the reviewers' findings belong to no subtask either.
         commits=(*memory.unnamed, *commits([one.get("fix_commit") for one in fixed])),
     )
 
 
 def _goal(parsed: AutoClaudeDocuments) -> str:
-    """Return what the spec is for, in one line: the plan's name for it, else the spec's, else the request."""
+    """Return the goal in one line: the plan's name, else the spec's title, else the request."""
     lines = parsed.text(AutoClaudeFile.SPEC).splitlines()
     heading = next((each for each in lines if each.startswith("# ")), "")
     goal = (
@@ -125,7 +125,7 @@ def _unused_checks(unused: list[str]) -> Iterator[Finding]:
 
 
 def _with_worktree(claims: tuple[Claim, ...], name: str, documents: Mapping[str, bytes]) -> tuple[Claim, ...]:
-    """Say where unfinished work is: one worktree serves a spec, so changes there belong to the current task."""
+    """Set where unfinished work is. A spec has one worktree, so changes in it belong to the current task."""
     copies = [worktree for path in documents if (worktree := layout.worktree_of(path))]
     worktree = copies[0] if copies else layout.worktrees(name)[0]
     unfinished = [claim for claim in claims if claim.standing in _UNFINISHED]
@@ -135,14 +135,14 @@ def _with_worktree(claims: tuple[Claim, ...], name: str, documents: Mapping[str,
 
 
 def _is_finished(plan: Node, claims: tuple[Claim, ...]) -> bool:
-    """Tell whether the files call the whole done: by their status, or by the plan's where every subtask is done."""
+    """Tell whether the files say that all is done: by their status, or by the plan's if every subtask is done."""
     is_done = claimed_status(_STATUS.text(plan)) is ClaimedStatus.DONE
     is_planned_done = claimed_status(text(plan.get("planStatus"))) is ClaimedStatus.DONE
     return is_done or (is_planned_done and all(claim.standing in SETTLED for claim in claims))
 
 
 def _plan_document(parsed: AutoClaudeDocuments, memory: Memory, goal: str, main: str) -> Node:
-    """Return the plan that was made; else one of what the other files name; else one task for everything."""
+    """Return the existing plan; else one from what the other files name; else one task for everything."""
     if phases_of(parsed.plan):
         return parsed.plan
     named = _from_memory(memory, parsed.text(AutoClaudeFile.PROGRESS))
@@ -166,7 +166,7 @@ def _plan_document(parsed: AutoClaudeDocuments, memory: Memory, goal: str, main:
 
 
 def _from_memory(memory: Memory, progress: str) -> Node:
-    """Return a plan of what memory and progress notes name, or an empty object if they name nothing."""
+    """Return a plan from memory and progress notes, or an empty object if they name nothing."""
     found = {name: _remembered(memory, name) for name in memory.names()}
     for pattern, status in ((_COMPLETED, "completed"), (_NEXT, "pending")):
         for said in filter(None, map(str.strip, pattern.findall(progress))):
@@ -186,9 +186,9 @@ def _remembered(memory: Memory, name: str) -> Node:
 
 
 def _all_in_one(goal: str, parsed: AutoClaudeDocuments, *, is_planless: bool) -> Node:
-    """Return a plan of one task that is the whole spec: what planning would have split.
+    """Return a plan with one task for the whole spec, which planning would have split.
 
-    If a plan was made and is only not here, the task is blocked: doing it would do everything twice.
+    If a plan was made but is missing here, the task is blocked: it would do everything twice.
     """
     about = OVERVIEW.text(parsed.plan) or _REQUEST.text(parsed.node(AutoClaudeFile.REQUIREMENTS))
     spec = parsed.text(AutoClaudeFile.SPEC)[:_SPEC_CHARS]

@@ -1,4 +1,4 @@
-"""From a subtask's object to a task: its prompt, its checks, its acceptance criteria and what it must deliver."""
+"""Turns a subtask's object into a task: its prompt, checks, acceptance criteria and deliverables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TITLE_CHARS = 80
 _CONTEXT_CHARS = 4_000
 _NO_FILE = ("tbd", "n/a", "none", "na")
 _NO_CHECK = (
-    # Prose, places of another machine, blanks to fill in, and what counts or prints instead of failing.
+    # Prose, paths of another machine, blanks to fill in, and commands that count or print instead of failing.
     re.compile(r"\A(?:[A-Z][a-z]+|\d+[.)])\s"),
     re.compile(r"(?:^|[\s\"'=:])(?:/(?:Users|home|root|private|mnt)/|~/|[A-Za-z]:\\)"),
     re.compile(r"\[[A-Z][A-Z_ -]{2,}\]|<[a-z][a-z_-]*(?:-|_)[a-z_-]*>"),
@@ -40,7 +40,7 @@ _BY_HAND = Key("scenario", "instructions", "manual", "steps", "checks", "descrip
 
 
 def task_of(subtask: Subtask, needs: tuple[str, ...], context: str) -> tuple[Task, tuple[str, ...]]:
-    """Return the task that a subtask amounts to, without its id, and the commands that cannot serve as checks.
+    """Return a subtask as a task, without its id, and the commands that cannot serve as checks.
 
     `context` tells what the task is part of.
     """
@@ -61,7 +61,7 @@ def task_of(subtask: Subtask, needs: tuple[str, ...], context: str) -> tuple[Tas
 
 
 def _title(entry: Node) -> str:
-    """Return the title; without one, the beginning of what is asked for, as listings show."""
+    """Return the title; without one, the beginning of the request, for listings."""
     if isinstance(entry.get("title"), str):
         return " ".join(text(entry["title"]).split())
     return line(_DESCRIPTION.text(entry), _TITLE_CHARS)
@@ -82,7 +82,7 @@ def _prompt(subtask: Subtask, to_create: list[str], context: str) -> str:
 
 
 def context_of(document: Node, spec: str, goal: str) -> str:
-    """Return what every agent should know of the whole beyond its goal: what it is for, and when it is accepted."""
+    """Return what every agent should know besides the goal: the purpose, and the criteria for acceptance."""
     sections = map(str.strip, re.split(r"^#+ .*$", spec, flags=re.MULTILINE))
     about = OVERVIEW.text(document) or next(filter(None, sections), "")
     about = "" if about == goal else about
@@ -92,9 +92,9 @@ def context_of(document: Node, spec: str, goal: str) -> str:
 
 
 def _deliverable(entry: Node, path: str) -> str:
-    """Return a file that must exist in the end, or nothing where the plan does not say for certain where.
+    """Return a file that must exist at the end; empty if the plan leaves its place uncertain.
 
-    Paths are often meant relative to the service's own folder, and what lies below `.auto-claude` is not committed.
+    Paths are often relative to the service's own folder, and files below `.auto-claude` are not committed.
     """
     path = re.sub(r"\s*\((?:new|create|created)\)$", "", path).removeprefix("./")
     services = _SERVICE.texts(entry)
@@ -105,7 +105,7 @@ def _deliverable(entry: Node, path: str) -> str:
 
 
 def _checks(verification: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the commands that can be checks, and those that cannot: a check speaks by its exit status, anywhere."""
+    """Return the commands that can be checks, and the others. A check works on any machine, by its exit status."""
     if not _is_by_command(verification):
         return (), ()
     commands = _COMMANDS.texts(verification)

@@ -1,4 +1,4 @@
-"""From a run of ours to the files of a spec, at their native places, state before what is derived from it."""
+"""Writes a Holdfast run as the files of a spec, at their native places, state before derived files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LINE_CHARS = 100
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
-    """Return the files of a run's spec. Adopted documents are edited; keys that nobody here knows stay."""
+    """Return the files of a run's spec. Adopted documents are edited; unknown keys stay."""
     parsed = parse_documents("", originals)
     document = parsed.plan
     claims = _claims(view, document)
@@ -49,7 +49,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
     }
     _add_extra_fields(view, document, read(main, {path: to_json(node) for path, node in state.items()}))
     files = {path: to_json(node) for path, node in state.items()}
-    if AutoClaudeFile.SPEC not in parsed.texts:  # A spec that exists is the user's.
+    if AutoClaudeFile.SPEC not in parsed.texts:  # An existing spec belongs to the user.
         files[f"{folder}/{AutoClaudeFile.SPEC}"] = _spec(view).encode()
     progress = _progress(view, claims, parsed.text(AutoClaudeFile.PROGRESS))
     files[f"{folder}/{AutoClaudeFile.PROGRESS}"] = progress.encode()
@@ -57,7 +57,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
 
 
 def _claims(view: ExportedRun, document: Node) -> dict[str, Claim]:
-    """Return what the run says of each task, under the name that the task has over there."""
+    """Return what the run says about each task, by the task's native name."""
     natives = {subtask.id: subtask.native for phase in phases_of(document) for subtask in phase.subtasks}
     return {
         task.id: replace(view.claim_of(task.id), native=natives.get(task.id, task.id))
@@ -66,7 +66,7 @@ def _claims(view: ExportedRun, document: Node) -> dict[str, Claim]:
 
 
 def _add_extra_fields(view: ExportedRun, document: Node, read_again: ForeignRun) -> None:
-    """Add to the plan what is read differently from its native fields."""
+    """Add to the plan what its native fields do not express."""
     extra = extra_fields.differences(view, read_again.plan, read_again.claims)
     for phase in phases_of(document):
         phase.entry.update(extra_fields.carried(extra.stages.get(phase.id, {})))
@@ -77,7 +77,7 @@ def _add_extra_fields(view: ExportedRun, document: Node, read_again: ForeignRun)
 
 
 def _status(view: ExportedRun, name: str, status: Node, claims: Mapping[str, Claim]) -> Node:
-    """Return the status file of the project, with what else was in it if it was about the same spec."""
+    """Return the project's status file. Its other content stays if it was about the same spec."""
     base = status if status.get("spec") == name else {}
     counted = Counter(claim.standing for claim in claims.values())
     open_stages = (
@@ -111,7 +111,7 @@ def _status(view: ExportedRun, name: str, status: Node, claims: Mapping[str, Cla
 
 
 def _progress(view: ExportedRun, claims: Mapping[str, Claim], before: str) -> str:
-    """Return the progress notes: what was noted before, then the status of each phase and subtask."""
+    """Return the progress notes: the earlier notes, then the status of each phase and subtask."""
     lines = [_HEADING, "", f"Project: {view.plan.goal}", f"Updated: {iso_time(view.updated)}", ""]
     for stage in view.plan.stages:
         done = sum(claims[task.id].standing in SETTLED for task in stage.tasks)
@@ -132,7 +132,7 @@ def _line(task: Task, name: str, between: str) -> str:
 
 
 def _spec(view: ExportedRun) -> str:
-    """Return the spec of a run that had none: Auto-Claude passes over a spec folder without one."""
+    """Return the spec of a run that had none: Auto-Claude ignores a spec folder without one."""
     tasks = [task for _, task in view.plan.tasks()]
     criteria = [f"- {criterion}" for task in tasks for criterion in task.acceptance]
     sections = {

@@ -1,7 +1,7 @@
-"""An epic in one model: what every kind of CFN Loop's documents is turned into before it becomes a plan.
+"""The model of an epic. Every kind of CFN Loop document is turned into it before it becomes a plan.
 
 Epic files are read here. They share no schema: `epicId` or `epic_id` or `{epic: {}}`, sprints at the top or within
-phases. What a sprint waits for is written in many ways, too: names, objects, nested groups, other phases, interfaces.
+phases. Dependencies of a sprint are written in many ways, too: names, objects, nested groups, phases, interfaces.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _NUMBERED = re.compile(r"\W*(?:sprint|phase)?[\s_-]*(\d+(?:\.\d+)*)\b", re.IGNOR
 
 
 class Sprint(TaskDraft, kw_only=True):
-    """The draft of a sprint, with its object as it lies in the file."""
+    """The draft of a sprint, with its object in the file."""
 
     record: Node
 
@@ -62,7 +62,7 @@ class Sprint(TaskDraft, kw_only=True):
 class EpicModel(msgspec.Struct, kw_only=True):
     """The epic's names and status, its phases and sprints.
 
-    With `by_levels` it names no phases: stages are dependency levels, and no stage waits for another.
+    With `by_levels` it has no phases: stages are dependency levels, and no stage waits for another.
     """
 
     name: str
@@ -81,7 +81,7 @@ class EpicModel(msgspec.Struct, kw_only=True):
     def add(
         self, native: str, task: Task, record: Node, *, claim: Claim | None = None, phase: str = ""
     ) -> None:
-        """Add a sprint with what its record claims. Needs may also call it by its title."""
+        """Add a sprint with what its record claims. Needs may also name it by its title."""
         sprint = Sprint(
             native=native,
             stage=self._stage_of(phase),
@@ -91,7 +91,7 @@ class EpicModel(msgspec.Struct, kw_only=True):
             record=record,
         )
         self.sprints.append(sprint)
-        self.by_name[native] = sprint  # A name of its own counts more than a title of another.
+        self.by_name[native] = sprint  # A sprint's own name wins over another's title.
         for name in (plain_name(native), task.title, plain_name(task.title)):
             self.by_name.setdefault(name, sprint)
         if plain_phase := plain_name(phase):
@@ -106,7 +106,7 @@ class EpicModel(msgspec.Struct, kw_only=True):
         return _OTHERS
 
     def find(self, name: str) -> Sprint | None:
-        """Return the sprint of a name, in any way of writing it."""
+        """Return the sprint with a name, in any spelling."""
         ways = filter(None, (name, plain_name(name)))
         return next((self.by_name[way] for way in ways if way in self.by_name), None)
 
@@ -127,7 +127,7 @@ class EpicModel(msgspec.Struct, kw_only=True):
 
 
 def assemble_epic(model: EpicModel) -> Assembly:
-    """Return the plan and the claims. The writer asks for the same, to find its sprints again."""
+    """Return the plan and the claims. The writer calls this too, to match its sprints."""
     if model.by_levels:
         _set_levels(model)
     sprints = model.sprints
@@ -137,7 +137,7 @@ def assemble_epic(model: EpicModel) -> Assembly:
 
 
 def _set_levels(model: EpicModel) -> None:
-    """Set the stages of an epic without phases: the sprints that wait for nobody, those that wait for them, …"""
+    """Set the stages of an epic without phases: sprints that wait for nothing, those that wait for them, …"""
     level = levels({each.native: each.task.needs + each.task.needs_interface for each in model.sprints})
     for sprint in model.sprints:
         sprint.stage = f"level-{level[sprint.native]}"
@@ -174,18 +174,18 @@ def read_epic(root: Node) -> EpicModel:
 
 
 def epic_name(root: Node) -> str:
-    """Return the epic's id, from all the places where files keep it."""
+    """Return the epic's id, from any place where files keep it."""
     named = _EPIC_ID.text(node(root.get("epic"))) or _EPIC_ID.text(root) or text(root.get("epic"))
     return named or _EPIC_TITLE.text(root) or "epic"
 
 
 def phases_of(root: Node) -> list[tuple[Node, Node]]:
-    """Return the phases of an epic file, each as it is read and as it lies in the file."""
+    """Return the phases of an epic file, each as parsed and as its object in the file."""
     return _objects(root.get("phases") or node(root.get("epic")).get("phases"))
 
 
 def _add_sprints(model: EpicModel, root: Node, inner: Node) -> None:
-    """Add every sprint of a file, once. Where it has phases but no sprints, the phases are the work."""
+    """Add every sprint of a file once. If it has phases but no sprints, each phase counts as a sprint."""
     phases = phases_of(root)
     listed = [(phase, entry) for phase, _ in phases for entry in _objects(phase.get("sprints"))]
     listed += [({}, entry) for entry in _objects(root.get("sprints") or inner.get("sprints"))]
@@ -196,7 +196,7 @@ def _add_sprints(model: EpicModel, root: Node, inner: Node) -> None:
 
 
 def _objects(value: object) -> list[tuple[Node, Node]]:
-    """Return the objects of a list or of an object of them, with their names, and as they lie in the file."""
+    """Return the objects of a list, or of an object of named objects: name, parsed object, object in the file."""
     if isinstance(value, dict):
         return [({"id": key, **own}, own) for key, own in value.items() if isinstance(own, dict)]
     listed = value if isinstance(value, list) else []
@@ -212,7 +212,7 @@ def _stage(name: str, phase: Node) -> StageDraft:
 
 
 def _set_needs(model: EpicModel, sprint: Sprint, elsewhere: tuple[str, ...]) -> None:
-    """Set what a sprint waits for: by its own keys, and by what the epic says elsewhere. Extra fields say it all."""
+    """Set what a sprint waits for, by its own keys and the epic's other parts. Extra fields are complete."""
     record = sprint.record
     said = [found for key in _NEEDS for found in _named(model, record.get(key), interface=False)]
     said += [found for key in _NEEDS_INTERFACE for found in _named(model, record.get(key), interface=True)]
@@ -277,7 +277,7 @@ def _edges(root: Node, inner: Node) -> Iterator[tuple[str, str]]:
 
 
 def _report_prerequisites(model: EpicModel, root: Node, inner: Node) -> None:
-    """Tell what the epic as a whole takes for granted: nothing here can see to that."""
+    """Report what the epic as a whole requires: nothing here can provide that."""
     wanted = {**node(inner.get("dependencies")), **node(root.get("dependencies"))}
     for group, needs in wanted.items():
         if texts(needs) and not model.resolve(group):

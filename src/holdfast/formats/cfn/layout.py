@@ -1,4 +1,4 @@
-"""What CFN Loop calls its records and where its files are: each key and path is spelled once, here."""
+"""The keys of CFN Loop's records and the paths of its files. Each is spelled only here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TRACES = ("/.cfn/",)
 
 
 class RecordKind(StrEnum):
-    """The kinds of records that CFN Loop keeps in Redis, by the key under which it keeps one, with its owner left open."""
+    """The kinds of records that CFN Loop keeps in Redis, by the pattern of their keys, without the owner."""
 
     EPIC = "epic:{}:state"
     SPRINT = "sprint:{}:state"
@@ -36,7 +36,7 @@ _KEYS = {kind: re.compile(kind.key(_OWNERS.get(kind, "(.+)"))) for kind in Recor
 
 
 def parse_key(key: str) -> tuple[RecordKind, str] | None:
-    """Return what a key stands for and whose it is; None if the key is none of CFN Loop's."""
+    """Return the kind and the owner of a key; None if it is not a CFN Loop key."""
     for kind, pattern in _KEYS.items():
         if found := pattern.fullmatch(key):
             return kind, found[1]
@@ -44,14 +44,14 @@ def parse_key(key: str) -> tuple[RecordKind, str] | None:
 
 
 def companions(main: str) -> tuple[str, ...]:
-    """Return glob patterns of what belongs to `main`: recovery exports, and reports beside it or at their usual place."""
+    """Return glob patterns of the files of `main`: recovery exports, and reports beside it or at their usual place."""
     folder = dirname(main)
     reports = ("*REPORT*.json", "*SPRINT*.json", "*sprint*.json", "*LOOP2*.json", "*epic*.json")
     return (f"{FOLDER}/*.json", *(join(folder, name) for name in reports), "reports/validation/*.json")
 
 
 class CfnDocument(StrEnum):
-    """What a document of CFN Loop is."""
+    """The kinds of CFN Loop documents."""
 
     EXPORT = "recovery export"
     DUMP = "dump of its keys"
@@ -72,7 +72,7 @@ _OF_AN_AGENT = {"fileBeingEdited", "currentTask", "taskProgress", "lastHeartbeat
 
 
 def kind_of(found: Node) -> CfnDocument | None:
-    """Tell what a document is by the keys that only such documents have; None if it is none of CFN Loop's."""
+    """Return the kind of a document by keys that only this kind has; None if it is not CFN Loop's."""
     keys = found.keys()
     rules = (
         (CfnDocument.SCHEMA, "$schema" in keys and "properties" in keys and _speaks_of_cfn(found)),

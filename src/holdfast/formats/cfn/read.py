@@ -1,4 +1,4 @@
-"""A CFN Loop epic as a plan and claims, from any of its documents, or from several that belong together."""
+"""Reads a CFN Loop epic as a plan and claims, from one of its documents or several that belong together."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NOT_A_STATE = {
 
 
 def recognises(path: str, data: bytes) -> bool:
-    """Tell whether a file is one of CFN Loop's. A schema of its state is, too: `read` says what it is."""
+    """Tell whether a file is one of CFN Loop's. A schema of its state is one, too: `read` reports what it is."""
     try:
         return kind_of(parse_object(path, data)) is not None
     except BrokenFileError:
@@ -47,7 +47,7 @@ def recognises(path: str, data: bytes) -> bool:
 
 
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the epic that the documents tell of. Raises BrokenFileError if they name no work."""
+    """Return the epic that the documents describe. Raises BrokenFileError if they name no work."""
     findings: list[Finding] = []
     main, root = _root(main, documents, findings)
     model = READERS[kind_of(root)](root)
@@ -63,7 +63,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
 
 
 def _root(main: str, documents: Mapping[str, bytes], findings: list[Finding]) -> tuple[str, Node]:
-    """Return the document to begin with: the main one, or if it is broken another one that names an epic."""
+    """Return the document to start from: the main one, or if it is broken, another one that names an epic."""
     try:
         root = parse_object(main, documents.get(main, b""))
     except BrokenFileError as error:
@@ -80,7 +80,7 @@ def _root(main: str, documents: Mapping[str, bytes], findings: list[Finding]) ->
 
 
 def _apply_document(model: EpicModel, other: Node, findings: list[Finding]) -> None:
-    """Apply what another document knows of the same epic: records, or reports."""
+    """Apply another document about the same epic: records, or reports."""
     kind = kind_of(other)
     if kind is CfnDocument.SPRINT_REPORT:
         apply_report(model, other)
@@ -90,7 +90,7 @@ def _apply_document(model: EpicModel, other: Node, findings: list[Finding]) -> N
 
 
 def _contradictions(model: EpicModel, root: Node, claims: Sequence[Claim]) -> Iterator[Finding]:
-    """Yield where the epic's status and counters contradict its sprints. The sprints' own words count."""
+    """Yield where the epic's status and counters contradict its sprints. The sprints' own statuses win."""
     yield from unknown_words(claims)
     unfinished = [claim.native for claim in claims if claim.standing not in SETTLED]
     yield from done_with_unfinished_parts("The epic", model.status, unfinished)

@@ -1,6 +1,6 @@
-"""Records as CFN Loop keeps them in Redis, given as an object of keys: epics, sprints, agents, interfaces.
+"""Reads CFN Loop's Redis records from an object of keys: epics, sprints, agents, interfaces.
 
-Also those of older releases: a swarm's state with tasks and phases, and the checkpoints of waves of containers.
+Also the records of older releases: a swarm's state with tasks and phases, and checkpoints of container waves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OVER = ("completed", "complete", "done", "abandoned")
 
 
 def read_export(root: Node) -> EpicModel:
-    """Return the model of a recovery export: with its records where it has them, else by its list of sprints."""
+    """Return the model of a recovery export, from its records if it has any, else from its list of sprints."""
     records = node(root.get("records"))
     if records:
         return read_records(records, node(root.get("config")))
@@ -60,7 +60,7 @@ def read_record(root: Node) -> EpicModel:
 
 
 def read_records(records: Node, config: Node | None = None) -> EpicModel:
-    """Return the model that records tell of. `config` is the epic's own file, where an export carries it."""
+    """Return the model that records describe. `config` is the epic's own file, if the export contains it."""
     findings: list[Finding] = []
     found = sort_records(records, findings)
     model = _base(found, config)
@@ -74,7 +74,7 @@ def read_records(records: Node, config: Node | None = None) -> EpicModel:
 
 
 def sort_records(records: Node, findings: list[Finding]) -> RecordsByKind:
-    """Return the records by kind and owner. A record may be an object, or JSON text as Redis gives it out."""
+    """Return the records by kind and owner. A record may be an object, or JSON text as Redis returns it."""
     found: RecordsByKind = {kind: {} for kind in RecordKind}
     for key, value in records.items():
         if parsed := parse_key(key):
@@ -97,7 +97,7 @@ def _parse_record(key: str, value: object) -> Node:
 
 
 def _base(found: RecordsByKind, config: Node | None) -> EpicModel:
-    """Return the model that the other records are applied to: the epic's own, or from any record that names work."""
+    """Return the model to apply the other records to: from the epic's record, or any record that names work."""
     if config:
         return read_epic(config)
     if epics := found[RecordKind.EPIC]:
@@ -115,7 +115,7 @@ def _base(found: RecordsByKind, config: Node | None) -> EpicModel:
 
 
 def apply_records(model: EpicModel, found: RecordsByKind, *, has_all_needs: bool) -> None:
-    """Apply what records know of sprints, files, agents and interfaces to a model."""
+    """Apply the records of sprints, files, agents and interfaces to a model."""
     unlisted = {name: said for name, said in found[RecordKind.SPRINT].items() if not model.find(name)}
     for name, record in unlisted.items():
         _add_unlisted(model, name, record)
@@ -136,7 +136,7 @@ def apply_records(model: EpicModel, found: RecordsByKind, *, has_all_needs: bool
 
 
 def _add_unlisted(model: EpicModel, name: str, record: Node) -> None:
-    """Add a sprint that only a record knows, if it is of this epic."""
+    """Add a sprint that only a record names, if it belongs to this epic."""
     owner = _EPIC_ID.text(record)
     if owner and owner.removeprefix("epic-") != model.name.removeprefix("epic-"):
         return
@@ -147,7 +147,7 @@ def _add_unlisted(model: EpicModel, name: str, record: Node) -> None:
 
 
 def _agents(found: RecordsByKind, model: EpicModel) -> dict[str, list[Node]]:
-    """Return the records of each sprint's agents: a checkpoint says more of the file than a state."""
+    """Return the records of each sprint's agents: a checkpoint says more about the file than a state."""
     agents: dict[str, list[Node]] = {}
     for kind in (RecordKind.CHECKPOINT, RecordKind.AGENT):
         for name, record in found[kind].items():
@@ -159,7 +159,7 @@ def _agents(found: RecordsByKind, model: EpicModel) -> dict[str, list[Node]]:
 
 
 def _guess_branches(model: EpicModel) -> None:
-    """Name the branch that CFN Loop saves unfinished work on every five minutes, where a record does not."""
+    """Set the branch on which CFN Loop saves unfinished work every five minutes, if the record names none."""
     epic = model.name if model.name.startswith("epic-") else f"epic-{model.name}"
     for sprint in model.sprints:
         if sprint.claim.standing is ClaimedStatus.RUNNING and not sprint.claim.branch:
@@ -167,7 +167,7 @@ def _guess_branches(model: EpicModel) -> None:
 
 
 def _apply_interfaces(model: EpicModel, ready: dict[str, Node]) -> None:
-    """Let sprints wait for an interface that is ready instead of the landing, and tell them what it is."""
+    """Let sprints wait for a ready interface instead of the landing, and describe it in their prompts."""
     published = {sprint.native: record for name, record in ready.items() if (sprint := model.find(name))}
     for sprint in model.sprints:
         task = sprint.task
@@ -210,7 +210,7 @@ def read_wave(root: Node) -> EpicModel:
 
 
 def _read_waves(checkpoints: dict[str, Node]) -> EpicModel:
-    """Return the model of wave checkpoints: each wave of a task is a piece of work, after the wave before it."""
+    """Return the model of wave checkpoints: each wave of a task is a sprint that waits for the previous wave."""
     waves = [
         (text(wave.get("task_id")) or key.rsplit(":", 1)[0], key, wave) for key, wave in checkpoints.items()
     ]

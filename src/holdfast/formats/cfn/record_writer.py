@@ -1,6 +1,6 @@
-"""A run of ours as the records that CFN Loop keeps, under its own keys: one place for files, Redis and exports alike.
+"""Writes a Holdfast run as CFN Loop's records, under its own keys. Files, Redis and exports all use them.
 
-Records of a run have no time to live: unfinished work must be there when somebody comes back to it.
+The records have no time to live: unfinished work must still be there when somebody returns to it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _AGENT_MARK = "-coder-"
 
 @dataclass(frozen=True, slots=True)
 class ExportedSprint:
-    """A task of ours as a sprint: its native name, its row, and what its records have in common."""
+    """A task as a sprint: its native name, its row, and what its records have in common."""
 
     view: ExportedRun
     epic: str
@@ -71,7 +71,7 @@ class ExportedSprint:
 
     @property
     def word(self) -> str:
-        """The word for where it stands: also that it waits for another, or was cut short and has work left."""
+        """Its status word; also says if it waits for another, or was cut short and has unfinished work."""
         row, needs = self.row, (*self.task.needs, *self.task.needs_interface)
         if row.status is _S.PENDING and row.attempt and (row.carry or row.last_report):
             return "interrupted"
@@ -83,12 +83,12 @@ class ExportedSprint:
 
     @property
     def is_validating(self) -> bool:
-        """Whether its tests passed, and validators have it now."""
+        """Whether its tests passed and validators are at work on it."""
         return self.row.status is _S.VERIFYING and self.row.latest.checks_succeeded
 
     @property
     def progress(self) -> int:
-        """How far it is, in percent; if it was cut short, how far it had come."""
+        """Its progress in percent; if it was cut short, the progress by then."""
         last = self.row.last_report if self.row.status is _S.PENDING else None
         return progress_of(self.row) if last is None or last.progress is None else round(last.progress)
 
@@ -109,7 +109,7 @@ class ExportedSprint:
 
     @property
     def agent(self) -> str:
-        """What the agent of its present attempt is called."""
+        """The name of its current attempt's agent."""
         return f"{self.native}{_AGENT_MARK}{self.row.attempt}"
 
     @property
@@ -119,7 +119,7 @@ class ExportedSprint:
 
 
 def exported_sprints(view: ExportedRun, epic: str, names: Mapping[str, str]) -> list[ExportedSprint]:
-    """Return the sprints of a run, in the order of the plan. `names` has the native name of an adopted task."""
+    """Return the sprints of a run, in the order of the plan. `names` maps adopted tasks to native names."""
     return [
         ExportedSprint(view, epic, names.get(task.id, task.id), task, view.row_of(task.id))
         for _, task in view.plan.tasks()
@@ -141,7 +141,7 @@ def records_of(view: ExportedRun, epic: str, sprints: list[ExportedSprint]) -> d
 
 
 def is_agent_of_ours(key: str) -> bool:
-    """Tell whether a record is of an agent that we named; those of other systems are not ours to drop."""
+    """Tell whether a record belongs to an agent that we named; only those may be dropped."""
     kind, owner = parse_key(key) or (None, "")
     return kind in (RecordKind.AGENT, RecordKind.CHECKPOINT) and _AGENT_MARK in owner
 
@@ -199,9 +199,9 @@ def _sprint(sprint: ExportedSprint) -> Node:
 
 
 def _extra_fields(sprint: ExportedSprint, record: Node) -> Node:
-    """Return what a reader of the record would conclude differently: which attempts count, and what was done."""
+    """Return what a reader of the record would otherwise get wrong: which attempts count, and what was done."""
     read, ours = sprint_claim(record), sprint.view.claim_of(sprint.task.id)
-    # The commits stay as the record says them by itself.
+    # The commits stay as they are in the record itself.
     return extra_fields.carried(extra_fields.claim_difference(read, replace(ours, commits=read.commits)))
 
 
@@ -215,7 +215,7 @@ def _agents(sprint: ExportedSprint) -> Iterator[Node]:
 
 
 def _files(sprint: ExportedSprint) -> Node:
-    """Return the files that a sprint landed, and the one that its agent was in when it last reported."""
+    """Return the files that a sprint landed, and the one that its agent last reported."""
     report = sprint.report
     in_progress = report.file and sprint.row.status is not _S.COMPLETED
     current = {"path": report.file, "completed": False, **_position(report)}

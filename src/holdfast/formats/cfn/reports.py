@@ -45,7 +45,7 @@ def read_sprint_report(root: Node) -> EpicModel:
 
 
 def _reported(root: Node) -> list[tuple[str, str, Node]]:
-    """Return the sprints of a report as (name, title, what is said)."""
+    """Return the sprints of a report as (name, title, what the report says)."""
     if summed := node(root.get("sprint_summary")):
         entries = {name: node(said) or {"status": text(said)} for name, said in summed.items()}
         return [
@@ -59,7 +59,7 @@ def _reported(root: Node) -> list[tuple[str, str, Node]]:
 
 
 def _report_claim(entry: Node) -> Claim:
-    """Return what a report claims of a sprint: its status, else the decision, else its score against the gate."""
+    """Return what a report claims about a sprint: its status, else the decision, else its score against the gate."""
     claim = sprint_claim(entry)
     score, gate = share_of(_SCORE.raw(entry)), gate_of(entry)
     standing = claim.standing if claim.said else _decided(_DECISION.text(entry), score, gate)
@@ -105,7 +105,7 @@ def read_epic_report(root: Node) -> EpicModel:
 
 
 def _completion(root: Node) -> str:
-    """Return the word for the whole: a report without a status says by its counts whether all was done."""
+    """Return the status of the epic. Without a status in the report, its counts tell whether all was done."""
     if said := _EPIC_STATUS.text(root):
         return said
     total = count(root.get("total_sprints"))
@@ -113,7 +113,7 @@ def _completion(root: Node) -> str:
 
 
 def apply_report(model: EpicModel, root: Node) -> None:
-    """Apply a report to the sprint it is about, if it is about this epic. Reports are told apart by their epic."""
+    """Apply a report to its sprint, if its epic is this one."""
     about = plain_name(_EPIC.text(root))
     if not about or about not in (plain_name(model.name), plain_name(model.title)):
         return

@@ -1,4 +1,4 @@
-"""One sprint: what it asks for becomes a task with validators and a gate, what records say of it becomes a claim."""
+"""One sprint: its request becomes a task with validators and a gate, its records become a claim."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from holdfast.formats.plan_assembly import is_command, is_path, task_ids
 from holdfast.formats.status_words import claim_from
 
 TEST_SLOT = "tests"
-"""CFN Loop lets one sprint run its tests at a time; so does a slot of this name."""
+"""CFN Loop lets only one sprint run its tests at a time. A slot of this name does the same."""
 _EPIC_GATE = 0.9
-"""The score that validators must give where an epic names none: what epics of CFN Loop ask for."""
+"""The score that validators must give if an epic names none: the usual one in CFN Loop's epics."""
 _REPORT_GATE = Task(id="").gate
 _VALIDATOR = re.compile(r"validat|review|judge|auditor", re.IGNORECASE)
 
@@ -59,7 +59,7 @@ _VALIDATOR_NAME = Key("id", "name", "role", "agent", "type")
 _VALIDATOR_PROMPT = Key("prompt", "focus", "description")
 _ROLE = Key("role", "type", "name", "id")
 
-# What records say of it.
+# What records say about it.
 _STATUS = Key("status", "state")
 _ATTEMPTS = Key("attempts", "iteration", "iterations", "loop3_iterations")
 _COMMIT = Key("commit", "commitHash", "commit_hash")
@@ -89,7 +89,7 @@ _ISSUE = Key("description", "title", "issue", "message")
 
 
 def task_of(sprint: Node, *around: Node) -> Task:
-    """Return the task of a sprint, without needs. `around` are the objects it lies in, the nearest first."""
+    """Return the task of a sprint, without needs. `around` are the objects around it, the nearest first."""
     title = _SPRINT_TITLE.text(sprint)
     name = title or SPRINT_ID.text(sprint)
     verify = tuple(line for line in _TESTS.texts(sprint) if is_command(line))
@@ -110,7 +110,7 @@ def task_of(sprint: Node, *around: Node) -> Task:
 
 
 def _prompt(name: str, sprint: Node) -> str:
-    """Return everything the file says that an agent must know, in the order of the file's own parts."""
+    """Return everything in the file that an agent must know, in the file's order."""
     roles = _implementers(sprint)
     scope = node(sprint.get("scope"))
     return paragraphs(
@@ -171,7 +171,7 @@ def _files(sprint: Node) -> Iterator[str]:
 
 
 def gate_of(*places: Node, default: float = _REPORT_GATE) -> float:
-    """Return the score that the validators must give: the nearest place that says one, as a share of 1."""
+    """Return the score that the validators must give, from 0 to 1: from the nearest object that has one."""
     for place in places:
         groups = (node(place.get(key)) for key in _GATE_GROUPS)
         for said in (_GATE.raw(place), *map(_LOOP_2_GATE.raw, groups)):
@@ -181,7 +181,7 @@ def gate_of(*places: Node, default: float = _REPORT_GATE) -> float:
 
 
 def share_of(value: object) -> float | None:
-    """Return a confidence as a number from 0 to 1, also where it is written as a percentage; None if it is none."""
+    """Return a confidence, possibly written as a percentage, as a number from 0 to 1; None if it is invalid."""
     if isinstance(value, str) and re.fullmatch(r"\s*\d{1,3}(\.\d{1,6})?\s*%?\s*", value):
         value = float(value.strip(" %"))
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value < 0:
@@ -190,7 +190,7 @@ def share_of(value: object) -> float | None:
 
 
 def _validators(title: str, *places: Node) -> tuple[Validator, ...]:
-    """Return the validators that the nearest place names. Holdfast makes up none where a file names none."""
+    """Return the validators of the nearest object that names any. Holdfast invents none."""
     named = next(filter(None, (tuple(_validators_in(title, place)) for place in places)), ())
     ids = task_ids([validator.id for validator in named], "validator")
     return tuple(replace(validator, id=name) for name, validator in zip(ids, named, strict=True))
@@ -213,7 +213,7 @@ def _validators_in(title: str, place: Node) -> Iterator[Validator]:
 
 
 def _implementers(sprint: Node) -> tuple[str, ...]:
-    """Return the roles that are to do the work, as far as a file says."""
+    """Return the roles that do the work, if the file names any."""
     named = [*items(sprint.get("implementers")), *items(_AGENTS.raw(sprint))]
     roles = (_ROLE.text(node(each)) or text(each) for each in named)
     return tuple(dict.fromkeys(role for role in roles if role and not _VALIDATOR.search(role)))
@@ -246,9 +246,9 @@ def _written(sprint: Node) -> Iterator[str]:
 
 
 def _report(sprint: Node, agents: Sequence[Node], standing: ClaimedStatus) -> Report | None:
-    """Return how far the work is: the file in progress, where in it, and how sure the agent was.
+    """Return the progress: the file being edited, the position in it, and the agent's confidence.
 
-    The sprint's own record comes first; its agents' records may say what it leaves open.
+    The sprint's own record comes first; its agents' records fill the gaps.
     """
     fields = (_FILE, _LINE, _SECTION_DONE, _SECTION_NEXT)
     places = [*_open_files(sprint), node(sprint.get("lastCheckpoint")), *agents]
@@ -288,7 +288,7 @@ def _confidence(place: Node) -> float | None:
 
 
 def _percent(value: object) -> float | None:
-    """Return a progress as a percentage. A number below 1 is a share; a bare 1 is one percent."""
+    """Return a progress as a percentage. A number below 1 is a fraction; a plain 1 is one percent."""
     share = share_of(value)
     return share if share is None or value == 1 else share * 100
 

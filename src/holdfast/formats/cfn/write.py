@@ -1,4 +1,4 @@
-"""A run of ours as CFN Loop keeps it: the recovery export with all records, and the epic's own file kept up to date."""
+"""Writes a Holdfast run in CFN Loop's format: the recovery export with all records, and the updated epic file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PHASE_WORDS = {
 class _Original:
     """The document that a run was adopted from: its place below the project, its kind, and its epic.
 
-    `sprints` are by our ids. `path` is empty if it was not inside the project.
+    `sprints` maps our ids to sprints. `path` is empty if the document was outside the project.
     """
 
     path: str
@@ -54,7 +54,7 @@ class _Original:
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
-    """Return the export first: it is the state. An adopted epic file follows, with its statuses as they are now."""
+    """Return the export first: it is the state. An adopted epic file follows, with current statuses."""
     original = _original(view, originals)
     path = f"{FOLDER}/{task_ids([view.name], 'epic')[0]}.json"
     if original is None:
@@ -74,7 +74,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
 
 
 def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> _Original | None:
-    """Return the first document whose sprints are those of the run; None if it came from elsewhere."""
+    """Return the first document whose sprints are those of the run; None if there is none."""
     wanted = {task.id for _, task in view.plan.tasks()}
     for path, data in originals.items():
         root = object_in(path, data)
@@ -111,7 +111,7 @@ def _export(
 
 
 def _sprint_row(sprint: ExportedSprint) -> Node:
-    """Return a sprint as the documented export shows it: files done and open, and where in them its agent was."""
+    """Return a sprint as in the documented export: files done and open, and the agent's position in them."""
     report, landed = sprint.report, sprint.landed_files
     is_open = bool(report.file) and not landed
     row: Node = {
@@ -133,7 +133,7 @@ def _sprint_row(sprint: ExportedSprint) -> Node:
 def _config(view: ExportedRun, epic: str) -> Node:
     """Return the plan as an epic file, so that an export can be continued without anything else.
 
-    It has extra fields where its own words are not enough to read the same plan back.
+    It has extra fields where the native ones cannot express the plan completely.
     """
     plan = view.plan
     document: Node = {
@@ -175,7 +175,7 @@ def _config_sprint(task: Task) -> Node:
 
 
 def _merged(before: Node, found: Mapping[str, Node]) -> Node:
-    """Return the records with ours over them; unknown keys and fields stay. Text stays text."""
+    """Return the old records with ours merged over them; unknown keys and fields stay. Text stays text."""
     merged = {key: value for key, value in before.items() if key in found or not is_agent_of_ours(key)}
     for key, record in found.items():
         old = before.get(key)
@@ -188,7 +188,7 @@ def _merged(before: Node, found: Mapping[str, Node]) -> Node:
 
 
 def _merged_record(before: Node, record: Node) -> Node:
-    """Return a record over what it was. What was in progress and has not begun here still is."""
+    """Return a record merged over the old one. What was in progress and has not begun here stays in progress."""
     merged = {**before, **record}
     said, now = text(before.get("status")), text(record.get("status"))
     was_running = claimed_status(said) is ClaimedStatus.RUNNING
@@ -200,13 +200,13 @@ def _merged_record(before: Node, record: Node) -> Node:
 
 
 def _merged_rows(before: object, rows: list[Node]) -> list[Node]:
-    """Return rows of sprints with what their old ones said besides."""
+    """Return rows of sprints, with the other fields of their old rows."""
     old = {SPRINT_ID.text(row): row for row in nodes(before)}
     return [{**old.get(SPRINT_ID.text(row), {}), **row} for row in rows]
 
 
 def _epic_file(view: ExportedRun, original: _Original) -> Node:
-    """Return the epic's own file with the statuses of its sprints, its phases and the whole as they are now."""
+    """Return the epic's own file with the current statuses of its sprints, its phases and the epic."""
     phases: dict[str, list[ClaimedStatus]] = {}
     for task, sprint in original.sprints.items():
         row, claim = view.row_of(task), sprint.claim
@@ -228,6 +228,6 @@ def _epic_file(view: ExportedRun, original: _Original) -> Node:
 
 
 def _set_status(place: Node, standing: ClaimedStatus, word: str) -> None:
-    """Change a status that says something else; a word that says this already stays as it is."""
+    """Change a status, unless its word already means the same."""
     if claimed_status(text(place.get("status"))) is not standing:
         place["status"] = word

@@ -1,4 +1,4 @@
-"""What an Execute state says of one task, as a claim: its status, attempts, failures, commits, and where its work is."""
+"""What an Execute state claims about one task: its status, attempts, failures, commits, and its worktree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LISTS = {
     "failed": ClaimedStatus.FAILED,
     "abandoned": ClaimedStatus.ABANDONED,
 }
-"""The lists of tasks at the root of a state, and what each says of its tasks."""
+"""The lists of tasks at the root of a state, and the status that each implies."""
 
 _STATUS = Key("status", "state")
 _ATTEMPTS = Key("attempts", "attempt", "attempt_count")
@@ -38,7 +38,7 @@ FEEDBACK = Key("feedback", "message")
 
 
 def claim_of(entry: Node, worktree: Node | None = None) -> Claim:
-    """Return what a task's entry, and its entry among the worktrees, claim."""
+    """Return what a task's entry and its worktree entry claim."""
     said, counted = _STATUS.text(entry), _ATTEMPTS.count(entry)
     failures = tuple(_failures(entry))
     made_in = [count(node(commit).get("attempt")) for commit in items(entry.get("commits"))]
@@ -46,7 +46,7 @@ def claim_of(entry: Node, worktree: Node | None = None) -> Claim:
     has_failed = claimed_status(said) is ClaimedStatus.FAILED
     status = ClaimedStatus.ABANDONED if has_failed and counted >= GIVES_UP_AFTER else None
     claim = claim_from(said, attempts, status)
-    # A wait for a usage limit is no attempt that counts.
+    # Waiting for a usage limit is not an attempt.
     waits = sum(_ERROR_CLASS.text(error) == _NO_ATTEMPT for error in nodes(entry.get("errors")))
     live = worktree if worktree and text(worktree.get("status")) != "cleaned" else {}
     claim = replace(
@@ -64,7 +64,7 @@ def claim_of(entry: Node, worktree: Node | None = None) -> Claim:
 
 
 def _failures(entry: Node) -> Iterator[PastFailure]:
-    """Pair each error with the feedback that the attempt after it was given."""
+    """Pair each error with the feedback that the next attempt got."""
     listed = items(entry.get("retry_feedback"))
     numbered = nodes(entry.get("retry_feedback"))
     feedback = {count(each.get("attempt")): FEEDBACK.text(each) for each in numbered}
@@ -82,7 +82,7 @@ def _failures(entry: Node) -> Iterator[PastFailure]:
 
 
 def _message(error: object, advice: str) -> str:
-    """Return an error as one text; what the feedback repeats is not said twice."""
+    """Return an error as one text, without what the feedback repeats."""
     if not isinstance(error, dict):
         return text(error)
     message, details = _MESSAGE.text(error), _DETAILS.text(error)
@@ -90,7 +90,7 @@ def _message(error: object, advice: str) -> str:
 
 
 def with_ledger(claim: Claim, entry: Node) -> Claim:
-    """Return the claim as the ledger has it: a line there was written after the merge, so it outranks the state."""
+    """Return the claim corrected by the ledger. Its lines are written after the merge, so they outrank the state."""
     merged = commits(_LEDGER_COMMIT.raw(entry))
     if not merged:
         return claim
@@ -105,10 +105,10 @@ def with_ledger(claim: Claim, entry: Node) -> Claim:
 
 
 def listed_statuses(state: Node) -> Mapping[str, ClaimedStatus]:
-    """Return what the lists at the root say: some states keep no entry for a task that was done."""
+    """Return the statuses from the lists at the root: some states keep no entry for a finished task."""
     return {name: status for key, status in LISTS.items() for name in listed(state.get(key))}
 
 
 def listed(value: object) -> tuple[str, ...]:
-    """Return the tasks of a list, which names them or holds objects that do."""
+    """Return the tasks of a list of names, or of objects with names."""
     return tuple(name for each in items(value) if (name := TASK_REFERENCE.text_or_self(each)))

@@ -1,4 +1,4 @@
-"""The files of one Execute run: where they are kept, what tells them apart, and all of them parsed.
+"""The files of one Execute run: where they are, how they are told apart, and their parsed content.
 
 Each name is spelled once, here. A file that cannot be read is a finding, and the others are used.
 """
@@ -35,7 +35,7 @@ TRACES = (f"/{_LEDGER_ROOT}/", "/.worktrees/", STATE)
 _TASK_FILE = re.compile(r"(L\d+-\d+[A-Za-z]?)(?:[-_. ].*)?\.(?:xml|md)", re.IGNORECASE)
 
 TASK_REFERENCE = Key("task_id", "id", "task")
-"""What an entry that is about a task calls that task."""
+"""The keys under which an entry names its task."""
 _SLUG = Key("prd_slug", "slug")
 _STATE_SLUG = Key("prd_slug", "slug", "project_slug", "name")
 _PRD_SLUG = Key("slug", "name")
@@ -48,13 +48,13 @@ def recognises(path: str, data: bytes) -> bool:
 
 
 def _kind_of(path: str, data: bytes) -> str:
-    """Return what a file is, as the name that such files have; nothing if it is none of Execute's."""
+    """Return the kind of a file, as the usual name of such files; empty if it is not Execute's."""
     name = basename(path)
     if name in (STATE, LAYER_PLAN):
         return name
     if name.endswith(".jsonl"):
         return LEDGER if name == LEDGER or b'"task_id"' in data[:2000] else ""
-    # Whatever its name is, keys that only these files have tell what it is.
+    # Keys that only these files have identify a file under any name.
     found = object_in(path, data)
     if "task_inventory" in found:
         return MANIFEST
@@ -81,7 +81,7 @@ def companions(main: str) -> tuple[str, ...]:
 
 
 def _folder_name(path: str) -> str:
-    """Return the run that a file belongs to by its place: the name of its folder."""
+    """Return the run that a file belongs to: the name of its folder."""
     return basename(dirname(path))
 
 
@@ -110,7 +110,7 @@ class ExecuteDocuments:
 
     @property
     def slug(self) -> str:
-        """The name of the run: what the files say, else the folder they are in."""
+        """The name of the run: from the files, else from their folder."""
         said = (
             _STATE_SLUG.text(self.state)
             or _PRD_SLUG.text(node(self.manifest.get("prd")))
@@ -126,11 +126,11 @@ class ExecuteDocuments:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing here is of Execute."""
+        """Whether no document is Execute's."""
         return not (self.state or self.layer_plan or self.manifest or self.ledger or self.task_files)
 
     def add(self, path: str, data: bytes) -> None:
-        """Take a file for what it is. Raises BrokenFileError if it should be one of ours and cannot be read."""
+        """Add a file by its kind. Raises BrokenFileError if it should be Execute's and cannot be read."""
         if task := _TASK_FILE.fullmatch(basename(path)):
             self.task_files.setdefault(task[1].upper(), decoded(data).strip())
             return
@@ -144,11 +144,11 @@ class ExecuteDocuments:
         elif kind == MANIFEST and not self.manifest:
             self.manifest = parse_object(path, data)
         elif not kind and basename(path) == MANIFEST:
-            # It is none of ours as it is; if it does not even parse, the user hears of it.
+            # It is not recognised as Execute's. If it does not even parse, that is a finding.
             parse_object(path, data)
 
     def _parse_state(self, path: str, data: bytes) -> Node:
-        """Return a state; of a truncated one, what was written whole. Raises BrokenFileError if no task is left."""
+        """Return a state; of a truncated one, the complete part. Raises BrokenFileError if no task is left."""
         try:
             return parse_object(path, data)
         except BrokenFileError as error:
@@ -159,7 +159,7 @@ class ExecuteDocuments:
             return state
 
     def _add_state(self, path: str, state: Node) -> None:
-        """Take the first state. A second copy, as some runs left at the project's root, is only compared."""
+        """Use the first state. A second copy, as some runs left at the project's root, is only compared."""
         if not self.state_path:
             self.state, self.state_path = state, path
         elif state != self.state:
@@ -168,7 +168,7 @@ class ExecuteDocuments:
             )
 
     def _add_ledger(self, path: str, data: bytes) -> None:
-        """Take the lines that can be read: a kill may have cut off the last one. One slug has one ledger."""
+        """Use the readable lines: a kill may have cut off the last one. One slug has one ledger."""
         slug = _SLUG.text(self.state)
         if self.ledger or (slug and basename(path) == LEDGER and _folder_name(path) not in (slug, "")):
             return
@@ -183,7 +183,7 @@ class ExecuteDocuments:
 
 
 def parse_documents(main: str, documents: Mapping[str, bytes]) -> ExecuteDocuments:
-    """Return the documents. Raises BrokenFileError if `main` cannot be read and nothing else says what to do."""
+    """Return the documents. Raises BrokenFileError if `main` is unreadable and no other document names the work."""
     parsed = ExecuteDocuments()
     broken: BrokenFileError | None = None
     for path in sorted(documents, key=lambda path: path != main):

@@ -1,6 +1,6 @@
-"""An Execute run as a plan and claims, and where its files contradict each other.
+"""Reads an Execute run as a plan and claims, and reports where its files contradict each other.
 
-The user is told of contradictions: counters, lists, a queue, paths. Git decides what is done.
+Contradictions are findings: counters, lists, a queue, paths. Git decides what is done.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FAILED = (ClaimedStatus.FAILED, ClaimedStatus.ABANDONED)
 
 
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that the documents tell of. Raises BrokenFileError if none of them names a task."""
+    """Return the run that the documents describe. Raises BrokenFileError if none of them names a task."""
     parsed = parse_documents(main, documents)
     tasks = collect_tasks(parsed)
     if not tasks.drafts:
@@ -53,7 +53,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
 def _contradictions(
     documents: ExecuteDocuments, claims: Mapping[str, Claim], layers: Mapping[str, list[str]]
 ) -> Iterator[Finding]:
-    """Yield what does not fit. `claims` are by native name; `layers` are the native names of their tasks."""
+    """Yield the contradictions. `claims` are by native name; `layers` hold native names of tasks."""
     state = documents.state
     yield from unknown_words(claims.values())
     yield from _of_attempts(claims)
@@ -140,7 +140,7 @@ def _of_layers(
 
 
 def _of_path(documents: ExecuteDocuments) -> Iterator[Finding]:
-    """Tell of a path that is not where the files were found: they were moved, or come from another machine."""
+    """Report a path that is not where the files are: they were moved, or come from another machine."""
     said = text(documents.state.get("tasks_path")).replace("\\", "/").rstrip("/")
     folder = dirname(documents.state_path)
     if said and folder and not f"/{said}".endswith(f"/{folder}"):

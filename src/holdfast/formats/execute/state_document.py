@@ -1,6 +1,6 @@
-"""The parts of an Execute state: entries of tasks, layers, the merge queue, lists and metrics.
+"""Writes the parts of an Execute state: entries of tasks, layers, the merge queue, lists and metrics.
 
-What an entry held before and we do not know stays in it.
+Unknown fields of an entry stay in it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LEDGER_WORDS = {
     _S.ABANDONED: "abandoned",
     _S.SKIPPED: "skipped",
 }
-"""Version 3 knows only what the ledger shows: merged, failed, abandoned, or still to be done."""
+"""Version 3 knows only what the ledger shows: merged, failed, abandoned, or open."""
 _LAYER_WORDS = {
     StageStatus.PENDING: "pending",
     StageStatus.OPENING: "in_progress",
@@ -78,11 +78,11 @@ Names = Mapping[str, str]
 
 
 def task_entry(view: ExportedRun, task: str, before: Node, *, has_ledger: bool) -> Node:
-    """Return the entry of a task, made from what it was before. Version 3 has a ledger."""
+    """Return the entry of a task, based on its old one. Version 3 has a ledger."""
     row = view.row_of(task)
     adopted = claim_of(before)
     if before and row.status is TaskStatus.PENDING and row.attempt <= adopted.attempts:
-        # Nothing has happened since. A task that git did not prove is to be done, even if the file said otherwise.
+        # Nothing has happened since. A task that git did not prove is open, even if the file said otherwise.
         return {**before, "status": "pending"} if adopted.standing is ClaimedStatus.DONE else before
     entry = {
         **before,
@@ -96,7 +96,7 @@ def task_entry(view: ExportedRun, task: str, before: Node, *, has_ledger: bool) 
 
 
 def _with_extra_fields(view: ExportedRun, task: str, entry: Node) -> Node:
-    """Add what Execute would conclude otherwise: which attempts count, and a status it has no word for."""
+    """Add what Execute cannot express: which attempts count, and a status it has no word for."""
     plain = extra_fields.without(entry)
     read, ours = claim_of(plain), view.claim_of(task)
     wanted = replace(read, attempts=ours.attempts, spent=ours.spent, standing=ours.standing)
@@ -104,7 +104,7 @@ def _with_extra_fields(view: ExportedRun, task: str, entry: Node) -> Node:
 
 
 def _place(view: ExportedRun, row: TaskRow, before: Node) -> Node:
-    """Say where the work lies: a workspace while an agent is in it, a ref while it is unfinished."""
+    """Set where the work is: a workspace while an agent uses it, a ref while it is unfinished."""
     workspace = (
         StateDir.of_checkout(Path(view.project)).run(view.row.run).workspace(str(row.latest.workspace_number))
     )
@@ -126,7 +126,7 @@ def _times(row: TaskRow, times: Times, before: Node) -> Node:
 
 
 def _history(row: TaskRow, before: Node, *, has_ledger: bool) -> Node:
-    """Return commits, errors and feedback: those that were there, and ours that were not."""
+    """Return commits, errors and feedback: the old ones, and ours that are new."""
     commits, errors = items(before.get("commits")), items(before.get("errors"))
     known = [name for each in commits if (name := _HASH.text_or_self(each))]
     recorded = {count(error.get("attempt")) for error in nodes(before.get("errors"))}
@@ -151,7 +151,7 @@ def _history(row: TaskRow, before: Node, *, has_ledger: bool) -> Node:
 
 
 def _is_same(commit: str, recorded: str) -> bool:
-    """Tell whether a commit is on record already, perhaps by the beginning of its hash."""
+    """Tell whether a commit is already recorded, possibly by an abbreviated hash."""
     return commit.startswith(recorded) if len(recorded) >= _SHORT_HASH else commit == recorded
 
 
@@ -163,7 +163,7 @@ def _error(failure: Failure) -> Node:
 
 
 def layers(view: ExportedRun, names: Names, before: object) -> object:
-    """Return the layers with their counters, as an object or as a list, as they were before."""
+    """Return the layers with their counters, as an object or a list like before."""
     is_list = isinstance(before, list)
     known = {layer_name(layer): layer for layer in nodes(before)} if is_list else node(before)
     ours = {
@@ -180,7 +180,7 @@ def _layer(view: ExportedRun, stage: Stage, before: Node) -> Node:
     times = view.stage_times.get(stage.id, Times())
     status = view.row.stages.get(stage.id, StageRow(id=stage.id)).status
     if status is StageStatus.PENDING and all(status in TASK_IS_SETTLED for status in statuses):
-        status = StageStatus.COMPLETED  # Its tasks were done elsewhere, so it never opened here.
+        status = StageStatus.COMPLETED  # Its tasks were done elsewhere, so it never started here.
     done, failed = statuses.count(_S.COMPLETED), statuses.count(_S.FAILED) + statuses.count(_S.ABANDONED)
     counters = {"total": len(statuses), "merged": done}
     if not counters.keys() & before.keys():
@@ -195,7 +195,7 @@ def _layer(view: ExportedRun, stage: Stage, before: Node) -> Node:
 
 
 def merge_queue(view: ExportedRun, names: Names, before: object) -> list[object]:
-    """Return the queue by completion order. Entries that were there keep their place, also for unknown tasks."""
+    """Return the queue by completion order. Old entries keep their place, also those of unknown tasks."""
     words = {names[row.id]: _QUEUE_WORDS[row.status] for row in view.rows if row.status in _QUEUE_WORDS}
     kept: list[object] = []
     present: set[str] = set()
@@ -219,7 +219,7 @@ def lists(view: ExportedRun, names: Names) -> Node:
 
 
 def metrics(view: ExportedRun, before: object) -> Node:
-    """Return the metrics: under the names that were there before, under all documented ones if there were none."""
+    """Return the metrics under their old names, or under all documented ones if there were none."""
     statuses = [row.status for row in view.rows]
     total, done = len(statuses), statuses.count(_S.COMPLETED)
     failed, abandoned = statuses.count(_S.FAILED), statuses.count(_S.ABANDONED)
@@ -245,7 +245,7 @@ def metrics(view: ExportedRun, before: object) -> Node:
 
 
 def current(view: ExportedRun, names: Names) -> Node:
-    """Return the layer and the batch that are being worked on: the first that hold something unfinished."""
+    """Return the current layer and batch: the first with an unfinished task."""
     for stage in view.plan.stages:
         for number, batch in enumerate(stage.batches(), 1):
             if any(view.row_of(task.id).status not in TASK_IS_SETTLED for task in batch):

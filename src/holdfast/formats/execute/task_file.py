@@ -1,6 +1,6 @@
 """One task file of Execute, XML or Markdown: its title, its deliverables, and how it is verified.
 
-Tags are found as text: models write XML that no parser accepts, and an agent gets the file as it is anyway.
+Tags are found as text: models write XML that no parser accepts, and an agent gets the original file anyway.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MUST = ("acceptance criteria", "requirements", "acceptance", "success criteria"
 
 
 class TaskFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task file says. `layer` is empty where it does not say."""
+    """The content of a task file. `layer` is empty if the file names none."""
 
     title: str = ""
     layer: str = ""
@@ -31,7 +31,7 @@ class TaskFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_task_file(content: str) -> TaskFile:
-    """Return what can be made out of the text; never fails."""
+    """Return what can be read from the text; never fails."""
     return _xml(content) if re.search(r"<task[\s>]", content[:2000]) else _markdown(content)
 
 
@@ -80,7 +80,7 @@ def _plain(inner: str) -> str:
 
 
 def _commands(step: str) -> tuple[str, ...]:
-    """Return the command of a step that says to run one; what is to be looked at is for people and agents."""
+    """Return the command of a step that says to run one. Other steps are for people and agents."""
     step = step.strip()
     told = re.match(r"run\b:?\s*", step, re.IGNORECASE)
     said = code_spans(step)

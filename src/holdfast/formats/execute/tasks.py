@@ -1,4 +1,4 @@
-"""Which tasks and layers an Execute run has, gathered from the plan, the manifest, the task files and the state."""
+"""The tasks and layers of an Execute run, collected from the plan, the manifest, the task files and the state."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _JOBS = Key("max_parallel", "parallel")
 
 
 class CollectedTasks(msgspec.Struct, kw_only=True):
-    """The run in native names, and the plan that it amounts to."""
+    """The run in native names, and its plan."""
 
     drafts: list[TaskDraft]
     findings: list[Finding]
@@ -56,7 +56,7 @@ class CollectedTasks(msgspec.Struct, kw_only=True):
 
 
 def collect_tasks(documents: ExecuteDocuments) -> CollectedTasks:
-    """Return every task that any document knows, with its layer, its needs and its claim."""
+    """Return every task of any document, with its layer, its needs and its claim."""
     sources = _Sources(documents)
     layers = _Layers(documents)
     drafts = [sources.draft(name, layers) for name in sources.names()]
@@ -90,12 +90,12 @@ def state_tasks(state: Node) -> dict[str, Node]:
 
 
 def layer_name(layer: Node) -> str:
-    """Return what a layer is called."""
+    """Return the name of a layer."""
     return _LAYER_NAME.text(layer)
 
 
 def _by_name(entries: Iterable[Node]) -> dict[str, Node]:
-    """Return entries by name. One without a name gets a number, a second one of the same name a number behind it."""
+    """Return entries by name. One without a name gets a number; a repeated name gets a numeric suffix."""
     listed = list(entries)
     return dict(zip(distinct(map(_NAME.text, listed), "task"), listed, strict=True))
 
@@ -109,7 +109,7 @@ def _in_layers(document: Node) -> Iterator[tuple[str, Node]]:
 
 
 class _Sources:
-    """Everything that the documents say of a task, looked up by its name."""
+    """Everything that the documents say about a task, by its name."""
 
     def __init__(self, documents: ExecuteDocuments) -> None:
         plan, state = documents.layer_plan, documents.state
@@ -130,12 +130,12 @@ class _Sources:
                 self._ledger.setdefault(name, []).append(line)
 
     def names(self) -> Iterable[str]:
-        """Return the names of all tasks, those that were planned first."""
+        """Return the names of all tasks, the planned ones first."""
         planned = (*self._planned, *self._inventory, *self._files)
         return dict.fromkeys((*planned, *self._state, *self._lists, *self._worktrees, *self._ledger))
 
     def draft(self, name: str, layers: _Layers) -> TaskDraft:
-        """Return what all sources together say of a task."""
+        """Return what all sources together say about a task."""
         file = read_task_file(self._files[name]) if name in self._files else TaskFile()
         entry = {**self._inventory.get(name, {}), **self._planned.get(name, {})}
         said = self._layers.get(name) or file.layer or _LAYER.text(entry) or _LAYER.text(self._in_state(name))
@@ -175,7 +175,7 @@ class _Sources:
         files = filter(is_path, _FILES.texts(entry))
         checks = filter(is_command, _CHECKS.texts(entry))
         run = texts(entry.get("run"))
-        # A name that had to serve as the id is no title.
+        # A name that is used as the id is not a title.
         title = text(entry.get("title")) or (text(entry.get("name")) if _ID.raw(entry) else "") or file.title
         return Task(
             id="",
@@ -189,7 +189,7 @@ class _Sources:
         )
 
     def _prompt(self, name: str, entry: Node, title: str) -> str:
-        """Return the task file as it is; else what the plan says; else all that is known: the name and its failures."""
+        """Return the task file unchanged; else the plan's text; else all that is known: the name and the failures."""
         if name in self._files:
             return self._files[name]
         criteria = ", ".join(texts(entry.get("satisfies_criteria")))
@@ -201,7 +201,7 @@ class _Sources:
         return described or self._prompt_of_state(name)
 
     def _prompt_of_state(self, name: str) -> str:
-        """Return a prompt for a task that only the state knows."""
+        """Return a prompt for a task that only the state names."""
         entry = self._in_state(name)
         described = _STATE_DESCRIPTION.text(entry)
         goal = f"Do task {name} of {self._slug or 'this project'}{': ' if described else ''}{described}."
@@ -229,7 +229,7 @@ def _graph(graph: object) -> dict[str, tuple[str, ...]]:
 
 
 class _Layers:
-    """The layers in order, and which one a task belongs to where only its number tells."""
+    """The layers in order, and the layer of a task that only its number tells."""
 
     def __init__(self, documents: ExecuteDocuments) -> None:
         self._drafts: dict[str, StageDraft] = {}
@@ -240,14 +240,14 @@ class _Layers:
                     self._add(name, layer)
 
     def _add(self, name: str, layer: Node) -> None:
-        """Take a layer, or of one that another document describes too only its title, if that had none."""
+        """Add a layer. If another document already described it, only fill in a missing title."""
         needs, title = texts(layer.get("depends_on")), text(layer.get("name"))
         draft = self._drafts.setdefault(name, StageDraft(native=name, needs=needs or None))
         draft.title = draft.title or (title if title != name else "")
         self.extra.setdefault(name, extra_fields.of(layer))
 
     def layer_of(self, task: str, said: str) -> str:
-        """Return the layer of a task: the one that a document names, else the layer of the number in its name."""
+        """Return the layer of a task: the one that a document names, else by the number in its name."""
         number = re.match(r"[Ll](\d+)-", task)
         if not said and number:
             same = (name for name in self._drafts if re.match(rf"\D{{0,6}}{number[1]}(?!\d)", name))
@@ -257,7 +257,7 @@ class _Layers:
         return said
 
     def stages(self) -> list[StageDraft]:
-        """Return the layers, by their numbers where each has one, else as they were found. They run in order."""
+        """Return the layers, sorted by number if each has one, else as found. They run in order."""
         numbers = {name: int(found[0]) for name in self._drafts if (found := re.search(r"\d{1,9}", name))}
         is_numbered = len(numbers) == len(self._drafts)
         names = sorted(self._drafts, key=numbers.__getitem__) if is_numbered else self._drafts

@@ -1,4 +1,4 @@
-"""A run of ours as Execute keeps it: a whole `execute-state.json`, and the layer plan or the ledger that go with it."""
+"""Writes a Holdfast run in Execute's format: a complete `execute-state.json`, and its layer plan or ledger."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _RUN_WORDS = {
 
 
 class _Names(msgspec.Struct, frozen=True, kw_only=True):
-    """Native names by our ids: what the originals call each task and layer, else our own ids."""
+    """Native names by our ids: from the originals, else our own ids."""
 
     tasks: dict[str, str]
     layers: dict[str, str]
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
-    """Return the state first, then what is derived from it: the ledger of version 3, the plan of a run of our own."""
+    """Return the state first, then the derived files: the ledger of version 3, the plan of a run that began here."""
     documents = _parse_originals(originals)
     names = _names(view, documents)
     slug = task_ids([view.name], "run")[0]
@@ -61,7 +61,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
 
 
 def _parse_originals(originals: Mapping[str, bytes]) -> ExecuteDocuments:
-    """Return the originals, or nothing where they are another system's."""
+    """Return the originals; empty if they are another system's."""
     try:
         return parse_documents(next(iter(originals), ""), originals)
     except BrokenFileError:
@@ -69,7 +69,7 @@ def _parse_originals(originals: Mapping[str, bytes]) -> ExecuteDocuments:
 
 
 def _names(view: ExportedRun, documents: ExecuteDocuments) -> _Names:
-    """Give back to each task and layer the name that `read` found it under, by the same assignment of ids."""
+    """Return the native name of each task and layer, with the same assignment of ids as `read`."""
     tasks = {task.id: task.id for _, task in view.plan.tasks()}
     stages = {stage.id: stage.id for stage in view.plan.stages}
     made = collect_tasks(documents).assembly
@@ -113,7 +113,7 @@ def _state(view: ExportedRun, documents: ExecuteDocuments, names: _Names, path: 
 
 
 def _tasks(view: ExportedRun, documents: ExecuteDocuments, names: _Names) -> object:
-    """Return the tasks in the container they were in, each entry made from what it was before."""
+    """Return the tasks in their old kind of container, each entry based on its old one."""
     entries = state_tasks(documents.state)
     for task, native in names.tasks.items():
         entries[native] = task_entry(view, task, entries.get(native, {}), has_ledger=documents.has_ledger)
@@ -126,7 +126,7 @@ def _tasks(view: ExportedRun, documents: ExecuteDocuments, names: _Names) -> obj
 
 
 def _ledger(view: ExportedRun, documents: ExecuteDocuments, names: _Names, slug: str) -> NativeFile:
-    """Return the ledger with a line for each landing that it does not have yet. Lines that are there are kept."""
+    """Return the ledger with a line for each new landing. Existing lines stay."""
     known = {TASK_REFERENCE.text(line) for line in documents.ledger}
     landed = [row for row in view.rows if row.merge_commit and row.status is TaskStatus.COMPLETED]
     lines = documents.ledger + [
@@ -145,7 +145,7 @@ def _ledger(view: ExportedRun, documents: ExecuteDocuments, names: _Names, slug:
 
 
 def _layer_plan(view: ExportedRun) -> Node:
-    """Return the plan of a run that Execute never saw, with extra fields where its own do not bring all of it back."""
+    """Return the plan of a run that Execute never saw, with extra fields for what native ones cannot express."""
     document: Node = {
         "goal": view.plan.goal,
         "layers": [

@@ -1,6 +1,6 @@
-"""Lists of tasks that people have already: read once into a plan (`plan import`), never written back.
+"""Existing task lists: read once into a plan (`plan import`), never written back.
 
-Pure over bytes. What a list marks as done is left out unless it is asked for: a plan is what remains to be done.
+Pure over bytes. Finished tasks of a list are left out unless the user asks for them: a plan is remaining work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ListKind(StrEnum):
 
 
 def kind_of(path: str, data: bytes) -> ListKind | None:
-    """Return what kind of list a file is, or None. The more special kinds are asked first."""
+    """Return what kind of list a file is, or None. The more specific kinds are tried first."""
     if data.lstrip()[:1] == b"{":
         return ListKind.TASK_MASTER if task_master.is_task_master(path, data) else None
     if not path.lower().endswith((".md", ".markdown", ".txt", ".mdx")):
@@ -49,5 +49,5 @@ _READERS = {
 def read_list(
     kind: ListKind, path: str, documents: Mapping[str, bytes], options: ImportOptions
 ) -> ImportedPlan:
-    """Return the plan of a list; `path` names it. Raises BrokenFileError if there is nothing to be done in it."""
+    """Return the plan of a list; `path` names it. Raises BrokenFileError if it has no open task."""
     return _READERS[kind](path, documents, options)

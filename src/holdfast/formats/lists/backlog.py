@@ -1,6 +1,6 @@
 """Backlog.md: one Markdown file per task, with YAML at its head and acceptance criteria below.
 
-A parent waits for its subtasks: it is what remains when they are done.
+A parent waits for its subtasks: it is the work that remains after them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> I
 
 
 def _head(content: str) -> Node:
-    """Return the YAML at the head of a file, every value as text; nothing if it cannot be read."""
+    """Return the YAML at the head of a file, every value as text; empty if it is unreadable."""
     found = _HEAD.match(content)
     if found is None or len(found[1]) > _HEAD_CHARS_MAX:
         return {}
@@ -93,7 +93,7 @@ def _ordinal(head: Node) -> float:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that puts `task-2` before `task-10`."""
+    """Return a key that sorts `task-2` before `task-10`."""
     return [
         (int(part), "") if part.isdecimal() and len(part) < 12 else (0, part)
         for part in re.split(r"(\d+)", name)

@@ -1,8 +1,8 @@
 """Check boxes in Markdown, and a plain checklist: headings are stages, boxes are tasks, from top to bottom.
 
-Lines and boxes that are indented below a box are part of its task, which is not done as long as a part is open. Only
-boxes numbered like `1.2` below a box `1` are tasks of their own: there the outer box is only a heading. People work
-a list from top to bottom, so each task waits for the one before it, unless the user asks for parallel tasks.
+Lines and boxes indented below a box are part of its task, which is not done while a part is open. Only boxes
+numbered like `1.2` below a box `1` are separate tasks: then the outer box is only a heading. People work a list
+from top to bottom, so each task waits for the previous one, unless the user asks for parallel tasks.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class CheckBox:
 
     @property
     def status(self) -> ClaimedStatus:
-        """What the mark says: ticked, struck out, or still to be done. A mark that nobody knows says nothing."""
+        """What the mark means: ticked, struck out, or open. An unknown mark means nothing."""
         if self.mark == " " and _STRUCK.fullmatch(self.text):
             return ClaimedStatus.SKIPPED
         return _MARKS.get(self.mark, ClaimedStatus.PENDING)
 
     @property
     def said(self) -> str:
-        """How a person would say what the mark is."""
+        """The mark in words."""
         return _SAID.get(self.status, f"[{self.mark}]")
 
 
 def without_comments(text: str) -> str:
-    """Return a text without HTML comments, its line numbers as they were."""
+    """Return a text without HTML comments, with the same line numbers."""
     kept, at = "", 0
     while (begin := text.find(_COMMENT[0], at)) >= 0 and (end := text.find(_COMMENT[1], begin)) >= 0:
         kept += text[at:begin] + "\n" * text.count("\n", begin, end)
@@ -62,7 +62,7 @@ def without_comments(text: str) -> str:
 
 
 def boxes(text: str) -> list[CheckBox]:
-    """Return every check box of a text, in order. Lines that are indented below one belong to it."""
+    """Return every check box of a text, in order. Lines indented below one belong to it."""
     found: list[CheckBox] = []
     headings: list[tuple[int, str]] = []
     is_open = False
@@ -108,7 +108,7 @@ def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> I
 
 
 def _grouped(found: list[CheckBox]) -> list[tuple[str, CheckBox, list[CheckBox]]]:
-    """Return each task as the title around it, its box, and the boxes that are parts of it."""
+    """Return each task as its heading, its box, and the boxes of its parts."""
     groups: list[tuple[str, CheckBox, list[CheckBox]]] = []
     outer: CheckBox | None = None
     for box in found:
@@ -128,7 +128,7 @@ def _entry(place: int, goal: str, whole: str, box: CheckBox, parts: list[CheckBo
     title = _ANY_NUMBER.sub("", box.text, count=1) or box.text
     number = _ANY_NUMBER.match(box.text)
     name = number[1] if number else f"{place:02}"
-    # The nearest heading is the stage; the title of the whole is none.
+    # The nearest heading is the stage, unless it is the title of the document.
     stage = next((heading for heading in reversed(box.headings) if heading != goal), _NO_STAGE)
     section = "" if stage == _NO_STAGE else f", under “{stage}”"
     done = [part.text for part in parts if part.status is ClaimedStatus.DONE]
@@ -153,7 +153,7 @@ def _entry(place: int, goal: str, whole: str, box: CheckBox, parts: list[CheckBo
 
 
 def _wait_in_order(entries: list[ListEntry]) -> None:
-    """Let each task wait for the last open one before it in its stage, or for the one before if all are done."""
+    """Let each task wait for the last open one before it in its stage, or for the previous one if all are done."""
     last_open = ""
     for before, entry in pairwise(entries):
         if before.stage != entry.stage:

@@ -1,4 +1,4 @@
-"""What every list of tasks amounts to, and how its entries become a plan."""
+"""The common model of all task lists, and how their entries become a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OVER = (ClaimedStatus.DONE, ClaimedStatus.SKIPPED, ClaimedStatus.ABANDONED)
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asks of an import. `tag` is the list meant where a file holds several."""
+    """What the user asks of an import. `tag` selects the list if a file holds several."""
 
     keep_done: bool = False
     parallel: bool = False
@@ -27,7 +27,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListEntry(msgspec.Struct, kw_only=True):
-    """One task of a list by its native name. `needs` are native names; `said` is the word of its status."""
+    """One task of a list by its native name. `needs` are native names; `said` is its status word."""
 
     native: str
     stage: str
@@ -40,20 +40,20 @@ class ListEntry(msgspec.Struct, kw_only=True):
 
 
 def listed_status(said: str) -> ClaimedStatus:
-    """Return what a list's word for a task means to a plan: it is over, or it is still to be done."""
+    """Return what a list's status word means for a plan: the task is over, or still open."""
     status = claimed_status(said)
     return status if status in _OVER else ClaimedStatus.PENDING
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """Something of the list that is not in the plan, and why."""
+    """An entry of the list that is not in the plan, and why."""
 
     what: str
     why: str
 
 
 class ImportedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan made of a list; its `agent` is still to be chosen."""
+    """A plan made from a list; its `agent` is not chosen yet."""
 
     plan: Plan
     left_out: tuple[LeftOut, ...] = ()
@@ -68,7 +68,7 @@ def into_plan(
     options: ImportOptions,
     left_out: Sequence[LeftOut] = (),
 ) -> ImportedPlan:
-    """Return the plan of what remains to be done. Nobody waits for what was left out."""
+    """Return the plan of the open tasks. No task waits for an entry that was left out."""
     over = () if options.keep_done else _OVER
     gone = [entry for entry in entries if entry.status in over]
     kept = [entry for entry in entries if entry.status not in over]
@@ -79,7 +79,7 @@ def into_plan(
         )
     absent = {entry.native for entry in gone}
     natives = [stage.native for stage in stages]
-    # A heading without a Latin letter or digit goes by its number.
+    # A heading without a Latin letter or digit is named by its number.
     plain = [words(native) or f"stage-{place}" for place, native in enumerate(natives, 1)]
     short = dict(zip(natives, task_ids(plain), strict=True))
     for stage in stages:
@@ -93,7 +93,7 @@ def into_plan(
 
 
 def words(text: str) -> str:
-    """Return the readable part of an id for a text, or nothing if it has no Latin letter or digit."""
+    """Return the readable part of an id for a text; empty if it has no Latin letter or digit."""
     return slug(text) if re.search(r"[A-Za-z0-9]", text) else ""
 
 
@@ -110,6 +110,6 @@ def _draft(entry: ListEntry, absent: set[str]) -> TaskDraft:
 
 
 def clean(text: str) -> str:
-    """Return a text that a plan file can hold: what is no printable character becomes a space."""
+    """Return a text that a plan file can hold: unprintable characters become spaces."""
     kept = "".join(sign if sign.isprintable() or sign in "\n\t" else " " for sign in text)
     return kept.strip()

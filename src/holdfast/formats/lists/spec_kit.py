@@ -1,6 +1,6 @@
 """spec-kit's `tasks.md`: phases, `- [ ] T001 [P] [US1] …`, and what it says about dependencies.
 
-`[P]` may run beside its neighbours; a task without it waits for all before it in its phase, and those after it wait.
+`[P]` tasks may run in parallel. A task without it waits for all earlier tasks of its phase; later ones wait for it.
 User stories need the phases before the first story, not each other, unless the file says so.
 """
 
@@ -22,7 +22,7 @@ _TASKS = re.compile(r"T(\d{1,9})([a-z]?)(?:\s*(?:-|\u2013|to|\.\.)\s*T(\d{1,9}))
 _PHASE = re.compile(r"phase\s+([\w.]+)", re.IGNORECASE)
 _STORY = re.compile(r"(?:user\s+story|\bUS)\s*-?(\d+)", re.IGNORECASE)
 _RANGE_MAX = 200
-# What follows a dash or a `but` is another thought: "after Phase 2 - may integrate with US1" needs no US1.
+# Text after a dash or a `but` is a separate statement: "after Phase 2 - may integrate with US1" needs no US1.
 _CLAUSE = re.compile(r"\n|;|\.\s|\s[-\u2013\u2014]\s|\sbut\s", re.IGNORECASE)
 _TASK = re.compile(r"\**(T\d+[a-z]?|TX+)\**[:.]?\s+(.*)", re.DOTALL)
 _MARK = re.compile(r"\s*\[([^\]\s]{1,12})\]")
@@ -46,7 +46,7 @@ def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> I
     entries = [_entry(path, title, context, box, task) for box, task in found]
     _wait_in_order(found, entries)
     needs = _relations(said, _tasks_in)
-    for entry in entries:  # What the file says counts more than what only the order implies.
+    for entry in entries:  # An explicit dependency wins over one that only the order implies.
         implied = (need for need in entry.needs if entry.native not in needs.get(need, ()))
         entry.needs = tuple(dict.fromkeys((*implied, *needs.get(entry.native, ()))))
     others = [LeftOut(box.text, "not a task of spec-kit") for box in listed if not _TASK.match(box.text)]
@@ -83,7 +83,7 @@ def _context(purpose: str) -> str:
 
 
 def _stage_of(box: CheckBox) -> str:
-    """Return the phase of a task: the nearest heading that is called one, else the nearest below the title."""
+    """Return the phase of a task: the nearest heading named like a phase, else the nearest below the title."""
     phases = [title for title in box.headings if _PHASE.match(title)]
     if phases:
         return phases[-1]
@@ -91,7 +91,7 @@ def _stage_of(box: CheckBox) -> str:
 
 
 def _after(said: str) -> Iterator[str]:
-    """Yield what a task itself says that it depends on."""
+    """Yield the dependencies that the task itself names."""
     for clause in re.findall(
         r"(?:depends on|requires|after)\s+((?:[\s,&]|and|T\d+[a-z]?)+)", said, re.IGNORECASE
     ):
@@ -99,7 +99,7 @@ def _after(said: str) -> Iterator[str]:
 
 
 def _wait_in_order(found: Sequence[tuple[CheckBox, re.Match[str]]], entries: Sequence[ListEntry]) -> None:
-    """Let each task without `[P]` wait for all since the last such one, and the others for that one."""
+    """Let a task without `[P]` wait for all tasks since the last such one, and the others for that last one."""
     last: dict[str, str] = {}
     since: dict[str, list[str]] = {}
     for (_, task), entry in zip(found, entries, strict=True):
@@ -117,7 +117,7 @@ def _wait_in_order(found: Sequence[tuple[CheckBox, re.Match[str]]], entries: Seq
 def _stages(
     entries: Sequence[ListEntry], phases: dict[str, tuple[str, ...]], stories: dict[str, tuple[str, ...]]
 ) -> list[StageDraft]:
-    """Return the phases. Those of user stories run beside each other, after the last that is none and before the next."""
+    """Return the phases. Those of user stories run in parallel, between the other phases around them."""
     names = list(dict.fromkeys(entry.stage for entry in entries))
     by_phase = {found[1]: name for name in names if (found := _PHASE.match(name))}
     last: list[str] = []
@@ -146,7 +146,7 @@ def _stages(
 
 
 def _relations(text: str, names_in: Callable[[str], list[str]]) -> dict[str, tuple[str, ...]]:
-    """Return who needs whom, as far as a text names both sides: `T016 blocks T018`, `Phase 4 depends on Phase 3`."""
+    """Return the relations that a text names: `T016 blocks T018`, `Phase 4 depends on Phase 3`."""
     found: dict[str, tuple[str, ...]] = {}
     for clause in _CLAUSE.split(text):
         for before, after in _pairs(clause):
@@ -165,7 +165,7 @@ def _pairs(clause: str) -> Iterator[tuple[str, str]]:
 
 
 def _tasks_in(text: str) -> list[str]:
-    """Return the tasks that a text names, also those of a range such as `T004-T007`."""
+    """Return the tasks that a text names, including ranges such as `T004-T007`."""
     names: list[str] = []
     for first, letter, last in _TASKS.findall(text):
         if last and int(first) <= int(last) <= int(first) + _RANGE_MAX:

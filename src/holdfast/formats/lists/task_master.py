@@ -1,6 +1,6 @@
 """Task Master's `tasks.json`: `{"tasks": […]}`, or lists under tags; subtasks, dependencies, test strategies.
 
-The subtasks of a task replace it: each becomes a task of its own that says what it is part of. A task that depends
+The subtasks of a task replace it: each becomes a separate task that names its parent. A task that depends
 on the whole waits for all of them.
 """
 
@@ -43,7 +43,7 @@ def is_task_master(path: str, data: bytes) -> bool:
 
 
 def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> ImportedPlan:
-    """Return the plan of one of the file's lists: the tag that is asked for, else `master`, else the first."""
+    """Return the plan of one of the file's lists: the requested tag, else `master`, else the first."""
     document = parse_object(path, documents.get(path, b""))
     lists = _lists(document)
     tag = _tag(path, lists, options)
@@ -60,7 +60,7 @@ def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> I
 
 
 def _lists(document: Node) -> dict[str, list[Node]]:
-    """Return the lists of a document by their tag; the one of an untagged document has none."""
+    """Return the lists of a document by their tag; the tag of an untagged document is empty."""
     if isinstance(document.get("tasks"), list):
         return {"": nodes(document["tasks"])}
     tagged = {name: node(part).get("tasks") for name, part in document.items()}
@@ -97,14 +97,14 @@ def _parts(name: str, task: Node) -> list[tuple[str, Node]]:
 
 
 def _open_parts(name: str, task: Node) -> list[str]:
-    """Return the subtasks that replace a task; none if all are done, for then the task itself remains."""
+    """Return the subtasks that replace a task; none if all are done: then the task itself remains."""
     parts = _parts(name, task)
     is_open = any(_status(part) is not ClaimedStatus.DONE for _, part in parts)
     return [own for own, _ in parts] if is_open or _status(task) is ClaimedStatus.DONE else []
 
 
 def _all_needs(task: Node, parent: str, parts: dict[str, list[str]]) -> tuple[str, ...]:
-    """Return what a task waits for: the subtasks of those that have some. A bare number beside it is a sibling."""
+    """Return what a task waits for, with subtasks in place of their task. A plain number may be a sibling."""
     needs: list[str] = []
     for need in texts(task.get("dependencies")):
         sibling = f"{parent}.{need}"

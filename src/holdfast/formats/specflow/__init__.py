@@ -1,4 +1,4 @@
-"""SpecFlow, both ways: the state of a run in waves, its specification, `.continue-here`, and the table in STATE.md."""
+"""Reads and writes SpecFlow: a run's state in waves, its specification, `.continue-here`, STATE.md's table."""
 
 from holdfast.formats.model import ForeignFormat
 from holdfast.formats.specflow.layout import HOME, PLACES, TRACES, companions

@@ -1,4 +1,4 @@
-"""Where SpecFlow keeps its files, and what a path says. Each path is spelled once, here."""
+"""The paths of SpecFlow's files, and what they mean. Each path is spelled only here."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def spec_path(spec: str) -> str:
 
 
 def companions(main: str) -> tuple[str, ...]:
-    """Return the patterns of what belongs to a state: its specification, pauses, the lock, STATE.md."""
+    """Return the patterns of the files that belong to a state: its specification, pauses, the lock, STATE.md."""
     here = glob.escape(prefix_of(main))
     spec = glob.escape(spec_in(main))
-    # Without a name the archive would bring every specification that was ever finished.
+    # Without a name, the archive would add every finished specification.
     archived = (f"{HOME}/archive/{spec}.md",) if spec else ()
     names = (
         state_path(spec or "*"),
@@ -51,13 +51,13 @@ def companions(main: str) -> tuple[str, ...]:
 
 
 def spec_in(path: str) -> str:
-    """Return the specification that a path names, or nothing."""
+    """Return the specification that a path names; empty if none."""
     found = _STATE_NAME.search(path) or _SPEC_NAME.search(path)
     return found[1] if found else ""
 
 
 def prefix_of(path: str) -> str:
-    """Return what stands before `.specflow` in a path: a folder with its slash, or nothing."""
+    """Return the part of a path before `.specflow`: a folder with its slash, or an empty text."""
     before, found, _ = path.rpartition(f"{HOME}/")
     return before if found else ""
 
@@ -68,7 +68,7 @@ def is_execution(path: str) -> bool:
 
 
 def is_spec(path: str, name: str = "") -> bool:
-    """Tell whether a path is that of a specification: of any, or of the one with this name."""
+    """Tell whether a path belongs to a specification: any, or the one with this name."""
     found = _SPEC_NAME.search(path)
     return found is not None and name in ("", found[1])
 

@@ -1,6 +1,6 @@
-"""Which run a SpecFlow file tells of: a state, or a pause, a specification or STATE.md that leads to one.
+"""Reads the run that a SpecFlow file describes: a state, or a pause, specification or STATE.md that names one.
 
-Where these files contradict each other is told to the user only.
+Contradictions between these files are only reported to the user.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _is_specification(path: str, content: str) -> bool:
 
 
 def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that the documents tell of."""
+    """Return the run that the documents describe."""
     if layout.is_pause(main):
         return _read_pause(main, documents)
     if layout.is_pause_note(main):
@@ -82,7 +82,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
 
 
 def _read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that a state file tells of, together with the files around it."""
+    """Return the run that a state file describes, together with the files around it."""
     name = spec_id(document, main)
     parsed = parse_state(name, document, documents, main)
     known = {commit for claim in parsed.made.claims for commit in claim.commits}
@@ -92,7 +92,7 @@ def _read_state(main: str, document: Node, documents: Mapping[str, bytes]) -> Fo
 
 
 def _read_pause(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that `.continue-here` points at: its state, or what the pause itself knows."""
+    """Return the run that `.continue-here` points at: its state, or what the pause itself says."""
     pause = parse_object(main, documents[main])
     name = text(pause.get("spec_id"))
     if not name:
@@ -102,7 +102,7 @@ def _read_pause(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
 
 
 def _read_pause_note(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return the run that the note of a pause in single mode tells of."""
+    """Return the run that the note of a pause in single mode describes."""
     content = markdown.decoded(documents[main])
     name = _spec_named(markdown.value(content, "Specification"))
     if not name:
@@ -125,16 +125,16 @@ def _read_state_md(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
 
 
 def _read_specification(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
-    """Return a specification that has no state: every group is still to do, unless the whole is marked done."""
+    """Return a specification that has no state: every group is open, unless the whole is marked done."""
     spec = parse_spec(markdown.decoded(documents[main]))
     name = spec.id or layout.spec_in(main) or "SPEC"
     return _read_by_name(name, main, documents, {"status": spec.status})
 
 
 def _read_broken(main: str, documents: Mapping[str, bytes], error: BrokenFileError) -> ForeignRun:
-    """Return the run of a state that breaks off: from its readable part, else from its specification.
+    """Return the run of a truncated state: from its readable part, else from its specification.
 
-    Raises the error if there is neither. Nobody knows what came after the break: the run is not finished.
+    Raises the error if there is neither. The rest of the state is unknown, so the run counts as unfinished.
     """
     state = truncated_object(documents[main])
     if nodes(state.get("waves")):
@@ -154,7 +154,7 @@ def _read_broken(main: str, documents: Mapping[str, bytes], error: BrokenFileErr
 def _read_by_name(
     name: str, main: str, documents: Mapping[str, bytes], known: Node | None = None, state_file: str = ""
 ) -> ForeignRun:
-    """Return the run of a specification from its state if that is there and whole, else from what is known."""
+    """Return the run of a specification from its state if that is complete, else from what is known."""
     here = layout.prefix_of(main)
     places = (here + state_file, here + layout.state_path(name))
     path = next((path for path in places if path in documents and layout.is_execution(path)), "")
@@ -189,7 +189,7 @@ def _queue(content: str) -> Iterator[TaskDraft]:
 
 
 def _in_state(document: Node, parsed: ParsedState) -> Iterator[Finding]:
-    """Yield where a state contradicts itself, and what it leaves open: each group, each wave, and the run."""
+    """Yield contradictions and gaps of a state: of each group, each wave, and the run."""
     claim_of = {claim.task: claim for claim in parsed.made.claims}
     yield from unknown_words(claim_of[task] for task in parsed.groups)
     unfinished: dict[str, list[str]] = {}
@@ -220,7 +220,7 @@ def _in_group(group: Group, claim: Claim) -> Iterator[Finding]:
 def _in_other_files(
     main: str, name: str, parsed: ParsedState, documents: Mapping[str, bytes]
 ) -> Iterator[Finding]:
-    """Yield what the files around the state say: a lock, a pause, a specification that knows better."""
+    """Yield findings from the files around the state: a lock, a pause, a specification that differs."""
     made, spec = parsed.made, parsed.spec
     here = layout.prefix_of(main)
     if lock := documents.get(here + layout.LOCK):
@@ -236,7 +236,7 @@ def _in_other_files(
 
 
 def _pause(name: str, made: Assembly, data: bytes | None) -> Iterator[Finding]:
-    """Tell where `.continue-here` says that the run was paused, if it is about this run."""
+    """Report where the run was paused, by `.continue-here`, if that is about this run."""
     if data is None:
         return
     try:
@@ -260,7 +260,7 @@ def _pause(name: str, made: Assembly, data: bytes | None) -> Iterator[Finding]:
 
 
 def _status_row(name: str, data: bytes | None, *, is_done: bool) -> Iterator[Finding]:
-    """Tell where the execution table of STATE.md says otherwise."""
+    """Report where the execution table of STATE.md differs."""
     for table in markdown.tables(markdown.decoded(data or b"")):
         for spec, progress in table.select(("spec id", "spec"), ("progress",)):
             if spec == name and progress and (progress.casefold() == "complete") is not is_done:

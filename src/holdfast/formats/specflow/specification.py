@@ -1,4 +1,4 @@
-"""The specification of a SpecFlow run, in Markdown: what the run is for, and its task groups. Read and written here."""
+"""Reads and writes the specification of a SpecFlow run, in Markdown: its goal and its task groups."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SpecGroup:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A specification as far as a run needs it."""
+    """The parts of a specification that a run needs."""
 
     id: str
     title: str
@@ -42,7 +42,7 @@ class Spec:
 
     @property
     def whole(self) -> str:
-        """What an agent is told of the specification as a whole."""
+        """What an agent is told about the specification as a whole."""
         criteria = markdown.bulleted("Acceptance criteria of the whole", self.criteria)
         return markdown.paragraphs(self.title, self.task, criteria)[:_WHOLE_CHARS]
 
@@ -63,7 +63,7 @@ def parse_spec(text: str) -> Spec:
 
 
 def _groups(text: str) -> list[SpecGroup]:
-    """Return the task groups. Without a wave column a group comes one wave after the last of those it needs."""
+    """Return the task groups. Without a wave column, a group comes one wave after the last group it needs."""
     table = _group_table(text)
     if table is None:
         return []
@@ -78,14 +78,14 @@ def _groups(text: str) -> list[SpecGroup]:
 
 
 def _group_table(text: str) -> markdown.Table | None:
-    """Return the table of groups: the one that names dependencies, since audits repeat the rest."""
+    """Return the table of groups: the one with dependencies, because audits repeat the other columns."""
     candidates = [table for table in markdown.tables(text) if table.column("group") >= 0]
     with_needs = [table for table in candidates if table.column(*_NEEDS) >= 0]
     return next(iter(with_needs or candidates), None)
 
 
 def _names(cell: str) -> tuple[str, ...]:
-    """Return the groups that a cell names; a dash or `none` names nobody."""
+    """Return the groups that a cell names; a dash or `none` names no group."""
     words = (word.strip("`*()") for word in re.split(r"[,;&+\s]+", cell))
     return tuple(word for word in words if _NAME.fullmatch(word) and word.casefold() not in _NO_NAMES)
 
@@ -96,7 +96,7 @@ def _first_number(cell: str) -> int:
 
 
 def spec_text(view: ExportedRun, name: str) -> str:
-    """Return a plan of ours as a specification, so that SpecFlow itself can continue the run."""
+    """Return a Holdfast plan as a specification, so that SpecFlow itself can continue the run."""
     return "\n".join((*_head(view, name), *_group_rows(view), *_group_sections(view))) + "\n"
 
 

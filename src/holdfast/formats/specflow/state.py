@@ -1,6 +1,6 @@
-"""A SpecFlow state as waves and groups, also where it drifted, and as a run.
+"""Reads a SpecFlow state, even one that deviates from the format, as waves and groups, and as a run.
 
-Waves become stages, groups become tasks, results become claims. Reading and writing find a group by the same order.
+Waves become stages, groups become tasks, results become claims. Reader and writer use the same order of groups.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _GROUP_ID = Key("id", "group", "name")
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """One wave: its name as a stage, and its entry in the state, which is empty if only the specification knows it."""
+    """One wave: its name as a stage, and its entry in the state, which is empty if only the specification names it."""
 
     name: str
     entry: Node
 
     @property
     def said(self) -> str:
-        """The word for where it stands."""
+        """Its status word."""
         return text(self.entry.get("status"))
 
 
@@ -66,9 +66,9 @@ def is_state(document: Node) -> bool:
 
 
 def groups_of(document: Node, spec: Spec | None) -> list[Group]:
-    """Return the groups of all waves in order, then those that only the specification knows.
+    """Return the groups of all waves in order, then those that only the specification names.
 
-    A state without waves (they drift) has the groups of its specification, or is one group by itself.
+    A state without waves (models omit them) has the groups of its specification, or is one group by itself.
     """
     waves = _waves(document)
     planned = {group.name: group for group in spec.groups} if spec else {}
@@ -84,7 +84,7 @@ def groups_of(document: Node, spec: Spec | None) -> list[Group]:
 
 
 def _waves(document: Node) -> list[Wave]:
-    """Return the waves; results that stand at the top belong to a single one."""
+    """Return the waves; results at the top level belong to a single one."""
     entries = nodes(document.get("waves"))
     if not entries and (document.get("results") or document.get("groups")):
         entries = [document]
@@ -110,7 +110,7 @@ def _in_wave(wave: Wave, planned: dict[str, SpecGroup]) -> Iterator[Group]:
 
 
 def results_of(wave: Node) -> Node:
-    """Return the results of a wave by group, in all the ways that states list them."""
+    """Return the results of a wave by group, in any of the ways that states list them."""
     found = wave.get("results")
     if isinstance(found, list):
         return {_GROUP_ID.text(each): each for each in nodes(found)}
@@ -121,7 +121,7 @@ def results_of(wave: Node) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class ParsedState:
-    """A state with its specification: the groups by the ids of their tasks, and what they amount to."""
+    """A state with its specification: the groups by the ids of their tasks, and the resulting plan."""
 
     spec: Spec | None
     groups: dict[str, Group]
@@ -140,14 +140,14 @@ def spec_id(document: Node, main: str) -> str:
 
 
 def parse_state(name: str, document: Node, documents: Mapping[str, bytes], main: str = "") -> ParsedState:
-    """Return the waves as stages, one after the other, the groups as their tasks, and what the state claims of them."""
+    """Return the waves as consecutive stages, the groups as their tasks, and the state's claims about them."""
     spec = _spec_of(name, main, documents)
     groups = groups_of(document, spec)
     waves = {group.wave.name: group.wave for group in groups}
     extra = {wave.name: node(extra_fields.of(wave.entry).get("stage")) for wave in waves.values()}
     stages = [
         extra_fields.stage(StageDraft(native=wave.name), extra[wave.name])
-        # Those that only the specification knows come last.
+        # Those that only the specification names come last.
         for wave in sorted(waves.values(), key=lambda wave: not wave.entry)
     ]
     drafts = [_draft(group, name, spec, document) for group in groups]
@@ -186,9 +186,9 @@ def _draft(group: Group, name: str, spec: Spec | None, document: Node) -> TaskDr
 
 
 def _claim(group: Group, document: Node) -> Claim:
-    """Return what the state says of a group. A run that is one group by itself has all commits of the state."""
+    """Return what the state says about a group. A run that is one group by itself has all commits of the state."""
     entry = group.entry
-    # Where a group has no word of its own, a wave or a whole run that is called complete speaks for it.
+    # A group without a status is complete if its wave or the whole run is marked complete.
     whole = group.wave.said if group.wave.entry else text(document.get("status"))
     said = text(entry.get("status")) or (whole if claimed_status(whole) is ClaimedStatus.DONE else "")
     claim = claim_from(said, _ATTEMPTS.count(entry))

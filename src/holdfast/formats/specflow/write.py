@@ -1,6 +1,6 @@
-"""A run of ours as SpecFlow keeps it: its state, its specification if it has none, and the mark of a pause.
+"""Writes a Holdfast run in SpecFlow's format: its state, its specification if it has none, and a pause file.
 
-The state of a finished run is in the archive before the live one is removed.
+The state of a finished run is archived before the live one is removed.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ _RESULT_LISTS = ("commits", "files_created", "files_modified", "criteria_met", "
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
-    """Return the native files of a run, in the order in which they are valid at every instant.
+    """Return the native files of a run, in an order that keeps them valid at every moment.
 
-    An adopted state is edited, and of STATE.md only one row.
+    An adopted state is edited; in STATE.md only one row changes.
     """
     document = _original(view, originals)
     name = task_ids([view.name])[0]
     if not document and not name.startswith("SPEC-"):
         name = f"SPEC-{name}"
-    # A run that was adopted has its specification already, also where it was not handed to us.
+    # An adopted run already has its specification, even if we did not get it.
     has_spec = bool(document) or any(layout.is_spec(path, name) for path in originals)
     spec = {} if has_spec else {layout.spec_path(name): spec_text(view, name).encode()}
     state = _composed(view, name, document, {**originals, **spec})
@@ -74,7 +74,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
 
 
 def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> Node:
-    """Return the state that a run was adopted from; an empty one if there is none of its name."""
+    """Return the state that a run was adopted from; an empty one if none has its name."""
     for path, data in originals.items():
         state = object_in(path, data) if path.endswith(".json") else {}
         if is_state(state) and spec_id(state, path) == view.name:
@@ -83,7 +83,7 @@ def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> Node:
 
 
 def _state_files(view: ExportedRun, name: str, content: bytes) -> list[NativeFile]:
-    """Return the live state. Of a finished run return the archived one, then the removal of the live one."""
+    """Return the live state. For a finished run, return the archived one, then the removal of the live one."""
     live = layout.state_path(name)
     if not view.is_complete:
         return [NativeFile(path=live, content=content)]
@@ -119,8 +119,8 @@ def _resting_place(view: ExportedRun) -> tuple[int, str | None, ClaimedStatus]:
 
 
 def _composed(view: ExportedRun, name: str, document: Node, documents: Mapping[str, bytes]) -> Node:
-    """Return the state as SpecFlow would have it, with extra fields for the rest; unknown keys stay."""
-    # A state without waves is about what its specification says: none of it can be found again.
+    """Return the state in SpecFlow's format, with extra fields for the rest; unknown keys stay."""
+    # A state without waves relies on its specification: none of its groups can be matched.
     adopted = parse_state(name, document, documents) if document.get("waves") else None
     waves, groups = (adopted.waves_by_stage, adopted.groups) if adopted else ({}, {})
     fresh: Node = {"spec_id": name, "mode": "orchestrated", "started": iso_time(view.started)}
@@ -140,7 +140,7 @@ def _composed(view: ExportedRun, name: str, document: Node, documents: Mapping[s
 
 
 def _wave(view: ExportedRun, number: int, stage: Stage, old: Node, groups: Mapping[str, Group]) -> Node:
-    """Return a stage as a wave: where it stands, and the result of each group.
+    """Return a stage as a wave: its status, and the result of each group.
 
     `old` is the entry of the adopted state, and `groups` are its groups by our tasks.
     """
@@ -158,13 +158,13 @@ def _wave(view: ExportedRun, number: int, stage: Stage, old: Node, groups: Mappi
 
 
 def _joined(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
-    """Return both, once each; the whole hash replaces one that was cut short."""
+    """Return both lists, each commit once; a full hash replaces an abbreviated one."""
     kept = (each for each in old if not any(other.startswith(each) for other in new))
     return list(dict.fromkeys((*kept, *new)))
 
 
 def _result(view: ExportedRun, task: Task, claim: Claim, group: Group | None) -> Any:
-    """Return the result of a group. One of which only its status is known stays a word, as long as that holds."""
+    """Return the result of a group. A mere status word stays while it still holds and nothing landed."""
     old = group.result if group else None
     if isinstance(old, str) and kept_word(old, _GROUP_WORDS[claim.standing]) == old and not claim.commits:
         return old
@@ -186,9 +186,9 @@ def _result(view: ExportedRun, task: Task, claim: Claim, group: Group | None) ->
 
 
 def _add_extra_fields(view: ExportedRun, name: str, state: Node, documents: Mapping[str, bytes]) -> None:
-    """Add what a reader of the state would conclude differently. Its waves are the run's stages, in order.
+    """Add what a reader of the state would otherwise get wrong. Its waves are the run's stages, in order.
 
-    Results of groups of which there is nothing to say are left out.
+    Empty results of groups are left out.
     """
     for entry, stage in zip(state["waves"], view.plan.stages, strict=True):
         if f"wave-{text(entry.get('id'))}" != stage.id:
@@ -207,7 +207,7 @@ def _add_extra_fields(view: ExportedRun, name: str, state: Node, documents: Mapp
 
 
 def _progress(view: ExportedRun) -> str:
-    """Return `Wave 2/3 (67%)` for the wave that the run is at, or how it rests: complete, paused, failed."""
+    """Return `Wave 2/3 (67%)` for the current wave, or how the run ended: complete, paused, failed."""
     if view.is_complete:
         return "Complete"
     if view.is_paused:
@@ -221,9 +221,9 @@ def _progress(view: ExportedRun) -> str:
 
 
 def with_status(content: str, view: ExportedRun, name: str) -> str:
-    """Return STATE.md with the row of one run in its execution status; every other line stays as it is.
+    """Return STATE.md with the row of one run in its execution status; every other line stays.
 
-    Without the section it is added.
+    A missing section is added.
     """
     row = markdown.as_row((name, "orchestrated", _progress(view), minute(view.updated)))
     header = tuple(column.casefold() for column in _STATUS_HEADER)
