@@ -1,4 +1,4 @@
-"""Every error that Holdfast raises on purpose, with the exit code that a command ends with, and words for messages.
+"""Every error that Holdfast raises on purpose, with the exit code of the command, and helpers for messages.
 
 An error says what failed, on what, and what to type next. A leaf module, and a light one: every supervisor loads it.
 """
@@ -70,13 +70,13 @@ class LaunchError(HoldfastError):
 
 
 class NeedsDecisionError(HoldfastError):
-    """Nothing is wrong, but only the user can say how to go on."""
+    """Nothing is wrong, but only the user can decide how to continue."""
 
     exit_code = ExitCode.NEEDS_DECISION
 
 
 def quoted(text: str) -> str:
-    """Quote a text of the user's for a message: one line, bounded, control characters escaped."""
+    """Quote a user's text for a message: one line, bounded, control characters escaped."""
     from json import dumps  # too heavy for a supervisor, and only mistakes need it
 
     cut = text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "…"

@@ -1,6 +1,6 @@
 """The two kinds of file locks that Holdfast uses. The kernel frees both when their holder dies.
 
-- An *open-file lock* belongs to an open file. It follows the file to the process that it is handed to, so it can outlive
+- An *open-file lock* belongs to an open file. A process that gets the file has the lock too: it can outlive
   the process that took it. Leases and slots are such locks.
 - A *record lock* belongs to a process. No child inherits it, and it names its holder, so its pid cannot belong to a
   process that merely got the number later. A supervisor holds one for its whole life.

@@ -1,4 +1,4 @@
-"""Where everything of Holdfast lives below `.holdfast/`, each path spelled once.
+"""The paths of everything below `.holdfast/`, each spelled once.
 
 Pure path arithmetic: nothing here touches the disk.
 """
@@ -43,7 +43,7 @@ class StateDir:
 
     @property
     def backups(self) -> Path:
-        """Where copies of the journal go before something is removed from it."""
+        """The folder for copies of the journal, made before something is removed from it."""
         return self.root / "backups"
 
     def outputs(self, run: str) -> Path:
@@ -52,7 +52,7 @@ class StateDir:
 
     @property
     def plans(self) -> Path:
-        """Where the plans are that planners wrote, one per goal."""
+        """The folder of the plans that planners wrote, one per goal."""
         return self.root / "plans"
 
     def run(self, run: str) -> RunDir:
@@ -82,7 +82,7 @@ class RunDir:
 
     @property
     def requests(self) -> Path:
-        """Where other processes leave what they ask of the runner."""
+        """The folder where other processes leave requests for the runner."""
         return self.root / "requests"
 
     @property
@@ -106,7 +106,7 @@ class RunDir:
 
     @property
     def attempts(self) -> Path:
-        """Where every supervised process of the run has its folder."""
+        """The folder that holds the folder of every supervised process of the run."""
         return self.root / "attempts"
 
     def brief(self, task: str, attempt: int) -> Path:

@@ -1,7 +1,7 @@
-"""Secrets are redacted before anything is written: the values that we know, and text that has the shape of a key.
+"""Redacts secrets before anything is written: known values, and text that has the shape of a key.
 
-The replacement of a secret has its length, so an offset into a log means the same byte for ever, and a line of JSON
-stays one. A leaf module without any import: every supervisor has it in its memory.
+The replacement of a secret has its length, so an offset into a log always means the same byte, and a line of
+JSON stays one. A leaf module without any import: every supervisor has it in its memory.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def names_a_secret(name: str) -> bool:
 
 
 def secret_values(env: dict[str, str]) -> list[bytes]:
-    """Return what must never be written of an environment: its secrets and the passwords in its addresses, longest first.
+    """Return what must never be written from an environment: secrets and passwords in URLs, longest first.
 
-    Each is there as it is and as JSON writes it, because most agents print JSON. A value of a few characters is left
-    out: it is no real secret, and would redact half of what is printed.
+    Each is listed as it is and as JSON writes it, because most agents print JSON. A value of a few characters
+    is omitted: it is no real secret, and would redact half of what is printed.
     """
     values = [value for name, value in env.items() if names_a_secret(name)]
     values += [_password_in(word) for value in env.values() if "://" in value for word in value.split()]
@@ -73,7 +73,7 @@ def redact(text: str, values: list[bytes] | None = None) -> str:
 class Redactor:
     """Redacts secrets in a stream, wherever its chunks are cut.
 
-    The last word of a chunk is held back until the next chunk shows how it goes on; `finish` returns it.
+    The last word of a chunk is held back until the next chunk shows how it continues; `finish` returns it.
     """
 
     def __init__(self, values: list[bytes]) -> None:
@@ -147,7 +147,7 @@ def mask(length: int) -> bytes:
 
 
 def _tokens(data: bytes, prefix: bytes, least: int, before: bytes) -> list[tuple[int, int]]:
-    """Return where whole words begin with `prefix` and go on like a key: long enough, with digits among the letters."""
+    """Return where words begin with `prefix` and continue like a key: long enough, letters with digits."""
     found: list[tuple[int, int]] = []
     at = data.find(prefix)
     while at >= 0:

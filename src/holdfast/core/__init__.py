@@ -1,1 +1,1 @@
-"""What decides. Pure: no clock, disk, process, randomness or logging in here."""
+"""Everything that decides. Pure: no clock, disk, process, randomness or logging."""

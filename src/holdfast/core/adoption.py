@@ -1,4 +1,4 @@
-"""What another system's files claim, and what the claims come to: which tasks are done, what the rest inherits.
+"""Claims in another system's files, and the verdicts on them: which tasks are done, what the rest inherits.
 
 Pure. No claim is believed. Done is what git proves, or what the user takes on trust; everything else is open.
 """
@@ -18,11 +18,11 @@ from holdfast.core.projection import PastFailure, Report
 
 _TEXT_CHARS = 16_000
 _FAILURES_KEPT = 10
-"""The next brief needs what went wrong lately, not thousands of times the same."""
+"""The next brief needs the latest failures, not the same one a thousand times."""
 
 
 class ClaimedStatus(StrEnum):
-    """What a file claims of a task."""
+    """What a file claims about a task."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -45,7 +45,7 @@ def spent_of(standing: ClaimedStatus, attempts: int) -> int:
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the files say of one task. `native` is its name over there, `said` the very word of its status.
+    """What the files say about one task. `native` is its name in that system, `said` its status, verbatim.
 
     `commits` are the hashes it recorded, oldest first; `files` what it says it created; `summary` what it says it
     did. `outputs` are the files among the state's own that are its whole result, where it changes no code. `branch`
@@ -82,7 +82,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Verdict(StrEnum):
-    """What a claim comes to."""
+    """Verdict on a claim."""
 
     PROVEN = "proven"
     ACCEPTED = "accepted"
@@ -100,7 +100,7 @@ UNPROVEN = {
     Verdict.UNMERGED: "commit-unmerged",
     Verdict.GONE: "commit-gone",
 }
-"""What is called done and is not proven to be, each with the kind of its finding."""
+"""Verdicts on tasks claimed as done without proof, each with the kind of its finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class CommitFact:
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """What the claims are judged by.
+    """The evidence that claims are judged by.
 
     `commits` is keyed by the hashes as they were recorded, `named` by the task that a commit below the base names.
     `outputs` are the files that belong to the state itself.
@@ -153,7 +153,7 @@ class JudgedClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge_claim(claim: Claim, proofs: Proofs, policy: TrustPolicy) -> JudgedClaim:
-    """Return what a claim comes to. Only a task that is called done can be."""
+    """Return the verdict on a claim. Only tasks claimed as done can be proven."""
     if claim.standing is ClaimedStatus.SKIPPED:
         return _judged(claim, Verdict.SKIPPED)
     if claim.standing is ClaimedStatus.ABANDONED:
@@ -212,7 +212,7 @@ def inherited_events(
     work: Mapping[str, InheritedWork],
     limits: Mapping[str, int],
 ) -> Iterator[ev.Event]:
-    """Yield what the tasks of the run begin with, except for landings, which are git's to tell.
+    """Yield the events that the tasks of the run begin with, except landings, which only git proves.
 
     `limits` are the attempts that each task may spend: attempts spent in the other system count here too.
     """
@@ -229,7 +229,7 @@ def inherited_events(
 
 
 def attempts_of(claim: Claim) -> int:
-    """Return how many attempts a claim tells of, in whichever of its numbers."""
+    """Return how many attempts a claim counts, by the largest of its numbers."""
     counts = (claim.attempts, claim.spent, *(failure.attempt for failure in claim.failures))
     return max(*counts, int(claim.standing not in UNBEGUN))
 

@@ -1,4 +1,4 @@
-"""The brief: everything that a fresh agent learns, rebuilt from state and facts alone, never from an old conversation.
+"""The brief: all that a fresh agent learns. It is built from state and facts, never from an old conversation.
 
 Text that agents or their tools wrote is quoted as data and clipped; the whole has an upper bound.
 """
@@ -204,7 +204,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def clip_bytes(text: str, most: int) -> str:
-    """Return at most `most` bytes of a brief, and say so if there was more. What is no character becomes `?`."""
+    """Return at most `most` bytes of a brief, and say so if there was more. Invalid characters become `?`."""
     data = text.encode(errors="replace")
     if len(data) <= most:
         return data.decode()

@@ -1,4 +1,4 @@
-"""Budgets of a run, a task and an attempt in tokens and money, and the sentence when one is used up.
+"""Budgets of a run, a task and an attempt in tokens and money, and the message when one is used up.
 
 `decide.py` asks before it starts anything, `stream_listener.py` while an agent works.
 """

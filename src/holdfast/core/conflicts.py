@@ -1,6 +1,6 @@
 """The rule that no side of a conflict may be lost: a mechanical look at what a resolution kept.
 
-Whether a resolution is right is for the checks to say; this only notices a side that is missing as a whole.
+The checks decide whether a resolution is right; this only notices when a whole side is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one place where it is decided what happens next: `decide(state, now)`.
+"""The one place that decides what happens next: `decide(state, now)`.
 
 Pure: the same state and time give the same commands. Each command has an intent event (see `commands.py`); once that is
 applied, the command is not decided again.
@@ -26,7 +26,7 @@ Priority, from first to last:
 
 Who wakes whom: every event that the loop applies makes it ask again, so a landing wakes the tasks that need it, and an
 ended attempt the one that gets its workspace. Only time comes without an event: `next_wake` says when the first retry
-delay or provider limit is over. A task on hold for a person waits until a runner attaches anew.
+delay or provider limit is over. A task on hold for a person waits until a runner attaches again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def decide(state: RunState, now: float) -> list[Command]:
 
 
 def next_wake(state: RunState) -> float | None:
-    """Return the time on the run's clock at which `decide` has something new to say without any event."""
+    """Return the time on the run's clock at which `decide` may return something new without an event."""
     if state.row.pausing or state.row.stopping or state.row.status is not RunStatus.RUNNING:
         return None
     return min(_wakes(state), default=None)
@@ -148,7 +148,7 @@ def _landings(state: RunState) -> Iterator[Command]:
 
 
 def _abandonments(state: RunState) -> Iterator[Command]:
-    """A pending task is judged only once it could start again: it may yet be skipped or reset."""
+    """A pending task is judged only once it could start again: until then it may be skipped or reset."""
     pending = [
         task for task in state.tried_before.values() if _is_selected(state, task) and state.needs_met(task)
     ]

@@ -141,7 +141,7 @@ class RunAbandoned(Event, frozen=True):
 
 
 class RunAdopted(Event, frozen=True):
-    """The run took in all that another system's files tell; the files themselves are kept in git.
+    """The run took in everything in another system's files; git keeps the files themselves.
 
     `name` is the run's name in that system, `main` its state file, `digest` identifies the content of all files.
     """
@@ -160,7 +160,7 @@ class MirrorKept(Event, frozen=True):
 
 
 class MirrorEnded(Event, frozen=True):
-    """The native files of a system are left as they are from now on."""
+    """From now on the native files of a system are left as they are."""
 
     system: str
 
@@ -190,7 +190,7 @@ class ProviderParked(Event, frozen=True):
 
 
 class ProviderShut(Event, frozen=True):
-    """A provider refuses our credentials: nothing starts through it until a runner attaches anew."""
+    """A provider refuses our credentials: nothing starts through it until a runner attaches again."""
 
     provider: str
     words: str = ""
@@ -302,14 +302,14 @@ class AttemptLost(AttemptEvent, frozen=True):
 
 
 class AttemptHalted(AttemptEvent, frozen=True):
-    """Intent: we end the attempt's agent, because it used up its budget or waits for something in vain."""
+    """Intent: we end the attempt's agent: it used up its budget or waits for an answer that will not come."""
 
     failure: FailureKind
     error: str
 
 
 class AgentObserved(AttemptEvent, frozen=True):
-    """What the attempt's event stream amounts to so far. These are totals: recorded twice, they count once.
+    """Totals of the attempt's event stream so far. Recorded twice, they count once.
 
     `activity` is what the agent is doing, with a tool if `in_tool`, and `at` the wall time of this, for people;
     `trouble` is what the agent says is in its way.
@@ -376,11 +376,11 @@ class ChecksInterrupted(AttemptEvent, frozen=True):
 
 
 class ValidationStarted(AttemptEvent, frozen=True):
-    """Intent: the validators that have not given their score yet run."""
+    """Intent: the validators without a score run."""
 
 
 class ValidatorScored(AttemptEvent, frozen=True):
-    """One validator is done. Its score is kept, whatever happens to the others."""
+    """One validator is done. Its score is kept even if others fail."""
 
     validator: str
     score: float
@@ -467,11 +467,11 @@ class TaskRetried(TaskEvent, frozen=True, tag="TaskReset"):
 
 
 class TaskRewound(TaskEvent, frozen=True):
-    """The user wants the task done anew from a clean start. What was done before stays at its refs."""
+    """The user wants the task redone from a clean start. Earlier work stays at its refs."""
 
 
 class TaskRestored(TaskEvent, frozen=True):
-    """Git and the attempt folders know of `attempts` at the task; the next one continues from `carry`, if any.
+    """Git and the attempt folders show `attempts` at the task; the next one continues from `carry`, if any.
 
     `base` is the commit below that work. Failures are not in git, so the task has its whole budget again.
     """
@@ -482,7 +482,7 @@ class TaskRestored(TaskEvent, frozen=True):
 
 
 class TaskInherited(TaskEvent, frozen=True):
-    """What another system had tried at the task. The next attempt continues from `carry`, if any, made upon `base`.
+    """What another system tried. The next attempt continues from `carry`, if any, made on top of `base`.
 
     `attempts` counts all of them, `spent` those that count against the budget. `commits` are those below the run's
     base. Finished work counts only once `TaskLanded` says that git proves it.

@@ -32,7 +32,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Presence(StrEnum):
-    """What has become of a launch."""
+    """What became of a launch."""
 
     UNKNOWN = "unknown"
     ALIVE = "alive"
@@ -74,7 +74,7 @@ class BranchFacts:
 
 @dataclass(frozen=True, slots=True)
 class Equivalent:
-    """Proof that a landing which is gone lives on in another commit: the same patch, or the same file contents."""
+    """Proof that a vanished landing survives in another commit: the same patch, or the same file contents."""
 
     commit: str
     proof: Literal["patch", "tree"]

@@ -35,7 +35,7 @@ def run_branch(run: str) -> str:
 
 
 def plan_ref(run: str) -> str:
-    """Return the ref whose commit holds what a run cannot be rebuilt without: its plan and how it began."""
+    """Return the ref whose commit holds what a rebuild needs: the run's plan and its first event."""
     return f"{_RUN_REFS}/{run}/plan"
 
 
@@ -67,7 +67,7 @@ def snapshot_ref(run: str, task: str) -> str:
 
 
 def archive_ref(run: str, name: str) -> str:
-    """Return a ref that keeps something reachable which would otherwise be lost."""
+    """Return a ref that keeps a commit reachable that would otherwise be lost."""
     return f"{_RUN_REFS}/{run}/archive/{_component(name)}"
 
 

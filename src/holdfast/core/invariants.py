@@ -91,18 +91,18 @@ def fold_violations(
 
 
 def commits_to_keep(state: RunState) -> set[str]:
-    """Return every commit that the run still promises to have."""
+    """Return every commit that the run promises to keep."""
     return {commit for task in state.tasks.values() for commit in _commits_of(task)}
 
 
 def replacements(state: RunState) -> set[str]:
-    """Return the commits in which landings live on that were squashed or rebased."""
+    """Return the commits that hold squashed or rebased landings."""
     return {task.replaced for task in state.tasks.values() if task.replaced}
 
 
 def _commits_of(task: TaskRow) -> Iterator[str]:
     yield from (made.commit for made in task.commits)
-    # A merge that the user squashed or rebased away is not ours to keep; the commit it lives on in is.
+    # A merge that the user squashed or rebased away is not ours to keep; the commit that replaces it is.
     landed = task.replaced or task.merge_commit
     yield from (commit for commit in (task.carry, task.latest.snapshot, task.conflict, landed) if commit)
 
@@ -159,7 +159,7 @@ def _tip(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[V
 def _order(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:
     """Invariant 5: what a task needs, and what its stage needs, is on the branch before it.
 
-    The order in which another system worked is not ours to judge.
+    The order in which another system worked is not judged.
     """
     adopted = {landing.task for landing in branch.landings if landing.adopted}
     places = {landing.task: place for place, landing in enumerate(branch.landings)}

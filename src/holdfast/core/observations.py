@@ -1,6 +1,6 @@
-"""What an agent's event stream tells, in types that no dialect shows through, and what it all adds up to.
+"""What an agent's event stream says, in types that hide its dialect, and the totals of it.
 
-Everything here was said by an agent: it is believed for display, budgets and waiting, never as proof of work.
+All of it is an agent's word: good enough for display, budgets and waiting, never proof of work.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TroubleSeen:
 
 @dataclass(frozen=True, slots=True)
 class AgentFinished:
-    """The agent says that it ended well; `text` is its last word."""
+    """The agent says that it ended well; `text` is its last message."""
 
     text: str = ""
 
@@ -83,7 +83,7 @@ Observation = Activity | Usage | SessionNamed | PermissionDenied | TroubleSeen |
 
 @dataclass(slots=True)
 class StreamSummary:
-    """Everything one attempt's stream said so far. Reading the same bytes again from the beginning gives the same."""
+    """Everything one attempt's stream said so far. The same bytes always give the same summary."""
 
     tokens: int = 0
     cost_usd: float = 0.0
@@ -98,14 +98,14 @@ class StreamSummary:
     denied: tuple[str, ...] = ()
 
     def take(self, seen: Observation) -> None:
-        """Add one observation. The last word counts: an agent that works on got over its trouble."""
+        """Add one observation. The latest one wins: an agent that keeps working got over its trouble."""
         match seen:
             case Activity(text, tool, tool_done):
                 self._work(text, tool, done=tool_done)
             case Usage(tokens, cost_usd, whole):
                 self._spend(tokens, cost_usd, whole=whole)
             case SessionNamed(session) if not session.startswith("-"):
-                # It becomes a word of a command line, where it must not be taken for an option.
+                # It becomes an argument of a command line and must not look like an option.
                 self.session = session[:_NAME_CHARS] or self.session
             case PermissionDenied(what):
                 self.denied = (*self.denied, what[:_NAME_CHARS])[-_DENIALS:]
@@ -118,7 +118,7 @@ class StreamSummary:
                 self.waits = waits
 
     def recall(self, known: StreamSummary) -> None:
-        """Make up for a part of the stream that is passed over by what was heard of it before. Done twice, no more."""
+        """Restore totals from the journal when part of the stream is skipped. Idempotent."""
         self.tokens = max(self.tokens, known.tokens)
         self.cost_usd = max(self.cost_usd, known.cost_usd)
         self.session = self.session or known.session
@@ -131,7 +131,7 @@ class StreamSummary:
             self.tool = "" if done else tool[:_NAME_CHARS]
 
     def _spend(self, tokens: int, cost_usd: float, *, whole: bool) -> None:
-        """A total never takes back what was counted: some agents tell the parts and then, rounded, the sum."""
+        """A total never lowers the count: some agents report the parts and then the rounded sum."""
         before = (0, 0.0) if whole else (self.tokens, self.cost_usd)
         self.tokens = max(self.tokens, min(before[0] + max(0, tokens), _TOKENS_MAX))
         self.cost_usd = max(self.cost_usd, min(before[1] + max(0.0, cost_usd), _COST_MAX))

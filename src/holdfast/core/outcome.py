@@ -29,7 +29,7 @@ class ProcessSign(StrEnum):
 
 
 class StreamSign(StrEnum):
-    """What the stream says: nothing of trouble, that something was refused on the way, or which trouble it ended in."""
+    """What the stream says: no trouble, something was refused on the way, or the trouble it ended in."""
 
     WELL = "well"
     DENIED = "denied"
@@ -103,7 +103,7 @@ _HALTS = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended, and in which words."""
+    """How an attempt ended, and the message about it."""
 
     end: OutcomeKind
     failure: FailureKind | None = None
@@ -117,7 +117,7 @@ def judge_outcome(
     halt: Halt | None = None,
     by_code: AgentTrouble | None = None,
 ) -> Outcome:
-    """Return how an attempt ended. What we ended ourselves ended for the reason for which we did.
+    """Return how an attempt ended. If we ended it, our reason is the reason.
 
     `by_code` is what the exit status means by the agent's own convention, if its stream says nothing better.
     """
@@ -131,7 +131,7 @@ def judge_outcome(
 
 
 def sign_of(exit_: Exit) -> ProcessSign:
-    """Return what a process shows by the way it ended."""
+    """Return the sign that a process's end gives."""
     if exit_.reason is not ExitReason.EXITED:
         return _SIGNS[exit_.reason]
     if exit_.code == 0:
@@ -140,7 +140,7 @@ def sign_of(exit_: Exit) -> ProcessSign:
 
 
 def said_by(heard: StreamSummary, by_code: AgentTrouble | None = None) -> StreamSign:
-    """Return what a stream says in all."""
+    """Return the sign that a whole stream gives."""
     trouble = (
         by_code if by_code is not None and heard.trouble in (None, AgentTrouble.ERROR) else heard.trouble
     )

@@ -14,15 +14,15 @@ import msgspec
 PromptMode = Literal["file", "stdin", "arg"]
 OnLimit = Literal["wait", "stop"]
 STREAMS = ("raw", "claude", "codex", "gemini", "goose", "opencode", "copilot", "vibe", "acp")
-"""The event streams that there is a reader for; `raw` is plain output."""
+"""The event streams that have a reader; `raw` is plain output."""
 PLACEHOLDERS = ("brief", "workspace", "task", "attempt", "run")
-"""What an agent's command may have filled in, written as `{brief}`."""
+"""The placeholders of an agent's command, written as `{brief}`."""
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An agent of the plan's own: an argv template, never a shell line, or a preset with changes.
 
-    What is left out is the preset's; without a preset the brief is a file and the output plain.
+    Omitted fields come from the preset. Without a preset the brief is a file and the output plain.
     """
 
     command: tuple[str, ...] = ()
@@ -170,7 +170,7 @@ def decode_plan(data: bytes) -> Plan:
 
 def plan_hash(plan: Plan) -> str:
     """Return the digest that a user confirms and a run records: equal plans, equal digests."""
-    # Imported here because it loads OpenSSL, for which every command would pay.
+    # Imported here because it loads OpenSSL, which would slow down every command.
     import hashlib
 
     return hashlib.sha256(encode_plan(plan)).hexdigest()
@@ -192,7 +192,7 @@ def find_cycle(edges: Mapping[str, Iterable[str]]) -> list[str]:
 class AgentProvider:
     """One agent of the run. Agents of one provider share its limits; `fallback` works where they are parked.
 
-    `resumable`: it can resume a session of its own. `native`: it should, whenever that is possible.
+    `resumable`: it can resume a session of its own. `native`: it should, if possible.
     """
 
     provider: str

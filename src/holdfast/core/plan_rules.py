@@ -1,7 +1,7 @@
 """What must hold between the parts of a plan: ids, needs, agents, commands, deliverables.
 
 The shape of a plan file (keys, types) is checked where it is read; these rules hold for any `Plan`.
-They come one by one, so that a caller who wants twenty pays for twenty.
+They are yielded lazily, so a caller that wants twenty pays for twenty.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BrokenRule(NamedTuple):
 
 
 def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[BrokenRule]:
-    """Yield every broken rule of a plan. A part without an id is taken as already reported."""
+    """Yield every broken rule of a plan. A part without an id counts as reported already."""
     stages: list[tuple[Where, Stage]] = [(("stages", at), stage) for at, stage in enumerate(plan.stages)]
     tasks = _tasks(plan)
     yield from _ids("stage", [(stage.id, at) for at, stage in stages])
@@ -80,7 +80,7 @@ def _ids(kind: str, named: list[tuple[str, Where]]) -> Iterator[BrokenRule]:
 
 
 def _secrets(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[BrokenRule]:
-    """A plan is kept in the journal and in git for as long as there is a run of it: no place for a key."""
+    """The journal and git keep a plan as long as a run of it exists, so it must hold no key."""
     for name, agent in plan.agents.items():
         for variable, value in agent.env.items():
             if redact(value) != value or (names_a_secret(variable) and len(value) >= _KEY_CHARS_MIN):
@@ -193,7 +193,7 @@ def _agents(
 def _no_agent(
     plan: Plan, tasks: list[tuple[Where, int, Task]], known: Collection[str]
 ) -> Iterator[BrokenRule]:
-    """Say once, at the first task, that nothing says who works: twenty equal lines would bury the rest."""
+    """Report a missing agent once, at the first task: twenty equal lines would bury the rest."""
     lost = [at for at, _, task in tasks if task.prompt and not (task.agent or plan.agent)]
     if lost:
         example = next(
@@ -222,7 +222,7 @@ def _agent_spec(at: Where, name: str, spec: AgentSpec) -> Iterator[BrokenRule]:
 def _builds_on(
     at: Where, spec: AgentSpec, presets: Collection[str], known: Collection[str]
 ) -> Iterator[BrokenRule]:
-    """Check the names in an agent: the preset that it is, and the agent that it falls back on."""
+    """Check the names in an agent: its preset, and the agent that it falls back on."""
     if spec.preset and spec.preset not in presets:
         fix = did_you_mean(spec.preset, presets)
         yield BrokenRule((*at, "preset"), f"there is no preset {quoted(spec.preset)}{fix}")
@@ -232,7 +232,7 @@ def _builds_on(
 
 
 def _steps(plan: Plan, at: Where, task: Task, known_agents: Collection[str]) -> Iterator[BrokenRule]:
-    """Check what comes after the work itself: the slot its checks hold, and who validates it."""
+    """Check what follows the work: the slot of its checks, and its validators."""
     if task.slot and task.slot not in plan.slots:
         fix = did_you_mean(task.slot, plan.slots)
         yield BrokenRule((*at, "slot"), f"there is no slot {quoted(task.slot)} under `slots:`{fix}")

@@ -1,4 +1,4 @@
-"""The brief of a planner agent, and how its answer and its goal are recognised. Pure text in, pure text out."""
+"""The brief of a planner agent, and how to recognise its answer and its goal. Text in, text out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def same_goal(one: str, other: str) -> bool:
 
 
 def goal_key(goal: str, specification: str = "") -> str:
-    """Return a name for everything that is kept about a goal: readable, and different for different goals."""
+    """Return the name under which everything about a goal is kept: readable, and unique per goal."""
     digest = hashlib.sha256((_folded(goal) + specification).encode(errors="replace")).hexdigest()[:12]
     return f"{ids.slug(goal)}-{digest}"
 
@@ -59,7 +59,7 @@ def _folded(goal: str) -> str:
 def planning_brief(
     goal: str, agent: str, files: str, schema_path: str, feedback: Sequence[str], specification: str = ""
 ) -> str:
-    """Return what a planner is asked for, as Markdown; `feedback` says what was wrong with its earlier answers."""
+    """Return the brief of a planner, as Markdown; `feedback` says what was wrong with its earlier answers."""
     return "\n\n".join(_sections(goal, agent, files, schema_path, feedback, specification)) + "\n"
 
 

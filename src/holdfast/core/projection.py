@@ -89,7 +89,7 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The latest attempt at a task, at work or over. The next attempt replaces it whole."""
 
     token: str = ""
-    """Proves that a result is of this attempt and of no earlier one."""
+    """Proves that a result belongs to this attempt and to no earlier one."""
     workspace_number: int = -1
     """The workspace that the attempt occupies; -1 once it has left it."""
     start: str = ""
@@ -114,14 +114,14 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     scores: dict[str, Score] = {}
     report: Report | None = None
     report_bytes: int = 0
-    """How much of the agent's report file is taken in."""
+    """How many bytes of the agent's report file have been read."""
     spent: Spent = Spent()
     session: str = ""
     """The agent's own name for its conversation."""
     session_workspace: int = -1
     """The workspace that the session knows."""
     session_commit: str = ""
-    """The commit in which the session left that workspace."""
+    """The commit that the session left that workspace at."""
     activity: str = ""
     in_tool: bool = False
     trouble: str = ""
@@ -168,7 +168,7 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The place in the merge queue: tasks land in the order in which they were verified."""
     merge_commit: str = ""
     replaced: str = ""
-    """The commit in which a squashed or rebased landing lives on."""
+    """The commit that holds a squashed or rebased landing."""
     not_before: float = 0.0
     """When, on the run's clock, the next attempt may start."""
     worked_s: float = 0.0

@@ -1,4 +1,4 @@
-"""Providers at their limit: through which agent a task may start, when, and how long a limit is waited for.
+"""Providers at their limit: which agent may start a task, when, and how long to wait for a limit.
 
 Waits are measured on the run's own clock, which no jump of the wall clock moves. The wall time at which a limit ends
 is kept beside it: a later runner, for which the run's clock stood still, shortens the wait by it and never stretches it.
@@ -17,7 +17,7 @@ from holdfast.core.state import RunState
 WAIT_MAX_S = 3600.0
 """The longest wait for a limit whose end is not known."""
 KNOWN_WAIT_MAX_S = 8 * 86400.0
-"""No provider's limit lasts longer than a week: a reset further ahead is a clock that is wrong."""
+"""No provider's limit lasts longer than a week: a later reset means that a clock is wrong."""
 _JITTER_SHARE = 0.1
 _JITTER_MAX_S = 30.0
 _SHORTER_BY_S = 0.001
@@ -25,7 +25,7 @@ NEVER = float("inf")
 
 
 def provider_of(state: RunState, agent: str) -> AgentProvider:
-    """Return what is known of an agent; an agent without a description shares its limits with none."""
+    """Return the provider of an agent. An agent without a description shares its limits with no other."""
     return state.providers.get(agent) or AgentProvider(provider=agent)
 
 
@@ -73,7 +73,7 @@ def _free_at(state: RunState, agent: str) -> float:
 
 
 def _jitter(token: str, wait_s: float) -> float:
-    """Return a moment more to wait, the same whenever it is asked for, so that not all runs come back at once."""
+    """Return a short extra wait, so that not all runs come back at once. Same input, same wait."""
     return crc32(token.encode()) / 2**32 * min(_JITTER_SHARE * wait_s, _JITTER_MAX_S)
 
 
@@ -97,7 +97,7 @@ def park_provider(
 ) -> ev.ProviderParked:
     """Return the event that parks a provider. `until` is the wall time at which its limit ends, if known.
 
-    Several attempts may run into one limit: as long as it is waited for, that is one hit, and the latest end counts.
+    Several attempts may run into one limit: during one wait they count as one hit, and the latest end counts.
     """
     before = state.row.parked.get(provider) or Parked()
     left = max(0.0, before.not_before - clock)
@@ -115,7 +115,7 @@ def default_wait(hits: int, first_s: float) -> float:
 
 
 def shorten_waits(state: RunState, wall: float) -> Iterator[ev.Event]:
-    """Yield what a new runner makes of the waits that it finds: never longer than they were, shorter where time went by."""
+    """Yield events that shorten waits by the time that passed without a runner. No wait gets longer."""
     for provider, parked in state.row.parked.items():
         left = parked.not_before - state.row.clock
         shorter = min(left, max(0.0, parked.until - wall))

@@ -1,4 +1,4 @@
-"""A run's history, written anew from what git shows of it: the journal was lost, the branch and the refs were not.
+"""Rebuilds a run's events from git, for when the journal was lost but the branch and the refs were not.
 
 Only what git proves counts as done. What was never in git (failures, costs, the user's decisions) is not made up.
 """
@@ -24,9 +24,9 @@ def rebuild_events(
 ) -> list[ev.Event]:
     """Bring a run that has just begun to where git shows it to be; return the events that did it.
 
-    `begun` says what is left of each task, `inherited` what an adopted run began with, as git has it.
+    `begun` says what is left of each task, `inherited` what an adopted run began with, both from git.
     """
-    # Each part looks at the state only when the parts before it have been applied.
+    # Each part reads the state only after the parts before it have been applied.
     steps = chain(
         inherited,
         begun,
@@ -68,7 +68,7 @@ def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.Event]:
 def _stages(state: RunState, adopted: Collection[str]) -> Iterator[ev.Event]:
     """A stage with a landing was open; one that has nothing left to do, or that others built on, was closed.
 
-    What was adopted landed without any stage.
+    Adopted work landed without any stage.
     """
     for stage in state.plan.stages:
         settled = [state.tasks[task.id].status in TASK_IS_SETTLED for task in stage.tasks]

@@ -1,6 +1,6 @@
 """What recovery concludes from the evidence: the journal's state against what git and the process table show.
 
-Pure and idempotent: reconciling again, with the events applied, yields nothing.
+Pure. Idempotent: once the events are applied, reconciling again yields nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.core.status import StageStatus, TaskStatus
 
 
 def reconcile(state: RunState, facts: Facts) -> list[ev.Event]:
-    """Return the events that bring the state in line with the facts. Git stands above the journal."""
+    """Return the events that bring the state in line with the facts. Git overrides the journal."""
     return [
         *_branch_changes(state, facts),
         *_tasks_in_flight(state, facts),
@@ -26,7 +26,7 @@ def reconcile(state: RunState, facts: Facts) -> list[ev.Event]:
 
 
 def vanished(state: RunState, branch: BranchFacts) -> list[TaskRow]:
-    """Return the tasks that are recorded as landed and whose recorded merge is not on the branch."""
+    """Return the tasks that are recorded as landed but whose recorded merge is not on the branch."""
     proved = {landing.commit for landing in branch.landings}
     return [
         task
@@ -38,7 +38,7 @@ def vanished(state: RunState, branch: BranchFacts) -> list[TaskRow]:
 def _branch_changes(state: RunState, facts: Facts) -> Iterator[ev.Event]:
     """Yield what became of recorded landings, the landings that the journal lacks, and where the branch is now.
 
-    A landing is lacking too if it is recorded only under a commit that is neither there nor proved.
+    A landing also counts as lacking if its recorded commit is neither there nor proved.
     """
     gone = vanished(state, facts.branch)
     for task in gone:

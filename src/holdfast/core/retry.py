@@ -1,4 +1,4 @@
-"""When a failed task is tried again, as what, and why it is abandoned."""
+"""When to try a failed task again, with which kind of attempt, and why to abandon it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.status import AttemptKind, FailureKind
 
 LOSSES_PER_ATTEMPT = 3
-"""A crash costs no attempt, yet a task that takes the machine down every time must end some day."""
+"""A crash costs no attempt, but a task that crashes the machine every time must end at some point."""
 _DELAY_MAX_S = 60.0
 
 
 class FailureClass(StrEnum):
-    """What kind of trouble a failure is, which says what helps against it."""
+    """What kind of trouble a failure is: it decides what helps against it."""
 
     TRANSIENT = "transient"
     ENVIRONMENT = "environment"
@@ -46,7 +46,7 @@ _WAITED_OUT = (FailureClass.TRANSIENT, FailureClass.ENVIRONMENT)
 
 
 def class_of(failure: FailureKind) -> FailureClass:
-    """Return what kind of trouble a failure is. Whatever is not known to be otherwise is the work's own."""
+    """Return what kind of trouble a failure is. Unlisted kinds count as CODE."""
     return _CLASSES.get(failure, FailureClass.CODE)
 
 
@@ -77,7 +77,7 @@ def reason_to_give_up(task: TaskRow, limits: Limits) -> str:
 def makes_no_progress(task: TaskRow) -> bool:
     """Tell whether the last two attempts failed in the same way on the same tree: a third would only cost money.
 
-    Trouble of the machine says nothing about the work, and what the user forgave is forgotten.
+    Trouble of the machine says nothing about the work, and failures before the user's reset do not count.
     """
     recent = task.failures[task.forgiven :][-2:]
     if len(recent) < 2 or not recent[0].tree:
@@ -93,7 +93,7 @@ def makes_no_progress(task: TaskRow) -> bool:
 
 
 def kind_of_next_attempt(task: TaskRow) -> AttemptKind:
-    """Say what the next agent is asked for, from what the last one left."""
+    """Return the kind of the next attempt, from what the last one left."""
     if task.conflict and task.carry == task.conflict:
         return AttemptKind.CONFLICT
     return AttemptKind.FIX if task.carry else AttemptKind.IMPLEMENTATION

@@ -83,7 +83,7 @@ def apply_to_stage(row: RunRow, event: ev.StageEvent) -> None:
 
 
 def first_row(event: ev.RunStarted) -> RunRow:
-    """Return the row of a run that has just begun to exist."""
+    """Return the row of a new run."""
     return RunRow(tip=event.base, **asdict(event))
 
 
@@ -110,7 +110,7 @@ def _branch_moved(run: RunRow, event: ev.BranchMoved) -> None:
 
 
 def _pause_requested(run: RunRow, event: ev.PauseRequested) -> None:
-    if not run.stopping:  # A stop goes further than any pause.
+    if not run.stopping:  # A stop outranks any pause.
         run.pausing = True
         run.stopping = event.now
 

@@ -1,8 +1,8 @@
 """The state of a run: a fold over its events, with indexes that keep every decision cheap.
 
-`apply` is the only way state changes. The stored rows are in `projection.py`, which event may happen in which status, and what it
-changes, in `task_transitions.py` and `run_transitions.py`. The queues here follow from the rows and are never stored;
-`decide.py` explains them.
+`apply` is the only way state changes. The stored rows are in `projection.py`. `task_transitions.py` and
+`run_transitions.py` say which event may happen in which status and what it changes. The queues here follow
+from the rows and are never stored; `decide.py` explains them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.core.task_transitions import TASK_EVENTS, IllegalEventError, TaskR
 class RunState:
     """One run in memory. Cost per event does not depend on how many tasks are finished.
 
-    The runner may change `jobs`, the budgets, `providers` and `native_resume`; nothing of it is stored.
+    The runner may change `jobs`, the budgets, `providers` and `native_resume`; none of these is stored.
     """
 
     def __init__(self, plan: Plan, row: RunRow, tasks: Iterable[TaskRow] = ()) -> None:
@@ -88,7 +88,7 @@ class RunState:
             self.unsettled[self.stage_of[name]] += 1
             self._enter(task)
 
-    # -- what may be asked ----------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------------------
 
     def stage(self, stage: str) -> StageRow:
         """Return the row of a stage."""
@@ -113,7 +113,7 @@ class RunState:
         return self.open_needs[task.id] == 0 and self.stage_of[task.id] in self.current_stages
 
     def may_land(self, task: TaskRow) -> bool:
-        """Tell whether everything below the task has landed: also those whose interface was enough to start."""
+        """Tell whether all tasks below it have landed, even those whose interface was enough to start."""
         below = self.specs[task.id].needs_interface
         return self.needs_met(task) and all(self.tasks[name].status in TASK_IS_SETTLED for name in below)
 
@@ -137,7 +137,7 @@ class RunState:
             apply_to_run(self.row, event)
 
     def apply_all(self, events: Iterable[ev.Event]) -> list[ev.Event]:
-        """Apply events one by one and return them. A later one may be made from the state that earlier ones led to."""
+        """Apply events one by one and return them. Later ones may be computed from the new state."""
         applied = []
         for event in events:
             self.apply(event)
@@ -158,7 +158,7 @@ class RunState:
         self.changed[task.id] = task
 
     def _leave(self, task: TaskRow) -> None:
-        """Take a task out of the queues of its status. Heaps drop what has left them when it comes up."""
+        """Take a task out of the queues of its status. Heaps drop stale entries when they come up."""
         name, status = task.id, task.status
         queue = self._queues.get(status)
         if queue is not None:
@@ -195,7 +195,7 @@ class RunState:
             self._note_interface(task)
 
     def _settle(self, name: str, *, settled: bool) -> None:
-        """Count a task as settled, or no longer, and release or hold back the tasks that need it."""
+        """Count a task as settled or not settled, and release or hold back the tasks that need it."""
         step = 1 if settled else -1
         self.unsettled[self.stage_of[name]] -= step
         self.settled_count += step
@@ -236,7 +236,7 @@ class RunState:
     ) -> list[TaskRow]:
         """Return up to `most` tasks of a stage that may start, in plan order; drop stale entries.
 
-        Those that `may` refuses keep their place.
+        Tasks that `may` refuses keep their place.
         """
         heap = self.ready[stage]
         chosen: dict[int, TaskRow] = {}
@@ -257,7 +257,7 @@ class RunState:
     def next_to_land(self, most: int) -> list[TaskRow]:
         """Return up to `most` verified tasks in the order in which they were verified; drop stale entries.
 
-        A task whose needs were taken back meanwhile keeps its place and waits.
+        A task whose needs are no longer met keeps its place and waits.
         """
         chosen: dict[str, TaskRow] = {}
         waiting: dict[str, TaskRow] = {}

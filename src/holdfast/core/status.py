@@ -53,7 +53,7 @@ class TaskStatus(StrEnum):
 
 
 TASK_IS_SETTLED = frozenset({TaskStatus.COMPLETED, TaskStatus.SKIPPED})
-"""What lets the tasks that need it start, and its stage close."""
+"""In these statuses a task lets the tasks that need it start, and its stage close."""
 
 
 Gate = Literal["entry", "exit"]

@@ -1,4 +1,4 @@
-"""Which files are looked at for syntax errors, as what, and how an error is worded. Parsing itself is done elsewhere.
+"""Which files to check for syntax errors, in which language, and the wording of errors. Parses nothing.
 
 In doubt a file passes: templates, fixtures and dialects are left to the project's own checks.
 """
@@ -58,7 +58,7 @@ _SHELL_SUFFIXES = ("sh", "bash")
 _EXEMPT_FOLDERS = frozenset(
     {"templates", "template", "fixtures", "__fixtures__", "testdata", "test_data", "test-data", ".vscode"}
 )
-"""Files in there are often not what their names say: they are filled in later, or broken on purpose."""
+"""Files in these folders are often not what their names say: filled in later, or broken on purpose."""
 _EXEMPT_NAMES = ("tsconfig*.json", "jsconfig*.json", "devcontainer.json", "*.code-workspace", "*{{*")
 """JSON with comments by convention, and names that are templates themselves."""
 _TEMPLATE = re.compile(rb"\{\{|\{%|<%|\$\{\{")
@@ -106,7 +106,7 @@ def language_of(path: str, data: bytes) -> Language | None:
 
 
 def is_excused(language: Language, data: bytes) -> bool:
-    """Tell whether a file that does not parse may be right all the same: a template, or a dialect."""
+    """Tell whether a file may be right although it does not parse: a template, or a dialect."""
     if language in _DATA:
         return _TEMPLATE.search(data) is not None
     return language is Language.JAVASCRIPT and _JS_DIALECT.search(data) is not None
@@ -137,7 +137,7 @@ _SAID = (
 
 
 def read_tool_output(output: str) -> Iterator[tuple[str, int, str]]:
-    """Yield file name, line and message of each error that a language's own tool printed. Warnings are none."""
+    """Yield file name, line and message of each error that a language's tool printed, without warnings."""
     for line in output.splitlines():
         said = next((found for pattern in _SAID if (found := pattern.match(line))), None)
         if said and not said["what"].startswith("warning:"):

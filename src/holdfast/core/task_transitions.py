@@ -15,7 +15,7 @@ The way of a task through `TASK_EVENTS`, if all goes well:
 
 An attempt that fails, in its own run, its checks, its validators or its merge, makes the task `failed`; the next
 AttemptStarted takes it from there. AttemptLimited leads to `waiting_limit`, AttemptBlocked to `blocked`, AttemptLost
-(a crash or a stop) back to `pending`. TaskLanded is git's word and is legal from every status but `completed`.
+(a crash or a stop) back to `pending`. TaskLanded reports git's proof: legal except from `completed`.
 
 Three rules hold for all of them:
 
@@ -51,14 +51,14 @@ from holdfast.core.status import AttemptKind, FailureKind, TaskStatus
 
 
 class IllegalEventError(Exception):
-    """An event contradicts the state it was applied to: a result that came too late, or a defect of ours."""
+    """An event contradicts the state it was applied to: a result that came too late, or a bug in Holdfast."""
 
 
 # -- What task events change --------------------------------------------------------------------------------
 
 
 def _nothing_more(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskEvent) -> None:
-    """The new status says it all."""
+    """Change nothing but the status."""
 
 
 def _attempt_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptStarted) -> None:
@@ -92,7 +92,7 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
 def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
     _fail(task, event.failure, event.error, event.detail, tree=event.tree)
     _leave_session(task, event.carry)
-    # A resolution that dropped a side is no ground to build on: the next agent sees the conflict again.
+    # Nothing may build on a resolution that dropped a side: the next agent sees the conflict again.
     side_lost = event.failure is FailureKind.SIDE_LOST
     _keep(task, "" if side_lost else event.carry)
     if side_lost:
@@ -160,7 +160,7 @@ def _progress_reported(run: RunRow, limits: Limits, task: TaskRow, event: ev.Pro
     attempt = task.latest
     parts = {name: getattr(event, name) for name in Report.__struct_fields__}
     said = {name: value for name, value in parts.items() if value not in (None, "")}
-    # A part that is left out stays as it was, but an agent that says nothing of an obstacle has none any more.
+    # An omitted part stays as it was, except the obstacle: an agent that reports none has none any more.
     attempt.report = replace(attempt.report or Report(), **{**said, "blocked": event.blocked})
     attempt.report_bytes = event.heard or attempt.report_bytes
     task.cost_usd += event.cost_usd
@@ -265,7 +265,7 @@ def _task_reset(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetrie
 
 
 def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewound) -> None:
-    """Begin as if nothing had been tried, but for the number of attempts."""
+    """Reset the task as if nothing had been tried; only the number of attempts stays."""
     _task_reset(run, limits, task, event)
     task.latest = AttemptRow()
     task.base = task.summary = task.carry = task.conflict = ""
@@ -377,7 +377,7 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
 }  # fmt: skip
 
 
-# Looked up by type for every event: `isinstance` costs more than all else that is checked.
+# Looked up by type for every event: `isinstance` costs more than all other checks together.
 _OF_ATTEMPT = frozenset(kind for kind in TASK_EVENTS if issubclass(kind, ev.AttemptEvent))
 _WITH_TOKEN = frozenset(kind for kind in TASK_EVENTS if issubclass(kind, ev.AttemptEnded))
 
@@ -385,7 +385,7 @@ _WITH_TOKEN = frozenset(kind for kind in TASK_EVENTS if issubclass(kind, ev.Atte
 def allowed_move(rule: TaskRule, task: TaskRow, event: Any) -> TaskStatus:
     """Return the status that an event leads a task to. Raises IllegalEventError if it may not happen now.
 
-    What an earlier attempt says is refused: only the latest attempt, with its token, may change its task.
+    Only the latest attempt, with its token, may change its task; results of earlier ones are refused.
     """
     kind = type(event)
     status = rule.moves.get(task.status)

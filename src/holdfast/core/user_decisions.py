@@ -1,6 +1,6 @@
-"""What people decide about a run: to waive a failed gate, or to begin again at a stage or a task.
+"""User decisions about a run: waive a failed gate, or begin again at a stage or a task.
 
-Pure. A new beginning undoes nothing: landed work stays landed, and to do it again takes a plan of what remains.
+Pure. Beginning again undoes nothing: landed work stays landed; redoing it takes a new plan of what remains.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def gate_waivers(state: RunState, stages: Sequence[str]) -> list[ev.StageGateWai
 
 @dataclass(frozen=True, slots=True)
 class RewindScope:
-    """What is done anew: the stages that begin again as a whole, and all the tasks, in plan order."""
+    """What is redone: the stages that begin again as a whole, and all the tasks, in plan order."""
 
     stages: tuple[str, ...]
     tasks: tuple[str, ...]
 
 
 def rewind_scope(plan: Plan, name: str) -> RewindScope | None:
-    """Return what a new beginning at a stage or a task covers: itself and all that builds on it.
+    """Return what beginning again at a stage or a task covers: itself and everything that builds on it.
 
     None if the plan has no such stage or task. A stage goes before a task of the same name.
     """
@@ -77,7 +77,7 @@ def rewind_events(state: RunState, scope: RewindScope) -> list[ev.Event]:
 
 
 def first_redone(places: Mapping[str, int], scope: RewindScope) -> int | None:
-    """Return the place of the first landing that is done anew, or None if nothing of the scope has landed.
+    """Return the place of the first landing that is redone, or None if nothing of the scope has landed.
 
     `places` says where on the run branch each landed task is.
     """
@@ -87,7 +87,7 @@ def first_redone(places: Mapping[str, int], scope: RewindScope) -> int | None:
 def remaining_plan(plan: Plan, done: Collection[str], closed: Collection[str]) -> Plan:
     """Return the plan without the tasks that are done, and without the stages that have nothing left to do.
 
-    `closed` are the stages whose exit checks held. A stage that has begun is not asked for its entry checks again.
+    `closed` are the stages whose exit checks held. A stage that has begun does not repeat its entry checks.
     """
     left = {stage.id: _rest_of(stage, done) for stage in plan.stages}
     kept = {name for name, stage in left.items() if stage.tasks or (stage.exit and name not in closed)}
@@ -101,7 +101,7 @@ def remaining_plan(plan: Plan, done: Collection[str], closed: Collection[str]) -
 
 
 def _follows(plan: Plan, stage: Stage, stages: set[str], tasks: set[str]) -> bool:
-    """Tell whether a stage builds on another in which something is done anew."""
+    """Tell whether a stage builds on another in which something is redone."""
     touched = stages | {other.id for other in plan.stages if any(task.id in tasks for task in other.tasks)}
     return not touched.isdisjoint(stage.needs)
 

@@ -1,4 +1,4 @@
-"""Validators: the brief that each gets, and what their scores mean together.
+"""Validators: the brief for each, and the verdict from all their scores.
 
 A validator gives a score and decides nothing. The task's gate decides, from the mean of all scores.
 """
@@ -17,7 +17,7 @@ from holdfast.core.state import RunState
 _DIFF_CHARS = 60_000
 _FILES_CHARS = 2_000
 _ROUNDING = 9
-"""Scores are written with a few digits; their mean must not miss the gate by what adding them up lost."""
+"""Scores have few digits; rounding errors of their mean must not make it miss the gate."""
 
 
 def build_validation_brief(

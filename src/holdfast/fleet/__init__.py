@@ -1,4 +1,4 @@
-"""Where attempts run: the seam behind which one machine or many carry the agents.
+"""Where attempts run: an interface that hides whether agents run on one machine or many.
 
 `open_fleet` is the only place that knows which fleets exist. A new one is a module beside this and a row in the table.
 The lead's fleet is not in it: only the MCP server makes one, because it takes the tasks that the fleet offers.

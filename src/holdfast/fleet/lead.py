@@ -1,8 +1,8 @@
-"""The fleet of a run that an agent leads by itself: its tasks are offered to that agent instead of being started.
+"""The fleet of a run that an agent leads: it offers tasks to that agent instead of starting them.
 
-An offer is in memory alone. A task that the agent took has the same folder, record and lock as a supervised launch of
-`LocalFleet`, so the next runner finds it there: alive while this process lives, lost once it is gone. Commands, checks
-and validators are launched as always.
+An offer exists only in memory. A task that the agent took has the same folder, record and lock as a
+supervised launch of `LocalFleet`, so the next runner finds it there: alive while this process lives, lost
+once it is gone. Commands, checks and validators are launched as always.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Offer:
         os.utime(self.fd)
 
     def limit(self) -> tuple[float, ExitReason]:
-        """Return when the attempt is over at the latest if there is no sign of life, and for which reason."""
+        """Return when the attempt ends at the latest without a sign of life, and the reason."""
         timeout = self.began + self.spec.timeout_s
         stall = self.heard + self.spec.stall_s if self.spec.stall_s > 0 else _NEVER
         return (timeout, ExitReason.TIMEOUT) if timeout <= stall else (stall, ExitReason.STALLED)
@@ -108,7 +108,7 @@ class LeadFleet(LocalFleet):
         return [offer for offer in self._offers.values() if offer.is_taken]
 
     def take(self, task: str) -> Offer:
-        """Take what is offered of a task. Raises ClaimError if nothing is. It is durable: after a crash it is lost."""
+        """Take the offer of a task, durably: a crash loses it. Raises ClaimError if there is none."""
         offer = next((offer for offer in self.offers() if offer.spec.key.owner == task), None)
         if offer is None:
             if any(offer.spec.key.owner == task for offer in self.taken()):
@@ -119,7 +119,7 @@ class LeadFleet(LocalFleet):
         offer.began = time.monotonic()
         offer.read_report()
         offer.sign()
-        # Whoever waits for the launch must learn that from now on there are limits.
+        # Waiters for the launch must learn that limits apply from now on.
         offer.over.set()
         offer.over.clear()
         return offer
@@ -142,7 +142,7 @@ class LeadFleet(LocalFleet):
             _end(offer, reason, code, words)
 
     def withdraw(self) -> None:
-        """Take back all open offers, and offer nothing more. Repeating it changes nothing."""
+        """Take back all open offers, and offer nothing more. Idempotent."""
         self._withdrawn = True
         for offer in self.offers():
             _end(offer, ExitReason.CANCELLED)

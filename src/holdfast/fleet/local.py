@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """What a supervisor says before it starts its agent: the agent's token, and the folder it works in."""
+    """The supervisor's record before it starts its agent: the agent's token, and the folder it works in."""
 
     token: str
     cwd: str = ""
@@ -61,7 +61,7 @@ class LocalFleet:
             return
         order = _order(spec, self.folder(spec.key)).encode()
         # No answer means that the fork server or the supervisor was killed. Asking again is safe: a supervisor that
-        # got as far as starting something left its record, and the next one stands back.
+        # started something has left its record, and the next one then does nothing.
         answer = await self._ask(order, spec.holds) or await self._ask(order, spec.holds)
         if answer not in (STARTED, TAKEN):
             why = answer.decode(errors="replace") or "killed before it answered"
@@ -79,7 +79,7 @@ class LocalFleet:
             return Sighting(Presence.ALIVE)
         if not _filled(record_file(folder)):
             return Sighting(Presence.UNKNOWN)
-        # The supervisor may have written its last word between the two looks.
+        # The supervisor may have written its exit record between the two reads.
         ended = _exit(folder)
         return Sighting(Presence.LOST if ended is None else Presence.ENDED, ended)
 
@@ -98,7 +98,7 @@ class LocalFleet:
         supervisor = locks.open_record_lock_holder(record_file(self.folder(key)))
         if supervisor is not None:
             _signal(supervisor, signal.SIGTERM)
-            _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must hear it too
+            _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must get the signal too
             await _ended(supervisor)
         await end_carriers(self._tokens([key]))
         self._remove_draft(key)
@@ -114,7 +114,7 @@ class LocalFleet:
         """End every process that carries a token of this run and belongs to no launch in `keep`; return their pids.
 
         `tokens` count too, because somebody may have deleted the folders of their launches. The unfinished files of
-        killed supervisors are removed as well. Called again, it finds nothing.
+        killed supervisors are removed as well. Idempotent.
         """
         doomed = [key for key in self._launches(run) if key not in keep]
         tokens |= self._tokens(doomed)
@@ -151,7 +151,7 @@ class LocalFleet:
         return max(map(_written_ns, (record_file(folder), log_file(folder), exit_file(folder)))) / 1e9
 
     def close(self) -> None:
-        """End the fork server; supervisors and agents live on. Repeating it changes nothing."""
+        """End the fork server; supervisors and agents live on. Idempotent."""
         self._fork_server.close()
 
     def folder(self, key: LaunchKey) -> str:
@@ -263,7 +263,7 @@ def _signal(pidfd: int, number: signal.Signals) -> None:
     try:
         signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
-        return  # it ended before: what the signal was for
+        return  # it has ended already, as intended
 
 
 async def _ended(pidfd: int) -> None:

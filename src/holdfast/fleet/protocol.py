@@ -1,4 +1,4 @@
-"""What the runner may ask of a fleet. What decides, retries and merges never sees a process."""
+"""What the runner may ask of a fleet. The code that decides, retries and merges never sees a process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AGENT_STEP = "agent"
 
 
 class LaunchKey(msgspec.Struct, frozen=True, order=True):
-    """Names one supervised process for ever: the same key is the same process, never two.
+    """The permanent name of one supervised process. The same key never means two processes.
 
     `owner` is a task id, or `@` and a stage id for a stage's gate (`@` is in no id). `step` is AGENT_STEP for the
     attempt's agent, else the name of a check.
@@ -40,7 +40,7 @@ class LaunchSpec:
     """Everything a host needs to start and bound one process.
 
     An agent's `token` is in the journal before the launch; everything else gets a new one.
-    `holds` are descriptors of the caller's, a few at most: the supervisor keeps them open until the whole process tree
+    `holds` are a few descriptors of the caller: the supervisor keeps them open until the whole process tree
     is gone, the process itself does not get them. So a lock lives as long as what it guards.
     `stop_signal` asks the process to end, before it is killed.
     """
@@ -73,7 +73,7 @@ class Fleet(Protocol):
     async def launch(self, spec: LaunchSpec) -> None:
         """Start the process. If the key was launched before, by this runner or a dead one, nothing is started.
 
-        Raises LaunchError when no supervisor can be had. A command that cannot be executed is no error here:
+        Raises LaunchError if no supervisor could be started. A command that cannot be executed is no error:
         it ends at once, with an Exit that says so.
         """
 
@@ -103,7 +103,7 @@ class Fleet(Protocol):
     ) -> list[int]:
         """End every process that carries a token of this run and belongs to no launch in `keep`; return their pids.
 
-        `tokens` are those of launches that the caller knows, though the fleet may have lost every record of them.
+        `tokens` are those of launches that the caller knows, even if the fleet has lost every record of them.
         """
 
     def output(self, key: LaunchKey, offset: int = 0, most: int | None = None) -> LaunchOutput:

@@ -1,7 +1,7 @@
 """Durable truth: append-only events, a projection beside them, and the lease that says who may write.
 
-`open_journal` and `open_reader` are the only places that know which journals there are. To add one, write a module with
-a class on top of `protocol.py`, with `open` and `open_read_only`, and add its row to `JOURNALS`.
+`open_journal` and `open_reader` are the only places that know which journals exist. To add one, write a
+module with a class on top of `protocol.py`, with `open` and `open_read_only`, and add its row to `JOURNALS`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ JOURNALS = {
 
 
 def open_journal(where: str | Path) -> Journal:
-    """Open a journal for writing, made or brought up to date if need be. Raises JournalError if that is impossible."""
+    """Open a journal for writing; create or migrate it if needed. Raises JournalError if that fails."""
     journal, address = _implementation(where)
     opened: Journal = journal.open(address)
     return opened
 
 
 def open_reader(where: str | Path) -> JournalReader:
-    """Open a journal for looking; this changes nothing. Raises JournalError if there is none that can be read."""
+    """Open a journal read-only; this changes nothing. Raises JournalError if none can be read."""
     journal, address = _implementation(where)
     opened: JournalReader = journal.open_read_only(address)
     return opened

@@ -36,7 +36,7 @@ def sync(path: Path) -> None:
 
 
 def refuse_network_filesystem(path: Path) -> None:
-    """Raise JournalError if `path` would live on a network file system, where locks and shared memory lie."""
+    """Raise JournalError if `path` is on a network file system, where locks and shared memory can fail."""
     kind = network_filesystem(
         path.resolve(), Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     )
@@ -50,7 +50,7 @@ def refuse_network_filesystem(path: Path) -> None:
 def network_filesystem(path: Path, mountinfo: str) -> str:
     """Return the type of the network file system that holds `path`, or an empty string if it is local.
 
-    `mountinfo` is the text of `/proc/self/mountinfo`. The deepest mount wins, and of two on one spot the later.
+    `mountinfo` is the text of `/proc/self/mountinfo`. The deepest mount wins, then the latest one.
     """
     deepest, found = -1, ""
     for line in mountinfo.splitlines():

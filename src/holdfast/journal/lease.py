@@ -1,11 +1,11 @@
-"""Who runs a run: a lock on one file, held only by the living runner.
+"""Who runs a run: a lock on one file, which only a live runner holds, and the epoch fence behind it.
 
-The kernel frees it when the runner dies, so there are no time-outs: a stopped runner still holds, a killed one
-never does. It is an open-file-description lock rather than an `flock`: both belong to the open file and go with
-it, but only this kind can be asked after without being taken, so a look never gets in a runner's way.
+The kernel frees it when the runner dies, so there are no time-outs: a stopped runner still holds it, a killed
+one never does. It is an open-file-description lock rather than an `flock`: both belong to the open file and
+go with it, but only this kind can be tested without taking it, so a reader never gets in a runner's way.
 
-The lock is half of it. Who holds it takes a new epoch (`protocol.py`, `Journal.take_epoch`), and the journal refuses
-what a runner of an older epoch appends.
+The lock is one half, the epoch the other: its holder takes a new epoch (`protocol.py`, `Journal.take_epoch`),
+and the journal refuses appends from an older one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _INFO_MAX = 4096
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that holds a lease. `pid` is 0 for the instant in which it has not signed yet."""
+    """The process that holds a lease. `pid` is 0 until it has signed the file."""
 
     pid: int = 0
     start_ticks: int = 0
@@ -44,7 +44,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class Lease:
-    """A held lease. It ends with `release`, or with the process, however that ends."""
+    """A held lease. It ends with `release`, or when the process ends in any way."""
 
     path: Path
     _fd: int
@@ -53,7 +53,7 @@ class Lease:
     def acquire(cls, path: Path) -> Self:
         """Take the lease or raise LeaseHeldError at once. The lock is not inherited by programs we start.
 
-        If this process holds it already, that is refused too: the lock belongs to the open file, not to us.
+        A second acquire in this process is refused too: the lock belongs to the open file, not the process.
         """
         refuse_network_filesystem(path)
         private_folder(path.parent)
@@ -83,13 +83,13 @@ class Lease:
             return False
 
     def release(self) -> None:
-        """Let go. The file stays, since removing it could take it from the next holder. Repeating changes nothing."""
+        """Release the lock. The file stays: removing it could take it from the next holder. Idempotent."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def _sign(self) -> None:
-        """Write down who holds the lease; let go of it if that fails."""
+        """Write down who holds the lease; release it if that fails."""
         info = Holder(
             pid=os.getpid(),
             start_ticks=_own_start_ticks(),
@@ -106,12 +106,12 @@ class Lease:
 
 
 def boot_id() -> str:
-    """Return what names the present life of this machine: it changes with every boot."""
+    """Return the boot id: it changes with every boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def holder(path: Path) -> Holder | None:
-    """Return who holds the lease at this moment, or None. What the file says without a lock on it counts for nothing."""
+    """Return who holds the lease now, or None. Without a lock, the content of the file means nothing."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -147,5 +147,5 @@ def _signed(fd: int) -> Holder:
 
 
 def _own_start_ticks() -> int:
-    """Return when this process started, in clock ticks after boot; the command name before it may hold anything."""
+    """Return when this process started, in clock ticks after boot. The command name may contain anything."""
     return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[_START_TICKS])

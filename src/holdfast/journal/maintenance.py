@@ -41,7 +41,7 @@ def diagnose(path: Path) -> str:
 def back_up(path: Path, target: Path) -> None:
     """Put a consistent copy of the journal at `target`, durable when this returns. A live writer may continue.
 
-    The copy appears whole or not at all; one that is there is replaced.
+    The copy appears whole or not at all; it replaces an earlier one.
     """
     private_folder(target.parent)
     draft = target.with_name(f"{target.name}.draft")
@@ -53,7 +53,7 @@ def back_up(path: Path, target: Path) -> None:
 
 
 def open_draft(path: Path) -> SqliteJournal:
-    """Open an empty journal that is to take the place of the one at `path`. What an earlier try left is dropped."""
+    """Open an empty journal that will replace the one at `path`. A draft from an earlier try is dropped."""
     draft = _draft(path)
     for suffix in _BESIDE:
         beside(draft, suffix).unlink(missing_ok=True)
@@ -61,9 +61,9 @@ def open_draft(path: Path) -> SqliteJournal:
 
 
 def put_in_place(path: Path) -> Path | None:
-    """Make the closed draft the journal; return where the file that was there is kept now, if there was one.
+    """Make the closed draft the journal; return where the old file is kept now, if there was one.
 
-    Killed half-way, there is no journal at `path`, and everything can be done again.
+    Safe to repeat after a crash: then there is no journal at `path`.
     """
     if os.path.lexists(beside(_draft(path), _LOG)):
         raise JournalError(f"the new journal {_draft(path)} is still in use", "run the command again")
@@ -76,7 +76,7 @@ def put_in_place(path: Path) -> Path | None:
 def _set_aside(path: Path) -> Path | None:
     """Move a journal and the files beside it to the first free name.
 
-    The main file goes first: without its log it would pass for an older state, and a log alone is refused.
+    The main file goes first: without its log it would look like an older state, but a log alone is refused.
     """
     present = [suffix for suffix in _BESIDE if os.path.lexists(beside(path, suffix))]
     if not present:

@@ -1,6 +1,6 @@
 """A journal in memory, for tests and the simulator: the same promises as the durable ones, except to survive.
 
-It keeps encoded bytes, as they do, so that a row that changes after it was handed over is found out.
+It keeps encoded bytes, as they do, so that tests notice a row that changes after it was handed over.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class MemoryJournal(Journal):
 
     @classmethod
     def open_read_only(cls, _address: str = "") -> Self:
-        """Return a new, empty journal, which has nothing to look at."""
+        """Return a new, empty journal, which has nothing to read."""
         return cls()
 
     def reader(self) -> Self:
@@ -73,7 +73,7 @@ class MemoryJournal(Journal):
         del self._runs[run]
 
     def confirm_plan(self, plan_hash: str, at: float) -> None:  # noqa: ARG002 - durable journals keep the time
-        """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
+        """Remember that the user agreed to run this plan's commands. Idempotent."""
         self._confirmed.add(plan_hash)
 
     def is_confirmed(self, plan_hash: str) -> bool:

@@ -74,7 +74,7 @@ class StoredEvents(NamedTuple):
 
 
 class JournalReader(ABC):
-    """What views get: they look and can change nothing. `name` is what error messages call the journal."""
+    """What views get: they can read but change nothing. `name` is what error messages call the journal."""
 
     name = "journal"
 
@@ -115,7 +115,7 @@ class JournalReader(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release files and locks. Repeating it changes nothing."""
+        """Release files and locks. Idempotent."""
 
     @abstractmethod
     def _run_ids(self) -> Iterable[str]:
@@ -162,7 +162,7 @@ class Journal(JournalReader):
         """Make events and the projection rows they changed durable together; return the last event's number.
 
         One transaction and one sync, for any number of events. Raises LeaseLostError if `epoch` is not the run's
-        present one, and JournalError if a task is not in the run's plan. Then nothing of it is recorded, and the
+        present one, and JournalError if a task is not in the run's plan. Then nothing is recorded, and the
         journal can be used as before. Appending the same events again records them again: the epoch, not the content,
         tells writers apart.
         """
@@ -179,7 +179,7 @@ class Journal(JournalReader):
 
     @abstractmethod
     def confirm_plan(self, plan_hash: str, at: float) -> None:
-        """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
+        """Remember that the user agreed to run this plan's commands. Idempotent."""
 
     @abstractmethod
     def _add_run(
@@ -224,7 +224,7 @@ class Journal(JournalReader):
 
 
 def number_after(runs: Iterable[str]) -> int:
-    """Return a counter that no run id in `runs` starts with yet, however many of them were lost or rebuilt."""
+    """Return a counter that no run id in `runs` starts with, even if some were lost or rebuilt."""
     return max((int(found[0]) for run in runs if (found := re.match(r"[0-9]+", run))), default=0) + 1
 
 
@@ -260,7 +260,7 @@ def unreadable(name: str, error: msgspec.DecodeError) -> JournalError:
 
 @contextmanager
 def decoding(name: str) -> Iterator[None]:
-    """Turn what the codecs raise about a stored record into a JournalError with a hint."""
+    """Turn a codec's error about a stored record into a JournalError with a hint."""
     try:
         yield
     except msgspec.DecodeError as error:

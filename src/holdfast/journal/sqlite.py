@@ -1,7 +1,7 @@
 """The embedded journal: one SQLite file per repository, many readers, one writer per run.
 
-Every append is one transaction and one sync. Views use `SqliteReader`, which can only look. The tables and the keys
-are explained in `sqlite_schema.py`.
+Every append is one transaction and one sync. Views use `SqliteReader`, which can only read.
+`sqlite_schema.py` explains the tables and the keys.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _DROP_PLAN = "DELETE FROM plans WHERE hash = ?"
 
 
 class SqliteReader(JournalReader):
-    """The reading half. It holds nothing open between two questions, so it never blocks a writer."""
+    """The reading half. It holds nothing open between two queries, so it never blocks a writer."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -71,7 +71,7 @@ class SqliteReader(JournalReader):
         return self._ask(lambda db: db.execute(_CONFIRMED, (plan_hash,)).fetchone()) is not None
 
     def close(self) -> None:
-        """Release files and locks. Repeating it changes nothing."""
+        """Release files and locks. Idempotent."""
 
     def _run_ids(self) -> Iterable[str]:
         return [run for (run,) in self._ask(lambda db: db.execute("SELECT run FROM runs").fetchall())]
@@ -132,7 +132,7 @@ class SqliteJournal(SqliteReader, Journal):
 
     @staticmethod
     def open_read_only(where: str | Path) -> SqliteReader:
-        """Open the journal for looking: beside a live writer, after a crash, in a read-only folder, on a full disk."""
+        """Open it read-only: beside a live writer, after a crash, in a read-only folder, on a full disk."""
         path = Path(where).resolve()
         with explained(path):
             sqlite_schema.check_identity(path)
@@ -165,12 +165,12 @@ class SqliteJournal(SqliteReader, Journal):
                 db.execute(_DROP_PLAN, (plan,))
 
     def confirm_plan(self, plan_hash: str, at: float) -> None:
-        """Remember that the user agreed to run this plan's commands. Repeating it changes nothing."""
+        """Remember that the user agreed to run this plan's commands. Idempotent."""
         with self._transaction() as db:
             db.execute(_ADD_CONFIRMED, (plan_hash, at))
 
     def close(self) -> None:
-        """Fold the log into the main file if nobody else is reading, and let go. Repeating it changes nothing."""
+        """Fold the log into the main file if nobody else is reading, and close it. Idempotent."""
         self._db.close()
 
     def _ask(self, query: Callable[[sqlite3.Connection], T]) -> T:
@@ -229,14 +229,14 @@ class SqliteJournal(SqliteReader, Journal):
                     cursor.execute("ROLLBACK")
 
     def _require_same_file(self) -> None:
-        """Raise JournalError if the file was taken away: what is written to it then is lost, and must not be promised."""
+        """Raise JournalError if the file was removed: we must not promise writes that would be lost."""
         if self._path.exists() and os.path.samestat(self._file, self._path.stat()):
             return
         raise JournalError(f"{self._path} was deleted or replaced while it was in use", REBUILD)
 
 
 def _refuse_stray_log(path: Path) -> None:
-    """Raise JournalError if the log of a journal that is gone lies here: SQLite would play it into a new one."""
+    """Raise JournalError if a removed journal left its log: SQLite would apply it to a new one."""
     if path.with_name(f"{path.name}-wal").exists():
         raise JournalError(f"the journal {path} is gone, only its log is left", REBUILD)
 

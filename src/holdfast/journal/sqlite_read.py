@@ -1,4 +1,4 @@
-"""Reading a SQLite file without leaving a trace, and what its errors mean to a person.
+"""Reads of a SQLite file that leave no trace, and what its errors mean to a person.
 
 No file is made or changed, and no writer waits. The files beside the journal tell three situations apart; each
 works in a read-only folder and on a full disk.
@@ -39,7 +39,7 @@ _UNKNOWN = ("SQLite refused it", "`holdfast doctor` looks into it")
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn what the system or SQLite raises about the journal at `path` into a JournalError with a hint."""
+    """Turn an error of the system or SQLite about the journal at `path` into a JournalError with a hint."""
     try:
         yield
     except msgspec.DecodeError as error:
@@ -80,8 +80,8 @@ class _Files:
 def consistent_read(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
     """Run `query` on a consistent view of the journal and return its answer. Leaves everything as it was.
 
-    A writer that comes or goes meanwhile changes which way is right, so an answer that might be torn is thrown
-    away and asked for again.
+    A writer that comes or goes meanwhile changes which way is right, so an answer that might be torn is
+    discarded and the query repeated.
     """
     for _ in range(_TRIES):
         files = _files(path)
@@ -106,7 +106,7 @@ def _files(path: Path) -> _Files:
 
 
 def _ask(path: Path, files: _Files, query: Callable[[sqlite3.Connection], T]) -> T:
-    """Choose the way in. Without a log of pending changes the main file is the whole truth and stands still.
+    """Choose how to open it. Without a log of pending changes the main file is complete and does not change.
 
     With one, its shared index is read but never written: SQLite takes part in a live writer's locking through
     it, and indexes the log privately when the writer is dead. Without an index there is no writer either, and
@@ -121,7 +121,7 @@ def _ask(path: Path, files: _Files, query: Callable[[sqlite3.Connection], T]) ->
 
 
 def _query_copy(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
-    # Imported here because this way is rare and the module dear: every command pays for its imports.
+    # Imported here because this case is rare and the module slow to load, which every command would pay for.
     import tempfile
 
     with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:

@@ -1,4 +1,4 @@
-"""The tables of the SQLite journal, how a file of them comes to be, and how an older one is brought up to date.
+"""The tables of the SQLite journal, how a file is created, and how an older one is migrated.
 
 A file is ours if its application id says so; its version is the number of migrations it has seen. Tables are
 spelled here and in the queries of `sqlite.py`.
@@ -118,7 +118,7 @@ def check_version(db: sqlite3.Connection, path: Path, migrations: Sequence[Migra
 
 
 def remove_drafts(path: Path) -> None:
-    """Remove what `create` leaves beside `path` when it is killed. Drafts of a live process are left alone."""
+    """Remove what a killed `create` left beside `path`. Drafts of a live process are left alone."""
     for draft in path.parent.glob(f"{path.name}.*.new"):
         if not Path("/proc", draft.name.split(".")[-2]).exists():
             draft.unlink(missing_ok=True)

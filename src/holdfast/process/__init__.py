@@ -1,1 +1,1 @@
-"""The only door to processes: the fork server, the supervisor above each agent, and what the process table shows."""
+"""All processes but git: the fork server, the supervisor above each agent, and the process table."""

@@ -44,7 +44,7 @@ class ForkServer:
         raise LaunchError("no process could be started to supervise the agent", "see `holdfast doctor`")
 
     def close(self) -> None:
-        """End the fork server; supervisors live on. Repeating it changes nothing."""
+        """End the fork server; supervisors live on. Idempotent."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None

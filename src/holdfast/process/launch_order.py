@@ -36,7 +36,7 @@ class LaunchOrder:
         vars(self).update(fields)
 
     def encode(self) -> bytes:
-        """Return the order for the socket. Both ends are the same interpreter, so its own fast format will do."""
+        """Return the order for the socket. Both ends are the same interpreter, so marshal is safe."""
         return marshal.dumps(vars(self))
 
     @classmethod
@@ -46,7 +46,7 @@ class LaunchOrder:
 
 
 def record_file(folder: str) -> str:
-    """The file that names the launch's supervisor, who holds its lock and fills it before the agent starts."""
+    """The file that names the launch's supervisor, which locks it and fills it before the agent starts."""
     return f"{folder}/supervisor.json"
 
 
@@ -56,17 +56,17 @@ def exit_file(folder: str) -> str:
 
 
 def log_file(folder: str) -> str:
-    """The first file of the launch's output; see `process.log` for the ones after it."""
+    """The first file of the launch's output; see `output_log.py` for the ones after it."""
     return f"{folder}/output.log"
 
 
 def draft_file(path: str) -> str:
-    """The file that becomes `path` once it is whole. If its writer is killed, it stays behind and means nothing."""
+    """The file that becomes `path` once it is whole. If a killed writer leaves it, it means nothing."""
     return f"{path}.tmp"
 
 
 def make_folder(folder: str) -> None:
-    """Make the folder of a launch, readable by this user only. If it is there, nothing happens."""
+    """Make the folder of a launch, readable by this user only. Idempotent."""
     try:
         os.mkdir(folder, 0o700)  # noqa: PTH102 - pathlib is too heavy for the supervisor
     except FileExistsError:

@@ -1,8 +1,8 @@
-"""A launch's output on disk, bounded whatever the agent prints.
+"""A launch's output on disk, bounded no matter how much the agent prints.
 
 Output goes to segments of at most half the bound; only the last two are kept. The first is `output.log`, a later
-one is `output.log.<n>`, where n bytes were printed before it. So an offset means the same byte for ever, also after
-older segments are gone.
+one is `output.log.<n>`, where n bytes were printed before it. So an offset always means the same byte, also
+after older segments are gone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BoundedLog:
         return bool(data)
 
     def finish(self) -> None:
-        """Write the rest, which was held back because it could have become a secret: the output is over."""
+        """The output is over: write the rest, which was held back because it could have become a secret."""
         self._append(self._redactor.finish())
 
     def _append(self, data: bytes) -> None:

@@ -1,6 +1,6 @@
-"""Who is who in the process table: parents, start times, and the token each agent carries in its environment.
+"""The process table: parents, start times, and the token each agent carries in its environment.
 
-Only reads of `/proc` and pidfds live here; nobody is signalled. Standard library only and few imports, because
+It only reads `/proc` and opens pidfds; it signals no process. Standard library only and few imports, because
 the supervisor is forked with everything this module loads.
 """
 
@@ -15,7 +15,7 @@ _TOKEN_PREFIX = TOKEN_VARIABLE.encode() + b"="
 EXEC_WAIT_S = 5.0
 _READ_AGAIN_S = 0.001
 _STATE, _PPID, _STARTED, _VSIZE, _STARTCODE, _ENV_START, _ENV_END = 0, 1, 19, 20, 23, 47, 48
-"""Where the fields are that `_stat_fields` returns; see proc(5), which counts from 1 and has two fields before them."""
+"""Indexes into what `_stat_fields` returns. proc(5) counts from 1 and has two fields before them."""
 
 
 class ProcessStat:
@@ -61,7 +61,7 @@ def _stat_fields(pid: int) -> list[bytes]:
 
 
 def pids() -> list[int]:
-    """Return every process id of this moment."""
+    """Return every current process id."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - pathlib is too heavy
 
 

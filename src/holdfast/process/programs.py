@@ -1,4 +1,4 @@
-"""Programs that Holdfast starts besides agents: itself in the background, and programs that it asks a short question.
+"""Programs that Holdfast starts besides agents: itself in the background, and programs it queries briefly.
 
 Agents are never started here; they belong under a supervisor.
 """
@@ -39,7 +39,7 @@ def start_in_background(arguments: Sequence[str], output: Path) -> int:
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether a process that we started has ended. Asked again, the answer is the same."""
+    """Tell whether a process that we started has ended. A second call gives the same answer."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
@@ -47,7 +47,7 @@ def has_ended(pid: int) -> bool:
 
 
 def kill_started(pid: int) -> None:
-    """Kill a process that we started and wait until it is gone. Killing it again does nothing."""
+    """Kill a process that we started and wait until it is gone. Idempotent."""
     if not has_ended(pid):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -1,8 +1,8 @@
-"""The process above one agent: it starts it, keeps its output, bounds it, and leaves nothing of it alive.
+"""The process above one agent: starts it, keeps its output, bounds it, and leaves no process of it alive.
 
-It lives on when Holdfast dies. It is a subreaper, so every orphan below it becomes its child: "no child is left" means
-that the whole tree is gone, however its parts detached themselves. Limits are counted on the monotonic clock, which
-has no jumps and does not charge an agent for the time that the machine was suspended.
+It lives on when Holdfast dies. It is a subreaper, so every orphan below it becomes its child: "no child is
+left" means that the whole tree is gone, even if parts of it detached themselves. Limits are counted on the
+monotonic clock, which has no jumps and does not charge an agent for the time that the machine was suspended.
 
 It runs in a fork of the fork server: it must import nothing beyond what the fork server loaded, and no code of the runner.
 """
@@ -108,7 +108,7 @@ def is_abandoned(link: int) -> bool:
 
 
 def install_signal_handlers(on_child: Callable[..., None]) -> None:
-    """Let SIGTERM and SIGCHLD wake the process, and ignore other requests to end. Repeating it changes nothing.
+    """Let SIGTERM and SIGCHLD wake the process, and ignore other requests to end. Idempotent.
 
     The fork server does it once; every supervisor gets the handlers with the fork.
     """
@@ -164,7 +164,7 @@ class Supervision:
             self._leave(_NOT_STARTED, _NOT_STARTED_CODE, str(error))
             return
         os.close(output)
-        os.chdir("/")  # a supervisor must not keep a workspace from being removed
+        os.chdir("/")  # a supervisor must not prevent the removal of a workspace
         self.poll.register(self.pipe, select.POLLIN)
         while self._reap():
             self._enforce(time.monotonic())

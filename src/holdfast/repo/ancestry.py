@@ -1,7 +1,7 @@
-"""How commits relate to others, many of them at once: contained, not contained but the same change, or named in a message.
+"""How commits relate, many at once: contained, not contained but the same change, or named in a message.
 
 The same change counts as proof in two cases. The same patch: a commit changes exactly what the other one changed. The
-same content: every file that the one changed is, in the other, what it made of it. A change of nothing proves nothing.
+same content: every file that one commit changed is the same in the other. An empty change proves nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Contents = dict[str, str]
 def resolve_hashes(repo: Repository, hashes: Iterable[str]) -> dict[str, str]:
     """Return the full id of each recorded hash, short ones too; those that are gone or ambiguous are left out.
 
-    Only hashes are asked for: a word such as `HEAD` names no commit that anybody recorded.
+    Only hashes are looked up: a word such as `HEAD` names no recorded commit.
     """
     asked = [one for one in dict.fromkeys(hashes) if _HASH.fullmatch(one)]
     if not asked:
@@ -130,7 +130,7 @@ def find_equivalents(
 def _landings_with_same_contents(
     repo: Repository, base: str, branch: Sequence[str], missing: Mapping[str, str]
 ) -> dict[str, Equivalent]:
-    """Prove landings by their files, and by those of a later one: what holds all of that holds what was below it."""
+    """Prove landings by their files or by those of a later landing, which contains the earlier ones."""
     own = {task: repo.changed_files(f"{merge}^1", merge) for task, merge in missing.items()}
     whole = {task: repo.changed_files(base, merge) for task, merge in missing.items()}
     matter = {path for paths in (*own.values(), *whole.values()) for path in paths}

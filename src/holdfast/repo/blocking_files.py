@@ -1,4 +1,4 @@
-"""Files that would block git for ever: a pipe in the place of a file that git opens by itself.
+"""Files that would block git forever: a pipe in place of a file that git opens by itself.
 
 Git opens its rule files wherever it finds them, and the files of nested repositories. It cannot store a pipe, a socket
 or a device, so nothing is lost if we remove one there. Pipes of other names are an agent's own business.
@@ -18,9 +18,9 @@ _NESTED = ".git"
 
 
 def remove_blocking_files(root: Path) -> tuple[str, ...]:
-    """Remove what git would wait for, and return a sentence about each. Links are not followed.
+    """Remove the files that git would wait for, and return a sentence about each. Links are not followed.
 
-    Directories that may not be read are passed over, as git does. Done again, it finds nothing more.
+    Unreadable directories are skipped, as git does. Idempotent.
     """
     found = list(blocking_files(root))
     for path in found:
@@ -58,7 +58,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return list(entries)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        # An agent that lives may have taken it away since; what we may not read, git may not read either.
+        # A live agent may have removed it since; what we may not read, git may not read either.
         return []
 
 

@@ -1,4 +1,4 @@
-"""The user's checkout: what to say about it before a run, and whether something in it changed.
+"""The user's checkout: notices about it before a run, and whether something in it changed.
 
 The checkout is only read, and no index is ever written, not even to refresh its time stamps.
 """
@@ -31,7 +31,7 @@ class CheckoutState:
 
 
 def read_checkout(repo: Repository) -> CheckoutState:
-    """Return how the user's checkout is now."""
+    """Return the current state of the user's checkout."""
     paths = changed_paths(repo.private_git, repo.checkout, repo.common_dir / "index")
     head = (repo.common_dir / _HEAD).read_text() + repo.read_ref(_HEAD)
     return CheckoutState(head, {path: _stamp(repo.checkout / path) for path in paths})

@@ -1,6 +1,6 @@
 """What commits hold and what they changed, straight from git's objects: no checkout, a fixed number of processes.
 
-Some of it is text for people, in git's own words.
+Some of it is git's own text for people.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def files_changed_by(repo: Repository, commits: Iterable[str]) -> dict[str, tupl
 
 
 def diffs_of(repo: Repository, commits: Iterable[str], *shape: str) -> dict[str, list[str]]:
-    """Return for each commit the fields that git prints of its changes against its first parent."""
+    """Return for each commit the fields that git prints about its changes against its first parent."""
     found: dict[str, list[str]] = {commit: [] for commit in commits}
     if not found:
         return {}
@@ -79,7 +79,7 @@ def read_contents(repo: Repository, blobs: Iterable[str], max_bytes: int) -> dic
 
 
 def _split(output: bytes) -> dict[str, bytes]:
-    """Take apart what `cat-file --batch` prints: a header with id, type and size, the content, a line end."""
+    """Parse what `cat-file --batch` prints: a header with id, type and size, the content, a line end."""
     found: dict[str, bytes] = {}
     at = 0
     while at < len(output):

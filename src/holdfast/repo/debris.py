@@ -1,8 +1,8 @@
 """Removes what killed git commands leave behind, so that the next ones work, and says what is wrong with a repository.
 
-What belongs to this run's workspaces is repaired outright, because the caller holds the run's lease. What git commands
-of the user share is removed only while no git process is alive in the repository; those are found in /proc and never
-signalled. The user's index lock is never touched.
+What belongs to this run's workspaces is repaired outright, because the caller holds the run's lease. What the
+user's git commands share is removed only while no git process is alive in the repository; those are found in
+/proc and never signalled. The user's index lock is never touched.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SHARED = (
 def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[str] = ()) -> list[str]:
     """Remove debris and return a sentence for each thing that was removed, or had to be left.
 
-    `in_use` names the workspaces in which an agent is alive; they are not touched. Repeated, it finds nothing.
+    `in_use` names the workspaces in which an agent is alive; they are not touched. Idempotent.
     """
     _wait_for_orphans(repo)
     return [
@@ -54,7 +54,7 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
 
 
 def remove_workspaces(repo: Repository, run: str) -> None:
-    """Remove every workspace of a run, and its debris first. The caller holds the lease and has saved all work."""
+    """Remove a run's debris, then all its workspaces. The caller holds the lease and has saved all work."""
     workspaces = Workspaces(repo, repo.state_dir.run(run).workspaces)
     clear_debris(repo, workspaces)
     workspaces.remove_all()
@@ -76,7 +76,7 @@ def fsck_errors(repo: Repository) -> tuple[str, ...]:
 
 
 def _wait_for_orphans(repo: Repository) -> None:
-    """Let the git commands finish that a killed runner started: they end by themselves, and soon."""
+    """Wait for the git commands that a killed runner started: they end soon by themselves."""
     mark = f"--git-dir={repo.common_dir}"
     ours = {
         pid: command
@@ -190,7 +190,7 @@ def _read(pid: int, name: str) -> str:
 
 
 def _unless_gone(look: Callable[[], _T], otherwise: _T) -> _T:
-    """Look into /proc. A process can end, or close a file, between any two looks: what is gone says nothing."""
+    """Read from /proc. A process can end, or close a file, between two reads: that is no error."""
     try:
         return look()
     except (FileNotFoundError, ProcessLookupError):

@@ -18,7 +18,7 @@ _PATHS_ASKED = 2
 
 @dataclass(frozen=True, slots=True)
 class GitConfig:
-    """Keys and values as git lists them: those of the repository itself, and the last word on each key."""
+    """Keys and values as git lists them: those of the repository itself, and each key's effective value."""
 
     local: tuple[tuple[str, str], ...]
     in_force: dict[str, str]
@@ -28,7 +28,7 @@ class GitConfig:
         return self.in_force.get(key, "false").lower() in ("true", "yes", "on", "1")
 
     def identity(self) -> CommitIdentity | None:
-        """Return the name and address the user commits with, or None if git has not been told."""
+        """Return the name and address the user commits with, or None if they are not configured."""
         name, email = self.in_force.get("user.name", ""), self.in_force.get("user.email", "")
         return CommitIdentity(name, email) if name and email else None
 
@@ -84,7 +84,7 @@ def require_commit(start: Path, rev: str) -> None:
 
 
 def no_such_commit(rev: str) -> RepositoryError:
-    """Return the error for a name that leads to no commit."""
+    """Return the error for a name that is no commit."""
     return RepositoryError(
         f"{rev!r} names no commit.", "`git log --oneline --all` shows the commits there are."
     )

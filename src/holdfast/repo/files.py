@@ -1,4 +1,4 @@
-"""Writes and removes files so that a crash leaves no half of one. Only the callers know what the files mean."""
+"""Writes and removes files so that a crash leaves no partial file. Callers know what the files mean."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def link_atomically(link: Path, target: Path) -> None:
 
 
 def draft_prefix() -> str:
-    """Return how the names of files begin that this process is still writing: the pid says whose they are."""
+    """Return the prefix of the files that this process is still writing: the pid in it names the owner."""
     return f"{_DRAFT}{os.getpid()}-"
 
 
@@ -79,7 +79,7 @@ def is_plain_directory(path: Path) -> bool:
 
 
 def is_there(root: Path, path: Path) -> bool:
-    """Tell whether something exists at this very path below `root`, not behind a link in place of a directory."""
+    """Tell whether something exists at exactly this path below `root`, not behind a link to a directory."""
     folders = path.parents[: len(path.parts) - len(root.parts) - 1]
     return os.path.lexists(path) and not any(folder.is_symlink() for folder in folders)
 
@@ -97,7 +97,7 @@ def remove(path: Path) -> None:
 
 
 def open_up(root: Path) -> None:
-    """Give the owner full access to `root` and every directory below it, which agents and package caches take away.
+    """Give the owner full access to `root` and all directories below it; agents and package caches revoke it.
 
     Links are not followed; files keep their modes.
     """
@@ -111,11 +111,11 @@ def open_up(root: Path) -> None:
 
 
 def _unless_gone(_call: object, name: str, problem: tuple[object, BaseException, object]) -> None:
-    """Let a removal go on if somebody else removed the file first."""
+    """Ignore the error if somebody else removed the file first."""
     if os.path.lexists(name):
         raise problem[1]
 
 
 def is_closed(folder: Path) -> bool:
-    """Tell whether a directory is there that we may not read, write or enter."""
+    """Tell whether this is a directory that we may not read, write or enter."""
     return is_plain_directory(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK)

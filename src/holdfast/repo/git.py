@@ -19,7 +19,7 @@ from holdfast.errors import RepositoryError
 
 MINIMUM_VERSION = (2, 38)
 _STDERR_MAX = 2000
-# No checkout takes this long, but git waits for ever for a pipe in the place of a file.
+# No checkout takes this long, but git waits forever for a pipe in place of a file.
 _TIMEOUT_S = 600.0
 _INSTALL_HINT = "Install git 2.38 or newer and make sure that `git --version` works."
 
@@ -51,7 +51,7 @@ _OVERRIDES = {
     "core.quotePath": "false",
     "checkout.workers": "4",
     "gc.auto": "0",
-    # Git warns about grafts whenever it is told which file has them, even if that is none.
+    # Git warns about grafts whenever a graft file is set, even an absent one.
     "advice.graftFileDeprecated": "false",
     "maintenance.auto": "false",
     "i18n.commitEncoding": "UTF-8",
@@ -111,14 +111,14 @@ class GitResult:
 
 @dataclass(frozen=True, slots=True)
 class CommitIdentity:
-    """Who commits are made by."""
+    """The author of commits."""
 
     name: str = "Holdfast"
     email: str = "holdfast@localhost"
 
 
 class CallOptions(TypedDict, total=False):
-    """What one git command is given besides its arguments. Without a `work_tree` it sees no files."""
+    """What one git command gets besides its arguments. Without a `work_tree` it sees no files."""
 
     stdin: bytes
     work_tree: Path
@@ -170,7 +170,7 @@ class Git:
         return self.text("commit-tree", *links, tree, stdin=text, env=env or {})
 
     def try_run(self, *args: str, **options: Unpack[CallOptions]) -> GitResult:
-        """Run git and return how it ended, whatever its exit status; raise GitError if it never ends."""
+        """Run git and return how it ended, with any exit status; raise GitError if it never ends."""
         timeout = self._timeout_s if "work_tree" in options else None
         with self._start(args, options) as process:
             try:
@@ -208,7 +208,7 @@ class Git:
 
 
 def decode_text(output: bytes) -> str:
-    """Return what git printed as text. Bytes that are no UTF-8, such as odd file names, survive the way back."""
+    """Return what git printed as text. Bytes that are not UTF-8 (odd file names) survive a round trip."""
     return output.decode("utf-8", "surrogateescape")
 
 
@@ -272,9 +272,9 @@ def _spawn(argv: list[str], cwd: Path, env: dict[bytes, bytes]) -> subprocess.Po
 
 @lru_cache(maxsize=8)
 def _program(path: bytes) -> bytes | None:
-    """Return where git is, so that no start of it has to try every folder of the PATH; None if it is not there.
+    """Return the path of git, so that no call searches the whole PATH; None if it is not installed.
 
-    Not with `shutil`, which takes as long to load as git to start, and `status` starts git only once.
+    Does not use `shutil`: loading it takes as long as starting git, and `status` starts git only once.
     """
     places = (os.path.join(folder, b"git") for folder in path.split(b":") if folder)  # noqa: PTH118 - bytes
     return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)  # noqa: PTH113
@@ -305,5 +305,5 @@ def _environment(identity: CommitIdentity) -> dict[bytes, bytes]:
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Return variables as bytes. Done once per object, because there are many, and git is started all the time."""
+    """Return variables as bytes. Done once per object: there are many, and git is started often."""
     return {os.fsencode(name): os.fsencode(value) for name, value in env.items()}

@@ -1,4 +1,4 @@
-"""Indexes of our own: which paths of a directory differ from one, and one that lasts for a moment.
+"""Private git indexes: compare a work tree with one, and make a temporary one.
 
 An index says which file has which content. The user's and the agents' indexes are only read here, never written.
 """
@@ -14,7 +14,7 @@ from holdfast.paths import STATE_DIR
 from holdfast.repo.files import link_atomically
 from holdfast.repo.git import Git, GitError, decode_text
 
-_PASSED_OVER = "could not open directory"  # git's words; it goes on without what is in there
+_PASSED_OVER = "could not open directory"  # git's message; it continues without that folder
 
 
 def changed_paths(
@@ -26,9 +26,9 @@ def changed_paths(
 ) -> tuple[str, ...]:
     """Return the modified, deleted and untracked paths, without ignored ones.
 
-    A nested repository appears as one path that ends in a slash. Holdfast's own folder never appears. Directories
-    that may not be read are passed over, unless there is a way to `unlock` them. Untracked paths are left out where
-    one of the ignore patterns in `left_out` names them.
+    A nested repository appears as one path that ends in a slash. Holdfast's own folder never appears.
+    Unreadable directories are skipped unless `unlock` can open them. Untracked paths that match an ignore
+    pattern in `left_out` are omitted.
     """
     for part in index.parent.glob("sharedindex.*"):
         # Git looks for the second half of a split index in its git directory.
@@ -58,7 +58,7 @@ def gitlinks(private_git: Git, index: Path) -> list[str]:
 
 @contextmanager
 def temporary_index(private_git: Git, commit: str = "") -> Iterator[Path]:
-    """Lend an index outside the repository. It holds the files of `commit`; without one there is no file yet."""
+    """Lend an index outside the repository. It holds the files of `commit`; without one there is no file."""
     with tempfile.TemporaryDirectory() as folder:
         index = Path(folder, "index")
         if commit:

@@ -26,7 +26,7 @@ def land_on_branch(repo: Repository, commit: str, target_branch: str, message: s
     """Bring `commit` into a branch of the user, by fast-forward if possible, else by a merge commit.
 
     Where the branch is checked out, git itself updates the files, and refuses if that would overwrite local changes
-    or files of the user's, ignored ones too. Done again, it says "already there".
+    or files of the user, ignored ones too. Idempotent: a second call says "already there".
     """
     tip = repo.read_ref(f"refs/heads/{target_branch}")
     if not tip:
@@ -75,7 +75,7 @@ def _move(repo: Repository, branch: str, new: str, tip: str) -> None:
             raise RepositoryError(f"refs/heads/{branch} moved in the meantime.", "Run the command again.")
         return
     git_dir = _git_dir_of(repo, place)
-    # Git counts ignored files as expendable and would overwrite them, but a `.env` is there once.
+    # Git counts ignored files as expendable and would overwrite them, but a `.env` has no other copy.
     args = ("merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--quiet", new)
     result = repo.git.try_run(*args, work_tree=place, git_dir=git_dir)
     if result.rc != 0:

@@ -1,6 +1,6 @@
 """Landing on a run branch: merges without a checkout, trailers that prove which task landed, and reading that proof back.
 
-A branch moves only from where we saw it. What a run branch proves stands above every row of the journal.
+A branch moves only from where we saw it. What a run branch proves overrides every row of the journal.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def branch_facts(repo: Repository, branch_ref: str, base: str, run: str) -> Bran
     """Return the branch's tip and the run's landings after `base`, oldest first.
 
     Only merges on the first-parent line count: everything else on the branch came from agents, who can write any
-    trailer into their own commits. What was adopted stands in the very first commit upon the base, which changes
-    no file.
+    trailer into their own commits. The very first commit on top of the base, which changes no file, says what
+    was adopted.
     """
     tip = repo.read_ref(branch_ref)
     if not tip:
@@ -119,12 +119,12 @@ def _adopted(repo: Repository, record: list[str], base: str, run: str) -> Iterat
 
 
 def _last(values: str) -> str:
-    """Return the last of a trailer's values: ours is written below everything that the message says above."""
+    """Return the last of a trailer's values: ours is written below the rest of the message."""
     return values.split("\x1f")[-1].strip()
 
 
 def _messages(fields: list[str]) -> str:
-    """Return git's own sentences out of its records: a count, that many paths, a kind, a sentence."""
+    """Extract git's messages from its records: a count, that many paths, a kind, a sentence."""
     sentences = []
     position = 0
     while position < len(fields) and fields[position].isdigit():

@@ -1,8 +1,9 @@
 """A private git directory over the repository's objects, whose configuration no agent can have written.
 
-An agent shares the repository's `.git`: it can plant filters, drivers and monitors in its configuration. So every
-command of ours that reads or writes files, or merges, runs here instead. It has the same objects, ignore rules and LFS
-store, and the user's global and system configuration, but only harmless settings of the repository's own configuration.
+An agent shares the repository's `.git`: it can plant filters, drivers and monitors in its configuration. So
+every command of Holdfast that reads or writes files, or merges, runs here instead. It has the same objects,
+ignore rules and LFS store, and the user's global and system configuration, but only harmless settings of the
+repository's own configuration.
 
 Content filters (git-lfs --local, git-crypt) are commands, but without the user's own we would store wrong content.
 They are copied once, when Holdfast first uses the repository. Later ones may be an agent's and are not used.
@@ -26,7 +27,7 @@ _HARMLESS = re.compile(
     r"|remote\..+\.(url|promisor|partialclonefilter)"
     r"|lfs\..+"
 )
-# Read through links, so that they are always the repository's present ones.
+# Read through links, so that they are always up to date.
 _SHARED = ("objects", "info", "shallow", "lfs", "git-crypt")
 
 
@@ -59,7 +60,7 @@ def _config_file(config: GitConfig, filters: Path) -> bytes:
     own = [
         ("core.repositoryformatversion", "1"),
         ("core.bare", "false"),
-        # Nothing is reachable from here, so a collection of garbage would delete everything.
+        # Nothing is reachable from here, so garbage collection would delete everything.
         ("extensions.preciousobjects", "true"),
         ("include.path", str(filters)),
     ]

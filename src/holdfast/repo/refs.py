@@ -1,4 +1,4 @@
-"""Refs and branches: which there are, which runs they belong to, and which branches hold a run's result.
+"""Refs and branches: which exist, which runs they belong to, and which branches hold a run's result.
 
 `status` loads this module, so it loads little: no open repository is needed to ask where a result has landed.
 """
@@ -49,7 +49,7 @@ def drop_refs(repo: Repository, refs: dict[str, str]) -> None:
 
 
 def recorded_runs(repo: Repository) -> list[str]:
-    """Return every run that git has a plan of, in the order of their ids."""
+    """Return every run whose plan is in git, in the order of their ids."""
     return sorted(ids.run_of_plan_ref(ref) for ref in list_refs(repo, ids.ALL_PLAN_REFS))
 
 
@@ -75,7 +75,7 @@ def branches_with_result(checkout: Path, row: RunRow) -> tuple[str, ...]:
 
 
 def _git_dir(checkout: Path) -> Path:
-    """Return the repository's directory; where `.git` is a file, git is asked what it leads to."""
+    """Return the repository's git directory; if `.git` is a file, git says where that is."""
     usual = checkout / ".git"
     if usual.is_dir():
         return usual

@@ -1,4 +1,4 @@
-"""The repository a run works on: found from where the user stands, and what can be read from it.
+"""The repository a run works on: how it is found from the user's directory, and reads from it.
 
 It changes nothing that the user sees: `keep` writes refs of Holdfast's own, `hide` git's private exclude file.
 """
@@ -38,12 +38,12 @@ class Repository:
         self.git = Git(found.common_dir, identity)
         self.private_git = Git(make_private_git_dir(found.common_dir, found.config), identity)
         self.state_dir = StateDir.of_checkout(found.checkout)
-        # Tasks that start from the same commit ask for the same trees, and a commit never gets another one.
+        # Tasks that start from the same commit ask for the same trees, and a commit's tree never changes.
         self._tree_of_commit = lru_cache(maxsize=_TREES_KEPT)(self._ask_tree)
 
     @classmethod
     def open(cls, start: Path) -> Repository:
-        """Open the repository around `start`. Raises RepositoryError, with the way out, if it cannot be used."""
+        """Open the repository around `start`. Raises RepositoryError, with a hint, if it cannot be used."""
         require_git()
         return cls(find_repository(start))
 
@@ -64,7 +64,7 @@ class Repository:
         return _answer(self.git.try_run("rev-parse", "--verify", "--quiet", "--end-of-options", ref))
 
     def ids_of(self, *revs: str) -> list[str]:
-        """Return the object id of each revision, in one process; an empty string for one that leads nowhere."""
+        """Return the object id of each revision, in one process; an empty string for a missing one."""
         answers = self.git.text("cat-file", "--batch-check=%(objectname)", stdin=as_lines(revs))
         return [answer if _OBJECT_ID.fullmatch(answer) else "" for answer in answers.splitlines()]
 
@@ -77,7 +77,7 @@ class Repository:
         return self.git.text("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
 
     def is_ancestor(self, ancestor: str, descendant: str) -> bool:
-        """Tell whether `descendant` contains `ancestor`. A commit contains itself; a missing one nothing."""
+        """Tell whether `descendant` contains `ancestor`. A commit contains itself; a missing one, nothing."""
         return self.git.try_run("merge-base", "--is-ancestor", ancestor, descendant).rc == 0
 
     def merge_base(self, one: str, other: str) -> str:
@@ -85,7 +85,7 @@ class Repository:
         return _answer(self.git.try_run("merge-base", one, other))
 
     def keep(self, ref: str, commit: str) -> None:
-        """Make a private ref hold `commit`, so that nothing below it can be lost. Repeating it changes nothing."""
+        """Make a private ref hold `commit`, so that its history cannot be lost. Idempotent."""
         self.git.run("update-ref", "--create-reflog", "-m", "holdfast: keep", ref, commit)
 
     def exists(self, commit: str) -> bool:
@@ -139,7 +139,7 @@ class Repository:
             )
 
     def prepare_state_dir(self) -> None:
-        """Keep `.holdfast/` out of `git status`, before anything is written there. Repeating it changes nothing.
+        """Keep `.holdfast/` out of `git status`, before anything is written there. Idempotent.
 
         Raises RepositoryError if it is not the user's own.
         """

@@ -1,4 +1,4 @@
-"""What git itself keeps of every run, so that the journal can be rebuilt from it.
+"""What git itself keeps about every run, so that the journal can be rebuilt from it.
 
 - The record: a run's plan and its first event, under its plan ref.
 - The origin of an adopted run: the other system's own files, under its origin ref, and the first commit of the run
@@ -41,9 +41,9 @@ class FinishedTask:
 
 @dataclass(frozen=True, slots=True)
 class AdoptionOrigin:
-    """What git has of an adoption: the events that the run began with, encoded, and the other system's files by path.
+    """An adoption as git keeps it: the run's first events, encoded, and the other system's files by path.
 
-    Both are empty if the run was not adopted, or not to the end.
+    Both are empty if the run was not adopted, or not completely.
     """
 
     record: bytes = b"[]"
@@ -55,7 +55,7 @@ class AdoptionOrigin:
 
 
 def keep_record(repo: Repository, run: str, plan: bytes, started: bytes) -> None:
-    """Put a run's plan and first event under its plan ref. Neither ever changes: if the ref is there, nothing happens."""
+    """Put a run's plan and first event under its plan ref. Neither ever changes: an existing ref is kept."""
     ref = ids.plan_ref(run)
     if repo.read_ref(ref):
         return
@@ -76,7 +76,7 @@ def read_record(repo: Repository, run: str) -> tuple[bytes, bytes] | None:
 def commit_adoption(
     repo: Repository, base: str, run: str, subject: str, finished: Sequence[FinishedTask]
 ) -> str:
-    """Return a commit upon `base`, with its tree, that says which tasks are done. The same input gives the same commit."""
+    """Return a commit on `base`, with its tree, that says which tasks are done. Same input, same commit."""
     lines = [f"{ADOPTED_TRAILER}: {one.task} {one.attempts} {one.evidence}" for one in finished]
     message = "\n".join((subject, "", f"{RUN_TRAILER}: {run}", *lines, ""))
     tree, when = repo.git.text("show", "-s", "--format=%T %ct +0000", base).split(" ", 1)
@@ -85,7 +85,7 @@ def commit_adoption(
 
 
 def keep_origin(repo: Repository, run: str, events: Sequence[Event], documents: Mapping[str, bytes]) -> None:
-    """Keep the other system's files, and the events the run began with, under its origin ref. Repeating changes nothing.
+    """Keep the other system's files, and the events the run began with, under its origin ref. Idempotent.
 
     So the run can be rebuilt, and written back in the other system's files.
     """
@@ -98,7 +98,7 @@ def keep_origin(repo: Repository, run: str, events: Sequence[Event], documents: 
 
 
 def read_origin(repo: Repository, run: str) -> AdoptionOrigin:
-    """Return what git has of a run's adoption."""
+    """Return a run's adoption as git keeps it."""
     if not repo.read_ref(ids.origin_ref(run)):
         return AdoptionOrigin()
     listing = repo.git.paths("ls-tree", "-r", "-z", "--full-tree", ids.origin_ref(run))
@@ -112,7 +112,7 @@ def read_origin(repo: Repository, run: str) -> AdoptionOrigin:
 
 
 def _write_tree(repo: Repository, files: Mapping[str, bytes]) -> str:
-    """Write files as a tree, in three processes however many there are."""
+    """Write files as a tree, in three processes for any number of files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number, content in enumerate(files.values()):

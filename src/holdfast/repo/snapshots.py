@@ -38,7 +38,7 @@ def take_snapshot(
 ) -> str:
     """Save a workspace at `ref` while an agent may be working in it; return the commit that holds its work.
 
-    A `message` that is a function words the commit from the paths that differ from the start, if one is made.
+    If `message` is a function, it words the new commit, if any, from the paths that differ from the start.
     Returns an empty string when there is nothing beyond the start. When nothing changed since the last snapshot,
     that one is returned.
     """
@@ -99,7 +99,7 @@ def restore_snapshot(repo: Repository, commit: str, directory: Path) -> int:
 def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | None:
     """Return how many files of a workspace differ from the commit `saved`; None if git cannot tell.
 
-    Reads only: the comparison uses an index of its own, outside the repository.
+    Writes nothing: the comparison uses its own index outside the repository.
     """
     if not workspace.path.is_dir() or not workspace.index.is_file() or any(blocking_files(workspace.path)):
         return None

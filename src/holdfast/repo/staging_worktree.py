@@ -1,7 +1,7 @@
-"""The staging worktree, for people: it shows a run's branch, so that the build so far can be opened, run and tested.
+"""The staging worktree: it shows a run's branch, so that people can open, run and test the build so far.
 
-It is made like a workspace, not by `git worktree add`, and moved in place, because somebody may stand in it. A commit
-says what we put there, and a note says that a move is under way. So a kill is repaired and nobody's edit is ever lost.
+It is made like a workspace, not by `git worktree add`, and updated in place, because somebody may work in it.
+A commit says what we put there, a note that a move is under way. So a kill is repaired and no edit is lost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNDER_WAY = (
     "index.lock", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG",
 )  # fmt: skip
 _NAME = re.compile(r"[a-z0-9][\w-]*(\.(?!lock$)[\w-]+)*", re.ASCII | re.IGNORECASE)
-"""Git makes the name of a ref of it."""
+"""Git makes a ref name from it."""
 _SHOWN = 3
 
 
@@ -52,10 +52,10 @@ class StagingWorktree:
         self._note = self._workspace.index.with_suffix(".moving")
 
     def show(self, commit: str) -> None:
-        """Make the worktree show `commit`, on no branch. If it does already, nothing happens.
+        """Make the worktree show `commit`, on no branch. Idempotent.
 
-        Ignored files stay. After a kill at any point, repeating it repairs. Raises StagingKeptError, and changes
-        nothing, where files of others would be lost or the worktree is not ours.
+        Ignored files stay. Safe to repeat after a crash. Raises StagingKeptError, and changes
+        nothing, if files of others would be lost or the worktree is not ours.
         """
         self._repair()
         shown = self._shown()
@@ -156,7 +156,7 @@ class StagingWorktree:
         yield from _unlike_both(self._repo, self._workspace, "", new)
 
     def _require_none(self, what: str, found: Iterable[str]) -> None:
-        """Raise StagingKeptError if others left something. Git is not asked where a file would block it."""
+        """Raise StagingKeptError if others left something. Git does not run if a file would block it."""
         blocking = next(blocking_files(self.path), None)
         if named := [str(blocking)] if blocking else list(islice(found, _SHOWN)):
             raise StagingKeptError(
@@ -179,7 +179,7 @@ class StagingWorktree:
         write_atomically(self._note, f"{old} {new}".encode())
 
     def _announced(self) -> tuple[str, str]:
-        """Return from which commit to which one the worktree was on its way; nothing if it rests."""
+        """Return the old and new commit of an unfinished move; nothing if there is none."""
         try:
             old, _, new = self._note.read_text().partition(" ")
         except FileNotFoundError:
@@ -191,7 +191,7 @@ class StagingWorktree:
         return any(map(os.path.lexists, marks))
 
     def _aside(self) -> list[Path]:
-        """Return git's files about the worktree that a kill kept from their place."""
+        """Return git's files about the worktree that a kill kept from being moved into place."""
         return list(
             (private_dir(self._repo.common_dir) / "staging").glob(f"{self._workspace.git_dir.name}.*")
         )
@@ -225,7 +225,7 @@ def _git_work_of_others(repo: Repository, workspace: Workspace, *commits: str) -
 def _in_the_way(repo: Repository, root: Path, old: str, new: str) -> Iterator[str]:
     """Yield what lies where a move from `old` to `new` would put a file, though `old` has nothing there.
 
-    Git counts ignored files as expendable and would overwrite them, but a `.env` is there once.
+    Git counts ignored files as expendable and would overwrite them, but a `.env` has no other copy.
     """
     gone = set(_differing(repo, "D", old, new))
     for path in _differing(repo, "A", old, new):
@@ -236,9 +236,9 @@ def _in_the_way(repo: Repository, root: Path, old: str, new: str) -> Iterator[st
 
 
 def _unlike_both(repo: Repository, workspace: Workspace, old: str, new: str) -> Iterator[str]:
-    """Yield the files of a half-done move from `old` to `new` that are neither's: somebody else wrote them.
+    """Yield the files of a half-done move from `old` to `new` that match neither: somebody else wrote them.
 
-    A part of the new file is what a kill leaves; all of it is in git, so nothing would be lost.
+    A kill can leave the beginning of a new file; git has all of it, so nothing would be lost.
     """
     with temporary_index(repo.private_git, new) as index:
         question = ("ls-files", "-z", "-o", "-m")  # all files are read, ignored ones too

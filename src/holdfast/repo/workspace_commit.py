@@ -1,7 +1,7 @@
 """Commits what an agent did: the files of a workspace become a tree, and the tree a commit on a ref.
 
-Nothing here touches the agent's index, HEAD, branches or stash. The index used is Holdfast's own, so files which an
-agent told git to overlook are seen all the same. Nothing in the workspace changes but files that would block git.
+Nothing here touches the agent's index, HEAD, branches or stash. The index used is Holdfast's own, so it also
+sees files that an agent told git to overlook. In the workspace, only files that would block git change.
 
 Only paths that changed are looked at. Nothing is run inside nested repositories: their files are stored as plain
 files, because a commit that points into a repository nobody else has would be useless.
@@ -73,7 +73,7 @@ def commit_work(
     """Commit all that a workspace holds and keep it at `ref`, after the agent is dead.
 
     Commits the agent made itself are kept below ours. If it moved to a history without `start`, that history is kept
-    at the ref `archive` and our commit follows `start`. Repeated, it finds the commit that `ref` already holds.
+    at the ref `archive` and our commit follows `start`. Safe to repeat after a crash: finds our commit.
     """
     workspace.require_present()
     head = agent_head(repo, workspace)
@@ -114,13 +114,13 @@ def commit_on_ref(
 
 
 def agent_head(repo: Repository, workspace: Workspace) -> str:
-    """Return the commit that the workspace is on, or an empty string if its HEAD is gone or leads nowhere.
+    """Return the commit that the workspace is on, or an empty string if its HEAD is gone or invalid.
 
-    Read by hand: git would read configuration that the agent controls.
+    Does not use git, which would read configuration that the agent controls.
     """
     head = workspace.git_dir / "HEAD"
     try:
-        # A pipe or a device that an agent put in its place would keep us reading for ever.
+        # A pipe or a device that an agent put in its place would block this read forever.
         content = "" if head.is_symlink() or not head.is_file() else head.read_text()
     except (OSError, UnicodeDecodeError):
         return ""
@@ -129,7 +129,7 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
         return ""
     branch, commit = named.groups()
     if commit and commit == workspace.start():
-        return str(commit)  # where we put it, as nearly always: git need not be asked whether it exists
+        return str(commit)  # where we put it, as nearly always: no need to ask git whether it exists
     return repo.ids_of(f"{branch or commit}^{{commit}}")[0]
 
 
@@ -178,7 +178,7 @@ def _archive_stray_head(repo: Repository, head: str, archive: str) -> str:
 def tree_of_workspace(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTree:
     """Return the workspace's files as a tree. What `base` tracks stays tracked even where it is ignored.
 
-    If the agent is alive, a file can vanish while it is read; then all is tried again.
+    If the agent is alive, a file can vanish while it is read; then everything is read again.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -189,10 +189,10 @@ def tree_of_workspace(repo: Repository, workspace: Workspace, base: str) -> Work
 
 
 def tree_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence[str]) -> WorkspaceTree:
-    """Return the files of somebody else's working tree as a tree. Nothing in it changes, nor any index but our own.
+    """Return the files of somebody else's working tree as a tree. Changes nothing but our own index.
 
-    Files that `base` lacks are left out where a pattern of `left_out` names them. Raises RepositoryError if git would
-    wait for a file in there for ever.
+    Files that `base` lacks are omitted if they match a pattern in `left_out`. Raises RepositoryError if a
+    file in there would block git forever.
     """
     refuse_blocking_files(root)
     with temporary_index(repo.private_git, base) as index:
@@ -311,6 +311,6 @@ def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path)
     copy.write_bytes(content)
     question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
     result = repo.private_git.try_run(*question, work_tree=workspace.path, index=copy)
-    # An index that the agent broke, or is just writing, tells nothing.
+    # An index that the agent broke, or is writing now, is unusable.
     paths = decode_text(result.stdout).split("\0") if result.rc == 0 else []
     return [path for path in paths if path and not path.startswith(f"{STATE_DIR}/")]

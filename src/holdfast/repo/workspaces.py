@@ -1,9 +1,10 @@
 """The pool of working trees in which agents and checks work.
 
 Each is a linked worktree, so git works in it as usual. Holdfast writes the few files behind it by itself, aside, and
-moves them into place in one step: `git worktree add` killed at a bad moment, or run twice at once, can stop the whole
-repository. For the same reason nothing here runs git on administrative files that an agent could have edited: they are
-written anew before each use, and the work tree is brought to the wanted commit with an index that only Holdfast writes.
+moves them into place in one step: `git worktree add`, killed half-way or run twice at once, can break the
+whole repository. For the same reason nothing here runs git on administrative files that an agent could have
+edited: they are rewritten before each use, and an index that only Holdfast writes brings the work tree to the
+wanted commit.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Workspace:
         return b"gitdir: " + os.fsencode(self.git_dir) + b"\n"
 
     def unlock(self) -> None:
-        """Take back our access to the directory and to git's files about it. An agent may have closed them."""
+        """Restore our access to the directory and git's files about it, which an agent may have closed."""
         for folder in (self.path, self.git_dir):
             if is_closed(folder):
                 open_up(folder)
@@ -84,7 +85,7 @@ class Workspaces:
         self._repo = repo
         self.directory = directory
         self._indexes = private_dir(repo.common_dir) / "indexes"
-        # Another run has workspaces of the same names, so the directory is part of what git knows them by.
+        # Another run has workspaces of the same names, so git's name for one includes the directory.
         readable = re.sub(r"[^A-Za-z0-9-]", "-", directory.name)
         digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
         self._prefix = f"{ADMIN_PREFIX}{readable}-{digest}-"
@@ -121,8 +122,8 @@ class Workspaces:
     def prepare(self, name: str, commit: str) -> Path:
         """Make the workspace hold exactly `commit`, on no branch, and return its directory.
 
-        All that was in it is gone afterwards: the caller has committed it first, and no process works in it.
-        Repeating it gives the same; after a kill at any point, repeating it repairs.
+        Its earlier content is gone afterwards: the caller has committed it first, and no process works in it.
+        Idempotent. Safe to repeat after a crash.
         """
         workspace = self.get(name)
         self._require_real_parent()
@@ -168,7 +169,7 @@ class Workspaces:
         return [path for path in ours if path.suffix not in (".index", ".start")]
 
     def remove_all(self) -> None:
-        """Delete every workspace of the pool. What was removed before is skipped.
+        """Delete every workspace of the pool. Idempotent.
 
         The caller has committed the work of each workspace, or taken a snapshot, and no process works in one.
         """
@@ -181,7 +182,7 @@ class Workspaces:
             self.directory.rmdir()
 
     def remove(self, name: str) -> None:
-        """Delete one workspace. It is moved aside first: a kill half-way leaves no half workspace behind."""
+        """Delete one workspace. It is moved aside first: a kill leaves no partial workspace behind."""
         workspace = self.get(name)
         self._require_real_parent()
         aside = self.directory / f"{_TRASH_PREFIX}{name}"
@@ -190,7 +191,7 @@ class Workspaces:
             workspace.path.rename(aside)
         remove(workspace.git_dir)
         remove(workspace.start_file)
-        remove(workspace.index)  # last: a kill before leaves the name by which `names` finds the rest
+        remove(workspace.index)  # last: after an earlier kill, `names` still finds the rest by this name
         remove(aside)
 
     def _require_real_parent(self) -> None:
@@ -222,7 +223,7 @@ def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]
 
 
 def _repair_files(workspace: Workspace) -> list[Path]:
-    """Write what git needs to know about the workspace. A HEAD that leads nowhere goes back to the start."""
+    """Write what git needs to know about the workspace. An invalid HEAD goes back to the start."""
     files = {workspace.path / ".git": workspace.pointer(), **_admin_files(workspace)}
     if not _has_head(workspace) and (start := workspace.start()):
         files[workspace.git_dir / "HEAD"] = start.encode() + b"\n"
@@ -230,7 +231,7 @@ def _repair_files(workspace: Workspace) -> list[Path]:
 
 
 def _reset_files(workspace: Workspace, commit: str) -> None:
-    """Write git's files about the workspace, and nothing but them: no agent's setting or half-done merge survives."""
+    """Write git's files about the workspace, remove all others: no agent's setting or merge stays."""
     if not is_plain_directory(workspace.path):
         remove(workspace.path)
         workspace.path.mkdir()

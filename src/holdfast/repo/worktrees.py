@@ -1,4 +1,4 @@
-"""The working trees that git knows, also those of others: which there are, and a snapshot of one without touching it.
+"""The working trees that git knows, also those of others: a list, and snapshots that do not touch them.
 
 The files, the index, HEAD and branch of such a tree never change: a snapshot is made with an index of our own.
 """
@@ -53,7 +53,7 @@ def linked_git_dirs(repo: Repository) -> Iterator[tuple[Path, Path]]:
 def changes_in(repo: Repository, tree: Worktree, left_out: Sequence[str]) -> tuple[str, ...]:
     """Return the paths in which a working tree differs from its HEAD, without ignored ones. Writes nothing.
 
-    Raises RepositoryError if git would wait for a file in there for ever.
+    Raises RepositoryError if a file in there would block git forever.
     """
     refuse_blocking_files(tree.path)
     with temporary_index(repo.private_git, tree.head) as index:

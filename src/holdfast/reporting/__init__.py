@@ -1,1 +1,1 @@
-"""Pure like the core, but only told to people: reports, estimates, notes, displayed statuses. Nothing is decided here."""
+"""Pure like the core, but only for people: reports, estimates, notes, displayed statuses. Decides nothing."""

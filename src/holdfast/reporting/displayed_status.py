@@ -1,4 +1,4 @@
-"""Statuses as people see them, where they differ from what is stored, and whether an agent is alive.
+"""Statuses as people see them, where they differ from the stored ones, and whether an agent is alive.
 
 Pure conclusions, for display only: nothing here is stored or decides anything.
 """
@@ -48,12 +48,12 @@ def displayed_run_status(row: RunRow, *, held: bool) -> RunStatus:
 
 
 def is_resumable(row: RunRow, *, held: bool) -> bool:
-    """Tell whether `resume` would carry the run on now."""
+    """Tell whether `resume` would continue the run now."""
     return row.status not in RUN_IS_OVER and not held
 
 
 def displayed_task_statuses(state: RunState) -> dict[str, TaskStatus]:
-    """Return every task's status for people: what waits, however far up, for an abandoned task is blocked."""
+    """Return the tasks' statuses for people. Those below an abandoned one, at any depth, are blocked."""
     statuses = {name: task.status for name, task in state.tasks.items()}
     frontier = [name for name, status in statuses.items() if status is TaskStatus.ABANDONED]
     while frontier:
@@ -95,11 +95,11 @@ if TYPE_CHECKING:
 SLOW_AFTER_S = 60.0
 """A model that says nothing for this long is slow."""
 TOOL_SLOW_AFTER_S = 300.0
-"""A tool, such as a test run, may well be silent for longer."""
+"""A tool, such as a test run, may be silent for longer."""
 
 
 class Liveness(StrEnum):
-    """How it goes with an agent that is recorded as running."""
+    """Liveness of an agent that is recorded as running."""
 
     WORKING = "working"
     SLOW = "slow"
@@ -117,8 +117,8 @@ class AgentSign:
 
 
 def liveness(task: TaskRow, sign: AgentSign, now: float) -> Liveness:
-    """Say how it goes with a running task's agent. The last word of its stream counts before its silence."""
-    # Here and not above: `status` loads this module always, and most often no agent is at work.
+    """Return the liveness of a running task's agent. What its stream said last wins over its silence."""
+    # Imported here because `status` always loads this module, and usually no agent is at work.
     from holdfast.core.facts import Presence
     from holdfast.core.observations import AgentTrouble
 

@@ -1,4 +1,4 @@
-"""How long attempts lasted, what had to be done again, and how long the rest of a run may take.
+"""How long attempts lasted, what had to be redone, and how long the rest of a run may take.
 
 The times are those of the recorded events. They serve estimates for people, never decisions.
 """
@@ -29,12 +29,12 @@ class AttemptSpan(msgspec.Struct, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """How long it lasted, as far as it is known; a clock set back makes it nothing, never less."""
+        """How long it lasted, as far as known; never negative, even if the clock was set back."""
         return max(0.0, (self.started if self.ended is None else self.ended) - self.started)
 
 
 class RedoneWork(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that had to be done again: attempts thrown away, how long they took, what agents said they cost."""
+    """Work that had to be redone: attempts thrown away, how long they took, what agents said they cost."""
 
     attempts: int
     seconds: float
@@ -44,7 +44,7 @@ class RedoneWork(msgspec.Struct, frozen=True, kw_only=True):
 def attempt_spans(recorded: Iterable[Recorded], restart_below: float) -> list[AttemptSpan]:
     """Return every attempt in the order in which they began.
 
-    One that a crash cut short lasted, as far as anybody knows, until the last record before the next runner came.
+    One that a crash cut short counts until the last record before the next runner.
     """
     spans: list[AttemptSpan] = []
     newest: dict[str, AttemptSpan] = {}
@@ -64,7 +64,7 @@ def attempt_spans(recorded: Iterable[Recorded], restart_below: float) -> list[At
 
 
 def redone_work(spans: Iterable[AttemptSpan]) -> RedoneWork:
-    """Sum up the attempts that were thrown away. Without any word about money the cost is unknown."""
+    """Sum up the attempts that were thrown away. If no agent reported money, the cost is unknown."""
     lost = [span for span in spans if span.thrown_away]
     costs = [span.cost_usd for span in lost if span.cost_usd is not None]
     return RedoneWork(

@@ -1,4 +1,4 @@
-"""Notifications: the few moments of a run that people elsewhere hear of, each as one small JSON object."""
+"""Notifications: the few events of a run that are sent to people elsewhere, each as one small JSON object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OCCASIONS: dict[type[ev.Event], str] = {
     ev.RunStopped: "finished",
     ev.ProviderParked: "waiting_limit",
 }
-"""The events that make a notification, and its name for each."""
+"""The events that cause a notification, each with the notification's name."""
 
 
 class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def notification_of(event: ev.Event, state: RunState) -> Notification | None:
-    """Return the notification for an event, or None if it makes none."""
+    """Return the notification for an event, or None if it causes none."""
     occasion = OCCASIONS.get(type(event))
     if occasion is None or (isinstance(event, ev.ProviderParked) and event.reckoned):
         return None

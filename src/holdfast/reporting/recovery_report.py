@@ -51,7 +51,7 @@ class TaskPreview:
 
 @dataclass(frozen=True, slots=True)
 class UnsavedWork:
-    """What the disk shows of a task whose attempt is under way.
+    """What the disk shows about a task whose attempt is under way.
 
     `unsaved` files exist in its workspace alone (None: there is no workspace); `heard` is when its agent was last
     heard of.
@@ -83,7 +83,7 @@ class TaskRecovery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All tasks in plan order. `redo_s` is at most what must be worked again; `finish_s` is null when unknown.
+    """All tasks in plan order. `redo_s` is an upper bound of work to redo; `finish_s` is null if unknown.
 
     `measured` tasks are what the time to finish is estimated from; `undecided` ones need a person and are not in it.
     """
@@ -122,7 +122,7 @@ def recovery_report(
 
 
 def failed_tasks(state: RunState) -> tuple[str, ...]:
-    """Return the tasks that failed or were abandoned, in plan order: what "restart failed only" is about."""
+    """Return the tasks that failed or were abandoned, in plan order, for "restart failed only"."""
     statuses = (TaskStatus.FAILED, TaskStatus.ABANDONED)
     return tuple(name for name, row in state.tasks.items() if row.status in statuses)
 

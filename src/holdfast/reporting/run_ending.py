@@ -1,7 +1,8 @@
-"""How a run came to rest, or that it has not: concluded from what is stored, the lease and the boot id alone.
+"""How a run ended, or that it has not: concluded only from what is stored, the lease and the boot id.
 
-No clock takes part: a lease is a lock that the kernel frees with its holder, so a stopped runner still holds, a
-suspended machine changes nothing, and a process that got a dead runner's pid holds nothing. Times are for people.
+No clock is used: a lease is a lock that the kernel frees with its holder. So a stopped runner still holds it,
+a suspended machine changes nothing, and a process that got a dead runner's pid holds nothing. Times are for
+people.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def how_it_ended(row: RunRow, *, held: bool, boot_id: str, budget: float | None = None) -> Ending:
-    """Say how a run ended: `held` tells whether its lease is, `boot_id` names the present life of the machine.
+    """Return how a run ended. `held`: whether a runner holds the lease; `boot_id`: the current boot.
 
-    An unknown boot id proves no reboot. `budget` is what the run may cost, where the plan is at hand.
+    An unknown boot id proves no reboot. `budget` is what the run may cost, if the plan is available.
     """
     if held:
         return Ending.RUNNING

@@ -1,4 +1,4 @@
-"""What the commit of a snapshot says: how far the agent was, where it stood, and what it changed. Bounded."""
+"""The commit message of a snapshot: how far the agent was, where it worked, and what it changed. Bounded."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def _files(files: Sequence[str]) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    """Return a text of an agent as one line that cannot pass for a trailer of ours."""
+    """Return an agent's text as one line that cannot be mistaken for our trailers."""
     flat = " ".join(text.split())
     return flat if len(flat) <= _TEXT_CHARS else flat[: _TEXT_CHARS - 1] + "…"

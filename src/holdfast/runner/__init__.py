@@ -1,1 +1,1 @@
-"""The shell around the core: it carries decisions out and writes down what came of them. It decides nothing."""
+"""The shell around the core: it carries out decisions and records the results. It decides nothing."""

@@ -1,6 +1,6 @@
 """Notices of files that changed where no task may write: in the user's checkout, or in an idle workspace.
 
-A notice names who was running and never stops anything: the user may well be editing files at the same time.
+A notice names the running tasks and never stops anything: the user may be editing files at the same time.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ CHECKOUT = "the checkout"
 
 @dataclass(slots=True)
 class _IdleWorkspace:
-    """A workspace whose task is done with it, and what was different in it when that was noted."""
+    """A workspace whose task no longer uses it, and the differences in it when that was noted."""
 
     commit: str
     changes: tuple[str, ...]
 
 
 class CheckoutMonitor:
-    """Compares the places no task owns with how they were at the last look."""
+    """Compares the places that no task owns with their state at the last look."""
 
     def __init__(self, context: RunContext, ignored: Container[str]) -> None:
         """`ignored` are paths of the checkout that the runner writes itself."""
@@ -40,7 +40,7 @@ class CheckoutMonitor:
         self._looks = 0
 
     async def look_round(self, task: str) -> list[ev.Event]:
-        """Return a notice for each place that changed while `task` and others ran. Looking again finds nothing.
+        """Return a notice for each place that changed while `task` and others ran. A second look finds none.
 
         Tasks that end at the same time share a look: one that began after a task had ended has seen what it did.
         """

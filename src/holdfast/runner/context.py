@@ -39,12 +39,12 @@ class Inbox:
         self.woken = asyncio.Event()
 
     def deliver(self, events: Sequence[Event]) -> None:
-        """Hand events to the loop and return at once."""
+        """Give events to the loop and return at once."""
         if events:
             self._put(events, None)
 
     async def record(self, events: Sequence[Event]) -> None:
-        """Hand events to the loop and return once they are durable. Raises OvertakenError if one was refused."""
+        """Give events to the loop; return once they are durable. Raises OvertakenError if one was refused."""
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._put(events, durable)
         await durable
@@ -82,7 +82,7 @@ class RunContext:
     workspaces: TaskWorkspaces = field(init=False)
     slots: CheckSlots = field(init=False)
     clock: Callable[[], float] = field(init=False)
-    """The run's own clock in seconds: it goes on while the machine sleeps, and stands still without a runner."""
+    """The run's own clock in seconds: it runs while the machine sleeps and stops without a runner."""
     _serial: count[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ class RunContext:
         return LaunchKey.of_agent(self.run, task)
 
     def check_key(self, owner: str, attempt: int, label: str) -> LaunchKey:
-        """Return a key for one execution of a check. It is never used again: an interrupted check runs anew."""
+        """Return a key for one execution of a check, never used again: a repeated check gets a new key."""
         return LaunchKey(self.run, owner, attempt, f"{label}-{self.epoch}.{next(self._serial)}")
 
     async def record(self, events: Sequence[Event]) -> None:
@@ -114,6 +114,6 @@ class RunContext:
         await self.inbox.record(events)
 
     def append(self, events: Sequence[Event]) -> None:
-        """Write events that the state has taken in, with the rows they changed. Only the loop's side calls this."""
+        """Write events applied to the state, with the rows they changed. Only the loop's side calls this."""
         row = self.state.row
         self.journal.append(row.run, self.epoch, events, row, self.state.take_changed(), time.time())

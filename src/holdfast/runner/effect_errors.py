@@ -1,4 +1,4 @@
-"""Errors of effects that are ours, not the agent's: the run rests, and no attempt is charged."""
+"""Errors of effects that are not the agent's fault: the run rests, and no attempt is charged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OvertakenError(Exception):
 
 
 class UncollectedError(HoldfastError):
-    """An agent's work could not be committed. It is still in its workspace, so nothing may go on that reuses it."""
+    """An agent's work could not be committed. It is still in its workspace, which nothing may reuse."""
 
     exit_code = ExitCode.NEEDS_DECISION
 
@@ -34,14 +34,14 @@ def as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
 
 
 def error_text(error: Exception) -> str:
-    """Return any error in words. One that is not ours is named, because its words alone may say nothing."""
+    """Return any error's message. Foreign errors get their type's name: the message alone may say nothing."""
     return error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
 
 
 def capture_safely(workspace: Path, capture: Callable[[], T]) -> T:
-    """Commit a workspace by `capture`, which may be repeated. Raises UncollectedError if that fails and fails again.
+    """Commit a workspace by `capture`, which may be repeated. Raises UncollectedError if it fails twice.
 
-    Work that is nowhere else must not be lost because the disk had a bad moment.
+    Work that exists nowhere else must not be lost to a passing disk error.
     """
     with suppress(HoldfastError, OSError):
         return capture()

@@ -1,7 +1,8 @@
-"""The environment that agents and checks get: what of the user's is ordinary or was named for them, plus ours.
+"""The environment of agents and checks: an allow-list of the user's variables, `pass_env`, and our own.
 
-An agent may follow a stranger's text, and a check runs what an agent wrote. So neither gets a secret that the user did
-not give it. A plan names everything else that it needs in `pass_env`.
+An agent may follow a stranger's text, and a check runs what an agent wrote. So neither gets a secret that the
+user did not give it. A plan names everything else that it needs in `pass_env`. Two other places add
+variables: `launch.py` those of the agent's preset, `process/spawn.py` the token.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def _is_passed(name: str, wanted: tuple[str, ...]) -> bool:
 
 @lru_cache
 def _search_path() -> dict[str, str]:
-    """Let agents find the `holdfast` command, also where it was started from an environment that is not active."""
+    """Let agents find the `holdfast` command, even if it was started from an inactive environment."""
     path = os.environ.get("PATH", os.defpath)
     ours = sysconfig.get_path("scripts")
     return {"PATH": path if shutil.which("holdfast", path=path) else f"{path}{os.pathsep}{ours}"}

@@ -1,4 +1,4 @@
-"""The evidence about a run for its invariants, as `doctor` asks for it, and clearing what killed git commands left."""
+"""What `doctor` needs: evidence for a run's invariants, and the removal of what killed git commands left."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def runs_missing_in_journal(repo: Repository, journal: JournalReader | None) -> 
 
 
 def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Violation]:
-    """Judge one run by everything that can be seen of it. Changes nothing.
+    """Judge one run by all available evidence. Changes nothing.
 
     After an interrupted adoption git may know more than the journal, until `adopt` completes it.
     """
@@ -56,7 +56,7 @@ def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Viol
 def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
     """Clear what killed git commands left of a run, under its lease; return a sentence for each thing done.
 
-    Workspaces in which an agent still works are left alone. Done again, it finds nothing.
+    Workspaces in which an agent still works are left alone. Idempotent.
     """
     directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
@@ -89,7 +89,7 @@ def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -
 
 
 def _outside(repo: Repository, commits: Iterable[str], branch: BranchFacts | None) -> list[str]:
-    """Return the commits that the run branch does not contain. A branch that was put away lost nothing."""
+    """Return the commits that the run branch does not contain. An archived branch lost nothing."""
     return [commit for commit in commits if branch and not repo.is_ancestor(commit, branch.tip)]
 
 

@@ -1,4 +1,4 @@
-"""Launches in a workspace: what a fleet is given to start for agents, planners, validators and checks; and the wait
+"""Launches in a workspace: what a fleet starts for agents, planners, validators and checks; and the wait
 until a launch is over.
 """
 

@@ -74,7 +74,7 @@ class RunLoop:
         return self._context.state.row.status
 
     def record_at_rest(self, events: Sequence[ev.Event]) -> None:
-        """Record what is known only after the run rests. That rest is durable: a failing journal does not spoil it."""
+        """Record what is known only after the run rests. The rest is durable: a journal error is harmless."""
         if events:
             with suppress(JournalError, LeaseLostError):
                 self._context.append(events)
@@ -190,7 +190,7 @@ class RunLoop:
     async def _wait(self) -> None:
         """Sleep until something arrives or the next retry is due."""
         wake_at = next_wake(self._context.state)
-        # What was due when we last decided waits for a place, not for the clock.
+        # Tasks that were already due at the last decision wait for a workspace, not for the clock.
         timeout = None
         if wake_at is not None and wake_at > self._decided_at:
             timeout = min(max(0.0, wake_at - self._context.clock()), _SLEEP_MAX_S)
@@ -225,7 +225,7 @@ class RunLoop:
                 self._inbox.deliver([event_for(request)])
 
     async def _save(self, path: Path) -> None:
-        """Have all work under way saved, then remove the request: that is the answer. No event is written for it."""
+        """Have all work under way saved, then remove the request: that is the answer. Writes no event."""
         await self._context.save_requests.take()
         path.unlink(missing_ok=True)
         self._saving.discard(path)
@@ -233,7 +233,7 @@ class RunLoop:
 
 
 def _answer(durable: asyncio.Future[None] | None, refused: IllegalEventError | None) -> None:
-    """Tell an effect that its events are durable, or that it may not go on."""
+    """Tell an effect that its events are durable, or that it must not continue."""
     if durable is None or durable.done():
         return
     if refused is None:

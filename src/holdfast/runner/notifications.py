@@ -1,4 +1,4 @@
-"""Telling the plan's command and webhook what became of a run. It never delays the run for long and never fails it.
+"""Notifies the plan's command and webhook about a run. It never delays the run for long and never fails it.
 
 A notification that was not delivered becomes an event, without the webhook's address.
 """
@@ -30,7 +30,7 @@ _OWNER = "@"
 
 
 class Notifier:
-    """An observer that sends notifications while the loop goes on. It needs a running event loop."""
+    """An observer that sends notifications while the loop continues. It needs a running event loop."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class Notifier:
         self._sending[asyncio.ensure_future(sending)] = channel
 
     async def finish(self) -> list[ev.Event]:
-        """Wait a moment for what is being sent, end the rest, and return what failed. Repeated, nothing is left."""
+        """Wait briefly for what is being sent, cancel the rest, and return what failed, once."""
         if not self._sending:
             return []
         await asyncio.wait(self._sending, timeout=PATIENCE_S)
@@ -103,7 +103,7 @@ async def _run_command(context: RunContext, command: tuple[str, ...], body: byte
 
 
 async def _post_in_thread(url: str, body: bytes) -> str:
-    """Post in a thread that nobody has to wait for: a server may take for ever to answer."""
+    """Post in a thread that nobody has to wait for: a server may never answer."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str] = loop.create_future()
 

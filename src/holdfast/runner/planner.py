@@ -1,4 +1,4 @@
-"""From a goal to a plan: a supervised planner agent in a workspace of its own is asked until its plan is valid.
+"""From a goal to a plan: asks a supervised planner agent, in its own workspace, until its plan is valid.
 
 A plan is kept per goal, so no goal is planned twice. After a kill, the same command continues: a planner that still
 works is waited for, one that finished is collected, and the kept plan is whole or missing.
@@ -47,7 +47,7 @@ ReadPlan = Callable[[bytes], Plan]
 
 
 class PlanningError(HoldfastError):
-    """The planner did not come up with a valid plan."""
+    """The planner did not produce a valid plan."""
 
     exit_code = ExitCode.TASKS_FAILED
 
@@ -171,7 +171,7 @@ class _Planning:
             shutil.rmtree(self.directory.attempts)
 
     async def _answer(self, attempt: int, feedback: list[str]) -> Exit | None:
-        """Launch the agent if it never was, and wait for it. An interrupted wait ends the agent."""
+        """Launch the agent if that never happened, and wait for it. An interrupted wait ends the agent."""
         key = self.key(attempt)
         presence = self.fleet.inspect(key).presence
         if presence is Presence.UNKNOWN:
@@ -188,7 +188,7 @@ class _Planning:
     async def _launch(self, attempt: int, feedback: list[str]) -> None:
         head = self.repo.resolve("HEAD")
         workspace = await asyncio.to_thread(self.workspaces.prepare, _PLANNER, head)
-        (workspace / PLAN_FILE).unlink(missing_ok=True)  # a plan that the project has already is no answer
+        (workspace / PLAN_FILE).unlink(missing_ok=True)  # a plan that was in the project before is no answer
         brief = self.folder(attempt) / "brief.md"
         await asyncio.to_thread(self._write_brief, brief, head, feedback)
         key, limits = self.key(attempt), Limits()
@@ -222,7 +222,7 @@ class _Planning:
             )
 
     def _judge(self, attempt: int, ended: Exit) -> Plan | None:
-        """Keep a valid answer and return its plan, or write down what is wrong. Judging again says the same.
+        """Keep a valid answer and return its plan, or write down what is wrong. Idempotent.
 
         Raises PlanningError if the planner could not work at all.
         """
@@ -255,7 +255,7 @@ class _Planning:
 
 
 def _written(path: Path) -> bytes:
-    """Return what the planner wrote; nothing if that is no plain file, or too large to be a plan."""
+    """Return what the planner wrote; nothing if it is not a plain file, or too large to be a plan."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -1,4 +1,4 @@
-"""What other processes ask of a live runner: a durable spool of files, and a pipe that wakes the runner.
+"""Requests of other processes to a live runner: a durable spool of files, and a pipe that wakes the runner.
 
 The pipe is a FIFO, so no pid has to be trusted. A request is removed only after its event is durable.
 """
@@ -21,11 +21,11 @@ from holdfast.core.status import Gate
 from holdfast.paths import RunDir
 
 _REPORTS_S = 2.0
-"""How often reports are looked for without being woken: a sandbox may keep an agent from writing to the pipe."""
+"""How often to look for reports without a wake-up: a sandbox may keep an agent from writing to the pipe."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is asked: a decision of a person, or to save all work now.
+    """One request: a decision of a person, or to save all work now.
 
     `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate.
     """
@@ -57,9 +57,9 @@ def event_for(request: Request) -> ev.Event:
 
 
 def send_request(directory: RunDir, request: Request) -> Path:
-    """Put a request where the runner finds it and wake the runner; return the file, which is gone once the request is durable.
+    """Spool a request and wake the runner; return the file, which is gone once the request is durable.
 
-    Asking twice has the effect of asking once.
+    Idempotent.
     """
     directory.requests.mkdir(parents=True, exist_ok=True)
     name = secrets.token_hex(8)
@@ -148,13 +148,13 @@ class SaveRequests:
         try:
             yield self._wanted[task]
         finally:
-            # Nobody needs to wait any longer: what an attempt leaves at its end is kept anyway.
+            # Nobody needs to wait any longer: what an attempt leaves at its end is saved anyway.
             with self.taking(task):
                 del self._wanted[task], self._waiting[task]
 
     @contextmanager
     def taking(self, task: str) -> Iterator[None]:
-        """Save the work of a task inside this, for all who wait by now. Who asks meanwhile waits for the next time."""
+        """Save a task's work inside this, for all current waiters. Later ones wait for the next snapshot."""
         self._wanted[task].clear()
         waiting, self._waiting[task] = self._waiting[task], []
         try:

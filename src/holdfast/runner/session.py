@@ -1,4 +1,4 @@
-"""A run from the outside: creating it, executing it under its lease until it rests, and the note it leaves.
+"""A run from the outside: create it, execute it under its lease until it rests, and write its resume note.
 
 What happens while it is executed is in `loop`. Commands of the user go through here.
 """
@@ -66,7 +66,7 @@ def create_run(
     """Make a run durable, in the journal and in git, and return its id. Nothing is executed yet.
 
     `target` is the branch its result is meant for; by default the one the user is on. With `adopting`, the digest of
-    another system's files, nobody may execute the run until those are taken in.
+    another system's files, nobody may execute the run until `RunAdopted` is recorded.
     """
     repo.prepare_state_dir()
     base = repo.resolve(plan.base)
@@ -114,7 +114,7 @@ def execute_run(
             return session.status
         return asyncio.run(session.execute(observer, fleet or open_fleet(repo.state_dir.fleet)))
     finally:
-        # Only now: after an error, threads of ours may act on the run until the event loop has ended.
+        # Only now: after an error, our threads may act on the run until the event loop has ended.
         session.close()
 
 
@@ -185,12 +185,12 @@ class RunSession:
         return status
 
     def close(self) -> None:
-        """Release the lease. Repeating changes nothing."""
+        """Release the lease. Idempotent."""
         self._lease.release()
 
 
 def apply_options(state: RunState, options: RunOptions, presets: Presets) -> None:
-    """Bring a loaded state to how a runner works with it: the user's options, and which provider each agent uses."""
+    """Prepare a loaded state for a runner: set the user's options, and which provider each agent uses."""
     state.providers = agent_providers(state.plan, presets)
     state.native_resume = options.native_resume
     state.jobs = state.jobs if options.jobs is None else options.jobs
@@ -223,7 +223,7 @@ def unfinished_run(journal: JournalReader, plan: Plan, source: str) -> RunListin
 
 
 def refuse_half_adopted(row: RunRow) -> None:
-    """Raise NeedsDecisionError if what the run inherits is not taken in yet: all of it would be done again."""
+    """Raise NeedsDecisionError if the run's adoption is incomplete: all inherited work would be redone."""
     if row.adopting:
         raise NeedsDecisionError(
             f"run {row.run} is being adopted, or its adoption was cut short",
@@ -241,12 +241,12 @@ def remove_leftovers(repo: Repository, run: str) -> None:
 
 
 def write_resume_note(repo: Repository, state: RunState) -> None:
-    """Write where a run rests that can be resumed: a file for people, which nothing reads. Done again, it is replaced."""
+    """Write the resume note of a resumable run, for people; nothing reads it. Replaces an earlier one."""
     run = state.row.run
     if state.row.status not in _RESTING:
         return
     at = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%d %H:%M:%S} UTC"
-    # The run rests safely in the journal by now: a full disk may cost this note, but not the run's good end.
+    # The run's rest is already in the journal: a full disk may cost this note, but nothing else.
     with suppress(OSError, HoldfastError):
         text = resume_note(state, refs_by_commit(repo, run), at)
         write_atomically(repo.state_dir.run(run).note, text.encode("utf-8", "surrogateescape"))

@@ -1,6 +1,6 @@
-"""The workspaces of a run as its runner uses them: which task works where, and what this runner knows of each.
+"""A run's workspaces as its runner uses them: which task works where, and what this runner knows about each.
 
-What is remembered here lasts as long as the runner. A new runner knows nothing and prepares workspaces anew.
+This knowledge lasts as long as the runner. A new runner knows nothing and prepares workspaces again.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class TaskWorkspaces:
         """Held while the commands of a gate use the gate's workspace."""
 
     def path(self, task: TaskRow) -> Path:
-        """Return the folder that a task's present attempt works in."""
+        """Return the folder that a task's current attempt works in."""
         return self.pool.path(_name(task))
 
     def of(self, task: TaskRow) -> Workspace:
-        """Return the workspace that a task's present attempt works in."""
+        """Return the workspace that a task's current attempt works in."""
         return self.pool.get(_name(task))
 
     async def prepare(self, task: TaskRow, commit: str) -> Path:
-        """Bring a task's workspace to a commit. Done again, it is the same."""
+        """Bring a task's workspace to a commit. Idempotent."""
         path = await asyncio.to_thread(self.pool.prepare, _name(task), commit)
         self._intact.add((task.id, task.attempt))
         self._collected.pop(_name(task), None)
@@ -58,7 +58,7 @@ class TaskWorkspaces:
         return await asyncio.to_thread(self.pool.prepare, _GATE, commit)
 
     def mark_collected(self, task: TaskRow, commit: str) -> None:
-        """Remember that nothing of ours writes to a task's workspace after this commit of it."""
+        """Remember that Holdfast writes nothing to a task's workspace after this commit of it."""
         self._collected[_name(task)] = commit
 
     def collected(self) -> Iterator[tuple[str, str]]:
@@ -72,7 +72,7 @@ class TaskWorkspaces:
         return not self.is_busy(name) and self._collected.get(name) == commit
 
     def forget_collected(self, name: str) -> None:
-        """Compare a workspace no longer with what was collected from it."""
+        """Stop comparing a workspace with what was collected from it."""
         self._collected.pop(name, None)
 
     def task_workspaces(self) -> list[str]:

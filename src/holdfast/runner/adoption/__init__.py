@@ -1,4 +1,4 @@
-"""Carrying on what another system began: looking at its files and at git, and making a run of ours from them.
+"""Adoption: assess another system's files against git, and make a Holdfast run from them.
 
 Nothing of the other system changes: neither its files nor its branches, working trees or index.
 """

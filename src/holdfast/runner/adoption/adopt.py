@@ -1,7 +1,7 @@
-"""Making a run of ours from what another system left. Killed at any moment, doing it again completes the same run.
+"""Makes a Holdfast run of what another system left. Safe to repeat after a crash: completes the same run.
 
 The order: the run exists, marked as being adopted; unfinished work is kept at refs; one commit on the run branch says
-what is done; the originals are kept; and one append takes it all in and removes the mark.
+what is done; the originals are kept; and one append records everything and removes the mark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from holdfast.runner.session import create_run
 
 
 def adopted_before(journal: JournalReader, digest: str) -> RunRow | None:
-    """Return the run that these very files were adopted as, also one whose adoption was cut short."""
+    """Return the run that exactly these files were adopted as, even if that adoption was cut short."""
     rows = [listing.row for listing in journal.runs() if listing.row.status is not RunStatus.ABANDONED]
     same = [row for row in rows if digest in (row.adopting, row.origin.digest if row.origin else "")]
     return same[-1] if same else None
@@ -48,9 +48,9 @@ def adopted_earlier(journal: JournalReader, foreign: ForeignRun) -> RunRow | Non
 
 
 def plan_of(assessment: Assessment, agent: str, agents: dict[str, AgentSpec], known: Sequence[str]) -> Plan:
-    """Return the plan that the run gets: theirs, with the user's agent and the commit to go on from.
+    """Return the plan that the run gets: theirs, with the user's agent and the commit to continue from.
 
-    Raises PlanError if no sound plan came of the files.
+    Raises PlanError if the files give no valid plan.
     """
     plan = prepare_plan(
         assessment.foreign.plan, assessment.foreign.claims, assessment.judged, assessment.missing
@@ -74,7 +74,7 @@ def adopt(
     plan: Plan,
     source: str,
 ) -> str:
-    """Make a run of a foreign one and return its id. What was half done before is completed.
+    """Make a run from a foreign one and return its id. Safe to repeat after a crash.
 
     Raises LeaseHeldError if another process does that now.
     """
@@ -96,7 +96,7 @@ def adopt(
 
 
 def _take_in(repo: Repository, journal: Journal, stored: StoredRun, assessment: Assessment) -> None:
-    """Bring everything that is known of the foreign run into git, then into the journal at once."""
+    """Record everything about the foreign run in git, then in the journal with one append."""
     foreign, row = assessment.foreign, stored.row
     state = stored.state()
     work = save_unfinished_work(repo, row.run, row.base, assessment.unfinished)
@@ -126,7 +126,7 @@ def _landings(repo: Repository, row: RunRow, assessment: Assessment) -> list[ev.
         return []
     foreign = assessment.foreign
     noun = "task" if len(finished) == 1 else "tasks"
-    # The name is theirs: nothing in it may break the line or look like a trailer.
+    # The name comes from outside: nothing in it may break the line or look like a trailer.
     name = "".join(char if char.isprintable() else " " for char in foreign.name)
     subject = f"Adopt {len(finished)} finished {noun} of {foreign.system} {name}"
     commit = commit_adoption(repo, row.base, row.run, subject, finished)

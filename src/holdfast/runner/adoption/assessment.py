@@ -39,7 +39,7 @@ _MISSING = "missing-commit"
 
 @dataclass(frozen=True, slots=True)
 class AdoptionOptions:
-    """What the user says about an adoption. `base` names where to go on from; `checkout`: it holds unfinished work."""
+    """The user's options. `base` names the commit to continue from; `checkout`: it holds unfinished work."""
 
     policy: TrustPolicy = field(default_factory=TrustPolicy)
     base: str = ""
@@ -66,7 +66,7 @@ class Assessment:
 
 
 def assess(repo: Repository, foreign: ForeignRun, options: AdoptionOptions) -> Assessment:
-    """Judge a foreign run by what git shows. Costs a handful of git processes, however many tasks it has."""
+    """Judge a foreign run by what git shows. Costs a handful of git processes for any number of tasks."""
     recorded = [commit for claim in foreign.claims for commit in claim.commits]
     known = resolve_hashes(repo, [*recorded, *foreign.commits])
     heads = local_branches(repo)
@@ -88,7 +88,7 @@ def assess(repo: Repository, foreign: ForeignRun, options: AdoptionOptions) -> A
 
 
 def _without_doubles(findings: Sequence[Finding], judged: Mapping[str, JudgedClaim]) -> list[Finding]:
-    """Leave out what a state says about missing commits of tasks that git has the better word on."""
+    """Leave out a state's findings about missing commits of tasks that git judges better."""
     unproven = {name for name, one in judged.items() if one.verdict in UNPROVEN}
     return [one for one in findings if one.kind != _MISSING or one.task not in unproven]
 
@@ -112,7 +112,7 @@ def _missing_files(
 
 
 def digest_of(foreign: ForeignRun) -> str:
-    """Return what stands for the content of a foreign run's files: equal files, equal digests."""
+    """Return the digest of a foreign run's files: equal files, equal digests."""
     digest = hashlib.sha256(foreign.system.encode())
     for path, data in sorted(foreign.documents.items()):
         name = path.encode("utf-8", "surrogateescape")
@@ -127,7 +127,7 @@ def _choose_base(
     known: list[str],
     heads: Mapping[str, str],
 ) -> tuple[str, str]:
-    """Return where the run goes on from: the branch that holds what was finished, unless HEAD has it all."""
+    """Return the commit to continue from: the branch with the finished work, unless HEAD has it all."""
     if options.base:
         return options.base, repo.resolve(options.base)
     head = repo.resolve(HEAD)

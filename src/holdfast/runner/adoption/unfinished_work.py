@@ -72,7 +72,7 @@ def find_unfinished_work(
 def save_unfinished_work(
     repo: Repository, run: str, base: str, unfinished: Mapping[str, UnfinishedWork]
 ) -> dict[str, InheritedWork]:
-    """Commit the unfinished work and keep it at the tasks' snapshot refs. Repeated, it takes what is there by then."""
+    """Keep unfinished work at the tasks' snapshot refs. Safe to repeat after a crash: saves what is there."""
     saved: dict[str, InheritedWork] = {}
     for task, work in unfinished.items():
         commit = work.commit
@@ -88,7 +88,7 @@ def save_unfinished_work(
 
 
 def _traces() -> tuple[str, ...]:
-    """Return what any system writes beside the work, whichever of them this run is of."""
+    """Return what any of the known systems writes beside the work."""
     return tuple(trace for one in all_formats().values() for trace in one.traces)
 
 
@@ -97,7 +97,7 @@ def _urgency(standing: ClaimedStatus) -> int:
 
 
 class _WorkLocations:
-    """The branches and working trees of a repository, each given out once."""
+    """The branches and working trees of a repository; each is assigned once."""
 
     def __init__(
         self, repo: Repository, base: str, heads: Mapping[str, str], unmerged: Sequence[str]
@@ -139,7 +139,7 @@ class _WorkLocations:
         return {}
 
     def _tree_of(self, claim: Claim) -> Worktree | None:
-        # A project that was moved leaves old paths in its files; the branch still tells which working tree was meant.
+        # A project that was moved leaves old paths in its files; the branch still names the working tree.
         tree = self._tree_at(claim) or self._by_branch.get(claim.branch)
         return tree if tree is not None and self._claimed_first(str(tree.path)) else None
 

@@ -25,7 +25,7 @@ from holdfast.runner.verification.syntax import reject_syntax_errors
 
 
 async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:
-    """Bring the present attempt of a task to its end and return the events of that end.
+    """Bring the current attempt of a task to its end and return the events of that end.
 
     It does not matter which runner began the attempt. Never launched: the agent is launched. Alive: it is watched.
     Ended: its work is collected. Lost: its work is kept.
@@ -45,7 +45,7 @@ async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:
 
 
 async def _start_if_new(context: RunContext, task: TaskRow) -> ev.Event | None:
-    """Start the agent unless that happened before; return the failure if the machine is in the way."""
+    """Start the agent unless that happened before; return the failure if the machine prevents it."""
     key = context.agent_key(task)
     try:
         if context.fleet.inspect(key).presence is Presence.UNKNOWN:
@@ -94,7 +94,7 @@ async def _wait_and_listen(context: RunContext, task: TaskRow, listener: StreamL
 
 
 async def _wait(context: RunContext, task: TaskRow) -> Sighting:
-    """Wait for the agent. Take a snapshot of its work every now and then, and when asked to."""
+    """Wait for the agent. Take a snapshot of its work at intervals and on request."""
     key = context.agent_key(task)
     with context.save_requests.open_for(task.id) as wanted:
         while True:

@@ -68,7 +68,7 @@ def attempt_limited(
 def provider_parked(
     context: RunContext, provider: str, token: str, heard: StreamSummary, written_at: float
 ) -> ev.ProviderParked:
-    """Return the event that parks a provider, for as long as the agent's words of `written_at` say, if they do."""
+    """Return the event that parks a provider, for as long as the agent's words of `written_at` say, if so."""
     until = heard.until or reset_time(heard.message, written_at)
     parked = park_provider(context.state, provider, token, until, time.time(), context.clock())
     guess = "" if until is not None else " (a guess: it does not say)"
@@ -121,7 +121,7 @@ def _way_out(context: RunContext, task: TaskRow, failure: FailureKind, agent: Pr
 
 
 def _written_at(brief: Path, exit_: Exit) -> float:
-    """Return when the agent's last words were written: it may have ended long before anybody came to read them."""
+    """Return when the agent's last output was written: it may have ended long before a runner reads it."""
     now = time.time()
     try:
         return min(now, brief.stat().st_mtime + exit_.duration_s)

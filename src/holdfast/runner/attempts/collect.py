@@ -1,4 +1,4 @@
-"""Collecting what an ended agent left: commit it, look it over, and judge the attempt. Git decides, not the agent's word."""
+"""Collects what an ended agent left: commit it, examine it, judge the attempt. Git decides, not the agent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SUMMARY_CHARS = 200
 
 
 def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> list[ev.Event]:
-    """Commit the workspace and say how the attempt ended. Collecting twice finds the commit made before."""
+    """Commit the workspace; return how the attempt ended. Safe to repeat after a crash: reuses the commit."""
     agent = agent_of_attempt(context, task)
     output = readable_output(agent, context.fleet.output(context.agent_key(task)).data, heard)
     tail = clip(output, _TAIL_CHARS)
@@ -108,7 +108,7 @@ def _objections(
 
 
 def _work_sign(context: RunContext, task: TaskRow, work: WorkCommit) -> WorkSign:
-    """Unchanged is nothing in all, or nothing since the tree that failed last time. Work that a crash cut off counts."""
+    """Unchanged: no change, or none since the tree that failed last. Work that a crash cut off counts."""
     if context.state.specs[task.id].allow_empty:
         return WorkSign.NOT_NEEDED
     failed_here = bool(task.failures) and task.failures[-1].attempt == task.attempt - 1

@@ -1,7 +1,7 @@
-"""What agents report while they work, read from the file in their workspace and turned into events.
+"""Agents' reports during their work: read from the file in their workspace and turned into events.
 
-Everything in there was written by an agent: it is checked, bounded and cleaned, and a line that makes no sense is
-skipped. Each line counts once: how far the file was read is part of the event that came of it.
+An agent wrote everything in that file: it is checked, bounded and cleaned, and a meaningless line is skipped.
+Each line counts once, because the event also records how far the file was read.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class AttemptReports:
 
     @contextmanager
     def watched(self, task: TaskRow, workspace: Path) -> Iterator[None]:
-        """Count the task among those that `fresh` asks after, while its agent is at work."""
+        """Let `fresh` include the task while its agent is at work."""
         self._watched[task.id] = (task, workspace)
         try:
             yield
@@ -60,11 +60,11 @@ class AttemptReports:
             del self._watched[task.id]
 
     def fresh(self) -> list[ev.Event]:
-        """Return what the watched attempts reported since the last look."""
+        """Return what the watched attempts reported since the last call."""
         return [event for task, workspace in self._watched.values() for event in self.of(task, workspace)]
 
     def of(self, task: TaskRow, workspace: Path) -> list[ev.Event]:
-        """Return what one attempt reported since the last look, by whichever runner: a step in all, and interfaces."""
+        """Return one attempt's reports unread by any runner: at most one progress event, plus interfaces."""
         attempt, offset = self._read.get(task.id, (0, 0))
         offset = offset if attempt == task.attempt else task.latest.report_bytes
         lines, end = read_reports(report_file(workspace), offset)
@@ -84,7 +84,7 @@ def read_reports(path: Path, offset: int = 0) -> tuple[list[ReportLine], int]:
 
 
 def _read_on(path: Path, offset: int) -> tuple[bytes, int]:
-    """Read a file of an agent's without being led elsewhere or made to wait: no links, no pipes, no more than allowed."""
+    """Read an agent's file, up to a limit, without following links or blocking on pipes."""
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -114,7 +114,7 @@ def _decode(line: bytes) -> ReportLine | None:
 
 
 def _progress(task: TaskRow, lines: list[ReportLine], end: int) -> Iterator[ev.Event]:
-    """Say in one event what the lines say about progress, each part as last reported."""
+    """Return the progress in these lines as one event, each part as last reported."""
     said = [line for line in lines if line != ReportLine(interface=line.interface, contract=line.contract)]
     if not said:
         return
@@ -153,7 +153,7 @@ def _is_contract(line: ReportLine) -> bool:
 
 
 def last_number(numbers: list[float | None], most: float) -> float | None:
-    """Return the last number said, brought between 0 and `most`; None if none was."""
+    """Return the last reported number, clamped to 0..`most`; None if there was none."""
     said = [number for number in numbers if number is not None and not math.isnan(number)]
     return _within(said[-1], most) if said else None
 
@@ -172,7 +172,7 @@ def _last(texts: list[str], most: int) -> str:
 
 
 def clean(text: str) -> str:
-    """Return an agent's text without secrets, and without what could steer a terminal or be no character at all."""
+    """Return an agent's text without secrets, terminal control sequences and invalid characters."""
     plain = re.sub(r"[^\t\n]", lambda found: found[0] if found[0].isprintable() else " ", text)
-    # Agents may have been given secrets of the user's own environment, which have no shape to be known by.
+    # Agents may have secrets from the user's environment, which have no recognisable shape.
     return redact(plain, secret_values(dict(os.environ))).strip()

@@ -1,4 +1,4 @@
-"""Snapshots of unfinished work: what a workspace holds, committed to the task's own ref while and after an agent works."""
+"""Snapshots of unfinished work: commits of a workspace on the task's ref, while and after an agent works."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from holdfast.runner.effect_errors import capture_safely
 def save_snapshot(context: RunContext, task: TaskRow) -> str:
     """Take a snapshot while the agent works; return the newest one, or "" if there is none.
 
-    Without a change in the workspace there is no new commit. If the workspace cannot be read at this moment, because
-    the agent is at work in it, the earlier snapshots stand.
+    Without a change in the workspace there is no new commit. If the workspace cannot be read now, because
+    the agent is at work in it, the earlier snapshots stay valid.
     """
     try:
         return _take(context, task)
@@ -31,7 +31,7 @@ def save_snapshot(context: RunContext, task: TaskRow) -> str:
 def save_last_snapshot(context: RunContext, task: TaskRow) -> str:
     """Take the snapshot of an attempt that is over. Its workspace will be used again, so this must succeed.
 
-    Raises UncollectedError if it does not. Only if the workspace is gone do the earlier snapshots stand.
+    Raises UncollectedError if it does not, unless the workspace is gone: then the earlier snapshots count.
     """
     try:
         return capture_safely(context.workspaces.path(task), partial(_take, context, task))

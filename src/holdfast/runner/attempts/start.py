@@ -1,4 +1,4 @@
-"""Starting an agent: its workspace, its brief and its launch; and the brief that a next attempt would get."""
+"""The start of an agent: its workspace, brief and launch; and the brief that the next one would get."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _DIFF_BYTES = 32_000
 
 
 async def start_agent(context: RunContext, task: TaskRow) -> None:
-    """Prepare the workspace, write the brief and launch the agent. If a dead runner got half-way, all is done again."""
+    """Prepare the workspace, write the brief and launch the agent. Safe to repeat after a crash."""
     workspace = await context.workspaces.prepare(task, task.latest.start)
     brief = await asyncio.to_thread(_write_brief, context, task)
     await context.fleet.launch(_launch(context, task, workspace, brief))
 
 
 def agent_of_attempt(context: RunContext, task: TaskRow) -> Preset | None:
-    """Return the agent of a task's present attempt; None for a command of the task's own."""
+    """Return the agent of a task's current attempt; None if the task is a command."""
     plan, spec = context.state.plan, context.state.specs[task.id]
     if spec.run:
         return None
@@ -52,7 +52,7 @@ def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
 
 
 def _write_brief(context: RunContext, task: TaskRow) -> Path:
-    """Write the brief of a task's present attempt and return its file. Written again, it says the same."""
+    """Write the brief of a task's current attempt and return its file. Idempotent."""
     path = context.directory.brief(task.id, task.attempt)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = build_brief(context.state, task, _earlier_work(context.repo, task))

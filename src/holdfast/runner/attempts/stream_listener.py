@@ -1,4 +1,4 @@
-"""Listening to an agent's stream while it works: what it uses, what it says is wrong, and when to end it.
+"""Listens to an agent's stream while it works: what it uses, what it says is wrong, and when to end it.
 
 A stream is read from its beginning, from the log that the supervisor keeps. So a later runner hears the same, and the
 totals that are recorded count once.
@@ -31,7 +31,7 @@ LIMIT_PATIENCE_S = 120.0
 PIECE_BYTES = 512 * 1024
 """How much of a stream is read at once, so that a flood of output delays nobody."""
 BACKLOG_BYTES_MAX = 8 * 1024 * 1024
-"""A listener that is further behind than this goes on near the end: an agent's last lines say how it stands."""
+"""A listener that is further behind than this skips to near the end: the last lines show how the agent is."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class StreamListener:
     key: LaunchKey
     reader: StreamReader
     recorded: StreamSummary
-    """What the journal says of the attempt. A listener that skips output begins with this."""
+    """What the journal says about the attempt. A listener that skips output begins with this."""
     unreadable: bool = False
     """Nothing in this stream can be understood."""
     heard: StreamSummary = field(default_factory=StreamSummary)
@@ -52,7 +52,7 @@ class StreamListener:
 
     @classmethod
     def of_attempt(cls, context: RunContext, task: TaskRow) -> Self:
-        """Return a listener that hears a task's present attempt from the beginning of its stream."""
+        """Return a listener that hears a task's current attempt from the beginning of its stream."""
         agent = agent_of_attempt(context, task)
         patterns = agent.error_patterns() if agent is not None else ErrorPatterns()
         stream = agent.stream if agent is not None else "raw"
@@ -90,7 +90,7 @@ class StreamListener:
 
 
 async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -> None:
-    """Hear an attempt's stream until cancelled; record its activity, and end the agent when it must not go on.
+    """Hear an attempt's stream until cancelled; record activity, and end an agent that must not continue.
 
     The reason is durable before the agent ends: a runner that finds it ended knows why.
     """
@@ -134,7 +134,7 @@ def observation(task: TaskRow, heard: StreamSummary) -> list[ev.Event]:
 def _is_urgent(context: RunContext, task: TaskRow, heard: StreamSummary) -> bool:
     """A new session and an error are recorded at once.
 
-    So is what was spent of a budget that all agents share: each knows of the others' only what is written down.
+    So is spending from a budget that all agents share: each knows only what the others have recorded.
     """
     shared = context.state.tokens_max is not None or context.state.cost_max is not None
     spent = heard.tokens > task.latest.spent.tokens or heard.cost_usd > task.latest.spent.cost_usd

@@ -1,6 +1,6 @@
-"""`clean`: removing what a finished run still occupies. Its branch, its landed commits and its outputs stay.
+"""`clean`: removes what a finished run still occupies. Its branch, its landed commits and its outputs stay.
 
-Only the user starts this, and only for a run that is over. After a kill half-way, the same command completes it.
+Only the user starts this, and only for a run that is over. Safe to repeat after a crash.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def remove_forgotten_folders(repo: Repository, journal: JournalReader) -> None:
 
 
 def _disposable(repo: Repository, run: str) -> dict[str, str]:
-    """Return the private refs that may go. The archived branch of a run that was put away is what is left of it."""
+    """Return the private refs that may go. The archive ref of a discarded run stays: nothing else is left."""
     refs = run_refs(repo, run)
     if repo.read_ref(ids.run_branch(run)):
         return refs

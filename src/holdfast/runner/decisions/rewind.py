@@ -1,4 +1,4 @@
-"""Beginning again: `reset` of one task, and `resume --from` a stage or a task. The run branch never goes back.
+"""`reset` of one task, and `resume --from` a stage or a task. The run branch never goes back.
 
 If nothing of it has landed, the run itself begins there again. Otherwise a new run begins, at the commit before the
 first landing that is to be redone, and the old run is abandoned with everything it has.
@@ -52,7 +52,7 @@ def back_up_state(repo: Repository) -> Path:
 def reset_task(repo: Repository, journal: Journal, run: str, task: str, observer: Observer) -> None:
     """Let a task begin again from a clean start, with all its attempts. What it did before stays at its refs.
 
-    Repeating it changes nothing more. Raises HoldfastError if the task has landed, LeaseHeldError if a runner lives.
+    Idempotent. Raises HoldfastError if the task has landed, LeaseHeldError if a runner lives.
     """
     stop_leftover_agents(repo, journal, run, observer)
     row = next((row for row in journal.load(run).tasks if row.id == task), None)
@@ -96,7 +96,7 @@ def plan_rewind(repo: Repository, journal: JournalReader, run: str, at: str) -> 
     if first is None and stored.row.status not in RUN_IS_OVER:
         return Rewind(run, at, scope)
     first = len(line) if first is None else first
-    # What was done elsewhere lies below the base: it stands wherever the run begins again.
+    # Adopted work lies below the base: it stays valid wherever the run begins again.
     stands = {name for name, place in places.items() if place < first} | (adopted - set(scope.tasks))
     landed = tuple(name for name in state.names if name in places and name not in stands)
     start = line[first - 1] if first else stored.row.base
@@ -106,7 +106,7 @@ def plan_rewind(repo: Repository, journal: JournalReader, run: str, at: str) -> 
 def rewind_run(repo: Repository, journal: Journal, rewind: Rewind, observer: Observer) -> str:
     """Begin again as planned, and return the run to execute: the same one, or a new one.
 
-    Killed and repeated, it finds the run it made before. Raises LeaseHeldError if a runner lives.
+    Safe to repeat after a crash: it finds the run it made before. Raises LeaseHeldError if a runner lives.
     """
     if stop_leftover_agents(repo, journal, rewind.run, observer):
         rewind = plan_rewind(repo, journal, rewind.run, rewind.at)  # Work under way may have landed.
@@ -145,7 +145,7 @@ def _what_is_left(stored: StoredRun, scope: RewindScope, stands: set[str], start
 
 
 def _create(repo: Repository, journal: Journal, old: str, plan: Plan) -> str:
-    """Make the new run. Its plan is a part of one that was agreed to, if that one was."""
+    """Make the new run. If the user agreed to the old plan, that covers this one, which is a part of it."""
     row = journal.load(old).row
     if journal.is_confirmed(row.plan_hash):
         journal.confirm_plan(plan_hash(plan), time.time())

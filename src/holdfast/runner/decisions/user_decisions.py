@@ -1,4 +1,4 @@
-"""Decisions of the user about a run without a live runner: recorded under its lease, like everything else."""
+"""User decisions about a run without a live runner: recorded under its lease, like everything else."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def state_after(stored: StoredRun, *events: ev.Event) -> RunState:
         state.apply_all(events)
     except IllegalEventError as error:
         hint = f"`holdfast status {stored.row.run}` shows where it stands"
-        # The core names the event before what stands in its way; only the latter means something to the user.
+        # The core's message names the event, then the obstacle; only the obstacle is useful to the user.
         raise HoldfastError(f"that cannot be done now: {str(error).rpartition(': ')[2]}", hint) from error
     return state
 
@@ -55,7 +55,7 @@ def state_after(stored: StoredRun, *events: ev.Event) -> RunState:
 def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer: Observer) -> bool:
     """Stop what a dead runner left behind: agents end, their work is kept, the run rests. Tell whether it had to.
 
-    A runner starts and finds the stop waiting for it. So recovery is the usual one.
+    A runner starts and finds the stop request, so recovery is the usual one.
     """
     if journal.load(run).row.status is not RunStatus.RUNNING:
         return False
@@ -90,7 +90,7 @@ def discard(repo: Repository, journal: Journal, run: str, observer: Observer) ->
 def waive_gates(repo: Repository, journal: Journal, run: str, stages: Sequence[str]) -> bool:
     """Waive the failed gates of these stages, or ask the live runner to; tell whether a runner was asked.
 
-    All of them can be waived or none is. A gate that was waived before is no longer blocked, which is an error.
+    Waives all of them or none. A gate that was waived before is no longer blocked, which is an error.
     """
     stored = journal.load(run)
     events = gate_waivers(stored.state(), stages)

@@ -1,4 +1,4 @@
-"""Putting native files in their places: each whole or not at all, nothing of anybody else's overwritten, no link followed.
+"""Writes native files: each whole or not at all, never over somebody else's file, and through no link.
 
 A ledger remembers what is ours. It is written before the files are, so that after a kill each file is either as it was
 or as the ledger says.
@@ -33,7 +33,7 @@ _LINK = "link "
 
 
 class OccupiedError(HoldfastError):
-    """Where a native file belongs there is something that is not ours to overwrite."""
+    """A native file's place holds something that is not ours to overwrite."""
 
 
 class Ledger(msgspec.Struct, kw_only=True):
@@ -63,7 +63,7 @@ class MirrorFiles:
                 if file.gone:
                     continue  # It is not ours, so we do not remove it.
                 if file.link and there.startswith(_LINK):
-                    found.append(file)  # A link only points: turning it to another run loses nothing.
+                    found.append(file)  # A link holds no content: pointing it at another run loses nothing.
                     continue
                 raise OccupiedError(
                     f"{self._root / file.path} was not written by Holdfast, or was changed since",
@@ -73,7 +73,7 @@ class MirrorFiles:
         return found
 
     def put(self, files: Sequence[NativeFile]) -> list[str]:
-        """Bring the files into their places, in order, and return the paths that changed. Done again, none does."""
+        """Bring the files into their places, in order, and return the paths that changed. Idempotent."""
         changed = self.changes(files)
         if not changed:
             return []
@@ -104,7 +104,7 @@ class MirrorFiles:
             _put_across(file, path)
 
     def _announce(self, files: Sequence[NativeFile]) -> None:
-        """Write down what is going to be ours. The mark before stays: a kill may leave either."""
+        """Record what will be ours. The earlier mark stays, because a kill may leave either file."""
         for file in files:
             marks = self._ledger.files.get(file.path, [])
             self._ledger.files[file.path] = [*marks[-1:], _mark(file)]
@@ -164,14 +164,14 @@ def _read(path: Path) -> Ledger:
 
 
 def _mark(file: NativeFile) -> str:
-    """Return what stands for a file as it should be."""
+    """Return the mark of a file as it should be."""
     if file.gone:
         return _NOTHING
     return f"{_LINK}{file.link}" if file.link else _content_mark(file.content)
 
 
 def _mark_of(path: Path) -> str:
-    """Return what stands for a path as it is; nothing if there is nothing."""
+    """Return the mark of a path as it is; `_NOTHING` if nothing is there."""
     if path.is_symlink():
         return f"{_LINK}{path.readlink()}"
     if is_plain_directory(path):
@@ -187,7 +187,7 @@ def _content_mark(content: bytes) -> str:
 
 
 def _links_above(root: Path, path: Path) -> Iterator[Path]:
-    """Yield what is no real folder on the way from the root to a file."""
+    """Yield each part of the path from the root to a file that is not a real folder."""
     for folder in reversed(path.parents[: len(path.parts) - len(root.parts) - 1]):
         if folder.is_symlink() or (os.path.lexists(folder) and not folder.is_dir()):
             yield folder

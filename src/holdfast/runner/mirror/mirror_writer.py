@@ -1,4 +1,4 @@
-"""Keeping native files up to date beside a run. It never delays or fails the run: an error becomes one event."""
+"""Keeps native files up to date beside a run. Never delays or fails the run: an error becomes one event."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from holdfast.runner.mirror.renderer import RunRenderer
 from holdfast.runner.mirror.staging_worktree import update_staging_worktree
 
 PAUSE_S = 1.0
-"""How long files are left alone after they were written, however much happens in the run."""
+"""How long files are left alone after a write, even if much happens in the run."""
 _IDLE = 9.0
-"""How many times as long as a write took is waited before the next."""
+"""The wait before the next write, as a multiple of how long the last one took."""
 
 
 def check_mirror(repo: Repository, journal: JournalReader, run: str, system: System, folder: str) -> None:
@@ -58,7 +58,7 @@ def mirror_owner(repo: Repository, system: str, name: str, content: bytes) -> st
 
 
 class MirrorWriter:
-    """An observer that writes the mirrors of a live run, every now and then and once more when it rests.
+    """An observer that writes the mirrors of a live run, at intervals and once more when it rests.
 
     `paths` are the files below the checkout that it writes.
     """
@@ -86,7 +86,7 @@ class MirrorWriter:
                 self._writing = asyncio.ensure_future(self._keep_writing())
 
     async def finish(self) -> list[ev.Event]:
-        """Write the run as it rests and return what went wrong. Repeated, nothing is left to write."""
+        """Write the run as it rests and return what went wrong. Idempotent."""
         self._finished = True
         if self._writing is not None:
             self._writing.cancel()
@@ -104,11 +104,11 @@ class MirrorWriter:
             if self._unrecorded:
                 await self._context.record(self._unrecorded)
                 self._unrecorded = []
-            # However large the run is, mirrors take a small part of the machine.
+            # Mirrors take a small part of the machine, even for a large run.
             await asyncio.sleep(max(PAUSE_S, _IDLE * (time.monotonic() - began)))
 
     def _write(self, *, live: bool) -> None:
-        """Write every mirror. A thread whose waiter was cancelled may still be at it: only one writes at a time."""
+        """Write every mirror. One thread at a time: one whose waiter was cancelled may still write."""
         with self._one_at_a_time:
             row = self._context.state.row
             for system, folder in dict(row.mirrors).items():

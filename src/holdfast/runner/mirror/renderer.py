@@ -1,4 +1,4 @@
-"""A run as writers of native files see it: rows, wall-clock times, and the files of each landing. Only read, never decided."""
+"""A run as writers of native files see it: rows, wall-clock times, the files of each landing. Read-only."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _REOPENS = ev.TaskRetried | ev.TaskRewound | ev.LandingVanished
 
 
 def foreign_name(row: RunRow, system: System) -> str:
-    """Return what a run is called over there: what it was adopted as, else its own id."""
+    """Return a run's name in the other system: the one it was adopted under, else its own id."""
     return row.origin.name if row.origin is not None and row.origin.system == system else row.run
 
 
 class RunRenderer:
-    """Renders one run. It reads the journal on from where it stopped: a second look costs only what is new."""
+    """Renders one run. It reads on in the journal where it stopped: a second call costs only what is new."""
 
     def __init__(self, repo: Repository, journal: JournalReader, run: str) -> None:
         self.repo = repo
@@ -76,7 +76,7 @@ class RunRenderer:
         )
 
     def _shown(self, task: TaskRow) -> TaskRow:
-        """Return a task with the commit of its own that proves it, where an adoption stands for it on the branch."""
+        """Return a task with its own proving commit, if the branch has only the adoption commit for it."""
         if task.id in self._tasks or not task.merge_commit:
             return task
         return msgspec.structs.replace(task, merge_commit=task.latest.head)
@@ -94,7 +94,7 @@ class RunRenderer:
             self._seen = record.seq
 
     def _note(self, event: ev.Event, at: float) -> None:
-        """Take in when something began or ended. What was done before the run was adopted has no times."""
+        """Note when something began or ended. Work from before the adoption has no times."""
         if isinstance(event, ev.AttemptStarted):
             times = self._tasks.get(event.task, Times(started=at))
             self._tasks[event.task] = Times(started=times.started)

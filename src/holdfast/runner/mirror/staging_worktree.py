@@ -39,7 +39,7 @@ def _path(repo: Repository, row: RunRow, system: System) -> Path | None:
 def update_staging_worktree(repo: Repository, row: RunRow) -> list[ev.MirrorFailed]:
     """Have the staging worktree, if the run has one, show the tip of the run branch.
 
-    Returns what stands in the way, if it is new. Shown already, nothing happens. The caller holds the run's lease.
+    Returns the obstacle, if it is new. Idempotent. The caller holds the run's lease.
     """
     system = _staged_system(row)
     if system is None:
@@ -68,7 +68,7 @@ def staging_problem(repo: Repository, row: RunRow) -> str:
 
 
 def remove_staging_worktree(repo: Repository, row: RunRow) -> str:
-    """Remove the staging worktree of a run that was landed or put away; return what keeps it, or nothing.
+    """Remove the staging worktree of a landed or discarded run; return what prevents that, or nothing.
 
     It is no problem if it is gone or not ours. While a runner holds the run, it stays. The run may no longer be mirrored,
     so every system that has such a folder is asked.
@@ -89,6 +89,6 @@ def _show(repo: Repository, row: RunRow) -> None:
     place = staging_path(repo, row)
     if place is None:
         return
-    # It is a repository within the user's: `git add` must not take it for a part of theirs.
+    # It is a repository inside the user's: `git add` must not add it.
     repo.hide(place.parent.parent.relative_to(repo.checkout).as_posix())
     StagingWorktree(repo, place).show(repo.read_ref(row.branch) or row.base)

@@ -1,1 +1,1 @@
-"""Taking over after a crash: the facts, what follows from them, the preview of it, and rebuilding a lost journal."""
+"""Recovery after a crash: the facts, the conclusions, their preview, and the rebuild of a lost journal."""

@@ -1,4 +1,4 @@
-"""Gathering the facts about a run: what git shows of its branch and commits, and what the fleet shows of its agents.
+"""Gathers the facts about a run: what git shows of its branch and commits, and the fleet of its agents.
 
 Recovery, its preview and doctor all gather here, so that they judge by the same facts. Nothing is changed.
 """
@@ -21,7 +21,7 @@ from holdfast.repo.repository import Repository
 
 
 def find_agents(fleet: Fleet, run: str, tasks: Iterable[TaskRow]) -> dict[str, Sighting]:
-    """Return what has become of the agent of each task that is recorded as running."""
+    """Return what became of the agent of each task that is recorded as running."""
     running = (task for task in tasks if task.status is TaskStatus.RUNNING)
     return {task.id: fleet.inspect(LaunchKey.of_agent(run, task)) for task in running}
 
@@ -34,7 +34,7 @@ def gather_facts(
 ) -> Facts:
     """Return the facts about a run. `commits` are those that should exist; by default the heads of tasks under way.
 
-    If somebody deleted the branch, the recorded tip speaks for it: every landing that we know of is below that.
+    If somebody deleted the branch, the recorded tip replaces it: every known landing is below that.
     """
     row = state.row
     branch = branch_facts(repo, row.branch, row.base, row.run)
@@ -64,9 +64,9 @@ def require_base(row: RunRow, facts: Facts) -> None:
 
 
 def _equivalents(repo: Repository, state: RunState, branch: BranchFacts) -> dict[str, Equivalent]:
-    """Return the landings that are gone from the branch and provably live on in another commit of it.
+    """Return the landings that are gone from the branch but provably survive in another commit of it.
 
-    Costs nothing as long as every recorded landing is where it was.
+    Costs nothing if every recorded landing is still in place.
     """
     gone = vanished(state, branch)
     if not gone or not branch.tip:

@@ -1,7 +1,7 @@
 """`rebuild`: a new journal from git alone. The old file is always kept.
 
-The new journal is made beside the old one and takes its place in one step. So a kill at any moment leaves one of them
-or none, and the same command repairs that.
+The new journal is made beside the old one and takes its place in one step. Safe to repeat after a crash,
+which leaves one of them or none.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from holdfast.runner.effect_errors import capture_safely
 from holdfast.runner.health import runs_missing_in_journal
 
 Ask = Callable[[str], bool]
-"""Puts a question to the user whose safe answer is no."""
+"""Asks the user a question whose safe answer is no."""
 
 
 class RestoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class RestoredRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebuildResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: why it was needed, what is back, where the old file is, and what could not be restored."""
+    """The result: why it was needed, what is restored, where the old file is, and what is not restored."""
 
     why: str
     runs: tuple[RestoredRun, ...]
@@ -66,7 +66,7 @@ class RebuildResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rebuild(repo: Repository, ask: Ask, *, replace: bool) -> RebuildResult:
-    """Put a journal made from git in the place of one that is lost. A sound one is refused unless `replace`.
+    """Replace a lost journal by one made from git. A sound journal is replaced only with `replace`.
 
     Raises LeaseHeldError, with nothing changed, if a runner of any run lives.
     """
@@ -74,7 +74,7 @@ def rebuild(repo: Repository, ask: Ask, *, replace: bool) -> RebuildResult:
     repo.prepare_state_dir()
     readable, lost = _readable_runs(repo)
     with ExitStack() as held:
-        # The lease of every run there is, or could be: nobody may write the journal that is about to be replaced.
+        # The lease of every run that exists or could: nobody may write the journal that will be replaced.
         for run in sorted({one.run for one in readable} | set(repo.state_dir.runs())):
             held.enter_context(Lease.acquire(repo.state_dir.run(run).lease))
         with closing(open_draft(repo.state_dir.journal)) as draft:
@@ -128,7 +128,7 @@ def _read_run(repo: Repository, run: str) -> _LostRun:
 
 @dataclass(frozen=True, slots=True)
 class _LostRun:
-    """A run that the journal lost and whose plan git has. Everything here can be repeated: nothing is thrown away."""
+    """A run that the journal lost and git has the plan of. Safe to repeat after a crash: deletes nothing."""
 
     repo: Repository
     run: str
@@ -200,7 +200,7 @@ class _LostRun:
         return events + state.apply_all(self._ending(state, branch, ask, archived=archived))
 
     def _branch(self, refs: dict[str, str]) -> tuple[BranchFacts, bool]:
-        """Return what git shows of the run branch, or of the newest archived one if the user put it away, and which."""
+        """Return what git shows of the run branch, or of the newest archived one if it is gone, and which."""
         base = self.started.base
         branch = branch_facts(self.repo, ids.run_branch(self.run), base, self.run)
         archived = [ref for ref in refs if ref.startswith(ids.archive_ref(self.run, "branch-"))]
@@ -229,7 +229,7 @@ class _LostRun:
     def _ending(
         self, state: RunState, branch: BranchFacts, ask: Ask, *, archived: bool
     ) -> Iterator[ev.Event]:
-        """A run is over if all of it landed, or if the user put its branch away; else it rests and can be resumed."""
+        """A run is over if all of it landed or the user discarded it; else it rests and can be resumed."""
         if not state.current_stages:
             yield ev.RunCompleted()
         elif archived:

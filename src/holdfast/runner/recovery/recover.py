@@ -1,6 +1,6 @@
 """Recovery: clear what a dead runner left, gather the facts, and bring the journal in line with them.
 
-All of it may be killed and repeated: it only removes debris, saves work, and appends what the facts say.
+Safe to repeat after a crash: it only removes debris, saves work, and appends what the facts say.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.runner.recovery.facts import find_agents, gather_facts, require_ba
 
 
 async def recover(context: RunContext) -> list[ev.Event]:
-    """Return the events that describe what the run really looks like now. Nothing of it is running twice."""
+    """Return the events that bring the journal in line with reality. Nothing runs twice."""
     running = [task for task in context.state.active.values() if task.status is TaskStatus.RUNNING]
     sightings = find_agents(context.fleet, context.run, running)
     alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
@@ -51,14 +51,14 @@ def keep_plan(repo: Repository, journal: JournalReader, run: str, plan: Plan) ->
 
 
 def _reattached(sightings: dict[str, Sighting]) -> list[ev.Event]:
-    """Say which agents of an earlier runner we take over."""
+    """Return which agents of an earlier runner we take over."""
     working = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ALIVE)
     finished = tuple(name for name, sighting in sightings.items() if sighting.presence is Presence.ENDED)
     return [ev.AgentsReattached(working=working, finished=finished)] if working or finished else []
 
 
 def _reports(context: RunContext, started: list[TaskRow]) -> list[ev.Event]:
-    """Return what agents reported while no runner listened. Before an agent starts, the workspace is not its own."""
+    """Return what agents reported without a runner. Before its start, an agent does not own the workspace."""
     return [event for task in started for event in context.reports.of(task, context.workspaces.path(task))]
 
 

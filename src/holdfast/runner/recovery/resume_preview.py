@@ -62,7 +62,7 @@ def preview_resume(
     options: RunOptions,
     decisions: Sequence[ev.Event] = (),
 ) -> RecoveryReport:
-    """Return the recovery report of a run as it is at this moment: where it stands, and what resuming does.
+    """Return the recovery report of a run as it is now: where it stands, and what resuming does.
 
     The preview is for these options, after the decisions that the user makes along with them.
     """
@@ -80,7 +80,7 @@ def preview_resume(
 
 
 def _recover(repo: Repository, state: RunState, sightings: dict[str, Sighting]) -> None:
-    """Bring the state to where the next runner brings it before it starts anything."""
+    """Bring the state to where the next runner would bring it before it starts anything."""
     facts = gather_facts(repo, state, sightings)
     require_base(state.row, facts)
     state.apply(ev.RunnerAttached(epoch=state.row.epoch + 1, pid=0, host="", boot_id=""))
@@ -121,7 +121,7 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
     kept = f"a fresh agent continues from {task.carry[:12]}" if task.carry else "nothing of it was saved"
     if task.forgiven and task.forgiven == len(task.failures):
         return TaskPreview(task.id, ResumeAction.REDO, f"it has all its attempts again; {kept}")
-    # What has no token was not begun by us: all that is known of it is that it ended, if only by a crash.
+    # An attempt without a token was not started by Holdfast: we only know that it ended, perhaps by a crash.
     ended = "was cut short" if task.latest.token else "is over"
     return TaskPreview(task.id, ResumeAction.REDO, f"attempt {task.attempt} {ended}; {kept}")
 

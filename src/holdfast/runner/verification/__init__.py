@@ -1,1 +1,1 @@
-"""Is the work good: checks, validators, stage gates, syntax errors, and the slots that checks share."""
+"""Verification of work: checks, validators, stage gates, syntax errors, and the slots that checks share."""

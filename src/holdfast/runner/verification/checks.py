@@ -32,7 +32,7 @@ class ChecksStopped(Exception):  # noqa: N818 - it is not an error: the user ask
 
 
 async def check_task(context: RunContext, name: str) -> list[ev.Event]:
-    """Verify what a task's attempt produced, in its own workspace. Checking again is harmless."""
+    """Verify what a task's attempt produced, in its own workspace. Safe to repeat after a crash."""
     task, spec = context.state.tasks[name], context.state.specs[name]
     workspace = await context.workspaces.ensure_intact(task, task.latest.head)
     checks = context.state.checks_of(name)

@@ -26,7 +26,7 @@ _PATHS_SHOWN = 10
 
 
 async def check_gate(context: RunContext, stage: str, gate: Gate) -> list[ev.Event]:
-    """Check a gate on the run branch as it is now. Checking it again is harmless."""
+    """Check a gate on the run branch as it is now. Safe to repeat after a crash."""
     if problem := await _broken_condition(context, stage, gate):
         return [ev.StageGateFailed(stage=stage, gate=gate, error=problem)]
     commands = context.state.stages[stage].entry if gate == "entry" else context.state.stages[stage].exit

@@ -28,7 +28,7 @@ async def reject_syntax_errors(context: RunContext, task: TaskRow, done: ev.Atte
     try:
         faults = await find_syntax_errors(context, task.base, done.head, None, task.id, task.attempt)
     except (HoldfastError, OSError):
-        return done  # The work is safe; a bad moment of the disk is no reason to have it done again.
+        return done  # The work is safe; a passing disk error is no reason to redo it.
     if not faults:
         return done
     return attempt_failed(

@@ -1,7 +1,7 @@
 """Parsers that find syntax errors: those of the standard library and YAML's in this process, others as supervised tools.
 
-Nothing of the files is imported, constructed or executed. Each parser of ours returns line and message of the first
-error, or None, and is loaded when it is first needed.
+Nothing in the files is imported, constructed or executed. Each parser here returns line and message of the
+first error, or None, and is loaded when it is first needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _NotJudged(Exception):  # noqa: N818 - it is no error: the file declares e
 async def parse(
     context: RunContext, language: Language, files: Mapping[str, bytes], owner: str, attempt: int
 ) -> dict[str, tuple[int, str]]:
-    """Return line and message of the first error of each file, by its key. What nobody here can parse has none."""
+    """Return line and message of the first error of each file, by key. Files without a parser have none."""
     if language not in _PARSERS:
         return await _parse_with_tool(context, language, files, owner, attempt)
     found = {key: await asyncio.to_thread(_parse, language, data) for key, data in files.items()}
@@ -48,7 +48,7 @@ def _parse(language: Language, data: bytes) -> _Found:
     except UnicodeDecodeError as error:
         return data.count(b"\n", 0, error.start) + 1, "this is not UTF-8 text"
     except (RecursionError, MemoryError, OverflowError):
-        return None  # Too deep for this interpreter to judge; another may well read it.
+        return None  # Too deeply nested for this interpreter; another may be able to read it.
 
 
 def _python(data: bytes) -> _Found:
@@ -190,20 +190,20 @@ _TOOLS = {
 async def _parse_with_tool(
     context: RunContext, language: Language, files: Mapping[str, bytes], owner: str, attempt: int
 ) -> dict[str, tuple[int, str]]:
-    """Ask a tool about the files. One that cannot be had says nothing.
+    """Ask a tool about the files. A missing tool finds nothing.
 
     A runner that is killed here leaves copies of files; the next one of the run removes them.
     """
     tool = _TOOLS.get(language)
     if tool is None or shutil.which(tool.program) is None:
         return {}
-    # Plain numbers for names: none of them can be taken for an option.
+    # File names are plain numbers, so none can look like an option.
     keys = {f"{number}.{tool.suffix}": key for number, key in enumerate(files)}
     folder = await asyncio.to_thread(_lay_out, context, {name: files[key] for name, key in keys.items()})
     try:
         output = await _run_tool(context, (*tool.argv, *keys), folder, owner, attempt)
     except HoldfastError:
-        return {}  # No process to be had: the project's own checks will have to do.
+        return {}  # No process could be started: the project's own checks must be enough.
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     faults: dict[str, tuple[int, str]] = {}

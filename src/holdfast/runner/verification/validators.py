@@ -1,4 +1,4 @@
-"""Validators: they run side by side, each supervised, and each score is durable the moment it is known."""
+"""Validators: they run side by side, each supervised, and each score is durable as soon as it is known."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Opinion:
 
 
 class _ProviderGone(ChecksStopped):
-    """A validator could not judge: its provider is at a limit or refuses it. It runs again after that."""
+    """A validator could not judge: its provider is at a limit or refuses it. It runs again later."""
 
     def __init__(self, why: ev.ProviderParked | ev.ProviderShut) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ def _launch(
 
 
 def _agent_of(context: RunContext, validator: Validator) -> Preset | None:
-    """Return the agent that a validator asks; None for a command of its own."""
+    """Return the agent that a validator asks; None if it is a command."""
     plan = context.state.plan
     return None if validator.run else find_agent(validator.agent or plan.agent, plan.agents, context.presets)
 
