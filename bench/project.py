@@ -31,7 +31,10 @@ class Project:
         generate_repository(checkout, _FILES, 0)
 
     def write_plan(self, goal: str, tasks: int) -> None:
-        """Replace the plan beside the repository. Its eight chains keep tasks from starting long before others land."""
+        """Replace the plan beside the repository.
+
+        Its eight chains keep tasks from starting long before others land.
+        """
         plan = {
             "holdfast": 1,
             "goal": goal,

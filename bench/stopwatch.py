@@ -1,7 +1,7 @@
 """`python stopwatch.py NOTES COMMAND…`: run a command and write down its processor time.
 
-The agents of W8 run under it: only the parent can measure exactly what an ended process and its children took. Few
-imports, because the time of this program itself must be subtracted.
+The agents of W8 run under it: only the parent can measure exactly what an ended process and its children
+took. Few imports, because the time of this program itself must be subtracted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""W2: like W1, with a real supervised process per task, compared to the same processes without supervision."""
+"""W2: like W1, with a real supervised process per task, compared to processes without supervision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""W4: a run is killed half-way and resumed. How soon does a remaining task start or land? Is anything done twice?"""
+"""W4: a run is killed half-way and resumed.
+
+How soon does a remaining task start or land? Is anything done twice?
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,7 @@ def _real(folder: Path, tasks: int) -> _Resumed:
 
 
 def _judge(reader: JournalReader, run: str, tasks: int, began: float) -> _Resumed:
-    """Read from the journal what had landed before the second runner started, and what that runner started."""
+    """Read from the journal what landed before the second runner started, and what that runner started."""
     recorded = list(reader.events(run))
     takeover = [i for i, entry in enumerate(recorded) if isinstance(entry.event, ev.RunnerAttached)][-1]
     before = {entry.event.task for entry in recorded[:takeover] if isinstance(entry.event, ev.TaskLanded)}

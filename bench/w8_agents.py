@@ -1,4 +1,7 @@
-"""W8: real Codex agents in parallel, with a model as slow as a real one. How much does Holdfast itself use?"""
+"""W8: real Codex agents in parallel, with a model as slow as a real one.
+
+How much does Holdfast itself use?
+"""
 
 from __future__ import annotations
 

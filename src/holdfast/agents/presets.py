@@ -1,7 +1,7 @@
 """The agents that are known by name: those of `presets.toml`, with what the user's files change or add.
 
-A preset is data: how to start, read, stop and understand an agent, and what it needs to work. Nothing is started
-here.
+A preset is data: how to start, read, stop and understand an agent, and what it needs to work. Nothing is
+started here.
 """
 
 from __future__ import annotations

@@ -40,7 +40,10 @@ def execute(args: Namespace) -> int:
 
 
 def land_result(repo: Repository, row: RunRow, into: str | None) -> str:
-    """Merge a run branch into its target and return what happened as a sentence. Idempotent: a repetition says so."""
+    """Merge a run branch into its target and return what happened as a sentence.
+
+    Idempotent: a repetition says so.
+    """
     tip, target = repo.read_ref(row.branch), _target(row, into)
     if not tip:
         raise no_branch(row)

@@ -1,4 +1,7 @@
-"""`mcp`: Holdfast's tools for agents that speak the Model Context Protocol. Only this command loads its library."""
+"""`mcp`: Holdfast's tools for agents that speak the Model Context Protocol.
+
+Only this command loads its library.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Opens the repository and its journal, and chooses the run for a command.
 
-Reading changes nothing on disk. `status` must be quick: reading avoids git where possible, and imports the git
-modules only if needed.
+Reading changes nothing on disk. `status` must be quick: reading avoids git where possible, and imports the
+git modules only if needed.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def _checkout(start: Path) -> Path:
 
 @contextmanager
 def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[OpenRepo]:
-    """Open the repository around a directory (by default the current one) and its journal for writing; close it after.
+    """Open the repository around a directory (default: the current one) and its journal for writing.
 
-    Only `create` makes a missing journal.
+    The journal is closed afterwards. Only `create` makes a missing one.
     """
     from holdfast.repo.repository import Repository
 
@@ -117,7 +117,7 @@ def no_run_yet() -> HoldfastError:
 
 
 def choose_run(opened: ReadOnlyRepo, named: str | None) -> RunRow:
-    """Return the named run, by id, number or prefix of its name; else the latest unfinished one, or the latest."""
+    """Return the named run, by id, number or name prefix; else the latest unfinished one, or the latest."""
     runs = opened.runs()
     if not runs:
         raise no_run_yet()

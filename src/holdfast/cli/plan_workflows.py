@@ -80,7 +80,7 @@ def plan_of_workflow(args: Namespace, checkout: Path) -> tuple[Plan, str]:
 
 
 def _workflow(named: str) -> Workflow:
-    """Read a workflow: one of ours by its name, or a file."""
+    """Read a workflow: a built-in one by its name, or a file."""
     if named in builtin_names():
         return parse_workflow(builtin_workflow(named), f"workflow {named}", READERS)
     path = Path(named)

@@ -25,7 +25,7 @@ def execute(args: Namespace) -> int:
 
 
 def decide_about_task(args: Namespace, action: Literal["retry", "skip"], event: ev.Event, done: str) -> int:
-    """Record a user's decision about a task, or ask the live runner to; `done` says what happened to the task."""
+    """Record a user's decision about a task, or ask the live runner to; `done` describes the result."""
     with open_repo() as opened:
         run = choose_run(opened, args.run).run
         stored = opened.journal.load(run)

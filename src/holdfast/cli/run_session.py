@@ -1,4 +1,4 @@
-"""One session of a run from the command line: in the foreground or background, its display, and the exit code."""
+"""One session of a run from the command line: foreground or background, its display, the exit code."""
 
 from __future__ import annotations
 

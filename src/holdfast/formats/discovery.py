@@ -111,7 +111,7 @@ def _source(main: str, reader: _Reader, formats: Mapping[System, ForeignFormat])
 
 
 def _root_of(place: Path, project: Path, patterns: Sequence[str]) -> Path:
-    """Return the folder that paths start from: the project, or for files elsewhere their probable project folder."""
+    """Return the folder that paths start from: the project, or for other files their probable project."""
     if place.is_relative_to(project):
         return project
     native = {pattern.partition("/")[0] for pattern in patterns}
@@ -188,7 +188,7 @@ class _Reader:
         return target.relative_to(self.real).as_posix() if leads_on else name
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content; None if it is too large, unreadable, not a plain file, or outside the root."""
+        """Return a file's content; None if it is too large, unreadable, not a file, or outside the root."""
         path = self.root / name
         try:
             if not path.resolve().is_relative_to(self.real) or not name.isprintable() or ".git" in path.parts:

@@ -31,9 +31,10 @@ _TROUBLED = (ClaimedStatus.FAILED, ClaimedStatus.ABANDONED, ClaimedStatus.BLOCKE
 
 
 class NativeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One file of a native layout, by its path below the project. A `link` is symbolic; a `gone` file is removed.
+    """One file of a native layout, by its path below the project.
 
-    Writers return these in the order in which they must appear on disk: state before output.
+    A `link` is symbolic; a `gone` file is removed. Writers return these in the order in which they must
+    appear on disk: state before output.
     """
 
     path: str

@@ -1,7 +1,8 @@
 """Reads JSON that models and people wrote by hand, with aliases and odd types; also truncated JSON.
 
-Nothing is trusted, and nothing odd is fatal. A document that is not JSON raises `BrokenFileError`, which says what
-is wrong and what to do. Times are here too: seconds since 1970 in Holdfast, ISO 8601 in UTC in the files.
+Nothing is trusted, and nothing odd is fatal. A document that is not JSON raises `BrokenFileError`, which says
+what is wrong and what to do. Times are here too: seconds since 1970 in Holdfast, ISO 8601 in UTC in the
+files.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{3,63}")
 _MINUTE = re.compile(r"\s*(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})")
 _CLOSERS = {"{": "}", "[": "]"}
 _TRIES = 50
-"""A truncated file is broken at its end. A text that does not parse without its last fifty values never will."""
+"""A truncated file is broken at its end.
+
+A text that does not parse without its last fifty values never will.
+"""
 
 Node = dict[str, Any]
 """An object of a foreign document. It never leaves `formats/`: readers turn it into a `ForeignRun`."""
@@ -85,7 +89,7 @@ def has_conflict(data: bytes) -> bool:
 
 
 class Key:
-    """One value of foreign documents under all its names, the current one first: a row of a table of aliases."""
+    """One value of foreign documents under all its names, the current one first: a row of aliases."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -183,7 +187,8 @@ def texts(value: Any) -> tuple[str, ...]:
 
 def commits(value: Any) -> tuple[str, ...]:
     """Return the commits of a list, each once: texts, or objects with one. A text counts if it could be
-    the beginning of a hash; git must not read it as an option or a range. A number is a count, not a commit."""
+    the beginning of a hash; git must not read it as an option or a range. A number is a count, not a
+    commit."""
     said = (_HASH.raw(each) if isinstance(each, dict) else each for each in items(value))
     found = (each.strip() for each in said if isinstance(each, str))
     return tuple(dict.fromkeys(each for each in found if _COMMIT.fullmatch(each)))

@@ -93,7 +93,7 @@ def _blocks(lines: list[str]) -> Iterator[list[TableRow]]:
 
 
 def section(text: str, *headings: str) -> str:
-    """Return the text below the first heading with one of these names, up to the next of its level or above."""
+    """Return the text below the first heading with such a name, up to the next of its level or above."""
     wanted = {heading.casefold() for heading in headings}
     plain, lines = plain_lines(text), text.split("\n")
     begin, level = -1, 0

@@ -30,11 +30,11 @@ from holdfast.formats.registry import System
 class ForeignRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run of another system. `claims` has one entry per task of the plan, in its order.
 
-    `name` is the system's own name of the run (a slug, a spec folder, an epic's id). `branches` hold the finished
-    work, the best first: the run continues from the first that exists. `commits` are those recorded without a
-    task. `main` is the state file among the `documents`. These are the originals by their path below the project
-    (or by their file name), kept so that unknown keys can be written back. `finished`: the files say that the
-    whole run is done.
+    `name` is the system's own name of the run (a slug, a spec folder, an epic's id). `branches` hold the
+    finished work, the best first: the run continues from the first that exists. `commits` are those recorded
+    without a task. `main` is the state file among the `documents`. These are the originals by their path
+    below the project (or by their file name), kept so that unknown keys can be written back. `finished`: the
+    files say that the whole run is done.
     """
 
     system: System
@@ -53,18 +53,18 @@ class ForeignRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ForeignFormat:
     """Reads and writes one system's files. Each package offers one as `FORMAT`. All functions are pure.
 
-    `title` is the system's name for people. `places` are where its states are kept, as patterns below a project, the
-    surest first; a pattern that begins with `**/` matches the name anywhere, in lower case. `traces`
-    are ignore patterns of all files that it writes besides the work. `locks` are patterns of lock files that are not
-    beside a state.
+    `title` is the system's name for people. `places` are where its states are kept, as patterns below a
+    project, the surest first; a pattern that begins with `**/` matches the name anywhere, in lower case.
+    `traces` are ignore patterns of all files that it writes besides the work. `locks` are patterns of lock
+    files that are not beside a state.
 
-    `recognises(path, data)` detects a state or plan file, by its content first and its path second. `companions(main)`
-    are glob patterns of the files that belong to the state file `main`. `read(main, documents)` raises
-    `BrokenFileError` if the documents are unusable; anything odd is a `Finding`. `write(run, originals)`
-    keeps the keys of `originals` that we do not know.
+    `recognises(path, data)` detects a state or plan file, by its content first and its path second.
+    `companions(main)` are glob patterns of the files that belong to the state file `main`. `read(main,
+    documents)` raises `BrokenFileError` if the documents are unusable; anything odd is a `Finding`.
+    `write(run, originals)` keeps the keys of `originals` that we do not know.
 
-    Some systems have more: `list_runs(states)` is their own list of runs as text, and `staging_worktree(name)` is
-    the folder where people review the result of a run.
+    Some systems have more: `list_runs(states)` is their own list of runs as text, and
+    `staging_worktree(name)` is the folder where people review the result of a run.
     """
 
     title: str

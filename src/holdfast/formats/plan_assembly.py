@@ -24,7 +24,10 @@ Dropped = list[tuple[str, str]]
 
 
 def acyclic(edges: Mapping[str, tuple[str, ...]]) -> tuple[Edges, Dropped]:
-    """Return the edges without those that close a cycle, and the dropped ones. The choice is deterministic."""
+    """Return the edges without those that close a cycle, and the dropped ones.
+
+    The choice is deterministic.
+    """
     kept: Edges = {name: tuple(dict.fromkeys(needs)) for name, needs in edges.items()}
     dropped: Dropped = []
     while circle := find_cycle(kept):
@@ -35,7 +38,10 @@ def acyclic(edges: Mapping[str, tuple[str, ...]]) -> tuple[Edges, Dropped]:
 
 
 def in_order(edges: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return the names sorted so that each follows its needs, else in their old order. There must be no cycle."""
+    """Return the names sorted so that each follows its needs, else in their old order.
+
+    There must be no cycle.
+    """
     placed: dict[str, None] = {}
     for name in edges:
         waiting = [name]
@@ -87,7 +93,10 @@ def _plain(native: str) -> str:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """Return the name, numbered if taken. Some file systems do not tell ids apart that differ only in case."""
+    """Return the name, numbered if taken.
+
+    Some file systems do not tell ids apart that differ only in case.
+    """
     candidate, number = name, 2
     while candidate.casefold() in taken:
         ending = f"-{number}"
@@ -130,9 +139,9 @@ class StageDraft(msgspec.Struct, kw_only=True):
 
 
 class TaskDraft(msgspec.Struct, kw_only=True):
-    """A task by its native name, and what is claimed about it. `task.needs` holds native names; ids are empty.
+    """A task by its native name, and what is claimed about it.
 
-    `names` are other names that needs may use for it.
+    `task.needs` holds native names; ids are empty. `names` are other names that needs may use for it.
     """
 
     native: str

@@ -55,7 +55,10 @@ def is_known(word: str) -> bool:
 
 
 def claim_from(said: str, attempts: int = 0, standing: ClaimedStatus | None = None) -> Claim:
-    """Return what a status word claims about a task that has no id yet. Begun work took at least one attempt."""
+    """Return what a status word claims about a task that has no id yet.
+
+    Begun work took at least one attempt.
+    """
     standing = standing or claimed_status(said)
     attempts = max(attempts, int(standing not in UNBEGUN))
     spent = spent_of(standing, attempts)

@@ -1,7 +1,7 @@
-"""One run that an agent leads: the runner's loop with a fleet that offers tasks, and the agent's queries and actions.
+"""One run that an agent leads: the runner's loop, a fleet that offers tasks, the agent's queries and actions.
 
-Everything happens in one event loop. Questions are answered from the loop's own state. What the agent does becomes the
-end of a launch, so checks, merge and landing work as in any other run.
+Everything happens in one event loop. Questions are answered from the loop's own state. What the agent does
+becomes the end of a launch, so checks, merge and landing work as in any other run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ WAIT_MAX_S = 600.0
 
 
 class LedRun:
-    """A run with a live loop while an agent works on its tasks. It ends by itself when the run comes to rest."""
+    """A run with a live loop while an agent works on its tasks.
+
+    It ends by itself when the run comes to rest.
+    """
 
     def __init__(self, session: RunSession) -> None:
         self._session = session
@@ -242,7 +245,10 @@ class LedRun:
         return attempt_result(self.state, offer.spec.key, self._statuses()[offer.spec.key.owner])
 
     def _statuses(self) -> dict[str, TaskStatus]:
-        """Return the displayed statuses. To the runner an offered task is running; to the agent it has not begun."""
+        """Return the displayed statuses.
+
+        To the runner an offered task is running; to the agent it has not begun.
+        """
         offered = dict.fromkeys((offer.spec.key.owner for offer in self._fleet.offers()), TaskStatus.PENDING)
         return displayed_task_statuses(self.state) | offered
 

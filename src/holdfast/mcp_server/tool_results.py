@@ -60,7 +60,10 @@ def _result(answer: Any, *, is_error: bool = False) -> CallToolResult:
 
 
 class ReadyTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that can be claimed. `reason` is the request: the implementation, a fix, a conflict's resolution."""
+    """A task that can be claimed.
+
+    `reason` is the request: the implementation, a fix, a conflict's resolution.
+    """
 
     task: str
     title: str

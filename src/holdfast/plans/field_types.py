@@ -385,7 +385,10 @@ class RecordType:
 
 
 def list_of(record: RecordType) -> ValueType:
-    """Return the type of a list of records, at least one. An empty record in place of a bad one keeps the positions."""
+    """Return the type of a list of records, at least one.
+
+    An empty record in place of a bad one keeps the positions.
+    """
 
     def read(value: Any, at: Where, problems: Problems) -> list[dict[str, Any]] | None:
         if not isinstance(value, list):

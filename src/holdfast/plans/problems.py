@@ -1,4 +1,4 @@
-"""Problems of a plan or workflow file: collected while it is read, and reported in one error, in line order."""
+"""Problems of a plan or workflow file: collected during reading, and reported in one error, in line order."""
 
 from __future__ import annotations
 

@@ -37,7 +37,10 @@ def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Pla
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a file, at most one more than a plan may have. A pipe would block, so it is refused."""
+    """Return the bytes of a file, at most one more than a plan may have.
+
+    A pipe would block, so it is refused.
+    """
     if path.is_fifo():
         raise PlanError(
             f"{path} is a pipe, not a file",

@@ -1,7 +1,7 @@
-"""The two syntaxes of a plan or workflow file: a text as plain values, and the lines of these values for errors.
+"""The two syntaxes of a plan or workflow file: text as plain values, and their lines for errors.
 
-Only the event level of the YAML library is used, so no tag can construct an object, and our own bounds apply to
-the values. The library is imported when the first YAML text is read, not before.
+Only the event level of the YAML library is used, so no tag can construct an object, and our own bounds apply
+to the values. The library is imported when the first YAML text is read, not before.
 """
 
 from __future__ import annotations

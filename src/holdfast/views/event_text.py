@@ -125,7 +125,10 @@ def _reattached(event: AgentsReattached) -> str:
 
 
 def plain_lines(out: TextIO) -> Observer:
-    """Return an observer that writes sentences with the time of day. A closed reader does not disturb the run."""
+    """Return an observer that writes sentences with the time of day.
+
+    A closed reader does not disturb the run.
+    """
 
     def write(events: Sequence[Event], _state: RunState) -> None:
         for sentence in filter(None, map(event_sentence, events)):

@@ -170,8 +170,8 @@ def status_view(
 ) -> StatusView:
     """Return what `status` says about a run; `holder` is the live runner, `now` is for the elapsed time.
 
-    `boot_id` tells a reboot from a crash, `landed_in` are the branches that hold the result, `signs` the signs of
-    running agents on this machine.
+    `boot_id` tells a reboot from a crash, `landed_in` are the branches that hold the result, `signs` the
+    signs of running agents on this machine.
     """
     state = stored.state()
     statuses = displayed_task_statuses(state)

@@ -171,7 +171,10 @@ class _Expansion:
         return value
 
     def _entries(self, key: str, values: list[Any], scope: PlaceholderValues) -> Iterator[Any]:
-        """Fill in a list. Entries that do not apply are left out; a placeholder for a list becomes its entries."""
+        """Fill in a list.
+
+        Entries that do not apply are left out; a placeholder for a list becomes its entries.
+        """
         for value in values:
             if isinstance(value, dict) and not self._is_wanted(value, scope):
                 continue

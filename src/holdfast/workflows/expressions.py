@@ -1,8 +1,9 @@
 """The small language inside a workflow's texts: `when:` conditions and `{placeholders}`.
 
-A condition is flags with `not`, `and`, `or`; `and` binds closer, and there are no parentheses. A placeholder is a name in
-braces that does not follow a `$`, so JSON and shell in a prompt stay as they are; `{{name}}` is `{name}` itself. A filled-in
-value is never expanded again: a description with braces stays as its author wrote it.
+A condition is flags with `not`, `and`, `or`; `and` binds closer, and there are no parentheses. A placeholder
+is a name in braces that does not follow a `$`, so JSON and shell in a prompt stay as they are; `{{name}}` is
+`{name}` itself. A filled-in value is never expanded again: a description with braces stays as its author
+wrote it.
 """
 
 from __future__ import annotations

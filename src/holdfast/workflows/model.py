@@ -1,4 +1,7 @@
-"""A workflow and the inputs that a user gives to start it, as data. `reader.py` reads it, `expand.py` expands it."""
+"""A workflow and the inputs that a user gives to start it, as data.
+
+`reader.py` reads it, `expand.py` expands it.
+"""
 
 from __future__ import annotations
 

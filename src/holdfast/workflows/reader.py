@@ -1,7 +1,7 @@
 """The keys of a workflow file. Turns its bytes into a `Workflow`, or into one error that names every problem.
 
-Keys, conditions and placeholders are checked here, before there are inputs. The inner plan has the keys of any
-plan; their values are checked after the expansion.
+Keys, conditions and placeholders are checked here, before there are inputs. The inner plan has the keys of
+any plan; their values are checked after the expansion.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reads an agent's output: bytes, cut anywhere, become lines, and lines become observations by the agent's dialect.
+"""Reads an agent's output: bytes, cut anywhere, become lines, and the agent's dialect reads them.
 
-A line that is not an event is plain output: an error of the agent, perhaps, or the usage that aider prints. No
-output can raise an error or stop a run.
+A line that is not an event is plain output: an error of the agent, perhaps, or the usage that aider prints.
+No output can raise an error or stop a run.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def observe_output(agent: Preset | None, output: bytes) -> StreamSummary:
 
 
 def readable_output(agent: Preset | None, output: bytes, summary: StreamSummary) -> str:
-    """Return the readable part of an output: all of it if plain, else the lines between events and the last text."""
+    """Return the readable part of an output: all if plain, else the plain lines and the last text."""
     text = output.decode(errors="replace")
     if agent is None or agent.stream == "raw":
         return text

@@ -1,4 +1,4 @@
-"""Reads and writes APEX: `state.json`, links, outputs; the wider family's `00-context.md`; `docs/backlog.yaml`."""
+"""Reads and writes APEX: `state.json`, links, outputs, `docs/backlog.yaml`; a related `00-context.md`."""
 
 from holdfast.formats.apex.layout import PLACES, TRACES, companions
 from holdfast.formats.apex.read import read, recognises

@@ -1,6 +1,7 @@
 """The Markdown file that each phase writes for people. Also read, to rebuild a task whose state is broken.
 
-The state is written before the output of a phase, so an output means that its phase ended. Every guess is a finding.
+The state is written before the output of a phase, so an output means that its phase ended. Every guess is a
+finding.
 """
 
 from __future__ import annotations

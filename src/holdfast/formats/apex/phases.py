@@ -62,7 +62,10 @@ _PHASES_OF_FLAG: dict[str, tuple[str, ...] | None] = {
     "cicd": ("cicd",), "pr": (), "save": None, "docker": ("docker",), "helm": (), "kustomize": (),
     "mvp": ("mvp-implement",),
 }  # fmt: skip
-"""The phases that each flag asks for. No flag is always set: we save every phase and ask nothing in between."""
+"""The phases that each flag asks for.
+
+No flag is always set: we save every phase and ask nothing in between.
+"""
 
 
 def prompt_for(name: str) -> str:
@@ -84,7 +87,7 @@ def flags_of(names: list[str]) -> dict[str, bool]:
 
 
 LISTS = {"completed_phases": "PASS", "current_phase": "IN_PROGRESS", "pending_phases": ""}
-"""The lists of a state, in the order in which they are read, each with the status for entries that have none."""
+"""The lists of a state, in reading order, each with the status for entries that have none."""
 _NUMBER = Key("number", "phase", "phase_number", "step")
 _NAME = Key("name", "phase_name", "title")
 _NUMBER_PARTS = re.compile(r"(\d{1,6})([a-z]{0,2})")

@@ -1,4 +1,4 @@
-"""Writes a Holdfast run in APEX's format: state.json, then the links to it, then the output of finished phases."""
+"""Writes a Holdfast run in APEX's format: state.json, then its links, then the output of finished phases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads and writes Auto-Claude: `.auto-claude/specs/NNN-slug/` with its plan, memory and copies in worktrees."""
+"""Reads and writes Auto-Claude: `.auto-claude/specs/NNN-slug/` with plan, memory and worktree copies."""
 
 from holdfast.formats.auto_claude.layout import PLACES, TRACES, companions, recognises, staging_worktree
 from holdfast.formats.auto_claude.read import read

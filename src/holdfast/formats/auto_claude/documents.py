@@ -28,7 +28,10 @@ _Copies = list[tuple[str, Node]]
 
 @dataclass(slots=True)
 class AutoClaudeDocuments:
-    """The files of one spec. `plan` is the copy to use, `other_plans` are older ones. No path means no plan."""
+    """The files of one spec.
+
+    `plan` is the copy to use, `other_plans` are older ones. No path means no plan.
+    """
 
     plan: Node = field(default_factory=dict)
     plan_path: str = ""

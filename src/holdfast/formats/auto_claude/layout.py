@@ -47,7 +47,10 @@ TRACES = ("/.auto-claude*", "/.worktrees/")
 
 
 def recognises(path: str, data: bytes) -> bool:
-    """Tell whether a file belongs to a spec. A broken plan in the right place counts: its companions are usable."""
+    """Tell whether a file belongs to a spec.
+
+    A broken plan in the right place counts: its companions are usable.
+    """
     named = kind_by_name(path)
     is_at_home = f"/{SPECS}/" in f"/{path}" and named is not None and named not in _NOT_STATE
     if is_at_home or named is AutoClaudeFile.PLAN:

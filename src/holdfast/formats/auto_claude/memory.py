@@ -28,7 +28,7 @@ _ATTEMPT_COUNT = Key("attempt_count", "attemptCount")
 
 @dataclass(slots=True)
 class Memory:
-    """Attempts, stuck reasons and commits by a subtask's native name; `unnamed` are commits without a subtask."""
+    """Attempts, stuck reasons and commits by native name; `unnamed` are commits without a subtask."""
 
     attempts: dict[str, Node] = field(default_factory=dict)
     stuck: dict[str, str] = field(default_factory=dict)
@@ -96,7 +96,10 @@ def claim_of(subtask: Subtask, memory: Memory) -> Claim:
 
 
 def _status(said: str, native: str, memory: Memory) -> ClaimedStatus:
-    """Return the status of a subtask. One that landed is done, even if the plan does not say so; git decides."""
+    """Return the status of a subtask.
+
+    One that landed is done, even if the plan does not say so; git decides.
+    """
     planned = claimed_status(said)
     remembered = claimed_status(text(memory.entry(native).get("status")))
     if planned is ClaimedStatus.DONE or (remembered is ClaimedStatus.DONE and memory.commits.get(native)):

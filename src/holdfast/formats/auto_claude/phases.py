@@ -95,7 +95,7 @@ def children(value: Any) -> list[tuple[str, Node]]:
 
 
 def _listed(entry: Node) -> list[tuple[str, Node]]:
-    """Return the subtasks of a phase with their native names, from the first of the possible keys that has any."""
+    """Return the subtasks of a phase with native names, from the first key that has any."""
     found = next((listed for key in ITEM_KEYS if (listed := children(entry.get(key)))), [])
     return [(_SUBTASK_ID.text(subtask) or hint, subtask) for hint, subtask in found]
 
@@ -161,7 +161,10 @@ class Dependencies:
             yield meant.id if meant else ref
 
     def _of_subtasks(self, phase: PlanPhase) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the needs of each subtask. If no subtask of a phase names any, each needs the previous one."""
+        """Yield the needs of each subtask.
+
+        If no subtask of a phase names any, each needs the previous one.
+        """
         is_said = any(_names_needs(subtask.entry) for subtask in phase.subtasks)
         is_free = phase.entry.get("parallel_safe") is True
         for before, subtask in zip((None, *phase.subtasks), phase.subtasks, strict=False):

@@ -135,7 +135,7 @@ def _with_worktree(claims: tuple[Claim, ...], name: str, documents: Mapping[str,
 
 
 def _is_finished(plan: Node, claims: tuple[Claim, ...]) -> bool:
-    """Tell whether the files say that all is done: by their status, or by the plan's if every subtask is done."""
+    """Tell whether all is done: by the files' status, or by the plan's if every subtask is done."""
     is_done = claimed_status(_STATUS.text(plan)) is ClaimedStatus.DONE
     is_planned_done = claimed_status(text(plan.get("planStatus"))) is ClaimedStatus.DONE
     return is_done or (is_planned_done and all(claim.standing in SETTLED for claim in claims))

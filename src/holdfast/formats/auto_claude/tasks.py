@@ -105,7 +105,10 @@ def _deliverable(entry: Node, path: str) -> str:
 
 
 def _checks(verification: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the commands that can be checks, and the others. A check works on any machine, by its exit status."""
+    """Return the commands that can be checks, and the others.
+
+    A check works on any machine, by its exit status.
+    """
     if not _is_by_command(verification):
         return (), ()
     commands = _COMMANDS.texts(verification)

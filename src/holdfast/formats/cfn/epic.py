@@ -1,7 +1,8 @@
 """The model of an epic. Every kind of CFN Loop document is turned into it before it becomes a plan.
 
-Epic files are read here. They share no schema: `epicId` or `epic_id` or `{epic: {}}`, sprints at the top or within
-phases. Dependencies of a sprint are written in many ways, too: names, objects, nested groups, phases, interfaces.
+Epic files are read here. They share no schema: `epicId` or `epic_id` or `{epic: {}}`, sprints at the top or
+within phases. Dependencies of a sprint are written in many ways, too: names, objects, nested groups, phases,
+interfaces.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def _add_sprints(model: EpicModel, root: Node, inner: Node) -> None:
 
 
 def _objects(value: object) -> list[tuple[Node, Node]]:
-    """Return the objects of a list, or of an object of named objects: name, parsed object, object in the file."""
+    """Return the objects of a list or mapping: name, parsed object, object in the file."""
     if isinstance(value, dict):
         return [({"id": key, **own}, own) for key, own in value.items() if isinstance(own, dict)]
     listed = value if isinstance(value, list) else []
@@ -212,7 +213,7 @@ def _stage(name: str, phase: Node) -> StageDraft:
 
 
 def _set_needs(model: EpicModel, sprint: Sprint, elsewhere: tuple[str, ...]) -> None:
-    """Set what a sprint waits for, by its own keys and the epic's other parts. Extra fields are complete."""
+    """Set what a sprint waits for, by its own keys and the epic's other parts. Extra fields win."""
     record = sprint.record
     said = [found for key in _NEEDS for found in _named(model, record.get(key), interface=False)]
     said += [found for key in _NEEDS_INTERFACE for found in _named(model, record.get(key), interface=True)]

@@ -44,7 +44,7 @@ def parse_key(key: str) -> tuple[RecordKind, str] | None:
 
 
 def companions(main: str) -> tuple[str, ...]:
-    """Return glob patterns of the files of `main`: recovery exports, and reports beside it or at their usual place."""
+    """Return glob patterns of the files of `main`: exports, and reports beside it or at the usual place."""
     folder = dirname(main)
     reports = ("*REPORT*.json", "*SPRINT*.json", "*sprint*.json", "*LOOP2*.json", "*epic*.json")
     return (f"{FOLDER}/*.json", *(join(folder, name) for name in reports), "reports/validation/*.json")

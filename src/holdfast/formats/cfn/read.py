@@ -39,7 +39,10 @@ _NOT_A_STATE = {
 
 
 def recognises(path: str, data: bytes) -> bool:
-    """Tell whether a file is one of CFN Loop's. A schema of its state is one, too: `read` reports what it is."""
+    """Tell whether a file is one of CFN Loop's.
+
+    A schema of its state is one, too: `read` reports what it is.
+    """
     try:
         return kind_of(parse_object(path, data)) is not None
     except BrokenFileError:

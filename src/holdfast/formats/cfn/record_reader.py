@@ -38,7 +38,7 @@ _OVER = ("completed", "complete", "done", "abandoned")
 
 
 def read_export(root: Node) -> EpicModel:
-    """Return the model of a recovery export, from its records if it has any, else from its list of sprints."""
+    """Return the model of a recovery export, from its records if any, else from its list of sprints."""
     records = node(root.get("records"))
     if records:
         return read_records(records, node(root.get("config")))
@@ -97,7 +97,7 @@ def _parse_record(key: str, value: object) -> Node:
 
 
 def _base(found: RecordsByKind, config: Node | None) -> EpicModel:
-    """Return the model to apply the other records to: from the epic's record, or any record that names work."""
+    """Return the model for the other records: from the epic's record, or any record that names work."""
     if config:
         return read_epic(config)
     if epics := found[RecordKind.EPIC]:
@@ -210,7 +210,7 @@ def read_wave(root: Node) -> EpicModel:
 
 
 def _read_waves(checkpoints: dict[str, Node]) -> EpicModel:
-    """Return the model of wave checkpoints: each wave of a task is a sprint that waits for the previous wave."""
+    """Return the model of wave checkpoints: each wave is a sprint that waits for its task's previous wave."""
     waves = [
         (text(wave.get("task_id")) or key.rsplit(":", 1)[0], key, wave) for key, wave in checkpoints.items()
     ]

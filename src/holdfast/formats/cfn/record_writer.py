@@ -199,7 +199,7 @@ def _sprint(sprint: ExportedSprint) -> Node:
 
 
 def _extra_fields(sprint: ExportedSprint, record: Node) -> Node:
-    """Return what a reader of the record would otherwise get wrong: which attempts count, and what was done."""
+    """Return what a reader would otherwise get wrong: which attempts count, and what was done."""
     read, ours = sprint_claim(record), sprint.view.claim_of(sprint.task.id)
     # The commits stay as they are in the record itself.
     return extra_fields.carried(extra_fields.claim_difference(read, replace(ours, commits=read.commits)))

@@ -59,7 +59,7 @@ def _reported(root: Node) -> list[tuple[str, str, Node]]:
 
 
 def _report_claim(entry: Node) -> Claim:
-    """Return what a report claims about a sprint: its status, else the decision, else its score against the gate."""
+    """Return a report's claim about a sprint: its status, else the decision, else its score and the gate."""
     claim = sprint_claim(entry)
     score, gate = share_of(_SCORE.raw(entry)), gate_of(entry)
     standing = claim.standing if claim.said else _decided(_DECISION.text(entry), score, gate)

@@ -181,7 +181,7 @@ def gate_of(*places: Node, default: float = _REPORT_GATE) -> float:
 
 
 def share_of(value: object) -> float | None:
-    """Return a confidence, possibly written as a percentage, as a number from 0 to 1; None if it is invalid."""
+    """Return a confidence, possibly given in percent, as a number from 0 to 1; None if it is invalid."""
     if isinstance(value, str) and re.fullmatch(r"\s*\d{1,3}(\.\d{1,6})?\s*%?\s*", value):
         value = float(value.strip(" %"))
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value or value < 0:

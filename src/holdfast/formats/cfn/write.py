@@ -1,4 +1,4 @@
-"""Writes a Holdfast run in CFN Loop's format: the recovery export with all records, and the updated epic file."""
+"""Writes a Holdfast run in CFN Loop's format: the export with all records, and the updated epic file."""
 
 from __future__ import annotations
 
@@ -188,7 +188,10 @@ def _merged(before: Node, found: Mapping[str, Node]) -> Node:
 
 
 def _merged_record(before: Node, record: Node) -> Node:
-    """Return a record merged over the old one. What was in progress and has not begun here stays in progress."""
+    """Return a record merged over the old one.
+
+    What was in progress and has not begun here stays in progress.
+    """
     merged = {**before, **record}
     said, now = text(before.get("status")), text(record.get("status"))
     was_running = claimed_status(said) is ClaimedStatus.RUNNING

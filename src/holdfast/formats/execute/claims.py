@@ -90,7 +90,10 @@ def _message(error: object, advice: str) -> str:
 
 
 def with_ledger(claim: Claim, entry: Node) -> Claim:
-    """Return the claim corrected by the ledger. Its lines are written after the merge, so they outrank the state."""
+    """Return the claim corrected by the ledger.
+
+    Its lines are written after the merge, so they outrank the state.
+    """
     merged = commits(_LEDGER_COMMIT.raw(entry))
     if not merged:
         return claim

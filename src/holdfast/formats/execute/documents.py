@@ -148,7 +148,10 @@ class ExecuteDocuments:
             parse_object(path, data)
 
     def _parse_state(self, path: str, data: bytes) -> Node:
-        """Return a state; of a truncated one, the complete part. Raises BrokenFileError if no task is left."""
+        """Return a state; of a truncated one, the complete part.
+
+        Raises BrokenFileError if no task is left.
+        """
         try:
             return parse_object(path, data)
         except BrokenFileError as error:
@@ -183,7 +186,10 @@ class ExecuteDocuments:
 
 
 def parse_documents(main: str, documents: Mapping[str, bytes]) -> ExecuteDocuments:
-    """Return the documents. Raises BrokenFileError if `main` is unreadable and no other document names the work."""
+    """Return the documents.
+
+    Raises BrokenFileError if `main` is unreadable and no other document names the work.
+    """
     parsed = ExecuteDocuments()
     broken: BrokenFileError | None = None
     for path in sorted(documents, key=lambda path: path != main):

@@ -1,4 +1,4 @@
-"""The tasks and layers of an Execute run, collected from the plan, the manifest, the task files and the state."""
+"""The tasks and layers of an Execute run, collected from plan, manifest, task files and state."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class _Sources:
         )
 
     def _prompt(self, name: str, entry: Node, title: str) -> str:
-        """Return the task file unchanged; else the plan's text; else all that is known: the name and the failures."""
+        """Return the task file unchanged; else the plan's text; else what is known: name and failures."""
         if name in self._files:
             return self._files[name]
         criteria = ", ".join(texts(entry.get("satisfies_criteria")))

@@ -1,4 +1,4 @@
-"""Writes a Holdfast run in Execute's format: a complete `execute-state.json`, and its layer plan or ledger."""
+"""Writes a Holdfast run in Execute's format: `execute-state.json`, and its layer plan or ledger."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Names(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
-    """Return the state first, then the derived files: the ledger of version 3, the plan of a run that began here."""
+    """Return the state first, then the ledger of version 3, or the plan of a run that began here."""
     documents = _parse_originals(originals)
     names = _names(view, documents)
     slug = task_ids([view.name], "run")[0]
@@ -145,7 +145,7 @@ def _ledger(view: ExportedRun, documents: ExecuteDocuments, names: _Names, slug:
 
 
 def _layer_plan(view: ExportedRun) -> Node:
-    """Return the plan of a run that Execute never saw, with extra fields for what native ones cannot express."""
+    """Return the plan of a run that Execute never saw, with extra fields where native ones are not enough."""
     document: Node = {
         "goal": view.plan.goal,
         "layers": [

@@ -1,6 +1,7 @@
 """Existing task lists: read once into a plan (`plan import`), never written back.
 
-Pure over bytes. Finished tasks of a list are left out unless the user asks for them: a plan is remaining work.
+Pure over bytes. Finished tasks of a list are left out unless the user asks for them: a plan is remaining
+work.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Check boxes in Markdown, and a plain checklist: headings are stages, boxes are tasks, from top to bottom.
 
 Lines and boxes indented below a box are part of its task, which is not done while a part is open. Only boxes
-numbered like `1.2` below a box `1` are separate tasks: then the outer box is only a heading. People work a list
-from top to bottom, so each task waits for the previous one, unless the user asks for parallel tasks.
+numbered like `1.2` below a box `1` are separate tasks: then the outer box is only a heading. People work a
+list from top to bottom, so each task waits for the previous one, unless the user asks for parallel tasks.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _entry(place: int, goal: str, whole: str, box: CheckBox, parts: list[CheckBo
 
 
 def _wait_in_order(entries: list[ListEntry]) -> None:
-    """Let each task wait for the last open one before it in its stage, or for the previous one if all are done."""
+    """Let each task wait for the last open one before it in its stage, else for the previous one."""
     last_open = ""
     for before, entry in pairwise(entries):
         if before.stage != entry.stage:

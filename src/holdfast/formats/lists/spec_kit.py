@@ -1,7 +1,7 @@
 """spec-kit's `tasks.md`: phases, `- [ ] T001 [P] [US1] …`, and what it says about dependencies.
 
-`[P]` tasks may run in parallel. A task without it waits for all earlier tasks of its phase; later ones wait for it.
-User stories need the phases before the first story, not each other, unless the file says so.
+`[P]` tasks may run in parallel. A task without it waits for all earlier tasks of its phase; later ones wait
+for it. User stories need the phases before the first story, not each other, unless the file says so.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _context(purpose: str) -> str:
 
 
 def _stage_of(box: CheckBox) -> str:
-    """Return the phase of a task: the nearest heading named like a phase, else the nearest below the title."""
+    """Return the phase of a task: the nearest heading named so, else the nearest below the title."""
     phases = [title for title in box.headings if _PHASE.match(title)]
     if phases:
         return phases[-1]
@@ -99,7 +99,7 @@ def _after(said: str) -> Iterator[str]:
 
 
 def _wait_in_order(found: Sequence[tuple[CheckBox, re.Match[str]]], entries: Sequence[ListEntry]) -> None:
-    """Let a task without `[P]` wait for all tasks since the last such one, and the others for that last one."""
+    """Let a task without `[P]` wait for all since the last such task, and the others for that one."""
     last: dict[str, str] = {}
     since: dict[str, list[str]] = {}
     for (_, task), entry in zip(found, entries, strict=True):
@@ -146,7 +146,7 @@ def _stages(
 
 
 def _relations(text: str, names_in: Callable[[str], list[str]]) -> dict[str, tuple[str, ...]]:
-    """Return the relations that a text names: `T016 blocks T018`, `Phase 4 depends on Phase 3`."""
+    """Return needs where a text names both sides: `T016 blocks T018`, `Phase 4 depends on Phase 3`."""
     found: dict[str, tuple[str, ...]] = {}
     for clause in _CLAUSE.split(text):
         for before, after in _pairs(clause):

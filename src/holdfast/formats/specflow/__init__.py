@@ -1,4 +1,4 @@
-"""Reads and writes SpecFlow: a run's state in waves, its specification, `.continue-here`, STATE.md's table."""
+"""Reads and writes SpecFlow: a run's state in waves, its specification, `.continue-here`, and STATE.md."""
 
 from holdfast.formats.model import ForeignFormat
 from holdfast.formats.specflow.layout import HOME, PLACES, TRACES, companions

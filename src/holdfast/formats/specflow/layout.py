@@ -33,7 +33,7 @@ def spec_path(spec: str) -> str:
 
 
 def companions(main: str) -> tuple[str, ...]:
-    """Return the patterns of the files that belong to a state: its specification, pauses, the lock, STATE.md."""
+    """Return the patterns of a state's files: its specification, pauses, the lock, STATE.md."""
     here = glob.escape(prefix_of(main))
     spec = glob.escape(spec_in(main))
     # Without a name, the archive would add every finished specification.

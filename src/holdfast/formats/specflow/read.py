@@ -1,4 +1,4 @@
-"""Reads the run that a SpecFlow file describes: a state, or a pause, specification or STATE.md that names one.
+"""Reads the run that a SpecFlow file describes: a state, or a pause, specification or STATE.md.
 
 Contradictions between these files are only reported to the user.
 """

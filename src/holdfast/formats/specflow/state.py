@@ -1,6 +1,7 @@
 """Reads a SpecFlow state, even one that deviates from the format, as waves and groups, and as a run.
 
-Waves become stages, groups become tasks, results become claims. Reader and writer use the same order of groups.
+Waves become stages, groups become tasks, results become claims. Reader and writer use the same order of
+groups.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _GROUP_ID = Key("id", "group", "name")
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """One wave: its name as a stage, and its entry in the state, which is empty if only the specification names it."""
+    """One wave: its stage name, and its entry in the state; empty if only the specification names it."""
 
     name: str
     entry: Node
@@ -140,7 +141,7 @@ def spec_id(document: Node, main: str) -> str:
 
 
 def parse_state(name: str, document: Node, documents: Mapping[str, bytes], main: str = "") -> ParsedState:
-    """Return the waves as consecutive stages, the groups as their tasks, and the state's claims about them."""
+    """Return the waves as consecutive stages, the groups as their tasks, and the claims about them."""
     spec = _spec_of(name, main, documents)
     groups = groups_of(document, spec)
     waves = {group.wave.name: group.wave for group in groups}
@@ -186,7 +187,10 @@ def _draft(group: Group, name: str, spec: Spec | None, document: Node) -> TaskDr
 
 
 def _claim(group: Group, document: Node) -> Claim:
-    """Return what the state says about a group. A run that is one group by itself has all commits of the state."""
+    """Return what the state says about a group.
+
+    A run that is one group by itself has all commits of the state.
+    """
     entry = group.entry
     # A group without a status is complete if its wave or the whole run is marked complete.
     whole = group.wave.said if group.wave.entry else text(document.get("status"))

@@ -83,7 +83,10 @@ def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> Node:
 
 
 def _state_files(view: ExportedRun, name: str, content: bytes) -> list[NativeFile]:
-    """Return the live state. For a finished run, return the archived one, then the removal of the live one."""
+    """Return the live state.
+
+    For a finished run, return the archived one, then the removal of the live one.
+    """
     live = layout.state_path(name)
     if not view.is_complete:
         return [NativeFile(path=live, content=content)]
