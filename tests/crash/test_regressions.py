@@ -16,7 +16,6 @@ from holdfast.core.status import RunStatus
 from holdfast.journal import open_journal
 from holdfast.process.launch_order import draft_file, exit_file
 from holdfast.runner.effect_errors import UncollectedError
-from holdfast.runner.session import remove_leftovers
 from tests.crash.evidence import look
 from tests.crash.faults import Fault, run_with_fault
 from tests.crash.sample_run import START
@@ -39,7 +38,7 @@ def test_a_run_killed_while_it_tidies_up_is_tidied_later(tmp_path: Path) -> None
     repo = trial.project.open()
     left = repo.state_dir.run(trial.run).workspaces / ".removed-0"
     left.mkdir(parents=True)
-    remove_leftovers(repo, trial.run)
+    assert trial.execute() is RunStatus.COMPLETED
     assert not left.parent.exists()
 
 

@@ -33,7 +33,7 @@ from holdfast.reporting.recovery_report import failed_tasks
 from holdfast.runner.decisions.rewind import Rewind, plan_rewind, rewind_run
 from holdfast.runner.decisions.user_decisions import record_decision, waive_gates
 from holdfast.runner.recovery.resume_preview import preview_resume
-from holdfast.runner.session import RunOptions, refuse_half_adopted, remove_leftovers
+from holdfast.runner.session import RunOptions, finish_completed, refuse_half_adopted
 from holdfast.views.event_text import plain_lines
 from holdfast.views.inspection import inspection_text
 from holdfast.views.recovery_text import RecoveryView, recovery_text, recovery_view
@@ -75,7 +75,7 @@ def execute(args: Namespace) -> int:
             _require_ready(opened, row.run, args)
             return start_session(opened, _rewind(opened, row.run, at, args), args)
         if row.status is RunStatus.COMPLETED and not args.land:
-            remove_leftovers(opened.repo, row.run)
+            finish_completed(opened.repo, opened.journal, row.run)
             say(f"Run {row.run} is completed; there is nothing to resume.", args)
             return ExitCode.DONE
         if args.accept and waive_gates(opened.repo, opened.journal, row.run, args.accept.split(",")):

@@ -36,7 +36,7 @@ from holdfast.reporting.resume_note import resume_note
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
 from holdfast.runner.loop import RunLoop
-from holdfast.runner.mirror.mirror_writer import MirrorWriter
+from holdfast.runner.mirror.mirror_writer import MirrorWriter, write_mirrors
 from holdfast.runner.notifications import Notifier
 from holdfast.runner.requests import SaveRequests
 
@@ -111,6 +111,8 @@ def execute_run(
     session = RunSession.open(repo, journal, run, options)
     try:
         if session.is_over:
+            if session.status is RunStatus.COMPLETED:
+                _finish(repo, journal, run)
             return session.status
         return asyncio.run(session.execute(observer, fleet or open_fleet(repo.state_dir.fleet)))
     finally:
@@ -231,13 +233,18 @@ def refuse_half_adopted(row: RunRow) -> None:
         )
 
 
-def remove_leftovers(repo: Repository, run: str) -> None:
-    """Remove what a completed run still has on disk because its runner was killed at the very end. Usually nothing.
+def finish_completed(repo: Repository, journal: Journal, run: str) -> None:
+    """Do for a completed run what its runner left undone because it was killed at the very end. Usually nothing.
 
-    Raises LeaseHeldError if that runner is alive: it removes this itself.
+    Raises LeaseHeldError if that runner is alive: it does this itself.
     """
     with Lease.acquire(repo.state_dir.run(run).lease):
-        remove_workspaces(repo, run)
+        _finish(repo, journal, run)
+
+
+def _finish(repo: Repository, journal: Journal, run: str) -> None:
+    remove_workspaces(repo, run)
+    write_mirrors(repo, journal, run)
 
 
 def write_resume_note(repo: Repository, state: RunState) -> None:

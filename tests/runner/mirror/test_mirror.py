@@ -83,6 +83,16 @@ def test_the_files_follow_the_run_to_its_end(tmp_path: Path) -> None:
     assert _state(trial.project)["status"] == "completed"
 
 
+def test_a_completed_run_is_written_again_if_its_runner_was_killed_before_that(tmp_path: Path) -> None:
+    """The run is durable before its mirror is. Executing it again does nothing else."""
+    trial = _trial(tmp_path, sh("a", "echo a > a.txt"))
+    _mirror(trial)
+    assert trial.execute() is RunStatus.COMPLETED
+    (trial.project.path / STATE).unlink()
+    assert trial.execute() is RunStatus.COMPLETED
+    assert _standings(trial.project) == {"a": "done"}
+
+
 def test_the_files_tell_of_a_task_while_another_runs(tmp_path: Path) -> None:
     """The mirror is kept up while the run goes on, not only when it ends."""
     trial = _trial(tmp_path, sh("a", "echo a > a.txt"))
