@@ -9,7 +9,7 @@ def test_land_asks_and_takes_no_for_an_answer_without_a_terminal(completed: Cli)
     """The safe answer is taken, and said."""
     before = completed.project.head()
     done = completed("land")
-    assert (done.code, "taken as no" in done.err) == (3, True)
+    assert (done.code, "so the answer is no" in done.err) == (3, True)
     assert completed.project.head() == before
 
 

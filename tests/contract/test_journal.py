@@ -170,7 +170,7 @@ def test_epochs_only_rise(journal: Journal) -> None:
 def test_a_run_id_is_taken_once(journal: Journal) -> None:
     """A second run of the same id is refused, and the first is untouched."""
     begin(journal)
-    with pytest.raises(JournalError, match="exists already"):
+    with pytest.raises(JournalError, match="already exists"):
         journal.create_run(PLAN, run_row(goal="other"), started(), 500.0)
     assert journal.load(RUN).row.goal == "add auth"
     assert len(list(journal.events(RUN))) == 1

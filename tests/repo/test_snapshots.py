@@ -100,10 +100,10 @@ def test_a_snapshot_is_restored_into_a_new_directory_only(
     target = tmp_path / "deep" / "restored"
     assert restore_snapshot(prepared.repo, first, target) == 4
     assert sorted(path.name for path in target.iterdir()) == [".gitignore", "a.txt", "one.txt", "src"]
-    with pytest.raises(RepositoryError, match="exists already"):
+    with pytest.raises(RepositoryError, match="already exists"):
         restore_snapshot(prepared.repo, first, target)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RepositoryError, match="exists already"):
+    with pytest.raises(RepositoryError, match="already exists"):
         restore_snapshot(prepared.repo, first, tmp_path / "empty")
 
 

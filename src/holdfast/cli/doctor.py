@@ -107,7 +107,7 @@ def _agents(checkout: Path) -> Iterator[HealthFinding]:
     found = find_installed_agents(presets_of(checkout))
     yield from (HealthFinding(f"agent {agent.name}", True, agent.describe()) for agent in found)
     if not found:
-        yield HealthFinding("agents", True, "none of the known ones")
+        yield HealthFinding("agents", True, "no known agent is installed")
 
 
 def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
@@ -137,7 +137,7 @@ def _lines(health: Health) -> Iterator[str]:
         yield f"{'BAD' if part.broken else 'ok '}  {part.what}"
         yield from (f"       invariant {broken.number}: {broken.sentence}" for broken in part.broken)
     yield from (f"fixed  {sentence}" for sentence in health.fixed)
-    yield "healthy" if health.healthy else "; ".join(["something is wrong", *_ways_out(health)])
+    yield "healthy" if health.healthy else "; ".join(["not healthy", *_ways_out(health)])
 
 
 def _ways_out(health: Health) -> Iterator[str]:

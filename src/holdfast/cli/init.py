@@ -65,7 +65,7 @@ def execute(args: Namespace) -> int:
         with path.open("x") as file:
             file.write(starter([agent.name for agent in found]))
     except FileExistsError:
-        raise HoldfastError(f"{path} exists already", "it was not changed; name another file") from None
+        raise HoldfastError(f"{path} already exists", "it was not changed; name another file") from None
     except OSError as error:
         raise HoldfastError(
             f"{path} cannot be written: {error.strerror}", "name a file in a folder that you can write to"

@@ -138,8 +138,8 @@ def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) 
             print(line, file=sys.stderr)
     if not yes and not is_interactive():
         raise NeedsDecisionError(
-            f"you have not agreed to plan {digest[:12]} yet, and there is no terminal to ask on",
-            "read it, then use --yes: its commands run with your rights",
+            f"plan {digest[:12]} needs your approval, and there is no terminal to ask on",
+            "read it, then use --yes: its commands run with your permissions",
         )
     if not confirm("Run this plan?", yes=yes):
         raise NeedsDecisionError(

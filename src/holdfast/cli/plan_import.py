@@ -58,7 +58,7 @@ def execute(args: Namespace) -> int:
     target = Path(args.output)
     if target.exists() and not args.force:
         raise HoldfastError(
-            f"{target} exists already", "name another file with -o, or use --force to replace it"
+            f"{target} already exists", "name another file with -o, or use --force to replace it"
         )
     checkout = find_repository(Path.cwd()).checkout
     kind, name, documents = _found(Path(args.file), checkout, args.kind)

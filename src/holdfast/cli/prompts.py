@@ -21,7 +21,7 @@ def confirm(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not is_interactive():
-        print(f"{question} There is no terminal to ask on: taken as no.", file=sys.stderr)
+        print(f"{question} No terminal to ask on, so the answer is no.", file=sys.stderr)
         return False
     try:
         answer = input(f"{question} [y/N] ")

@@ -56,7 +56,9 @@ ARGUMENTS: Arguments = (
     one_of(
         option("--only", "T,…", "work on these tasks only"),
         flag("--failed-only", "give failed tasks all attempts again and work on them only"),
-        option("--from", "STAGE|TASK", "begin again there, with all that builds on it", dest="begin_at"),
+        option(
+            "--from", "STAGE|TASK", "start again there, with everything that depends on it", dest="begin_at"
+        ),
         option("--restart-stage", "STAGE", "begin a whole stage again"),
     ),
     option("--accept", "STAGE,…", "continue these stages although a check of theirs failed"),

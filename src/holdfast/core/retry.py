@@ -66,11 +66,11 @@ def delay_after(failure: FailureKind, charged: int, base_s: float) -> float:
 def reason_to_give_up(task: TaskRow, limits: Limits) -> str:
     """Return why a task that is not being worked on is not tried again, as a sentence; empty if it is."""
     if task.charged >= limits.attempts:
-        return f"failed {task.charged} times; last: {task.error}"
+        return f"failed {_times(task.charged)}; last: {task.error}"
     if makes_no_progress(task):
         return f"no progress: the same failure on the same files twice; {task.error}"
     if task.crash_count >= losses_allowed(limits):
-        return f"its agent was lost to a crash {task.crash_count} times"
+        return f"its agent was lost to a crash {_times(task.crash_count)}"
     return ""
 
 
@@ -97,3 +97,7 @@ def kind_of_next_attempt(task: TaskRow) -> AttemptKind:
     if task.conflict and task.carry == task.conflict:
         return AttemptKind.CONFLICT
     return AttemptKind.FIX if task.carry else AttemptKind.IMPLEMENTATION
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

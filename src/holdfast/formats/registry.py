@@ -1,6 +1,7 @@
 """The systems whose files Holdfast reads and writes: one row each.
 
-A row names a package of `formats/` that offers a `FORMAT`. Nothing else has to change for a new system.
+A row names a package of `formats/` that offers a `FORMAT` (a `ForeignFormat` of `model.py`). Nothing else has to
+change for a new system.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 One contract suite (`tests/contract/`) passes on all of them. A backend derives from `JournalReader` and `Journal` and
 fills in the abstract methods. It stores each append of events as one body, each row as one body, and never looks inside.
+The table of journals is in `journal/__init__.py`.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ def plan_hash_of(row: bytes) -> str:
 
 def run_exists(run: str) -> JournalError:
     """Return the error for a run id that is taken."""
-    return JournalError(f"run {run} exists already", "`holdfast resume` continues it")
+    return JournalError(f"run {run} already exists", "`holdfast resume` continues it")
 
 
 def no_such_run(run: str) -> JournalError:

@@ -1,6 +1,6 @@
 """Landing on a run branch: merges without a checkout, trailers that prove which task landed, and reading that proof back.
 
-A branch moves only from where we saw it. What a run branch proves overrides every row of the journal.
+A branch moves only from where we saw it, by compare-and-swap (`move_branch`). What a run branch proves overrides every row of the journal.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def restore_snapshot(repo: Repository, commit: str, directory: Path) -> int:
         directory.mkdir(parents=True)
     except FileExistsError as error:
         raise RepositoryError(
-            f"{directory} exists already.", "Name a directory that does not exist yet."
+            f"{directory} already exists.", "Name a directory that does not exist yet."
         ) from error
     with temporary_index(repo.private_git) as index:
         args = ("read-tree", "--reset", "-u", commit)

@@ -1,6 +1,7 @@
 """Statuses as people see them, where they differ from the stored ones, and whether an agent is alive.
 
-Pure conclusions, for display only: nothing here is stored or decides anything.
+How an interrupted run ended (crash, reboot, stop) is in `run_ending.py`. Pure conclusions, for display only: nothing
+here is stored or decides anything.
 """
 
 from __future__ import annotations

@@ -119,8 +119,8 @@ def _estimates(report: RecoveryReport) -> Iterator[str]:
     if report.finish_s is None:
         finish = "unknown: no task has finished yet"
     else:
-        basis = f", as {count(report.measured, 'finished task')} took; checks not counted"
-        finish = f"about {duration(report.finish_s)} of agents' work{basis if report.finish_s else ''}"
+        basis = f", estimated from {count(report.measured, 'finished task')}; checks not counted"
+        finish = f"about {duration(report.finish_s)} of agent time{basis if report.finish_s else ''}"
     yield f"  time to finish: {finish}"
     if report.undecided:
         yield f"  not counted, they need a decision: {count(report.undecided, 'task')}"

@@ -1,4 +1,4 @@
-"""Snapshots of unfinished work: commits of a workspace on the task's ref, while and after an agent works."""
+"""When snapshots are taken: while an agent works, and after it was lost. How they are taken is in `repo/snapshots.py`."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _reason(repo: Repository, *, replace: bool) -> str:
     also = f"; it lacks {', '.join(absent)}" if absent else ""
     raise NeedsDecisionError(
         f"the journal is sound: there is nothing to rebuild{also}",
-        "--yes replaces it by what git shows; failures, costs and decisions are not in git",
+        "--yes replaces it with what git shows; failures, costs and decisions are not in git",
     )
 
 
