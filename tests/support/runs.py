@@ -152,10 +152,13 @@ class Fifo:
         return f"read _ < {self.path}"
 
     def wait(self) -> str:
-        """Wait until an agent reported and return what it said."""
-        ready, _, _ = select.select([self._fd], [], [], DEADLINE_S)
-        assert ready, f"nobody wrote to {self.path}"
-        return os.read(self._fd, 4096).decode().strip()
+        """Wait until an agent reported and return what it said. Reports of several agents are taken one by one."""
+        said = b""
+        while not said.endswith(b"\n"):
+            ready, _, _ = select.select([self._fd], [], [], DEADLINE_S)
+            assert ready, f"nobody wrote to {self.path}"
+            said += os.read(self._fd, 1)
+        return said.decode().strip()
 
     def release(self, count: int = 1) -> None:
         """Let `count` waiting agents go on."""
