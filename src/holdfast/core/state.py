@@ -20,6 +20,9 @@ from holdfast.core.run_transitions import apply_to_run, apply_to_stage, first_ro
 from holdfast.core.status import TASK_IS_SETTLED, StageStatus, TaskStatus
 from holdfast.core.task_transitions import TASK_EVENTS, IllegalEventError, TaskRule, allowed_move
 
+_MOVES_COMPLETION = frozenset({ev.StageClosed, ev.StageGateWaived, ev.StageRewound})
+"""The events after which other stages may be complete: only then the stages are indexed again."""
+
 
 class RunState:
     """One run in memory. Cost per event does not depend on how many tasks are finished.
@@ -132,7 +135,8 @@ class RunState:
             self._apply_to_task(rule, event)
         elif isinstance(event, ev.StageEvent):
             apply_to_stage(self.row, event)
-            self._index_stages()
+            if type(event) in _MOVES_COMPLETION:
+                self._index_stages()
         else:
             apply_to_run(self.row, event)
 
