@@ -1,6 +1,6 @@
 /* fault_injector: run a command and break it at exactly one of its file-changing system calls.
  *
- *   fault_injector -r DIR [-m MODE] [-n POINT | -f POINT] [-d] [-l LIST] [-o VERDICT] COMMAND...
+ *   fault_injector -r DIR [-m MODE] [-n POINT | -f POINT] [-d] [-l LIST] [-t RECORDING] [-o VERDICT] COMMAND...
  *
  * Every call that changes a file below DIR, in any process or thread that COMMAND ever starts, is a point; one counter
  * numbers them all. Without -m they are only counted. A call that cannot change anything (mkdir of what exists, unlink
@@ -12,6 +12,9 @@
  *   main_process  only COMMAND's own process dies, the others go on
  *   errno=NUMBER  the call does not run and returns that error (-n: this point only, -f: this and all later points)
  *
+ * With -t, what every point did is written to RECORDING (recording.h), together with what COMMAND printed. Points then run
+ * one after the other: the next one waits until the one before it is over.
+ *
  * A seccomp filter wakes the tracer at the calls of the table only, so all other calls run at full speed. A filter
  * cannot be removed, and without a tracer its calls fail; so processes that outlive COMMAND (-d, main_process) stay
  * traced by a silent tracer in the background. SIGTERM to fault_injector or to that tracer ends them all; so does the
@@ -20,6 +23,7 @@
  * Not seen: stores into a shared mapping, io_uring, reflinks, and paths inside a mount namespace that differ from ours.
  */
 #define _GNU_SOURCE
+#include "recording.h"
 #include "syscall_points.h"
 #include "arch.h"
 
@@ -39,7 +43,7 @@ enum mode { COUNT, KILL, AFTER, TORN, MAIN_PROCESS, ERRNO };
 
 struct tracee {
     pid_t tid, group;
-    bool held; /* stopped at a point until the fault in progress is over */
+    long held; /* stopped at a point until the fault or the call in progress is over; the first to come has the least */
 };
 
 static struct {
@@ -55,12 +59,12 @@ static struct tracee tracees[MAX_TRACEES];
 static int tracee_count;
 static pid_t main_process;   /* COMMAND's own process */
 static int main_status = -1; /* as waitpid tells it; -1 while it lives */
-static pid_t pending;        /* the thread whose call, or the process whose death, completes the fault */
+static pid_t pending;        /* the thread whose call, or the process whose death, completes the fault or the record */
 static bool ending;          /* everything is being killed */
 static bool background;      /* the verdict is out; the survivors are only passed through */
 static int front;            /* pipe on which the foreground process awaits its exit code */
 static pid_t tracer;         /* for the foreground process */
-static long seen, hits;
+static long seen, hits, waiting;
 static struct point hit; /* the first point at which the fault fired */
 
 static _Noreturn void die(const char *what)
@@ -101,7 +105,7 @@ static struct tracee *know(pid_t tid)
         errno = EAGAIN;
         die("too many threads");
     }
-    tracees[tracee_count] = (struct tracee){ tid, status_field(status, "\nTgid:"), false };
+    tracees[tracee_count] = (struct tracee){ tid, status_field(status, "\nTgid:"), 0 };
     return &tracees[tracee_count++];
 }
 
@@ -128,23 +132,6 @@ static void resume(pid_t tid, long request, int signal_number)
 
 /* ---- the verdict ---- */
 
-static void print_string(FILE *file, const char *key, const char *text)
-{
-    fprintf(file, ",\"%s\":\"", key);
-    for (; *text; text++)
-        fprintf(file, (unsigned char)*text < ' ' || strchr("\"\\", *text) ? "\\u%04x" : "%c", (unsigned char)*text);
-    fputc('"', file);
-}
-
-static void print_point(FILE *file, const struct point *point)
-{
-    fprintf(file, "{\"number\":%ld,\"pid\":%d,\"is_main_process\":%s", point->number, point->pid, point->is_main_process ? "true" : "false");
-    print_string(file, "comm", point->comm);
-    print_string(file, "syscall", point->call->name);
-    print_string(file, "path", shown_path(point));
-    fputs("}", file);
-}
-
 static void report(void)
 {
     FILE *file = want.verdict ? fopen(want.verdict, "we") : stderr;
@@ -155,8 +142,8 @@ static void report(void)
     fprintf(file, ",\"survivors\":%d,\"tracer\":%d,\"point\":", tracee_count, getpid());
     if (hits)
         print_point(file, &hit);
-    fputs(hits ? "}\n" : "null}\n", file);
-    if (fflush(file) != 0 || (want.list && fclose(want.list) != 0))
+    fputs(hits ? "}}\n" : "null}\n", file);
+    if (fflush(file) != 0 || (want.list && fclose(want.list) != 0) || (is_recording() && !finish_recording()))
         die("verdict");
     code = code < 0 ? 128 - code : code;
     if (write(front, &code, sizeof code) != sizeof code)
@@ -216,7 +203,7 @@ static void strike(pid_t tid, const info_t *info, const struct point *point)
         resume(tid, PTRACE_CONT, 0);
     } else if (want.mode == MAIN_PROCESS) {
         pending = main_process;
-        know(tid)->held = true;
+        know(tid)->held = ++waiting;
         kill(main_process, SIGKILL);
     } else if (want.mode == AFTER || (want.mode == TORN && tear(tid, point->call, info))) {
         pending = tid;
@@ -226,17 +213,34 @@ static void strike(pid_t tid, const info_t *info, const struct point *point)
     }
 }
 
+static void pass(pid_t tid, const info_t *info, const struct point *point)
+{
+    if (!is_recording()) {
+        resume(tid, PTRACE_CONT, 0);
+        return;
+    }
+    record_before(tid, info, point);
+    pending = tid;
+    resume(tid, PTRACE_SYSCALL, 0);
+}
+
 static void on_call(struct tracee *tracee)
 {
     info_t info;
     struct point point = { .pid = tracee->group, .is_main_process = tracee->group == main_process };
     pid_t tid = tracee->tid;
-    if (background || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0 || !find_point(tid, &info, &point)) {
+    if (background || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0) {
         resume(tid, PTRACE_CONT, 0);
         return;
     }
-    if (pending) { /* nothing may change beside the call that the fault is about */
-        tracee->held = true;
+    if (!find_point(tid, &info, &point)) {
+        if (is_recording() && point.is_main_process)
+            record_output(tid, &info);
+        resume(tid, PTRACE_CONT, 0);
+        return;
+    }
+    if (pending) { /* nothing may change beside the call that the fault or the record is about */
+        tracee->held = ++waiting;
         return;
     }
     point.number = ++seen;
@@ -244,12 +248,28 @@ static void on_call(struct tracee *tracee)
     point.comm[strcspn(point.comm, "\n")] = '\0';
     if (want.list) {
         print_point(want.list, &point);
-        fputc('\n', want.list);
+        fputs("}\n", want.list);
     }
     if (is_due(&point))
         strike(tid, &info, &point);
     else
-        resume(tid, PTRACE_CONT, 0);
+        pass(tid, &info, &point);
+}
+
+/* The call in progress is over: the next one may run, unless it turns out to be no point any more. */
+static void on_recorded(void)
+{
+    pending = 0;
+    for (struct tracee *first = &tracees[0]; first && !pending;) {
+        first = NULL;
+        for (int i = 0; i < tracee_count; i++)
+            if (tracees[i].held && (!first || tracees[i].held < first->held))
+                first = &tracees[i];
+        if (first) {
+            first->held = 0;
+            on_call(first);
+        }
+    }
 }
 
 /* ---- the tracer ---- */
@@ -284,10 +304,17 @@ static void on_stop(pid_t tid, int status)
             forget((pid_t)message);
         break;
     }
-    if (tid == pending && signal_number == (SIGTRAP | 0x80))
-        end_all(0);
-    else
-        resume(tid, PTRACE_CONT, event || signal_number == (SIGTRAP | 0x80) ? 0 : signal_number);
+    if (tid == pending && signal_number == (SIGTRAP | 0x80)) {
+        if (!is_recording()) {
+            end_all(0);
+            return;
+        }
+        record_after(tid);
+        resume(tid, PTRACE_CONT, 0);
+        on_recorded();
+        return;
+    }
+    resume(tid, PTRACE_CONT, event || signal_number == (SIGTRAP | 0x80) ? 0 : signal_number);
 }
 
 static void on_end(pid_t tid, int status)
@@ -299,6 +326,8 @@ static void on_end(pid_t tid, int status)
         return;
     if (tid == main_process && (want.leave || pending == main_process))
         go_background();
+    else if (tid == pending && is_recording())
+        on_recorded();
     else if (tid == pending)
         end_all(0);
 }
@@ -380,7 +409,7 @@ static void parse(int argc, char **argv)
 {
     bool has_directory = false;
     int option;
-    while ((option = getopt(argc, argv, "+r:m:n:f:dl:o:")) != -1) {
+    while ((option = getopt(argc, argv, "+r:m:n:f:dl:t:o:")) != -1) {
         if (option == 'r' && !(has_directory = set_directory(optarg)))
             die(optarg);
         if (option == 'm')
@@ -393,6 +422,8 @@ static void parse(int argc, char **argv)
             want.leave = true;
         if (option == 'l' && !(want.list = fopen(optarg, "we")))
             die(optarg);
+        if (option == 't' && !start_recording(optarg))
+            die(optarg);
         if (option == 'o')
             want.verdict = optarg;
         if (option == '?')
@@ -403,6 +434,8 @@ static void parse(int argc, char **argv)
         die("needs -r DIR and a command");
     if ((want.mode != COUNT) != (want.at > 0) || (want.lasting && want.mode != ERRNO))
         die("a fault needs -m MODE and -n POINT; -f POINT is for errno only");
+    if (is_recording() && (want.mode != COUNT || want.leave))
+        die("-t records a whole and unbroken run");
 }
 
 int main(int argc, char **argv)

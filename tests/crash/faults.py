@@ -27,8 +27,8 @@ from holdfast.errors import HoldfastError
 
 HERE = Path(__file__).parent
 BUILD_DIR = HERE / "build"
-SOURCES = ("fault_injector.c", "syscall_points.c")
-HEADERS = ("syscall_points.h", "arch.h")
+SOURCES = ("fault_injector.c", "recording.c", "syscall_points.c")
+HEADERS = ("recording.h", "syscall_points.h", "arch.h")
 GRACE_S = 10.0
 
 Mode = Literal["kill", "after", "torn", "main_process", "errno"]
@@ -131,14 +131,14 @@ def _compile(binary: Path) -> None:
 def run_with_fault(program: Program, fault: Fault | None) -> FaultResult:
     """Run the program and break it as told; without a fault its points are only counted."""
     with tempfile.TemporaryDirectory(prefix="fault-injector-") as scratch:
-        return _run(program, _fault_options(fault), Path(scratch))
+        return run_tool(program, _fault_options(fault), Path(scratch))
 
 
 def list_points(program: Program) -> list[Point]:
     """Run the program unbroken and return its points, in order."""
     with tempfile.TemporaryDirectory(prefix="fault-injector-") as scratch:
         listing = Path(scratch, "points")
-        verdict = _run(program, ["-l", str(listing)], Path(scratch))
+        verdict = run_tool(program, ["-l", str(listing)], Path(scratch))
         lines = listing.read_text("utf-8", "replace").splitlines()
     if verdict.exit_status != 0:
         raise FaultToolError(
@@ -155,8 +155,11 @@ def _fault_options(fault: Fault | None) -> list[str]:
     return ["-m", mode, "-f" if fault.lasting else "-n", str(fault.point)]
 
 
-def _run(program: Program, options: list[str], scratch: Path) -> FaultResult:
-    """Output goes to a file, not a pipe: a survivor that keeps it open must not keep us waiting."""
+def run_tool(program: Program, options: list[str], scratch: Path) -> FaultResult:
+    """Run the program under the tool, with options of its own, and return its verdict; `scratch` is an empty folder.
+
+    Output goes to a file, not a pipe: a survivor that keeps it open must not keep us waiting.
+    """
     told, output = scratch / "verdict", scratch / "output"
     command = [str(build()), "-r", str(program.root), "-o", str(told), *options]
     command += [*(["-d"] if program.leave else []), "--", *program.argv]

@@ -18,15 +18,17 @@
 
 static const struct call CALLS[] = {
     CALL(write, .fd = 1, .length = 3, .grows = true),
-    CALL(pwrite64, .fd = 1, .length = 3, .grows = true),
+    CALL(pwrite64, .fd = 1, .length = 3, .offset = 4, .grows = true),
     CALL(writev, .fd = 1, .vector = 2, .grows = true),
-    CALL(pwritev, .fd = 1, .vector = 2, .grows = true),
+    CALL(pwritev, .fd = 1, .vector = 2, .offset = 4, .grows = true),
     CALL(sendfile, .fd = 1, .length = 4, .grows = true),
-    CALL(splice, .fd = 3, .length = 5, .grows = true),
+    CALL(splice, .fd = 3, .length = 5, .offset_at = 4, .grows = true),
     CALL(fallocate, .fd = 1, .grows = true),
     CALL(ftruncate, .fd = 1),
     CALL(fsync, .fd = 1),
     CALL(fdatasync, .fd = 1),
+    CALL(syncfs, .fd = 1),
+    CALL(sync, .syncs_all = true),
     CALL(fchmod, .fd = 1),
     CALL(fchown, .fd = 1),
     CALL(truncate, .path = 1, .must = PRESENT),
@@ -43,10 +45,10 @@ static const struct call CALLS[] = {
     CALL(sync_file_range, .fd = 1),
 #endif
 #ifdef SYS_pwritev2
-    CALL(pwritev2, .fd = 1, .vector = 2, .grows = true),
+    CALL(pwritev2, .fd = 1, .vector = 2, .offset = 4, .grows = true),
 #endif
 #ifdef SYS_copy_file_range
-    CALL(copy_file_range, .fd = 3, .length = 5, .grows = true),
+    CALL(copy_file_range, .fd = 3, .length = 5, .offset_at = 4, .grows = true),
 #endif
 #ifdef SYS_openat2
     CALL(openat2, .dir = 1, .path = 2, .flags = 3),
@@ -130,7 +132,7 @@ ssize_t tracee_memory(pid_t tid, __uint64_t address, int operation, void *data, 
     return done;
 }
 
-static bool path_of_fd(pid_t tid, int fd, char *path)
+bool path_of_fd(pid_t tid, int fd, char *path)
 {
     char name[64];
     struct stat status;
@@ -145,8 +147,8 @@ static bool path_of_fd(pid_t tid, int fd, char *path)
     return stat(name, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) && status.st_nlink > 0;
 }
 
-/* Everything but the last component is resolved, for the calls act on the name itself. False if there is no such place. */
-static bool path_of_name(pid_t tid, int dir, __uint64_t address, char *path)
+/* The last component is not resolved, for the calls act on the name itself. */
+bool path_of_name(pid_t tid, int dir, __uint64_t address, char *path)
 {
     char text[PATH_MAX] = "", whole[2 * PATH_MAX], parent[PATH_MAX];
     if (address && tracee_memory(tid, address, O_RDONLY, text, sizeof text - 1) < 0)
@@ -177,9 +179,10 @@ static bool open_changes(pid_t tid, const info_t *info, struct point *point)
     __uint64_t flags = call->flags ? info->seccomp.args[call->flags - 1] : O_CREAT | O_TRUNC;
     if (strcmp(call->name, "openat2") == 0 && tracee_memory(tid, flags, O_RDONLY, &flags, sizeof flags) != sizeof flags)
         return false;
-    bool exists = access(point->path, F_OK) == 0;
+    struct stat status;
+    bool exists = stat(point->path, &status) == 0;
     point->grows = !exists;
-    return exists ? (flags & O_TRUNC) && !(flags & O_EXCL) : (flags & O_CREAT) != 0;
+    return exists ? (flags & O_TRUNC) && !(flags & O_EXCL) && S_ISREG(status.st_mode) : (flags & O_CREAT) != 0;
 }
 
 static bool changes_name(pid_t tid, const info_t *info, struct point *point)
@@ -211,15 +214,33 @@ bool find_point(pid_t tid, const info_t *info, struct point *point)
     if (!point->call)
         return false;
     point->grows = point->call->grows;
+    if (point->call->syncs_all)
+        return snprintf(point->path, sizeof point->path, "%s", directory) >= 0;
     if (!point->call->fd)
         return changes_name(tid, info, point);
     return path_of_fd(tid, (int)info->seccomp.args[point->call->fd - 1], point->path) && is_below(point->path);
 }
 
-const char *shown_path(const struct point *point)
+const char *shown_path(const char *path)
 {
-    if (!is_below(point->path))
-        return point->path;
-    const char *rest = point->path + strlen(directory);
+    if (!is_below(path))
+        return path;
+    const char *rest = path + strlen(directory);
     return *rest ? rest + 1 : ".";
+}
+
+void print_string(FILE *file, const char *key, const char *text)
+{
+    fprintf(file, ",\"%s\":\"", key);
+    for (; *text; text++)
+        fprintf(file, (unsigned char)*text < ' ' || strchr("\"\\", *text) ? "\\u%04x" : "%c", (unsigned char)*text);
+    fputc('"', file);
+}
+
+void print_point(FILE *file, const struct point *point)
+{
+    fprintf(file, "{\"number\":%ld,\"pid\":%d,\"is_main_process\":%s", point->number, point->pid, point->is_main_process ? "true" : "false");
+    print_string(file, "comm", point->comm);
+    print_string(file, "syscall", point->call->name);
+    print_string(file, "path", shown_path(point->path));
 }

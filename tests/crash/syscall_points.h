@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/types.h>
 
@@ -18,6 +19,8 @@ struct call {
     unsigned char from_dir, from; /* the name it moves away */
     unsigned char flags;          /* open flags */
     unsigned char length, vector; /* the size of a write, to tear it */
+    unsigned char offset, offset_at; /* where it writes, or where that is stored; else at the file's position */
+    bool syncs_all;                  /* it names no file: it is about all of them */
     enum must must;
     bool grows; /* needs room: the only calls that fail on a full disk */
 };
@@ -41,8 +44,18 @@ bool set_directory(const char *name);
 /* Fills in call, path and grows if the call at which `tid` stands would change a file below the directory. */
 bool find_point(pid_t tid, const info_t *info, struct point *point);
 
-/* The point's path relative to the directory, "." for itself; absolute for a file that moves out of it. */
-const char *shown_path(const struct point *point);
+/* A point as a JSON object that the caller closes; and one more text in it. */
+void print_point(FILE *file, const struct point *point);
+void print_string(FILE *file, const char *key, const char *text);
+
+/* A path relative to the directory, "." for itself; as it is if it lies outside. */
+const char *shown_path(const char *path);
+
+/* The path of an open regular file or directory that still has a name. */
+bool path_of_fd(pid_t tid, int fd, char *path);
+
+/* The path that a call's arguments name, with everything but its last component resolved; false if there is no such place. */
+bool path_of_name(pid_t tid, int dir, __uint64_t address, char *path);
 
 /* Reads or writes (O_RDONLY, O_WRONLY) a stopped tracee's memory; what lies before an unmapped page is read. */
 ssize_t tracee_memory(pid_t tid, __uint64_t address, int operation, void *data, size_t size);
