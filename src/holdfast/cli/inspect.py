@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.boot import boot_id
 from holdfast.cli.arguments import JSON, RUN, Arguments, flag, option, positional, positive
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only, require_task
 from holdfast.cli.output import as_json, show
@@ -19,7 +20,6 @@ from holdfast.cli.status import landed_in
 from holdfast.core import ids
 from holdfast.core.state import RunState, replay
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.views.inspection import Inspection, inspection, inspection_text
 from holdfast.views.status import status_view

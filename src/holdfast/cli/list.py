@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from holdfast.boot import boot_id
 from holdfast.cli.arguments import JSON, Arguments
 from holdfast.cli.open_repo import open_read_only
 from holdfast.cli.output import show
-from holdfast.journal.lease import boot_id
 from holdfast.views.status import run_line
 from holdfast.views.status_text import list_text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
+from holdfast.boot import boot_id
 from holdfast.cli.arguments import Arguments, flag, option, positional
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
@@ -26,7 +27,6 @@ from holdfast.cli.status import current_status
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.formats.registry import SYSTEM_NAMES
-from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit

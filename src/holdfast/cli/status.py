@@ -6,12 +6,12 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+from holdfast.boot import boot_id
 from holdfast.cli.arguments import JSON, RUN, Arguments
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only
 from holdfast.cli.output import show
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus, TaskStatus
-from holdfast.journal.lease import boot_id
 from holdfast.journal.protocol import StoredRun
 from holdfast.reporting.displayed_status import AgentSign
 from holdfast.views.status import STATUS_WITHOUT_RUN, StatusView, status_view

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.boot import boot_id
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
 from holdfast.errors import HoldfastError
 from holdfast.fleet.local import LocalFleet, end_carriers
@@ -23,7 +24,7 @@ from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchSpec
 from holdfast.locks import open_lockable, try_lock
 from holdfast.paths import StateDir
 from holdfast.process.launch_order import exit_file, log_file, make_folder, record_file, to_json, write_whole
-from holdfast.process.procfs import TOKEN_VARIABLE, boot_id
+from holdfast.process.procfs import TOKEN_VARIABLE
 from holdfast.redaction import redact
 from holdfast.report_channel import REPORT_VARIABLE
 

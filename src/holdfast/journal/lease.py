@@ -19,6 +19,7 @@ from typing import Self
 
 import msgspec
 
+from holdfast.boot import boot_id
 from holdfast.errors import JournalError, LeaseHeldError
 from holdfast.journal.filesystem_checks import private_folder, refuse_network_filesystem
 from holdfast.locks import is_locked, open_lockable, try_lock
@@ -103,11 +104,6 @@ class Lease:
         except OSError:
             self.release()
             raise
-
-
-def boot_id() -> str:
-    """Return the boot id: it changes with every boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def holder(path: Path) -> Holder | None:

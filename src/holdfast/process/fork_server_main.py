@@ -11,8 +11,8 @@ import gc
 import os
 import sys
 
+from holdfast.boot import boot_id
 from holdfast.process import supervisor
-from holdfast.process.procfs import boot_id
 
 _INT = 4
 _RIGHTS_BYTES = _socket.CMSG_SPACE(_INT * 8)  # room for the link and what the supervisor holds for the runner

@@ -35,11 +35,6 @@ class ProcessStat:
         return self.state not in "ZX"
 
 
-def boot_id() -> str:
-    """Return the id of this boot: no process survives a change of it."""
-    return _read("/proc/sys/kernel/random/boot_id").decode().strip()
-
-
 def stat(pid: int) -> ProcessStat | None:
     """Return one process's entry, or None when there is no such process."""
     fields = _stat_fields(pid)

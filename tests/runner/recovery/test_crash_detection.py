@@ -9,10 +9,11 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.boot import boot_id
 from holdfast.core.facts import Presence
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
-from holdfast.journal.lease import Holder, boot_id, holder
+from holdfast.journal.lease import Holder, holder
 from holdfast.reporting.run_ending import Ending, how_it_ended, rest_of
 from holdfast.views.status import status_view
 from tests.support.command import eventually
