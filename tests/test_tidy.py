@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "holdfast"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-LEAVES = {"boot", "errors", "locks", "paths", "redaction", "report_channel"}
+LEAVES = {"boot", "disk_sync", "errors", "locks", "paths", "redaction", "report_channel"}
 """Modules that anybody may import and that import nothing of ours."""
 
 ALLOWED = {
@@ -173,6 +173,17 @@ def test_processes_are_started_behind_two_doors_only() -> None:
         path.relative_to(SOURCE) for path in MODULES if {n.split(".")[0] for n in _imports(path)} & SPAWNERS
     }
     assert {path for path in users if path.parts[0] != "process"} <= {Path("repo/git.py")}
+
+
+def test_refs_are_moved_behind_one_door_only() -> None:
+    """A ref that is moved elsewhere would hold objects that a power cut can take away."""
+    users = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value == "update-ref"
+    }
+    assert users == {"repo/ref_updates.py"}
 
 
 def _lines(path: Path) -> int:

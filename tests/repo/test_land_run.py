@@ -10,6 +10,7 @@ from holdfast.core.ids import run_branch
 from holdfast.errors import RepositoryError
 from holdfast.repo.checkout import read_checkout
 from holdfast.repo.land_run import discard_run, land_on_branch
+from tests.support.power_cut import after_power_cut
 from tests.support.repositories import RUN, Project, git
 
 
@@ -142,3 +143,33 @@ def test_a_checkout_with_a_split_index_is_read(tmp_path: Path) -> None:
     project.git("update-index", "--split-index")
     project.write("a.txt", "dirty\n")
     assert list(read_checkout(project.open()).files) == ["a.txt"]
+
+
+@pytest.mark.parametrize("target", ["main", "other"])
+def test_a_run_that_landed_survives_a_power_cut(tmp_path: Path, target: str) -> None:
+    """The branch, what it holds and, where it is checked out, its files."""
+    project = Project.create(tmp_path / "p")
+    project.git("branch", "other")
+    code = f"""
+from holdfast.repo.land_run import land_on_branch
+git("checkout", "-q", "-b", "holdfast/{RUN}")
+done = commit("run.txt", "run")
+git("checkout", "-q", "main")
+repo = Repository.open(Path.cwd())
+land_on_branch(repo, done, {target!r}, "m")
+"""
+    left = after_power_cut(project, code)
+    assert left.git("show", f"{target}:run.txt") == "run"
+    assert left.git("status", "--porcelain") == ""
+
+
+def test_a_discarded_run_stays_discarded_after_a_power_cut(tmp_path: Path) -> None:
+    """Its branch is gone and its tip kept, both on disk."""
+    code = f"""
+from holdfast.repo.land_run import discard_run
+repo.keep("{run_branch(RUN)}", commit("run.txt", "run"))
+discard_run(repo, {RUN!r})
+"""
+    left = after_power_cut(Project.create(tmp_path / "p"), code)
+    (kept,) = left.git("for-each-ref", "--format=%(refname)", "refs/holdfast", "refs/heads/holdfast").split()
+    assert left.git("show", f"{kept}:run.txt") == "run"

@@ -46,8 +46,9 @@ _OVERRIDES = {
     "core.fsmonitor": "false",
     "core.untrackedCache": "keep",
     "core.safecrlf": "false",
-    "core.fsync": "committed,loose-object",
-    "core.fsyncMethod": "batch",
+    # Objects are synced side by side before a ref moves to them: see object_sync.py and ref_updates.py.
+    "core.fsync": "reference",
+    "core.fsyncMethod": "fsync",
     "core.quotePath": "false",
     "checkout.workers": "4",
     "gc.auto": "0",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from holdfast.core.ids import archive_ref, run_branch
+from holdfast.disk_sync import sync_all
 from holdfast.errors import RepositoryError
 from holdfast.repo.git import GitError
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch
@@ -34,6 +36,7 @@ def land_on_branch(repo: Repository, commit: str, target_branch: str, message: s
             f"There is no branch {target_branch!r}.", f"Create it: `git branch {target_branch} BASE`."
         )
     if repo.is_ancestor(commit, tip):
+        repo.ref_updates.sync(f"refs/heads/{target_branch}")
         return LandedRun("already there", tip)
     forward = repo.is_ancestor(tip, commit)
     new = commit if forward else _merge_commit(repo, tip, commit, target_branch, message)
@@ -55,7 +58,7 @@ def discard_run(repo: Repository, run: str) -> str:
         raise RepositoryError(f"{name} is checked out in {place}.", "Switch to another branch there first.")
     kept = archive_ref(run, f"branch-{tip[:12]}")
     repo.keep(kept, tip)
-    repo.git.run("update-ref", "-d", ref, tip)
+    repo.ref_updates.delete({ref: tip})
     return kept
 
 
@@ -76,12 +79,23 @@ def _move(repo: Repository, branch: str, new: str, tip: str) -> None:
         return
     git_dir = _git_dir_of(repo, place)
     # Git counts ignored files as expendable and would overwrite them, but a `.env` has no other copy.
-    args = ("merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--quiet", new)
+    merging = ("merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--quiet", new)
+    args = ("-c", "core.fsync=reference,index", *merging)
+    repo.ref_updates.sync_objects()
     result = repo.git.try_run(*args, work_tree=place, git_dir=git_dir)
     if result.rc != 0:
         known = GitError(args, result.rc, result.stderr).hint
         hint = known or f"Commit, stash or move what is in the way in {place}, then run the command again."
         raise RepositoryError(f"git did not update the checkout in {place}: {result.stderr.strip()}", hint)
+    repo.ref_updates.sync(f"refs/heads/{branch}")
+    _sync_checkout(place, repo.changed_files(tip, new))
+
+
+def _sync_checkout(place: Path, changed: Sequence[str]) -> None:
+    """Make the files that git has just written durable: a power cut must not leave empty ones for the next commit."""
+    files = [path for path in (place / name for name in changed) if path.is_file() and not path.is_symlink()]
+    folders = {place / folder for name in changed for folder in Path(name).parents}
+    sync_all([*map(str, files), *map(str, folders)], str(place))
 
 
 def _git_dir_of(repo: Repository, place: Path) -> Path:

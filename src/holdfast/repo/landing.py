@@ -64,17 +64,20 @@ def move_branch(repo: Repository, ref: str, new: str, old: str) -> bool:
 
     True when the ref holds `new` afterwards, also when it did before. False when it holds something else, moved by
     somebody else. Raises GitError when git could not even try, for instance because of a stale lock.
+    The move is on disk when this returns.
     """
     before = old if old.strip("0") else ""
     expected = before or "0" * len(new)
-    args = ("update-ref", "--create-reflog", "-m", "holdfast: land", ref, new, expected)
-    result = repo.git.try_run(*args)
-    if result.rc == 0:
-        return True
-    now = repo.read_ref(ref)
-    if now == before:
-        raise GitError(args, result.rc, result.stderr)
-    return now == new
+    try:
+        repo.ref_updates.move(ref, new, "land", expected)
+    except GitError:
+        now = repo.read_ref(ref)
+        if now == before:
+            raise
+        if now == new:
+            repo.ref_updates.sync(ref)
+        return now == new
+    return True
 
 
 def branch_facts(repo: Repository, branch_ref: str, base: str, run: str) -> BranchFacts:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.core import ids
 from holdfast.core.projection import RunRow
 from holdfast.errors import RepositoryError
-from holdfast.repo.git import Git, as_lines, decode_text, rev_parse_from
+from holdfast.repo.git import Git, decode_text, rev_parse_from
 
 if TYPE_CHECKING:
     from holdfast.repo.repository import Repository
@@ -39,13 +39,6 @@ def refs_by_commit(repo: Repository, run: str) -> dict[str, str]:
 def local_branches(repo: Repository) -> dict[str, str]:
     """Return every local branch by its short name, with its commit."""
     return {ref.removeprefix(_BRANCHES): commit for ref, commit in list_refs(repo, _BRANCHES).items()}
-
-
-def drop_refs(repo: Repository, refs: dict[str, str]) -> None:
-    """Delete refs, all of them or none. A ref that moved since it was listed is an error."""
-    if refs:
-        lines = as_lines(f"delete {ref} {commit}" for ref, commit in refs.items())
-        repo.git.run("update-ref", "--stdin", stdin=lines)
 
 
 def recorded_runs(repo: Repository) -> list[str]:

@@ -16,6 +16,7 @@ from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such
 from holdfast.repo.files import write_atomically
 from holdfast.repo.git import Git, GitResult, as_lines, decode_text, require_git
 from holdfast.repo.private_git_dir import make_private_git_dir
+from holdfast.repo.ref_updates import RefUpdates
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _TREES_KEPT = 256
@@ -37,6 +38,7 @@ class Repository:
         self.current_git_dir = found.git_dir
         self.git = Git(found.common_dir, identity)
         self.private_git = Git(make_private_git_dir(found.common_dir, found.config), identity)
+        self.ref_updates = RefUpdates(self.git)
         self.state_dir = StateDir.of_checkout(found.checkout)
         # Tasks that start from the same commit ask for the same trees, and a commit's tree never changes.
         self._tree_of_commit = lru_cache(maxsize=_TREES_KEPT)(self._ask_tree)
@@ -85,8 +87,8 @@ class Repository:
         return _answer(self.git.try_run("merge-base", one, other))
 
     def keep(self, ref: str, commit: str) -> None:
-        """Make a private ref hold `commit`, so that its history cannot be lost. Idempotent."""
-        self.git.run("update-ref", "--create-reflog", "-m", "holdfast: keep", ref, commit)
+        """Make a private ref hold `commit`, so that its history cannot be lost, not even to a power cut. Idempotent."""
+        self.ref_updates.move(ref, commit, "keep")
 
     def exists(self, commit: str) -> bool:
         """Tell whether the repository has this commit."""

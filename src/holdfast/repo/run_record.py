@@ -58,6 +58,7 @@ def keep_record(repo: Repository, run: str, plan: bytes, started: bytes) -> None
     """Put a run's plan and first event under its plan ref. Neither ever changes: an existing ref is kept."""
     ref = ids.plan_ref(run)
     if repo.read_ref(ref):
+        repo.ref_updates.sync(ref)
         return
     files = ((PLAN_FILE, plan), (RUN_FILE, started))
     blobs = [(name, repo.git.text("hash-object", "-w", "--stdin", stdin=content)) for name, content in files]
@@ -93,7 +94,9 @@ def keep_origin(repo: Repository, run: str, events: Sequence[Event], documents: 
     tree = _write_tree(
         repo, {RECORD_FILE: record, **{f"{DOCUMENTS}/{path}": data for path, data in documents.items()}}
     )
-    if repo.ids_of(f"{ref}^{{tree}}")[0] != tree:
+    if repo.ids_of(f"{ref}^{{tree}}")[0] == tree:
+        repo.ref_updates.sync(ref)
+    else:
         repo.keep(ref, repo.git.commit_tree(tree, message=f"Run {run}: the files it was adopted from\n"))
 
 

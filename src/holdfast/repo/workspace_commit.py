@@ -82,8 +82,6 @@ def commit_work(
     if head != start and not (head and repo.is_ancestor(start, head)):
         remarks.append(_archive_stray_head(repo, head, archive))
         parent = start
-    if parent != start:
-        sync_objects(repo, start, parent)
     found = tree_of_workspace(repo, workspace, parent)
     # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
     own_history = parent != start
@@ -108,7 +106,9 @@ def commit_on_ref(
         commit = before
     else:
         commit = repo.private_git.commit_tree(tree, parent, message=message())
-    if commit != before:
+    if commit == before:
+        repo.ref_updates.sync(ref)  # whoever moved it may have been killed before it was on disk
+    else:
         repo.keep(ref, commit)
     return commit
 
@@ -131,31 +131,6 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
     if commit and commit == workspace.start():
         return str(commit)  # where we put it, as nearly always: no need to ask git whether it exists
     return repo.ids_of(f"{branch or commit}^{{commit}}")[0]
-
-
-def sync_objects(repo: Repository, old: str, new: str) -> None:
-    """Force every object of `old..new` to disk, which an agent's git did not wait for. Repeating it costs little."""
-    listing = repo.git.text("rev-list", "--objects", "--no-object-names", f"{old}..{new}")
-    objects = repo.common_dir / "objects"
-    loose = {objects / name[:2] / name[2:] for name in listing.split()}
-    present = {path for path in loose if path.is_file()}
-    packs = set((objects / "pack").glob("pack-*")) if present != loose else set()
-    for path in present | packs:
-        _sync(path)
-    for folder in {path.parent for path in present | packs}:
-        _sync(folder)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or directory is on disk; one that was just repacked away needs no wait."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _changes(repo: Repository, old: str, new: str) -> tuple[tuple[str, ...], list[str]]:

@@ -21,7 +21,6 @@ from holdfast.formats.model import all_formats
 from holdfast.repo.ancestry import commits_outside
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspace_commit import sync_objects
 from holdfast.repo.worktrees import Worktree, changes_in, list_worktrees, save_worktree
 
 _URGENCY = (
@@ -81,7 +80,6 @@ def save_unfinished_work(
             commit = save_worktree(repo, work.tree, message, _traces()).commit or commit
         below = repo.merge_base(base, commit)
         if below and commit != below:
-            sync_objects(repo, below, commit)
             repo.keep(snapshot_ref(run, task), commit)
             saved[task] = InheritedWork(commit, below, work.place)
     return saved

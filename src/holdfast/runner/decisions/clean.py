@@ -17,7 +17,7 @@ from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
 from holdfast.repo.debris import remove_workspaces
 from holdfast.repo.files import remove, write_atomically
-from holdfast.repo.refs import drop_refs, run_refs
+from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
 
 
@@ -50,7 +50,7 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
         for path in directory.root.iterdir():
             if path != directory.lease:
                 remove(path)
-        drop_refs(repo, _disposable(repo, run))
+        repo.ref_updates.delete(_disposable(repo, run))
         journal.remove_run(run, journal.take_epoch(run))
     remove(directory.root)
 

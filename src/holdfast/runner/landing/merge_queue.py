@@ -98,6 +98,7 @@ async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: 
     if not actual:
         await asyncio.to_thread(move_branch, context.repo, branch, tip, "")
         return again
+    await asyncio.to_thread(context.repo.ref_updates.sync, branch)
     if await asyncio.to_thread(context.repo.is_ancestor, tip, actual):
         return [*again, ev.BranchMoved(commit=actual)]
     await asyncio.to_thread(context.repo.keep, ids.archive_ref(context.run, f"moved-{actual[:12]}"), actual)

@@ -75,6 +75,8 @@ def _save_lost_work(context: RunContext, lost: list[TaskRow]) -> list[ev.Event]:
 def _restore_branch(context: RunContext, sightings: dict[str, Sighting]) -> Facts:
     """Gather the facts. Make the run branch if this is a new run, or if somebody deleted it."""
     row = context.state.row
+    # A killed runner may have moved it a moment ago. What we conclude from it must hold after a power cut as well.
+    context.repo.ref_updates.sync(row.branch)
     facts = gather_facts(context.repo, context.state, sightings)
     if not facts.branch_exists and not move_branch(context.repo, row.branch, row.tip, ""):
         facts = gather_facts(context.repo, context.state, sightings)

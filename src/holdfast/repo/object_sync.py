@@ -1,0 +1,135 @@
+"""Makes git's objects durable: all that are in the repository, whoever wrote them, before a ref is moved to them.
+
+Git is told not to sync loose objects itself. It would wait for one after the other, its `batch` method does not sync on
+Linux file systems, some commands never sync, and an object that exists, because an agent or the user has just written it
+without a sync, is not written again. So it does not matter what we wrote, but what is there. An object's file never
+changes: only files that were not there at the last look are synced, and the folders that name them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from holdfast.disk_sync import DurableNames, sync_all
+
+_PACKS = "pack"
+_FAN_OUT = 2  # the folders of loose objects are called 00 to ff
+_UNFINISHED = ("tmp_", ".tmp-")
+_WRITTEN_BACK_S = 3600.0
+"""The kernel writes everything back within a minute or so. What is older than this is on disk without us."""
+_TICK_NS = 50_000_000
+_SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """A folder at the last look: when it had changed, and its files. All are on disk. `changed` 0 means: look again."""
+
+    changed: int
+    files: frozenset[tuple[str, int]]
+
+
+class ObjectSync:
+    """The objects of one repository, and which of them are known to be on disk. Several threads may use it."""
+
+    def __init__(self, objects: Path) -> None:
+        self._objects = str(objects)
+        self._known: dict[str, _Listing] = {}
+        self._names = DurableNames()
+        self._one_at_a_time = Lock()
+
+    def sync_new(self) -> None:
+        """Wait until every object that is in the repository now is on disk. Repeating it costs little.
+
+        Raises OSError if the disk refuses; then nothing may refer to the objects.
+        """
+        with self._one_at_a_time:
+            for store in _stores(self._objects):
+                folders = [f"{store}/{name}" for name in _names(store) if len(name) == _FAN_OUT]
+                self._sync(store, folders)
+                # After the loose ones: a repack may just have moved some of them into a pack.
+                self._sync(store, [f"{store}/{_PACKS}"])
+
+    def _sync(self, store: str, folders: list[str]) -> None:
+        paths: list[str] = []
+        changed: list[str] = []
+        listings: dict[str, _Listing] = {}
+        oldest = _oldest_unwritten()
+        for folder in folders:
+            listing = self._look(folder, oldest)
+            if listing is None:
+                continue
+            listings[folder] = listing
+            known = self._known.get(folder)
+            fresh = listing.files - known.files if known else _changed_since(folder, oldest)
+            if fresh:
+                paths += [f"{folder}/{name}" for name, _ in fresh if not name.startswith(_UNFINISHED)]
+                changed.append(folder)
+        # Git removes the folder of the last loose object, and makes it again for the next one.
+        unknown = self._names.unknown(changed)
+        sync_all([*paths, *changed, *([store] if unknown else [])], store)
+        self._names.remember(unknown)
+        self._known |= listings
+
+    def _look(self, folder: str, oldest: int) -> _Listing | None:
+        """Return what a folder holds; None if nothing was added to it since the last look, or since long ago."""
+        now = time.time_ns()
+        try:
+            changed = os.stat(folder).st_ctime_ns  # noqa: PTH116 - asked of 256 folders at a time
+        except FileNotFoundError:
+            return None
+        known = self._known.get(folder)
+        if changed == known.changed if known else changed < oldest:
+            return None
+        with os.scandir(folder) as entries:
+            files = frozenset((entry.name, entry.inode()) for entry in entries)
+        return _Listing(0 if _may_change_again(changed, now) else changed, files)
+
+
+def _may_change_again(changed: int, now: int) -> bool:
+    """Tell whether a folder can still change and keep its time stamp: some file systems count whole seconds only."""
+    return changed + (_TICK_NS if changed % _SECOND_NS else 3 * _SECOND_NS) > now
+
+
+def _changed_since(folder: str, oldest: int) -> set[tuple[str, int]]:
+    """Return the files whose content or name is no older than that."""
+    with os.scandir(folder) as entries:
+        return {(entry.name, entry.inode()) for entry in entries if _changed(entry) >= oldest}
+
+
+def _changed(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_ctime_ns
+    except FileNotFoundError:
+        return 0  # a git command that is still writing gave it its final name
+
+
+def _oldest_unwritten() -> int:
+    """Return the time before which everything is on disk, or lost: some time ago, or when the machine started."""
+    now = time.time()
+    started = now - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return int(max(now - _WRITTEN_BACK_S, started) * 1e9)
+
+
+def _stores(objects: str) -> list[str]:
+    """Return the folders of objects: the repository's own, and those that it borrows from other repositories."""
+    stores = [objects]
+    for store in stores:
+        try:
+            lines = Path(store, "info", "alternates").read_text("utf-8", "surrogateescape").splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        paths = (str(Path(store, line).resolve()) for line in lines if line and not line.startswith("#"))
+        stores += [path for path in paths if path not in stores]
+    return stores
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - plain names are all that is needed
+    except FileNotFoundError:
+        return []
