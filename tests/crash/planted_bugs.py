@@ -10,17 +10,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
+from holdfast import boot
 from holdfast.core import events as ev, task_transitions
 from holdfast.core.facts import BranchFacts
 from holdfast.journal.sqlite import SqliteJournal
+from holdfast.process import fork_server
 from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.runner.attempts import attempt
 from holdfast.runner.attempts.collect import collect
 from holdfast.runner.landing import merge_queue
 from holdfast.runner.recovery import facts
+
+REBOOTED = "rebooted"
+OTHER_BOOT_ID = Path(__file__).with_name("other_boot_id")
 
 
 def _move_without_comparing() -> None:
@@ -83,6 +89,15 @@ def _write_afterwards() -> None:
     _replace(SqliteJournal, "close", close)
 
 
+def _pretend_reboot() -> None:
+    """No bug: the machine has another boot id than the one that wrote what is there."""
+    _replace(boot, "_BOOT_ID", str(OTHER_BOOT_ID))
+    told = f"import holdfast.boot; holdfast.boot._BOOT_ID = {str(OTHER_BOOT_ID)!r}; "
+    first, separator, rest = fork_server._PROGRAM.partition("from holdfast.process.fork_server_main")
+    assert separator
+    _replace(fork_server, "_PROGRAM", first + told + separator + rest)
+
+
 def _replace(owner: object, name: str, value: object) -> None:
     """Put something else where the program looks up a function or a table."""
     assert hasattr(owner, name)
@@ -100,6 +115,7 @@ BUGS: dict[str, Callable[[], None]] = {
     "deliver-late": _deliver_late,
     "believe-anybody": _believe_anybody,
     "write-afterwards": _write_afterwards,
+    REBOOTED: _pretend_reboot,
 }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,23 @@ class Recording:
             printed += bytes.fromhex(call.output)
             disk.apply(call)
         yield RecordedMoment(number, disk, printed.decode("utf-8", "replace"))
+
+    def moved(self, names: Mapping[str, str]) -> Recording:
+        """Return the same run as if it had been made elsewhere: each of these names is replaced wherever it stands.
+
+        Names of one length only, so that no size changes.
+        """
+        assert all(len(old) == len(new) for old, new in names.items())
+        texts = [(old, new, old.encode().hex(), new.encode().hex()) for old, new in names.items()]
+
+        def moved(call: RecordedCall) -> RecordedCall:
+            path, source, target, data = call.path, call.source, call.target, call.data
+            for old, new, old_hex, new_hex in texts:
+                path, source = path.replace(old, new), source.replace(old, new)
+                target, data = target.replace(old, new), data.replace(old_hex, new_hex)
+            return msgspec.structs.replace(call, path=path, source=source, target=target, data=data)
+
+        return Recording(self.start, tuple(map(moved, self.calls)))
 
     def moment(self, number: int) -> RecordedMoment:
         """Return one moment."""
