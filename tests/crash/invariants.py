@@ -31,7 +31,7 @@ _STATE_FILES = re.compile(
         "R", RUN
     )
 )
-_PRIVATE_FILES = re.compile(r"sealed/(config|HEAD|filters|objects|info|shallow|lfs|git-crypt)")
+_PRIVATE_FILES = re.compile(r"sealed/(config|HEAD|filters|objects|info|shallow|lfs|git-crypt)|checked-boot")
 
 
 @dataclass(frozen=True, slots=True)

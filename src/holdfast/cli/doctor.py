@@ -21,7 +21,13 @@ from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.filesystem_checks import network_filesystem
 from holdfast.repo.git import MINIMUM_VERSION, git_version
 from holdfast.repo.repository import Repository
-from holdfast.runner.health import examine_repository, examine_run, fix_run, runs_missing_in_journal
+from holdfast.runner.health import (
+    examine_repository,
+    examine_run,
+    fix_repository,
+    fix_run,
+    runs_missing_in_journal,
+)
 from holdfast.views.text import count
 
 _FREE_BYTES_MIN = 512 * 1024 * 1024
@@ -68,6 +74,7 @@ def execute(args: Namespace) -> int:
         repo.require_own_state_dir()
         environment += _agents(opened.checkout)
         if args.fix:
+            fixed += fix_repository(repo)
             for run in runs:
                 fixed += [] if opened.holder(run) else fix_run(repo, opened.require_journal(), run)
         if missing := runs_missing_in_journal(repo, opened.journal):

@@ -95,8 +95,10 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
     The journal is closed afterwards. Only `create` makes a missing one.
     """
     from holdfast.repo.repository import Repository
+    from holdfast.repo.torn_objects import remove_torn_objects_after_reboot
 
     repo = Repository.open(start or Path.cwd())
+    remove_torn_objects_after_reboot(repo)
     if create:
         repo.prepare_state_dir()
     elif not repo.state_dir.journal.exists():

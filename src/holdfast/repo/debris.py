@@ -16,6 +16,7 @@ from holdfast.core.ids import run_branch, run_refs_prefix
 from holdfast.repo.files import abandoned_drafts, remove
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
+from holdfast.repo.torn_objects import remove_torn_objects
 from holdfast.repo.workspaces import ADMIN_PREFIX, Workspaces
 from holdfast.repo.worktrees import linked_git_dirs
 
@@ -50,6 +51,7 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
         *_remove_own_locks(repo, workspaces.directory.name),
         *_remove_shared(repo),
         *_remove_drafts(repo),
+        *remove_torn_objects(repo),
     ]
 
 

@@ -26,6 +26,7 @@ from holdfast.journal.protocol import JournalReader
 from holdfast.repo.debris import clear_debris, fsck_errors, stale_locks
 from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
+from holdfast.repo.torn_objects import remove_torn_objects
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.recovery.facts import gather_facts
 
@@ -66,6 +67,11 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
         alive = [(key.owner, key.attempt) for key in open_fleet(repo.state_dir.fleet).live_launches(run)]
         in_use = [workspaces[owner] for owner in alive if owner in workspaces]
         return clear_debris(repo, Workspaces(repo, directory.workspaces), in_use)
+
+
+def fix_repository(repo: Repository) -> list[str]:
+    """Remove what a power cut left of objects, whoever wrote them; return a sentence for each. Idempotent."""
+    return remove_torn_objects(repo, thorough=True)
 
 
 def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -> Evidence:
