@@ -80,7 +80,6 @@ SMALL = {
     "formats/lenient_yaml.py": "loads the YAML library, so it stays apart from lenient_json",
     "formats/registry.py": "the table of systems",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
-    "runner/attempts/snapshots.py": "when snapshots are taken; how is repo/snapshots.py",
     "views/terminal.py": "what kind of terminal there is, if any",
 }
 """Modules below sixty lines, each with the reason why it is a subject by itself. Any other belongs into its neighbour.

@@ -143,7 +143,7 @@ def test_ctrl_c_ends_with_130_and_resume_carries_on(tmp_path: Path) -> None:
     """The agent is stopped, its work is kept, and the run says how to go on."""
     at_work = Fifo(tmp_path / "at-work")
     script = f"if [ -f half.txt ]; then echo done > whole.txt; else echo x > half.txt; {at_work.give}; sleep 60; fi"
-    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script], "resume": "continue"})
     runner = cli.start("run", "--yes")
     agent = int(at_work.wait())
     runner.send_signal(signal.SIGINT)

@@ -245,7 +245,9 @@ def _kept(repository: Path, end: Moment) -> Iterator[Violation]:
     """Invariant 6: every commit that holds an attempt's work is still reachable."""
     kept = reachable(repository)
     for event in end.events:
-        for field in ("head", "carry") + (("commit",) if isinstance(event, ev.SnapshotSaved) else ()):
+        for field in ("head", "carry", "set_aside") + (
+            ("commit",) if isinstance(event, ev.SnapshotSaved) else ()
+        ):
             commit = getattr(event, field, "")
             if commit and commit not in kept:
                 yield Violation(6, f"{commit}, {field} of {type(event).__name__}, is reachable from no ref")
@@ -256,7 +258,7 @@ def _finished_work(repository: Path, end: Moment) -> Iterator[Violation]:
     dropped = {
         (event.task, event.attempt)
         for event in end.events
-        if isinstance(event, ev.AttemptFailed | ev.AttemptLost) and not event.carry
+        if isinstance(event, ev.AttemptFailed | ev.AttemptLost) and not (event.carry or event.set_aside)
     }
     for task, attempt in dropped:
         record = repository / f".holdfast/runs/{RUN}/attempts/{task}/{attempt}/agent/exit.json"

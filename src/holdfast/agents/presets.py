@@ -26,6 +26,8 @@ from holdfast.paths import StateDir
 PatternTable = dict[AgentTrouble, tuple[str, ...]]
 BASE_PRESET = "command"
 """The preset that a command of the user builds on. It is not an agent itself."""
+_NOT_OF_PRESETS = ("preset", "resume")
+"""Keys of a plan's agent that change no preset. A preset's own `resume` is the command that resumes a session."""
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -135,7 +137,7 @@ def find_agent(name: str, agents: Mapping[str, AgentSpec], presets: Presets) -> 
     base = presets.get(spec.preset) if spec.preset else _base_for_stream(spec.stream, presets)
     if base is None:
         return None
-    given = {key: value for key, value in msgspec.to_builtins(spec).items() if key != "preset"}
+    given = {key: value for key, value in msgspec.to_builtins(spec).items() if key not in _NOT_OF_PRESETS}
     return with_changes(name, base, given, "the plan")
 
 

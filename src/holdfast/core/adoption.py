@@ -5,7 +5,7 @@ Pure. No claim is believed. Done is what git proves, or what the user takes on t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -138,7 +138,7 @@ class TrustPolicy:
 class InheritedWork:
     """Unfinished work of a task, safe in a commit, and the commit below it; `place` says where it lay."""
 
-    carry: str
+    commit: str
     base: str
     place: str
 
@@ -211,14 +211,16 @@ def inherited_events(
     judged: Mapping[str, JudgedClaim],
     work: Mapping[str, InheritedWork],
     limits: Mapping[str, int],
+    clean: Collection[str] = (),
 ) -> Iterator[ev.Event]:
     """Yield the events that the tasks of the run begin with, except landings, which only git proves.
 
-    `limits` are the attempts that each task may spend: attempts spent in the other system count here too.
+    `limits` are the attempts that each task may spend: attempts spent in the other system count here too. The
+    `clean` tasks start without the work that was under way.
     """
     for claim in claims:
         one, limit = judged[claim.task], limits[claim.task]
-        inherited = _inherited(claim, one, work.get(claim.task), limit)
+        inherited = _inherited(claim, one, work.get(claim.task), limit, clean=claim.task in clean)
         if inherited != ev.TaskInherited(task=claim.task):
             yield inherited
         if one.verdict is Verdict.SKIPPED:
@@ -279,16 +281,20 @@ def _on_trust(found: JudgedClaim, claim: Claim, proofs: Proofs, policy: TrustPol
     return msgspec.structs.replace(found, why=found.why + also)
 
 
-def _inherited(claim: Claim, one: JudgedClaim, work: InheritedWork | None, limit: int) -> ev.TaskInherited:
+def _inherited(
+    claim: Claim, one: JudgedClaim, work: InheritedWork | None, limit: int, *, clean: bool
+) -> ev.TaskInherited:
     finished = one.verdict in FINISHED
+    left = work if work is not None and not finished else InheritedWork("", "", "")
     return ev.TaskInherited(
         task=claim.task,
         attempts=attempts_of(claim),
         spent=0 if finished else min(claim.spent, limit),
         failures=tuple(map(_bounded, claim.failures[-_FAILURES_KEPT:])),
         commits=(one.evidence,) if finished else (),
-        carry=work.carry if work is not None and not finished else "",
-        base=work.base if work is not None and not finished else "",
+        carry="" if clean else left.commit,
+        set_aside=left.commit if clean else "",
+        base="" if clean else left.base,
         summary=clip(claim.summary, _TEXT_CHARS),
         report=_report(claim, one),
     )

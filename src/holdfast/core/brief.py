@@ -89,6 +89,11 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
         yield "An earlier attempt ended at a limit of its provider, through no fault of its own."
     if task.crash_count:
         yield "An earlier attempt was cut short by a crash."
+    if task.set_aside:
+        yield (
+            "The last attempt was cut short, and this one starts without its half-done work: "
+            f"that is kept as commit {task.set_aside[:12]}, should you want to look at it."
+        )
     if task.last_report is not None:
         yield "### What the last agent said of its progress\n\n" + quote(_progress(task.last_report))
     if facts.earlier_diff:

@@ -4,8 +4,7 @@ The journal stores exactly these. The class name is the stored `kind`, unless `t
 only ever added, with defaults, so that old journals stay readable. An event that announces an effect (an intent) is
 durable before that effect starts; its result follows.
 
-To add an event, add a class here and a row to `task_transitions.py` (or `run_transitions.py`), which says when it may happen
-and what it changes.
+To add an event, add a class here and a row to `task_transitions.py` or `run_transitions.py`: when it may happen, what it changes.
 """
 
 from __future__ import annotations
@@ -264,12 +263,13 @@ class AttemptDone(AttemptEnded, frozen=True):
 
 
 class AttemptFailed(AttemptEnded, frozen=True):
-    """The attempt ended without a result to check; `carry` is the commit with the work it left, if any."""
+    """The attempt ended without a result to check. The next continues from `carry`, and starts without `set_aside`."""
 
     failure: FailureKind
     error: str
     detail: str = ""
     carry: str = ""
+    set_aside: str = ""
     tree: str = ""
     clock: float = 0.0
     duration_s: float = 0.0
@@ -295,9 +295,10 @@ class AttemptBlocked(AttemptEnded, frozen=True):
 
 
 class AttemptLost(AttemptEvent, frozen=True):
-    """The attempt was cut short, by a crash or by the user's stop. It charges no failure."""
+    """A crash or the user's stop cut the attempt short; nothing is charged. `carry`, `set_aside`: as in AttemptFailed."""
 
     carry: str = ""
+    set_aside: str = ""
     cause: Literal["crash", "stop"] = "crash"
 
 
@@ -311,8 +312,7 @@ class AttemptHalted(AttemptEvent, frozen=True):
 class AgentObserved(AttemptEvent, frozen=True):
     """Totals of the attempt's event stream so far. Recorded twice, they count once.
 
-    `activity` is what the agent is doing, with a tool if `in_tool`, and `at` the wall time of this, for people;
-    `trouble` is what the agent says is in its way.
+    `activity` is what the agent does, with a tool if `in_tool`, at the wall time `at`; `trouble` is what it says is wrong.
     """
 
     tokens: int = 0
@@ -473,19 +473,20 @@ class TaskRewound(TaskEvent, frozen=True):
 class TaskRestored(TaskEvent, frozen=True):
     """Git and the attempt folders show `attempts` at the task; the next one continues from `carry`, if any.
 
-    `base` is the commit below that work. Failures are not in git, so the task has its whole budget again.
+    It starts without `set_aside`. `base` is the commit below `carry`. Failures are not in git: it has its whole budget.
     """
 
     attempts: int
     carry: str = ""
+    set_aside: str = ""
     base: str = ""
 
 
 class TaskInherited(TaskEvent, frozen=True):
     """What another system tried. The next attempt continues from `carry`, if any, made on top of `base`.
 
-    `attempts` counts all of them, `spent` those that count against the budget. `commits` are those below the run's
-    base. Finished work counts only once `TaskLanded` says that git proves it.
+    It starts without `set_aside`. `attempts` counts all of them, `spent` those that count against the budget.
+    `commits` are those below the run's base. Finished work counts only once `TaskLanded` says that git proves it.
     """
 
     attempts: int = 0
@@ -493,6 +494,7 @@ class TaskInherited(TaskEvent, frozen=True):
     failures: tuple[PastFailure, ...] = ()
     commits: tuple[str, ...] = ()
     carry: str = ""
+    set_aside: str = ""
     base: str = ""
     summary: str = ""
     report: Report | None = None

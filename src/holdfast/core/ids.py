@@ -71,6 +71,11 @@ def archive_ref(run: str, name: str) -> str:
     return f"{_RUN_REFS}/{run}/archive/{_component(name)}"
 
 
+def cut_short_ref(run: str, task: str, attempt: int) -> str:
+    """Return the ref that keeps the half-done work of one attempt, which the next one starts without."""
+    return archive_ref(run, f"{task}-cut-short-{attempt}")
+
+
 def run_refs_prefix(run: str) -> str:
     """Return the prefix under which every private ref of a run lives."""
     return f"{_RUN_REFS}/{run}/"

@@ -104,7 +104,8 @@ def _commits_of(task: TaskRow) -> Iterator[str]:
     yield from (made.commit for made in task.commits)
     # A merge that the user squashed or rebased away is not ours to keep; the commit that replaces it is.
     landed = task.replaced or task.merge_commit
-    yield from (commit for commit in (task.carry, task.latest.snapshot, task.conflict, landed) if commit)
+    unfinished = (task.carry, task.set_aside, task.latest.snapshot, task.conflict)
+    yield from (commit for commit in (*unfinished, landed) if commit)
 
 
 def _landings(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator[Violation]:

@@ -13,6 +13,8 @@ import msgspec
 
 PromptMode = Literal["file", "stdin", "arg"]
 OnLimit = Literal["wait", "stop"]
+ResumeMode = Literal["continue", "clean"]
+"""Where the attempt after one that was cut short begins: at its half-done work, or where that one began."""
 STREAMS = ("raw", "claude", "codex", "gemini", "goose", "opencode", "copilot", "vibe", "acp")
 """The event streams that have a reader; `raw` is plain output."""
 PLACEHOLDERS = ("brief", "workspace", "task", "attempt", "run")
@@ -34,6 +36,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     fallback: str = ""
     native_resume: bool | None = None
+    resume: ResumeMode | None = None
     pass_env: tuple[str, ...] = ()
 
 
@@ -81,6 +84,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt: str = ""
     run: tuple[str, ...] = ()
     agent: str = ""
+    resume: ResumeMode | None = None
     needs: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     needs_interface: tuple[str, ...] = ()
@@ -149,6 +153,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         for stage in self.stages:
             for task in stage.tasks:
                 yield stage, task
+
+    def resume_mode(self, task: Task, agent: str = "") -> ResumeMode:
+        """Return where an attempt at `task` begins after one by `agent` that was cut short.
+
+        The task's word stands above its agent's. By default agents continue. A command cannot know what it had
+        done before: it starts clean.
+        """
+        if task.resume is not None or task.run:
+            return task.resume or "clean"
+        named = self.agents.get(agent or task.agent or self.agent)
+        return (named.resume if named is not None else None) or "continue"
 
     def agents_named(self) -> list[str]:
         """Return the agents that work on tasks or validate them, each once, in plan order."""

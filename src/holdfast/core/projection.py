@@ -148,6 +148,8 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The commit below all work on the task."""
     carry: str = ""
     """The commit with the work that the next attempt continues from."""
+    set_aside: str = ""
+    """The commit with the half-done work of the last attempt that was cut short, if the next one starts without it."""
     summary: str = ""
     last_report: Report | None = None
     """The last report of an attempt before the latest."""

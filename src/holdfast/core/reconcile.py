@@ -63,10 +63,10 @@ def _tasks_in_flight(state: RunState, facts: Facts) -> Iterator[ev.Event]:
     landed = {landing.task for landing in facts.branch.landings}
     for task in [*state.active.values(), *state.landing.values()]:
         if task.id not in landed:
-            yield from _task_in_flight(task, facts)
+            yield from _task_in_flight(state, task, facts)
 
 
-def _task_in_flight(task: TaskRow, facts: Facts) -> Iterator[ev.Event]:
+def _task_in_flight(state: RunState, task: TaskRow, facts: Facts) -> Iterator[ev.Event]:
     if task.status is TaskStatus.MERGING:
         yield ev.LandingInterrupted(task=task.id, attempt=task.attempt)
     elif task.status is TaskStatus.VERIFYING and task.latest.head in facts.missing_commits:
@@ -74,7 +74,8 @@ def _task_in_flight(task: TaskRow, facts: Facts) -> Iterator[ev.Event]:
     elif task.status is TaskStatus.VERIFYING and task.latest.checking:
         yield ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
     elif task.status is TaskStatus.RUNNING and _is_lost(task, facts):
-        yield ev.AttemptLost(task=task.id, attempt=task.attempt, carry=task.latest.snapshot)
+        carry, set_aside = state.carry_or_set_aside(task, task.latest.snapshot)
+        yield ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside)
 
 
 def _is_lost(task: TaskRow, facts: Facts) -> bool:

@@ -24,6 +24,8 @@ class FailureClass(StrEnum):
     PERSON = "person"
 
 
+CUT_SHORT = (FailureKind.KILLED, FailureKind.TIMEOUT, FailureKind.STALLED)
+"""An attempt that failed in one of these ways did not come to its own end. Neither did one that was lost."""
 _CLASSES = {
     FailureKind.KILLED: FailureClass.TRANSIENT,
     FailureKind.TIMEOUT: FailureClass.TRANSIENT,

@@ -107,6 +107,17 @@ class RunState:
         limits = self.plan.limits
         return limits if attempts is None else msgspec.structs.replace(limits, attempts=attempts)
 
+    def starts_clean(self, task: TaskRow) -> bool:
+        """Tell whether the attempt after a task's latest one starts without its work, if that one is cut short."""
+        return self.plan.resume_mode(self.specs[task.id], task.latest.agent) == "clean"
+
+    def carry_or_set_aside(self, task: TaskRow, commit: str) -> tuple[str, str]:
+        """Return what the next attempt continues from, and what it starts without: one is `commit`, one is empty.
+
+        `commit` has the work of the task's latest attempt, which was cut short.
+        """
+        return ("", commit) if self.starts_clean(task) else (commit, "")
+
     def is_startable(self, task: TaskRow) -> bool:
         """Tell whether an attempt at the task may begin: its stage is open and its needs are met."""
         return self.stage(self.stage_of[task.id]).status is StageStatus.RUNNING and self.needs_met(task)

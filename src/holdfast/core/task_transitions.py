@@ -81,7 +81,7 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     attempt = task.latest
     attempt.head, attempt.tree = event.head, event.tree
     attempt.session_commit = event.head
-    task.summary = event.summary
+    task.summary, task.set_aside = event.summary, ""
     task.worked_s += event.duration_s
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
     # Work went well through this provider: its next limit is a first one again.
@@ -91,22 +91,24 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
 
 def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
     _fail(task, event.failure, event.error, event.detail, tree=event.tree)
-    _leave_session(task, event.carry)
+    _leave_session(task, event.carry or event.set_aside)
     # Nothing may build on a resolution that dropped a side: the next agent sees the conflict again.
     side_lost = event.failure is FailureKind.SIDE_LOST
     _keep(task, "" if side_lost else event.carry)
     if side_lost:
         task.carry = task.conflict
+    _put_aside(task, event.set_aside)
     task.worked_s += event.duration_s
     run.clock = max(run.clock, event.clock)
     task.not_before = event.clock + delay_after(event.failure, task.charged, limits.retry_delay_s)
 
 
 def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLost) -> None:
-    _leave_session(task, event.carry)
+    _leave_session(task, event.carry or event.set_aside)
     _leave_workspace(task)
     task.crash_count += event.cause == "crash"
     _keep(task, "" if _began_too_recently(task, limits) else event.carry)
+    _put_aside(task, event.set_aside)
 
 
 def _began_too_recently(task: TaskRow, limits: Limits) -> bool:
@@ -134,6 +136,7 @@ def _end_uncharged(task: TaskRow, event: ev.AttemptLimited | ev.AttemptBlocked) 
     task.latest.halt = None
     task.error = event.error
     task.carry = event.carry or task.carry
+    task.set_aside = ""
     task.worked_s += event.duration_s
 
 
@@ -234,7 +237,7 @@ def _task_landed(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
     _leave_workspace(task)
     task.attempt = max(task.attempt, event.attempt)
     task.merge_commit, task.latest.head = event.commit, event.head
-    task.carry = task.latest.prepared = task.error = task.conflict = task.replaced = ""
+    task.carry = task.set_aside = task.latest.prepared = task.error = task.conflict = task.replaced = ""
     task.conflict_files = ()
     run.tip = event.commit
 
@@ -268,7 +271,7 @@ def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewo
     """Reset the task as if nothing had been tried; only the number of attempts stays."""
     _task_reset(run, limits, task, event)
     task.latest = AttemptRow()
-    task.base = task.summary = task.carry = task.conflict = ""
+    task.base = task.summary = task.carry = task.set_aside = task.conflict = ""
     task.conflict_files = ()
     task.interfaces = {}
     task.last_report = None
@@ -276,12 +279,12 @@ def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewo
 
 def _task_restored(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRestored) -> None:
     task.attempt = max(task.attempt, event.attempts)
-    task.carry, task.base = event.carry, event.base
+    task.carry, task.set_aside, task.base = event.carry, event.set_aside, event.base
 
 
 def _task_inherited(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskInherited) -> None:
     task.attempt, task.charged = event.attempts, event.spent
-    task.carry, task.base = event.carry, event.base
+    task.carry, task.set_aside, task.base = event.carry, event.set_aside, event.base
     task.summary, task.last_report = event.summary, event.report
     # The kind of failure is unknown: that system has other kinds.
     task.failures = [
@@ -309,6 +312,13 @@ def _keep(task: TaskRow, carry: str) -> None:
     """Note what an attempt without a result left for the next one; if nothing, its work is done again."""
     task.carry = carry or task.carry
     task.wasted += not carry
+
+
+def _put_aside(task: TaskRow, commit: str) -> None:
+    """Note the half-done work that the next attempt starts without. If it is all there was, the task begins anew."""
+    task.set_aside = commit
+    if commit and not task.carry:
+        task.base = ""
 
 
 def _leave_workspace(task: TaskRow) -> None:

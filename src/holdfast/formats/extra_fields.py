@@ -26,7 +26,7 @@ def _typed(kind: type[msgspec.Struct], *names: str) -> dict[str, Any]:
 
 
 _TASK = _typed(Task, "title", "prompt", "run", "needs", "files", "needs_interface", "verify", "acceptance",
-               "allow_empty")  # fmt: skip
+               "allow_empty", "resume")  # fmt: skip
 _CLAIM = _typed(Claim, "attempts", "spent", "failures", "commits", "summary")
 _STAGE_DRAFT = _typed(Stage, "title", "needs")
 _STAGE_CHECKS = _typed(Stage, "entry", "exit")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from holdfast.core.ids import ID_PATTERN
-from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode
+from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode, ResumeMode
 from holdfast.plans.field_types import (
     ARGV,
     BOOLEAN,
@@ -67,6 +67,11 @@ AGENT = RecordType(
         ),
         "native_resume": Field(
             BOOLEAN, "Whether the next attempt resumes the agent's own session where that is possible."
+        ),
+        "resume": Field(
+            choice(get_args(ResumeMode)),
+            "After this agent was cut short, the next attempt continues its half-done work, or starts clean.",
+            default="continue",
         ),
     },
 )
@@ -152,6 +157,11 @@ TASK = RecordType(
         "prompt": Field(text(), "What an agent is asked to do. Give this or `run`."),
         "run": Field(ARGV, "A command that does the task itself, no model needed. Give this or `prompt`."),
         "agent": Field(text(), "The agent of this task: a preset or an entry of `agents:`."),
+        "resume": Field(
+            choice(get_args(ResumeMode)),
+            "After an attempt was cut short, the next one continues its half-done work, or starts clean."
+            " Default: as the agent says; clean for `run`.",
+        ),
         "needs": Field(_IDS, "Tasks that must have landed first, of the same or an earlier stage."),
         "needs_interface": Field(
             _IDS, "Tasks whose published interface, or landing, is enough to start; they still land first."

@@ -62,7 +62,10 @@ class UnsavedWork:
 
 
 class TaskRecovery(msgspec.Struct, frozen=True, kw_only=True):
-    """One task: where it stands, where its work is, and what resuming does. `progress` is what the agent reported."""
+    """One task: where it stands, where its work is, and what resuming does. `progress` is what the agent reported.
+
+    `set_aside` is half-done work that is kept and that the next attempt starts without.
+    """
 
     id: str
     stage: str
@@ -76,6 +79,7 @@ class TaskRecovery(msgspec.Struct, frozen=True, kw_only=True):
     landed: str | None
     committed: str | None
     snapshot: str | None
+    set_aside: str | None
     unsaved: int | None
     redo_s: float
     move: ResumeAction
@@ -110,7 +114,7 @@ def recovery_report(
         for preview in previews
     )
     measured = [row.worked_s for row in state.tasks.values() if row.merge_commit and row.worked_s > 0]
-    left = {task.id: _share_left(task) for task in tasks if task.move in _AGENT_WORKS}
+    left = {task.id: _share_left(state, task) for task in tasks if task.move in _AGENT_WORKS}
     return RecoveryReport(
         tasks=tasks,
         redo_s=round(sum(task.redo_s for task in tasks), 3),
@@ -137,6 +141,7 @@ def _task(
     row = state.tasks[preview.task]
     report = row.latest.report or row.last_report or Report()
     early = report.progress is not None and report.progress < state.plan.limits.restart_below
+    clean = state.starts_clean(row)
     lost = row.status is TaskStatus.RUNNING and preview.move is ResumeAction.REDO
     return TaskRecovery(
         id=row.id,
@@ -151,27 +156,36 @@ def _task(
         landed=row.merge_commit or None,
         committed=None if row.merge_commit else row.latest.head or row.carry or None,
         snapshot=None if row.merge_commit else row.latest.snapshot or None,
+        set_aside=row.set_aside or None,
         unsaved=seen.unsaved,
-        redo_s=_redo_s(row, preview.move, seen, spans.get(row.id), early=early),
+        redo_s=_redo_s(row, preview.move, seen, spans.get(row.id), all_of_it=early or clean),
         move=preview.move,
-        why=_why_lost(row, report, seen, early=early) if lost else preview.why,
+        why=_why_lost(row, report, seen, early=early, clean=clean) if lost else preview.why,
     )
 
 
 def _redo_s(
-    row: TaskRow, move: ResumeAction, seen: UnsavedWork, span: AttemptSpan | None, *, early: bool
+    row: TaskRow, move: ResumeAction, seen: UnsavedWork, span: AttemptSpan | None, *, all_of_it: bool
 ) -> float:
-    """Return how much work is lost at most: of a lost attempt, what came after its last snapshot."""
+    """Return how much work is redone at most: of a lost attempt, what came after its last snapshot, or all of it."""
     if move is not ResumeAction.REDO or span is None:
         return 0.0
     if row.status is not TaskStatus.RUNNING:
         return round(span.seconds, 3) if span.thrown_away else 0.0
-    safe_until = span.started if early or span.saved is None else span.saved
+    safe_until = span.started if all_of_it or span.saved is None else span.saved
     return round(max(0.0, seen.heard - safe_until), 3)
 
 
-def _why_lost(row: TaskRow, report: Report, seen: UnsavedWork, *, early: bool) -> str:
+def start_again(row: TaskRow) -> str:
+    """Return where an attempt begins that starts without the half-done work of the last one, as words after "it"."""
+    return f"starts again from {row.carry[:12]}" if row.carry else "starts again from the run branch"
+
+
+def _why_lost(row: TaskRow, report: Report, seen: UnsavedWork, *, early: bool, clean: bool) -> str:
     cut = f"attempt {row.attempt} was cut short"
+    if clean:
+        done = seen.unsaved or row.latest.snapshot
+        return f"{cut}; it {start_again(row)}" + ("; what it had done is kept" if done else "")
     if early:
         return f"{cut} at {report.progress:g} %, too early to continue; a fresh agent starts clean"
     if seen.unsaved:
@@ -181,9 +195,10 @@ def _why_lost(row: TaskRow, report: Report, seen: UnsavedWork, *, early: bool) -
     return f"{cut} before it wrote anything; a fresh agent starts"
 
 
-def _share_left(task: TaskRecovery) -> float:
+def _share_left(state: RunState, task: TaskRecovery) -> float:
     """Return how much of a task an agent still has to do, as far as it is reported."""
-    if task.progress is None or task.move is ResumeAction.RUN:
+    anew = task.move is ResumeAction.REDO and state.starts_clean(state.tasks[task.id])
+    if task.progress is None or task.move is ResumeAction.RUN or anew:
         return 1.0
     return max(0.0, 1.0 - task.progress / 100)
 

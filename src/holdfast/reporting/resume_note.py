@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
+from holdfast.reporting.recovery_report import start_again
 
 _LINES_MAX = 40
 _TEXT_CHARS = 200
@@ -49,9 +50,10 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _under_way(state: RunState, task: TaskRow, refs: Mapping[str, str]) -> str:
-    kept = task.latest.head or task.carry or task.latest.snapshot
+    kept = task.latest.head or task.set_aside or task.carry or task.latest.snapshot
     ref = f" at {refs[kept]}" if kept in refs else ""
     where = f"its work is commit {kept[:12]}{ref}" if kept else "it left no work"
+    where += f", but it {start_again(task)}" if kept and kept == task.set_aside else ""
     stands = "cut short" if task.status is TaskStatus.PENDING else str(task.status)
     said = f"; {_short(task.error)}" if task.error else ""
     return f"{_titled(state, task)}: {stands} in attempt {task.attempt}{_progress(task)}; {where}{said}"

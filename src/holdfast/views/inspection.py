@@ -42,7 +42,10 @@ class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptView(msgspec.Struct, kw_only=True):
-    """One attempt; `commit` is what it produced, `kept` what the next attempt could build on."""
+    """One attempt; `commit` is what it produced, `kept` what the next attempt could build on.
+
+    `set_aside` is half-done work that the next attempt started without.
+    """
 
     attempt: int
     kind: AttemptKind
@@ -52,6 +55,7 @@ class AttemptView(msgspec.Struct, kw_only=True):
     start: str
     commit: str | None = None
     kept: str | None = None
+    set_aside: str | None = None
     agent: str = ""
     session: str = ""
     tokens: int = 0
@@ -122,7 +126,9 @@ def inspection(
 
 def _history(state: RunState, name: str, status: TaskStatus, attempts: list[AttemptView]) -> TaskHistory:
     row, spec = state.tasks[name], state.specs[name]
-    refs = [ids.task_ref(state.row.run, name, made.attempt) for made in row.commits]
+    run = state.row.run
+    refs = [ids.task_ref(run, name, made.attempt) for made in row.commits]
+    refs += [ids.cut_short_ref(run, name, one.attempt) for one in attempts if one.set_aside]
     return TaskHistory(
         id=name,
         stage=state.stage_of[name],
@@ -135,7 +141,7 @@ def _history(state: RunState, name: str, status: TaskStatus, attempts: list[Atte
         summary=row.summary,
         merge_commit=row.merge_commit or None,
         wip=row.latest.snapshot or None,
-        refs=(*refs, *([ids.snapshot_ref(state.row.run, name)] if row.latest.snapshot else [])),
+        refs=(*refs, *([ids.snapshot_ref(run, name)] if row.latest.snapshot else [])),
         attempts=tuple(attempts),
     )
 
@@ -174,6 +180,7 @@ def _add(attempt: AttemptView, event: ev.Event, at: str) -> None:
             attempt.ended_at = attempt.ended_at or at if attempt.outcome == "failed" else at
             attempt.kept = getattr(event, "carry", attempt.commit) or None
             attempt.commit = getattr(event, "head", attempt.commit)
+            attempt.set_aside = getattr(event, "set_aside", "") or None
             if failure:
                 attempt.errors.append(_error(event, failure, at))
 
@@ -230,6 +237,8 @@ def _attempt(attempt: AttemptView) -> Iterator[str]:
         yield f"    session {one_line(attempt.session)}"
     if attempt.kept:
         yield f"    its work is kept as {attempt.kept[:12]}, where the next attempt continues"
+    if attempt.set_aside:
+        yield f"    its work is kept as {attempt.set_aside[:12]}; the next attempt starts without it"
     for error in attempt.errors:
         yield f"    {error.at}  {error.failure}: {one_line(error.error, 200)}"
         yield from block(error.detail, "      | ")

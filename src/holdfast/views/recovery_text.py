@@ -98,6 +98,8 @@ def _tasks(tasks: Sequence[TaskRecovery], width: int) -> Iterator[str]:
 def _safe(task: TaskRecovery) -> str:
     if task.landed:
         return f"landed {task.landed[:12]}"
+    if task.set_aside:
+        return f"set aside {task.set_aside[:12]}"
     if task.snapshot:
         return f"snapshot {task.snapshot[:12]}"
     return f"committed {task.committed[:12]}" if task.committed else "-"

@@ -120,7 +120,8 @@ def lost_after(tmp_path: Path, report: str, **limits: float) -> Trial:
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     first = f"echo half > half.txt; {report}; {here.give}; {never.take}"
     script = f"if [ -e {tmp_path}/told ]; then ls > seen.txt; else touch {tmp_path}/told; {first}; fi"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)), limits=limits)
+    task = sh("A", script, resume="continue")
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", task), limits=limits)
     runner = start_runner(trial)
     here.wait()
     kill_everything(trial, runner)

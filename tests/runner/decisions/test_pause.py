@@ -25,7 +25,7 @@ def _paused_at_once(tmp_path: Path) -> Trial:
         stage(
             "one",
             sh("A", "echo a > A.txt"),
-            sh("B", half, needs=["A"]),
+            sh("B", half, needs=["A"], resume="continue"),
             sh("C", "echo c > C.txt", needs=["B"]),
         ),
     )

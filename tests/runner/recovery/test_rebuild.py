@@ -48,7 +48,7 @@ def _cut_short(tmp_path: Path) -> tuple[Trial, Path]:
     trial = Trial.of(
         Project.create(tmp_path / "p"),
         stage("one", sh("A", f"echo A >> {count}; echo a > A.txt"), entry=["test ! -f A.txt"]),
-        stage("two", sh("B", f"echo B >> {count}; {half}")),
+        stage("two", sh("B", f"echo B >> {count}; {half}", resume="continue")),
     )
     runner = start_runner(trial)
     here.wait()
@@ -166,7 +166,7 @@ def test_agents_that_outlived_runner_and_journal_end_and_their_work_is_kept(tmp_
     """Nobody can re-attach them without the journal, and nothing may run twice."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     script = f"if [ -f half.txt ]; then exit 0; else echo half > half.txt; {here.give}; {never.take}; fi"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume="continue")))
     runner = start_runner(trial)
     agent = int(here.wait())
     _kill(runner)

@@ -68,7 +68,7 @@ def test_a_lost_agents_work_goes_to_a_fresh_agent(tmp_path: Path) -> None:
     """S6: machine gone, agent gone: a new agent starts from what was in the workspace, told so by its brief."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     script = f"if [ -f half.txt ]; then echo whole > whole.txt; else echo half > half.txt; {here.give}; {never.take}; fi"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume="continue")))
     runner = start_runner(trial)
     here.wait()
     kill_everything(trial, runner)
@@ -130,7 +130,7 @@ def test_a_stop_ends_agents_and_keeps_their_work(tmp_path: Path) -> None:
     """`stop`: nothing lives on, nothing is charged, and resume goes on from the saved work."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     script = f"if [ -f half.txt ]; then echo whole > whole.txt; else echo half > half.txt; {here.give}; {never.take}; fi"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume="continue")))
     runner = start_runner(trial)
     agent = os.pidfd_open(int(here.wait()))
     send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
@@ -173,7 +173,7 @@ def test_an_interrupt_stops_the_run_resumably(tmp_path: Path) -> None:
     """Ctrl-C is a stop: agents end, the run rests, resume carries on."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     script = f"if [ -f half.txt ]; then exit 0; else echo half > half.txt; {here.give}; {never.take}; fi"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume="continue")))
     runner = start_runner(trial)
     here.wait()
     runner.send_signal(signal.SIGINT)

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.adoption import attempts_of, inherited_events, prepare_plan
 from holdfast.core.event_codec import storable
+from holdfast.core.ids import cut_short_ref
 from holdfast.core.plan import AgentSpec, Plan
 from holdfast.core.plan_rules import broken_rules
 from holdfast.core.projection import Origin, RunRow
@@ -99,11 +100,15 @@ def _take_in(repo: Repository, journal: Journal, stored: StoredRun, assessment: 
     """Record everything about the foreign run in git, then in the journal with one append."""
     foreign, row = assessment.foreign, stored.row
     state = stored.state()
+    clean = frozenset(name for name, task in state.tasks.items() if state.starts_clean(task))
     work = save_unfinished_work(repo, row.run, row.base, assessment.unfinished)
+    for claim in foreign.claims:
+        if claim.task in work and claim.task in clean:
+            repo.keep(cut_short_ref(row.run, claim.task, attempts_of(claim)), work[claim.task].commit)
     limits = {name: state.limits_of(name).attempts for name in state.names}
     inherited = [
         ev.RunAdopted(system=foreign.system, name=foreign.name, main=foreign.main, digest=assessment.digest),
-        *inherited_events(foreign.claims, assessment.judged, work, limits),
+        *inherited_events(foreign.claims, assessment.judged, work, limits, clean),
     ]
     events = [storable(event) for event in inherited]
     # The branch goes first: a run with its origin in git counts as adopted, so nothing else may be missing by then.

@@ -14,8 +14,13 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind
 from holdfast.errors import HoldfastError
 from holdfast.runner.attempts.attempt_events import attempt_failed
-from holdfast.runner.attempts.collect import collect
-from holdfast.runner.attempts.snapshots import save_last_snapshot, save_snapshot, snapshot_saved
+from holdfast.runner.attempts.collect import collect, cut_short, keep_unfinished
+from holdfast.runner.attempts.snapshots import (
+    keep_set_aside,
+    save_last_snapshot,
+    save_snapshot,
+    snapshot_saved,
+)
 from holdfast.runner.attempts.start import start_agent
 from holdfast.runner.attempts.stream_listener import StreamListener, listen, observation
 from holdfast.runner.context import RunContext
@@ -55,8 +60,10 @@ async def _start_if_new(context: RunContext, task: TaskRow) -> ev.Event | None:
         failure = as_holdfast_error(error)
         if failure.out_of_space:
             raise
-        kind, carry = FailureKind.ENVIRONMENT, task.latest.snapshot
-        return attempt_failed(context, task, kind, failure.message, failure.hint, carry)
+        keep_set_aside(context, task, task.latest.snapshot)
+        carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot)
+        kind = FailureKind.ENVIRONMENT
+        return attempt_failed(context, task, kind, failure.message, failure.hint, carry, set_aside=set_aside)
     return None
 
 
@@ -73,6 +80,9 @@ async def _end(
     # A stop from outside: by a runner that died before it said so, or by a shutdown.
     if exit_ is None or (exit_.reason is ExitReason.CANCELLED and task.latest.halt is None):
         return [await asyncio.to_thread(_keep_work, context, task, "stop")]
+    cut = cut_short(context, task, exit_, heard)
+    if cut is not None and context.state.starts_clean(task):
+        return [await asyncio.to_thread(keep_unfinished, context, task, exit_, heard, cut)]
     how = partial(collect, context, task, exit_, heard)
     events = await asyncio.to_thread(capture_safely, context.workspaces.path(task), how)
     return [
@@ -108,5 +118,5 @@ async def _wait(context: RunContext, task: TaskRow) -> Sighting:
 
 
 def _keep_work(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.Event:
-    carry = save_last_snapshot(context, task)
-    return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, cause=cause)
+    carry, set_aside = context.state.carry_or_set_aside(task, save_last_snapshot(context, task))
+    return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause=cause)

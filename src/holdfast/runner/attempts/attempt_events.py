@@ -30,8 +30,12 @@ def attempt_failed(
     carry: str,
     tree: str = "",
     duration_s: float = 0.0,
+    set_aside: str = "",
 ) -> ev.AttemptFailed:
-    """Return the event of an attempt that failed. `carry` is the commit that the next attempt continues from."""
+    """Return the event of an attempt that failed.
+
+    `carry` is the commit that the next attempt continues from, `set_aside` the one that it starts without.
+    """
     return ev.AttemptFailed(
         task=task.id,
         attempt=task.attempt,
@@ -40,6 +44,7 @@ def attempt_failed(
         error=error,
         detail=detail,
         carry=carry,
+        set_aside=set_aside,
         tree=tree,
         duration_s=duration_s,
         clock=context.clock(),

@@ -10,7 +10,7 @@ from holdfast.core import events as ev, ids
 from holdfast.core.brief import clip
 from holdfast.core.conflicts import ConflictedFile, judge_resolution
 from holdfast.core.facts import Exit
-from holdfast.core.observations import StreamSummary
+from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.outcome import (
     Outcome,
     OutcomeKind,
@@ -18,12 +18,14 @@ from holdfast.core.outcome import (
     judge_outcome,
 )
 from holdfast.core.projection import TaskRow
+from holdfast.core.retry import CUT_SHORT
 from holdfast.core.status import FailureKind
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
 from holdfast.repo.workspaces import WorkspaceGoneError
 from holdfast.runner.attempts.attempt_events import attempt_blocked, attempt_failed, attempt_limited
+from holdfast.runner.attempts.snapshots import keep_set_aside, save_last_snapshot
 from holdfast.runner.attempts.start import agent_of_attempt
 from holdfast.runner.context import RunContext
 
@@ -34,14 +36,12 @@ _SUMMARY_CHARS = 200
 def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> list[ev.Event]:
     """Commit the workspace; return how the attempt ended. Safe to repeat after a crash: reuses the commit."""
     agent = agent_of_attempt(context, task)
-    output = readable_output(agent, context.fleet.output(context.agent_key(task)).data, heard)
+    output = _output(context, task, heard, agent)
     tail = clip(output, _TAIL_CHARS)
     try:
         work = _commit(context, task)
     except WorkspaceGoneError as gone:
-        kind, carry = FailureKind.AGENT, task.latest.snapshot
-        duration_s = exit_.duration_s
-        return [attempt_failed(context, task, kind, gone.message, tail, carry, duration_s=duration_s)]
+        return [_workspace_gone(context, task, exit_, gone, tail)]
     objection = next(_objections(context, task, exit_, work, heard, agent), None)
     if objection is None:
         return [_done(context, task, exit_, work, output)]
@@ -52,6 +52,50 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
         return attempt_blocked(context, task, exit_, objection, tail, carry, agent)
     kind = objection.failure or FailureKind.AGENT
     return [attempt_failed(context, task, kind, objection.error, tail, carry, work.tree, exit_.duration_s)]
+
+
+def cut_short(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> Outcome | None:
+    """Return how an attempt ended that did not come to its own end; None if it did. Git need not be asked."""
+    by_code = _trouble_of_exit(exit_, agent_of_attempt(context, task))
+    outcome = judge_outcome(exit_, heard, WorkSign.CHANGED, task.latest.halt, by_code)
+    return outcome if outcome.failure in CUT_SHORT else None
+
+
+def keep_unfinished(
+    context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary, outcome: Outcome
+) -> ev.Event:
+    """Keep the half-done work of an attempt that was cut short, for one that starts without it.
+
+    It is not at the ref of a finished attempt, and has no tree to compare: a clean start makes the same tree again.
+    """
+    kind = outcome.failure or FailureKind.KILLED
+    output = _output(context, task, heard, agent_of_attempt(context, task))
+    set_aside = save_last_snapshot(context, task)
+    detail = clip(output, _TAIL_CHARS)
+    return attempt_failed(
+        context, task, kind, outcome.error, detail, "", set_aside=set_aside, duration_s=exit_.duration_s
+    )
+
+
+def _workspace_gone(
+    context: RunContext, task: TaskRow, exit_: Exit, gone: WorkspaceGoneError, detail: str
+) -> ev.Event:
+    """The last snapshot is half-done work, although the agent ended by itself."""
+    kind, seconds = FailureKind.AGENT, exit_.duration_s
+    keep_set_aside(context, task, task.latest.snapshot)
+    carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot)
+    return attempt_failed(
+        context, task, kind, gone.message, detail, carry, set_aside=set_aside, duration_s=seconds
+    )
+
+
+def _output(context: RunContext, task: TaskRow, heard: StreamSummary, agent: Preset | None) -> str:
+    return readable_output(agent, context.fleet.output(context.agent_key(task)).data, heard)
+
+
+def _trouble_of_exit(exit_: Exit, agent: Preset | None) -> AgentTrouble | None:
+    """Return what an exit status means by the agent's own convention, if anything."""
+    return agent.error_patterns().of_exit(exit_.code) if agent is not None and exit_.code > 0 else None
 
 
 def _done(context: RunContext, task: TaskRow, exit_: Exit, work: WorkCommit, output: str) -> ev.AttemptDone:
@@ -89,9 +133,8 @@ def _objections(
     agent: Preset | None,
 ) -> Iterator[Outcome]:
     """Yield every reason not to accept the work, the most telling first."""
-    by_code = agent.error_patterns().of_exit(exit_.code) if agent is not None and exit_.code > 0 else None
     sign = _work_sign(context, task, work)
-    outcome = judge_outcome(exit_, heard, sign, task.latest.halt, by_code)
+    outcome = judge_outcome(exit_, heard, sign, task.latest.halt, _trouble_of_exit(exit_, agent))
     if outcome.end is not OutcomeKind.DONE and outcome.failure is not FailureKind.NO_CHANGE:
         yield outcome
     for problem in work.problems:

@@ -29,14 +29,24 @@ def save_snapshot(context: RunContext, task: TaskRow) -> str:
 
 
 def save_last_snapshot(context: RunContext, task: TaskRow) -> str:
-    """Take the snapshot of an attempt that is over. Its workspace will be used again, so this must succeed.
+    """Take the snapshot of an attempt that was cut short. Its workspace will be used again, so this must succeed.
 
     Raises UncollectedError if it does not, unless the workspace is gone: then the earlier snapshots count.
     """
     try:
-        return capture_safely(context.workspaces.path(task), partial(_take, context, task))
+        return capture_safely(context.workspaces.path(task), partial(_take_last, context, task))
     except WorkspaceGoneError:
+        keep_set_aside(context, task, task.latest.snapshot)
         return task.latest.snapshot
+
+
+def keep_set_aside(context: RunContext, task: TaskRow, commit: str) -> None:
+    """Keep half-done work at a ref of its own if the next attempt starts without it.
+
+    The snapshots of that attempt will not contain it, and replace it at the task's snapshot ref. Idempotent.
+    """
+    if commit and context.state.starts_clean(task):
+        context.repo.keep(ids.cut_short_ref(context.run, task.id, task.attempt), commit)
 
 
 def snapshot_saved(task: TaskRow, commit: str) -> list[ev.Event]:
@@ -44,6 +54,12 @@ def snapshot_saved(task: TaskRow, commit: str) -> list[ev.Event]:
     if not commit or commit == task.latest.snapshot:
         return []
     return [ev.SnapshotSaved(task=task.id, attempt=task.attempt, commit=commit)]
+
+
+def _take_last(context: RunContext, task: TaskRow) -> str:
+    commit = _take(context, task)
+    keep_set_aside(context, task, commit)
+    return commit
 
 
 def _take(context: RunContext, task: TaskRow) -> str:

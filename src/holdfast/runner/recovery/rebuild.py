@@ -221,10 +221,17 @@ class _LostRun:
             attempts = max([0, landed.get(task.id, 0), *commits, *numbers])
             done = commits[max(commits)] if commits else ""
             snapshot = refs.get(ids.snapshot_ref(self.run, task.id), "")
-            carry = "" if task.id in landed else _newest(self.repo, done, snapshot)
-            if attempts or carry:
-                below = (self.repo.merge_base(branch.tip or base, carry) or base) if carry else ""
-                yield ev.TaskRestored(task=task.id, attempts=max(attempts, 1), carry=carry, base=below)
+            left = "" if task.id in landed else _newest(self.repo, done, snapshot)
+            if left and self.plan.resume_mode(task) == "clean":
+                yield self._restored_clean(task.id, max(attempts, 1), left)
+            elif attempts or left:
+                below = (self.repo.merge_base(branch.tip or base, left) or base) if left else ""
+                yield ev.TaskRestored(task=task.id, attempts=max(attempts, 1), carry=left, base=below)
+
+    def _restored_clean(self, task: str, attempts: int, left: str) -> ev.TaskRestored:
+        """Return a task that starts without the work it left: git does not say whether that was cut short or finished."""
+        self.repo.keep(ids.cut_short_ref(self.run, task, attempts), left)
+        return ev.TaskRestored(task=task, attempts=attempts, set_aside=left)
 
     def _ending(
         self, state: RunState, branch: BranchFacts, ask: Ask, *, archived: bool

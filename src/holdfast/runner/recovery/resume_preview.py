@@ -30,6 +30,7 @@ from holdfast.reporting.recovery_report import (
     UnsavedWork,
     left_alone,
     recovery_report,
+    start_again,
 )
 from holdfast.runner.decisions.user_decisions import state_after
 from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
@@ -112,6 +113,9 @@ def _preview_task(
         return TaskPreview(task.id, ResumeAction.REDO, "it needed you; an agent tries again")
     if shown is TaskStatus.WAITING_LIMIT and available_agent(state, task, state.row.clock) is not None:
         return TaskPreview(task.id, ResumeAction.RUN, "its usage limit is over")
+    if shown is TaskStatus.FAILED and task.set_aside:
+        why = f"failed; it {start_again(task)}; what it had done is kept"
+        return TaskPreview(task.id, ResumeAction.REDO, why)
     return TaskPreview(task.id, *_BY_STATUS[shown])
 
 
@@ -119,6 +123,8 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
     if task.attempt == 0:
         return TaskPreview(task.id, ResumeAction.RUN, "not started yet")
     kept = f"a fresh agent continues from {task.carry[:12]}" if task.carry else "nothing of it was saved"
+    if task.set_aside:
+        kept = f"it {start_again(task)}; what it had done is kept"
     if task.forgiven and task.forgiven == len(task.failures):
         return TaskPreview(task.id, ResumeAction.REDO, f"it has all its attempts again; {kept}")
     # An attempt without a token was not started by Holdfast: we only know that it ended, perhaps by a crash.
