@@ -79,6 +79,7 @@ SMALL = {
     "formats/apex/read.py": "which of APEX's readers takes a file",
     "formats/lenient_yaml.py": "loads the YAML library, so it stays apart from lenient_json",
     "formats/registry.py": "the table of systems",
+    "journal/filesystem_checks.py": "which file systems are refused; asked by journal, lease and doctor",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
     "views/terminal.py": "what kind of terminal there is, if any",
 }

@@ -13,9 +13,11 @@ import ctypes
 import fcntl
 import os
 from collections.abc import Collection
+from contextlib import suppress
+from errno import EINVAL
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # the module `typing` would weigh on every supervisor
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
@@ -28,6 +30,9 @@ _STATFS_WORDS = 64
 _WHOLE_SYNCS = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
 _FS_IOC_GETVERSION = 0x80087601
 
+PRIVATE = 0o700
+"""The mode of a folder that is for this user only."""
+
 Identity = tuple[int, int, bytes]
 """A file for as long as it exists: its device, its inode, and how often that inode was used again."""
 
@@ -38,7 +43,8 @@ def sync(path: str | os.PathLike[str]) -> None:
     try:
         os.fsync(fd)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+        if error.errno != EINVAL:  # a file system that cannot sync folders: nobody could do more
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
     finally:
         os.close(fd)
 
@@ -88,6 +94,21 @@ def sync_filesystem(folder: str) -> bool:
         return True
     finally:
         os.close(fd)
+
+
+def make_folder(folder: str | os.PathLike[str], mode: int = 0o777) -> None:
+    """Make a folder, and the missing ones above it, so that a power cut does not take it away. Idempotent.
+
+    Synced even if it was there before: whoever made it may have been killed before that.
+    """
+    path = os.fspath(folder)
+    above = os.path.dirname(path) or "."  # noqa: PTH120 - pathlib is too heavy for the supervisor
+    if not os.path.isdir(path):  # noqa: PTH112
+        if not os.path.isdir(above):  # noqa: PTH112
+            make_folder(above, mode)
+        with suppress(FileExistsError):  # another process was faster
+            os.mkdir(path, mode)  # noqa: PTH102
+    sync(above)
 
 
 def sync_folders(folder: str | os.PathLike[str], top: str | os.PathLike[str]) -> None:

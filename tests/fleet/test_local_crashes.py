@@ -11,12 +11,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
+
 import holdfast
 from holdfast.core.facts import Presence
-from holdfast.fleet.protocol import LaunchSpec
+from holdfast.fleet.local import LocalFleet
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.paths import StateDir
 from holdfast.process.fork_server import ForkServer
 from holdfast.process.supervisor import is_abandoned
+from tests.crash.faults import Program, list_points
 from tests.support.launches import RUN, FleetSetup, alive, ended
+from tests.support.power_cut import left_in
 
 RUNNER = """
 import asyncio, sys
@@ -168,3 +174,42 @@ def test_a_supervisor_carries_no_weight_that_it_does_not_need() -> None:
     root = Path(holdfast.__file__).parents[1]
     argv = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(root)!r}); {program}"]
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+ORPHAN = """
+import asyncio
+from pathlib import Path
+from holdfast.fleet.local import LocalFleet
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.journal.lease import Lease
+from holdfast.paths import StateDir
+state, work = StateDir(Path.cwd() / "state"), Path.cwd() / "work"
+key = LaunchKey("01-run", "T1", 1, "agent")
+fleet = LocalFleet(state)
+def launch():
+    work.mkdir()
+    spec = LaunchSpec(key, ("/bin/sh", "-c", "echo done > file; echo said"), work, {"PATH": "/usr/bin:/bin"}, "token")
+    asyncio.run(fleet.launch(spec))
+    asyncio.run(fleet.wait(key))
+"""
+
+
+def test_what_an_agent_left_without_a_runner_survives_a_power_cut(tmp_path: Path) -> None:
+    """Its record says that its files are on disk, so its work can be collected after a restart of the machine."""
+    (tmp_path / "place").mkdir()
+    left = left_in(tmp_path / "place", ORPHAN + "launch()")
+    (record,) = (left / "state").rglob("exit.json")
+    assert (left / "work" / "file").read_text() == "done\n"
+    assert msgspec.json.decode(record.read_bytes())["synced"] is True
+    assert LocalFleet(StateDir(left / "state")).output(LaunchKey(RUN, "T1", 1, "agent")).data == b"said\n"
+
+
+def test_a_record_promises_nothing_while_a_runner_is_there_to_collect_the_work(tmp_path: Path) -> None:
+    """The runner takes it in at once. To sync everything at the end of each agent would cost as much as a whole launch."""
+    (tmp_path / "place").mkdir()
+    code = "with Lease.acquire(state.run('01-run').lease):\n    launch()"
+    program = Program([sys.executable, "-c", ORPHAN + code], tmp_path / "place", tmp_path / "place")
+    calls = {point.syscall for point in list_points(program) if "attempts" in point.path}
+    (record,) = (tmp_path / "place").rglob("exit.json")
+    assert "synced" not in msgspec.json.decode(record.read_bytes())
+    assert not calls & {"fsync", "fdatasync", "syncfs"}

@@ -20,6 +20,7 @@ from holdfast.journal.filesystem_checks import network_filesystem
 from holdfast.journal.sqlite import SqliteJournal
 from tests.contract.journals import RUN, begin, run_row, write_for_ever
 from tests.journal.full_disk import SCENES, check_unchanged_by_looking, leave_a_log_behind
+from tests.support.power_cut import left_in
 from tests.support.repositories import Project
 from tests.support.runs import Trial, sh, stage
 
@@ -312,3 +313,31 @@ def test_a_checkpoint_takes_less_than_a_kilobyte(tmp_path: Path) -> None:
     reader = SqliteJournal.open_read_only(trial.project.open().state_dir.journal)
     sizes = [len(encode_event(record.event)) for record in reader.events(trial.run)]
     assert max(sizes) < 1024
+
+
+@pytest.mark.parametrize(
+    "end", ["os._exit(0)", "journal.close()", "journal.close(); again = write(); again.close()"]
+)
+def test_what_was_written_survives_a_power_cut(tmp_path: Path, end: str) -> None:
+    """The names of journal, log and folders are on disk, not only their content; also when the log was removed again."""
+    (tmp_path / "checkout").mkdir()
+    code = f"""
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {str(ROOT)!r})
+from holdfast.journal.sqlite import SqliteJournal
+from tests.contract.journals import begin, write_for_ever
+path = Path.cwd() / ".holdfast" / "journal.db"
+def write():
+    journal = SqliteJournal.open(path)
+    if not list(journal.runs()):
+        begin(journal)
+    Path("last").write_text(str(list(write_for_ever(journal, batches=3))[-1]))
+    return journal
+journal = write()
+{end}
+"""
+    left = left_in(tmp_path / "checkout", code)
+    last = int((tmp_path / "checkout" / "last").read_text())
+    events = SqliteJournal.open_read_only(left / ".holdfast" / "journal.db").events(RUN)
+    assert max(event.seq for event in events) == last

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.runner.requests import Request, SaveRequests, event_for
+from holdfast.paths import StateDir
+from holdfast.runner.requests import Request, SaveRequests, event_for, pending_requests
+from tests.support.power_cut import left_in
 
 
 def test_who_asks_while_a_save_is_under_way_waits_for_the_next() -> None:
@@ -61,3 +64,28 @@ def test_an_unknown_request_is_refused() -> None:
     """Nothing is done for a request that nobody understands."""
     with pytest.raises(KeyError):
         event_for(Request(action="restart", task="a"))  # type: ignore[arg-type]
+
+
+SEND = """
+from pathlib import Path
+from holdfast.paths import StateDir
+from holdfast.runner.requests import Request, remove_requests, send_request
+directory = StateDir(Path.cwd() / ".holdfast").run("01-run")
+sent = [send_request(directory, Request(action="skip", task=name)) for name in ("a", "b")]
+"""
+
+
+def test_a_request_survives_a_power_cut(tmp_path: Path) -> None:
+    """It was acknowledged when the command returned, also if no runner has read it yet."""
+    (tmp_path / "checkout").mkdir()
+    left = left_in(tmp_path / "checkout", SEND)
+    requests = [request for _, request in pending_requests(StateDir(left / ".holdfast").run("01-run"))]
+    assert {request.task for request in requests if request} == {"a", "b"}
+
+
+def test_an_answered_request_does_not_come_back(tmp_path: Path) -> None:
+    """A stop that was obeyed must not stop the run again after the machine restarts."""
+    (tmp_path / "checkout").mkdir()
+    left = left_in(tmp_path / "checkout", SEND + "remove_requests(directory, sent[:1])")
+    requests = [request for _, request in pending_requests(StateDir(left / ".holdfast").run("01-run"))]
+    assert [request.task for request in requests if request] == ["b"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-from tests.crash.disk_image import Content, Inode
 from tests.crash.faults import Program
+from tests.crash.power_models import Least
 from tests.crash.recording import record
 from tests.support.repositories import Project
 
@@ -26,18 +27,6 @@ repo = Repository.open(Path.cwd()) if Path(".git").exists() else None
 """The beginning of a program that uses a repository: `repo` is ours, `git` and `commit` are the user's own."""
 
 
-class OnlySynced:
-    """The least that a power cut leaves: no name and no byte that was not synced."""
-
-    def steps(self, _folder: Inode) -> int:
-        """Let no change of names through."""
-        return 0
-
-    def content(self, node: Inode) -> Content:
-        """Return what was synced last. A file that never was is empty."""
-        return node.synced or Content(b"", node.content.mode, node.content.mtime)
-
-
 def using(project: Project, code: str) -> Program:
     """Return a program that runs `code` in the checkout of a project."""
     return Program([sys.executable, "-c", OPEN + code], project.path, project.path)
@@ -45,7 +34,17 @@ def using(project: Project, code: str) -> Program:
 
 def after_power_cut(project: Project, code: str) -> Project:
     """Run a program in a project, cut the power when it ends, and return what is left, in a folder beside it."""
-    left = project.path.with_name(f"{project.path.name}-after")
-    *_, last = record(using(project, code)).moments()
-    last.disk.after(OnlySynced()).write_to(left)
-    return Project(left)
+    return Project(left_by(using(project, code)))
+
+
+def left_in(folder: Path, code: str) -> Path:
+    """Run Python code in a folder, cut the power when it ends, and return what is left, in a folder beside it."""
+    return left_by(Program([sys.executable, "-c", code], folder, folder))
+
+
+def left_by(program: Program) -> Path:
+    """Run a program, cut the power when it and all that it started have ended, and return what is left of its root."""
+    left = program.root.with_name(f"{program.root.name}-after")
+    *_, last = record(program).moments()
+    last.disk.after(Least()).write_to(left)
+    return left

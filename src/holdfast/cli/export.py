@@ -9,10 +9,11 @@ from pathlib import Path
 
 from holdfast.cli.arguments import ANY_RUN, Arguments, flag, option
 from holdfast.cli.open_repo import choose_latest_run, open_read_only
+from holdfast.disk_sync import make_folder, sync
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.registry import SYSTEM_NAMES, System
-from holdfast.repo.files import holds, write_atomically
+from holdfast.repo.files import holds, write_durably
 from holdfast.repo.repository import Repository
 from holdfast.runner.mirror.renderer import RunRenderer
 from holdfast.views.text import count
@@ -56,13 +57,13 @@ def _state_file(files: list[NativeFile]) -> NativeFile:
 
 
 def _write_all(folder: Path, files: list[NativeFile], *, force: bool) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         path = folder / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
         if file.link:
+            make_folder(path.parent)
             path.unlink(missing_ok=True)
             path.symlink_to(file.link)
+            sync(path.parent)
         else:
             _write(path, file.content, force=force)
     print(f"Wrote {count(len(files), 'file')} to {folder}.", file=sys.stderr)
@@ -71,4 +72,4 @@ def _write_all(folder: Path, files: list[NativeFile], *, force: bool) -> None:
 def _write(path: Path, content: bytes, *, force: bool) -> None:
     if os.path.lexists(path) and not force and not holds(path, content):
         raise HoldfastError(f"{path} exists and differs", "name another place, or use --force")
-    write_atomically(path, content)
+    write_durably(path, content)

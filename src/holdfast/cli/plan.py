@@ -20,7 +20,7 @@ from holdfast.paths import StateDir
 from holdfast.plans import parse_plan
 from holdfast.plans.schema import schema_text
 from holdfast.repo.discovery import find_repository
-from holdfast.repo.files import write_atomically
+from holdfast.repo.files import write_durably
 from holdfast.repo.repository import Repository
 from holdfast.reporting.notifications import without_secrets
 from holdfast.runner.planner import Planned, PlanningOrder, known_plan, make_plan, plan_record
@@ -133,7 +133,7 @@ def _require_replace(target: Path, args: Namespace) -> None:
 def _write(target: Path, content: bytes) -> None:
     """Write the whole plan or nothing. Idempotent."""
     try:
-        write_atomically(target, content)
+        write_durably(target, content)
     except OSError as error:
         raise HoldfastError(
             f"{target} cannot be written: {error.strerror}",

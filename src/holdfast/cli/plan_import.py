@@ -16,7 +16,7 @@ from holdfast.formats.discovery import FILE_BYTES_MAX
 from holdfast.formats.lists import ImportedPlan, ImportOptions, ListKind, kind_of, read_list
 from holdfast.plans.writer import plan_text
 from holdfast.repo.discovery import find_repository
-from holdfast.repo.files import write_atomically
+from holdfast.repo.files import write_durably
 from holdfast.views.text import count, one_line
 
 _IN_FOLDER = ("tasks.md", "tasks.json", "tasks/tasks.json", ".taskmaster/tasks/tasks.json")
@@ -68,7 +68,7 @@ def execute(args: Namespace) -> int:
     agent = args.agent or next(iter(installed), _DEFAULT_AGENT)
     plan = msgspec.structs.replace(imported.plan, agent=agent)
     head = f"# Made from {one_line(name)} ({kind}). To look at it without running anything: holdfast run {target} --dry-run\n"
-    write_atomically(target, (head + plan_text(plan)).encode())
+    write_durably(target, (head + plan_text(plan)).encode())
     result = ImportResult(
         path=str(target),
         source=name,

@@ -13,7 +13,7 @@ from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Holder
 from holdfast.runner.decisions.user_decisions import stop_leftover_agents
-from holdfast.runner.requests import Request, send_request
+from holdfast.runner.requests import Request, remove_requests, send_request
 from holdfast.views.event_text import plain_lines
 
 _POLL_S = 0.05
@@ -75,7 +75,7 @@ def ask_and_wait(opened: OpenRepo, run: str, asked: Request, seconds: float) -> 
             warned = True
         time.sleep(_POLL_S)
     # A request that the runner did not live to read must not stop the next one.
-    request.unlink(missing_ok=True)
+    remove_requests(opened.directory(run), [request])
     return True
 
 

@@ -243,7 +243,11 @@ def _end(offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> No
     )
     if offer.fd >= 0:
         Path(log_file(offer.folder)).write_bytes(said)
-        write_whole(exit_file(offer.folder), {**msgspec.structs.asdict(offer.exit), "reason": str(reason)})
+        write_whole(
+            exit_file(offer.folder),
+            {**msgspec.structs.asdict(offer.exit), "reason": str(reason)},
+            durably=False,
+        )
         os.close(offer.fd)
     offer.over.set()
 

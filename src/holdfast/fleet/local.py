@@ -59,7 +59,8 @@ class LocalFleet:
         """Start the process under a new supervisor. If the key was launched before, nothing is started."""
         if self.inspect(spec.key).presence is not Presence.UNKNOWN:
             return
-        order = _order(spec, self.folder(spec.key)).encode()
+        lease = self._state.run(spec.key.run).lease
+        order = _order(spec, self.folder(spec.key), str(lease.absolute())).encode()
         # No answer means that the fork server or the supervisor was killed. Asking again is safe: a supervisor that
         # started something has left its record, and the next one then does nothing.
         answer = await self._ask(order, spec.holds) or await self._ask(order, spec.holds)
@@ -196,7 +197,7 @@ def _attempts(state: StateDir, run: str) -> str:
     return str(state.run(run).attempts.absolute())
 
 
-def _order(spec: LaunchSpec, folder: str) -> LaunchOrder:
+def _order(spec: LaunchSpec, folder: str, lease: str) -> LaunchOrder:
     return LaunchOrder(
         folder=folder,
         token=spec.token,
@@ -210,6 +211,7 @@ def _order(spec: LaunchSpec, folder: str) -> LaunchOrder:
         log_bytes_max=spec.log_bytes_max,
         stop_signal=signal.Signals[f"SIG{spec.stop_signal}"].value,
         secrets=secret_values(dict(spec.env)),
+        lease=lease,
     )
 
 

@@ -1,11 +1,10 @@
-"""Where durable state may live: folders that are ours alone, on a disk of this machine.
+"""Where durable state may live: on a disk of this machine.
 
 Nothing here knows what is stored. Journals and leases ask before they create a file.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -16,23 +15,6 @@ _NETWORK = frozenset({
     "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "fuse.ceph-fuse", "fuse.curlftpfs", "fuse.davfs",
     "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "fuse.vmhgfs-fuse",
 })  # fmt: skip
-
-
-def private_folder(folder: Path) -> None:
-    """Create a folder, and each missing one above it, for this user only. One that exists is left as it is."""
-    if folder.is_dir():
-        return
-    private_folder(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def sync(path: Path) -> None:
-    """Make the content of a file, or what was created, renamed or removed in a folder, survive a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def refuse_network_filesystem(path: Path) -> None:

@@ -20,8 +20,9 @@ from typing import Self
 import msgspec
 
 from holdfast.boot import boot_id
+from holdfast.disk_sync import PRIVATE, make_folder
 from holdfast.errors import JournalError, LeaseHeldError
-from holdfast.journal.filesystem_checks import private_folder, refuse_network_filesystem
+from holdfast.journal.filesystem_checks import refuse_network_filesystem
 from holdfast.locks import is_locked, open_lockable, try_lock
 
 _START_TICKS = 19
@@ -57,7 +58,7 @@ class Lease:
         A second acquire in this process is refused too: the lock belongs to the open file, not the process.
         """
         refuse_network_filesystem(path)
-        private_folder(path.parent)
+        make_folder(path.parent, PRIVATE)
         try:
             while not (lease := cls(path, _locked(path))).is_ours():
                 lease.release()

@@ -11,8 +11,8 @@ from contextlib import closing
 from itertools import count
 from pathlib import Path
 
+from holdfast.disk_sync import PRIVATE, make_folder, sync
 from holdfast.errors import JournalError
-from holdfast.journal.filesystem_checks import private_folder, sync
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.sqlite_read import beside, consistent_read, explained
 
@@ -43,7 +43,7 @@ def back_up(path: Path, target: Path) -> None:
 
     The copy appears whole or not at all; it replaces an earlier one.
     """
-    private_folder(target.parent)
+    make_folder(target.parent, PRIVATE)
     draft = target.with_name(f"{target.name}.draft")
     with explained(path):
         draft.unlink(missing_ok=True)

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
+from holdfast.disk_sync import PRIVATE, make_folder, sync
 from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
-from holdfast.journal.filesystem_checks import private_folder, refuse_network_filesystem
+from holdfast.journal.filesystem_checks import refuse_network_filesystem
 from holdfast.journal.protocol import (
     REBUILD,
     Journal,
@@ -122,10 +123,11 @@ class SqliteJournal(SqliteReader, Journal):
         path = Path(where).resolve()
         refuse_network_filesystem(path)
         with explained(path):
-            private_folder(path.parent)
+            make_folder(path.parent, PRIVATE)
             if not path.exists():
                 _refuse_stray_log(path)
                 sqlite_schema.create(path)
+            sync(path.parent)  # also if another process made it: it may have been killed before that
             sqlite_schema.remove_drafts(path)
             sqlite_schema.check_identity(path)
             return cls(path, _connect(path))

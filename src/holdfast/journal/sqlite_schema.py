@@ -13,7 +13,6 @@ from contextlib import closing
 from pathlib import Path
 
 from holdfast.errors import JournalError
-from holdfast.journal.filesystem_checks import sync
 from holdfast.journal.protocol import REBUILD, plan_hash_of
 from holdfast.journal.sqlite_read import consistent_read
 
@@ -125,7 +124,10 @@ def remove_drafts(path: Path) -> None:
 
 
 def create(path: Path) -> None:
-    """Put an empty journal at `path`, whole from its first instant. One that exists already is left alone."""
+    """Put an empty journal at `path`, whole from its first instant. One that exists already is left alone.
+
+    The caller syncs the folder.
+    """
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with os.fdopen(
@@ -139,7 +141,6 @@ def create(path: Path) -> None:
         return
     finally:
         fresh.unlink(missing_ok=True)
-    sync(path.parent)
 
 
 def migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:

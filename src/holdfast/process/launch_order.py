@@ -8,6 +8,8 @@ from __future__ import annotations
 import marshal
 import os
 
+from holdfast.disk_sync import sync
+
 STARTED = b"started"
 TAKEN = b"taken"
 
@@ -15,7 +17,8 @@ TAKEN = b"taken"
 class LaunchOrder:
     """One launch, as its supervisor needs it.
 
-    `stdin` is a path, or empty for none; `secrets` must not appear in the log; `stop_signal` asks the tree to end.
+    `stdin` is a path, or empty for none; `secrets` must not appear in the log; `stop_signal` asks the tree to end;
+    `lease` is the file that a runner holds locked for as long as it collects what launches leave.
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 
@@ -31,6 +34,7 @@ class LaunchOrder:
     log_bytes_max: int
     secrets: list[bytes]
     stop_signal: int
+    lease: str
 
     def __init__(self, **fields: object) -> None:
         vars(self).update(fields)
@@ -78,10 +82,14 @@ def make_folder(folder: str) -> None:
 
 def to_json(record: dict[str, str | float]) -> bytes:
     """Return a flat record as JSON."""
-    fields = [
-        f'"{name}": {_quote(value) if isinstance(value, str) else value}' for name, value in record.items()
-    ]
+    fields = [f'"{name}": {_literal(value)}' for name, value in record.items()]
     return f"{{{', '.join(fields)}}}\n".encode()
+
+
+def _literal(value: str | float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _quote(value) if isinstance(value, str) else str(value)
 
 
 def _quote(text: str) -> str:
@@ -92,18 +100,22 @@ def _quote(text: str) -> str:
     return dumps(text)
 
 
-def write_whole(path: str, record: dict[str, str | float]) -> None:
+def write_whole(path: str, record: dict[str, str | float], *, durably: bool) -> None:
     """Write a JSON file that is there whole or not at all. An older one is replaced.
 
-    Not synced to disk: after a power cut no process lives, and a torn file is read as absent.
+    Unless it is written `durably`, a power cut may take it away or tear it. A torn one is read as absent.
     """
     draft = draft_file(path)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.write(fd, to_json(record))
+        if durably:
+            os.fsync(fd)
     except OSError:
         os.unlink(draft)  # noqa: PTH108
         raise
     finally:
         os.close(fd)
     os.replace(draft, path)  # noqa: PTH105 - pathlib is too heavy for the supervisor
+    if durably:
+        sync(path.rpartition("/")[0])

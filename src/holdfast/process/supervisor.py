@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from holdfast import locks
+from holdfast.disk_sync import sync_filesystem
 from holdfast.process import procfs
 from holdfast.process.launch_order import (
     STARTED,
@@ -242,7 +243,28 @@ class Supervision:
             "output_bytes": self.log.total,
             "strays": self.strays,
         }
-        write_whole(exit_file(self.order.folder), exit_record)
+        # A live runner takes in the work at once and makes it durable itself. If there is none, hours may pass.
+        if is_durable := not self._is_awaited() and self._sync_work():
+            exit_record["synced"] = True
+        write_whole(exit_file(self.order.folder), exit_record, durably=is_durable)
+
+    def _is_awaited(self) -> bool:
+        """Tell whether a runner is there that collects what the agent left."""
+        try:
+            fd = os.open(self.order.lease, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            return locks.is_locked(fd)
+        finally:
+            os.close(fd)
+
+    def _sync_work(self) -> bool:
+        """Make what the agent left survive a power cut, also what it committed; tell whether that is certain."""
+        try:
+            return sync_filesystem(self.order.cwd) and sync_filesystem(self.order.folder)
+        except OSError:
+            return False
 
 
 def _signal(entry: procfs.ProcessStat, tree: dict[int, procfs.ProcessStat], number: int) -> bool:

@@ -1,4 +1,8 @@
-"""Writes and removes files so that a crash leaves no partial file. Callers know what the files mean."""
+"""Writes and removes files so that a crash leaves no partial file. Callers know what the files mean.
+
+What must not be lost to a power cut is written by `write_durably`. After `write_atomically` one finds the new file or the
+old one, each whole.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,17 @@ import stat
 import tempfile
 from pathlib import Path
 
+from holdfast.disk_sync import make_folder, sync
+
 _DRAFT = ".holdfast-"
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Replace a file as a whole, and make missing folders above it. It is on disk, under its name, when this returns."""
+    make_folder(path.parent)
+    write_atomically(path, content)
+    sync(path)  # also if it was there before: its writer may have been killed before that
+    sync(path.parent)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

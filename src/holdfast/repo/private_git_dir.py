@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 
 from holdfast.repo.discovery import GitConfig
-from holdfast.repo.files import link_atomically, write_atomically
+from holdfast.repo.files import link_atomically, write_atomically, write_durably
 
 PRIVATE_DIR = "holdfast-private"
 _GIT_DIR = "sealed"
@@ -44,7 +44,8 @@ def make_private_git_dir(common_dir: Path, config: GitConfig) -> Path:
         link_atomically(root / name, common_dir / name)
     filters = root / "filters"
     if not filters.is_file():
-        write_atomically(filters, _render(_matching(_FILTER, config)))
+        # Lost to a power cut, they would be copied again, and could be an agent's by then.
+        write_durably(filters, _render(_matching(_FILTER, config)))
     write_atomically(root / "config", _config_file(config, filters))
     write_atomically(root / "HEAD", b"ref: refs/heads/none\n")
     return root

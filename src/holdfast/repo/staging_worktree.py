@@ -22,6 +22,7 @@ from holdfast.repo.files import (
     is_plain_directory,
     remove,
     write_atomically,
+    write_durably,
 )
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.private_git_dir import private_dir
@@ -175,8 +176,7 @@ class StagingWorktree:
         remove(self._note)
 
     def _announce(self, old: str, new: str) -> None:
-        self._note.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._note, f"{old} {new}".encode())
+        write_durably(self._note, f"{old} {new}".encode())
 
     def _announced(self) -> tuple[str, str]:
         """Return the old and new commit of an unfinished move; nothing if there is none."""

@@ -36,7 +36,7 @@ from holdfast.runner.context import Observer, RunContext
 from holdfast.runner.effect_errors import OvertakenError, guarded
 from holdfast.runner.landing.merge_queue import land_tasks
 from holdfast.runner.recovery.recover import recover
-from holdfast.runner.requests import RequestListener, event_for, pending_requests
+from holdfast.runner.requests import RequestListener, event_for, pending_requests, remove_requests
 from holdfast.runner.verification.checks import check_task
 from holdfast.runner.verification.gates import check_gate
 from holdfast.runner.verification.validators import validate_task
@@ -144,9 +144,9 @@ class RunLoop:
         if not events:
             return
         self._context.append(events)
-        for path in self._answered:
-            path.unlink(missing_ok=True)
-        self._answered.clear()
+        if self._answered:
+            remove_requests(self._context.directory, self._answered)
+            self._answered.clear()
         self._tell(events)
 
     def _tell(self, events: Sequence[ev.Event]) -> None:
@@ -227,7 +227,7 @@ class RunLoop:
     async def _save(self, path: Path) -> None:
         """Have all work under way saved, then remove the request: that is the answer. Writes no event."""
         await self._context.save_requests.take()
-        path.unlink(missing_ok=True)
+        remove_requests(self._context.directory, [path])
         self._saving.discard(path)
         self._effects.discard(asyncio.current_task())
 

@@ -31,7 +31,7 @@ from holdfast.journal.lease import Lease
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.commit_contents import list_files
 from holdfast.repo.debris import clear_debris
-from holdfast.repo.files import write_atomically
+from holdfast.repo.files import write_durably
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.launch import placeholders, workspace_launch
@@ -234,10 +234,9 @@ class _Planning:
         try:
             plan = self._accept(ended, answer, clip(output, _TAIL_CHARS))
         except PlanError as error:
-            write_atomically(self.feedback_file(attempt), error.message.encode())
+            write_durably(self.feedback_file(attempt), error.message.encode())
             return None
-        self.record.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.record, answer)
+        write_durably(self.record, answer)
         return plan
 
     def _accept(self, ended: Exit, answer: bytes, tail: str) -> Plan:

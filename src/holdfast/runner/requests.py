@@ -9,7 +9,7 @@ import asyncio
 import os
 import secrets
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -18,7 +18,9 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.status import Gate
+from holdfast.disk_sync import sync_if_there
 from holdfast.paths import RunDir
+from holdfast.repo.files import write_durably
 
 _REPORTS_S = 2.0
 """How often to look for reports without a wake-up: a sandbox may keep an agent from writing to the pipe."""
@@ -61,17 +63,21 @@ def send_request(directory: RunDir, request: Request) -> Path:
 
     Idempotent.
     """
-    directory.requests.mkdir(parents=True, exist_ok=True)
-    name = secrets.token_hex(8)
-    draft = directory.requests / f".{name}"
-    draft.write_bytes(msgspec.json.encode(request))
-    path = draft.rename(directory.requests / f"{name}.json")
+    path = directory.requests / f"{secrets.token_hex(8)}.json"
+    write_durably(path, msgspec.json.encode(request))
     # ENXIO and ENOENT mean that nobody listens; the spooled file then waits for the next runner.
     with suppress(OSError):
         pipe = os.open(directory.wake_pipe, os.O_WRONLY | os.O_NONBLOCK)
         os.write(pipe, b"!")
         os.close(pipe)
     return path
+
+
+def remove_requests(directory: RunDir, paths: Iterable[Path]) -> None:
+    """Remove requests, so that not even a power cut brings them back. Idempotent."""
+    for path in paths:
+        path.unlink(missing_ok=True)
+    sync_if_there(directory.requests)
 
 
 def _open_pipe(directory: RunDir) -> int:

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
 from holdfast.repo.debris import remove_workspaces
-from holdfast.repo.files import remove, write_atomically
+from holdfast.repo.files import remove, write_durably
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
 
@@ -73,9 +73,8 @@ def _disposable(repo: Repository, run: str) -> dict[str, str]:
 
 
 def _write(folder: Path, outputs: Mapping[str, str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in outputs.items():
-        write_atomically(folder / name, text.encode())
+        write_durably(folder / name, text.encode())
 
 
 def _sizes(folder: Path) -> Iterator[int]:

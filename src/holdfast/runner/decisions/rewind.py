@@ -28,7 +28,7 @@ from holdfast.core.user_decisions import (
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.journal.maintenance import back_up
 from holdfast.journal.protocol import Journal, JournalReader, StoredRun
-from holdfast.repo.files import write_atomically
+from holdfast.repo.files import write_durably
 from holdfast.repo.landing import first_parents
 from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
@@ -45,7 +45,7 @@ def back_up_state(repo: Repository) -> Path:
     back_up(repo.state_dir.journal, copy)
     refs = list_refs(repo, ALL_RUN_BRANCHES, ALL_RUN_REFS)
     listing = "".join(f"{commit} {ref}\n" for ref, commit in refs.items())
-    write_atomically(repo.state_dir.backups / f"{stamp}-refs.txt", listing.encode("utf-8", "surrogateescape"))
+    write_durably(repo.state_dir.backups / f"{stamp}-refs.txt", listing.encode("utf-8", "surrogateescape"))
     return copy
 
 

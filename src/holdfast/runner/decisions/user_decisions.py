@@ -18,7 +18,7 @@ from holdfast.repo.land_run import discard_run
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import Observer
 from holdfast.runner.mirror.mirror_writer import write_mirrors
-from holdfast.runner.requests import Request, send_request
+from holdfast.runner.requests import Request, remove_requests, send_request
 from holdfast.runner.session import RunOptions, execute_run
 
 
@@ -59,11 +59,12 @@ def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer:
     """
     if journal.load(run).row.status is not RunStatus.RUNNING:
         return False
-    request = send_request(repo.state_dir.run(run), Request(action="stop"))
+    directory = repo.state_dir.run(run)
+    request = send_request(directory, Request(action="stop"))
     try:
         execute_run(repo, journal, run, RunOptions(), observer)
     finally:
-        request.unlink(missing_ok=True)
+        remove_requests(directory, [request])
     return True
 
 

@@ -24,6 +24,7 @@ from holdfast.repo.files import (
     is_plain_directory,
     link_atomically,
     write_atomically,
+    write_durably,
 )
 
 BACKUP_SUFFIX = ".before-holdfast"
@@ -108,17 +109,16 @@ class MirrorFiles:
         for file in files:
             marks = self._ledger.files.get(file.path, [])
             self._ledger.files[file.path] = [*marks[-1:], _mark(file)]
-        self._ledger_path.parent.mkdir(parents=True, exist_ok=True)
         for draft in abandoned_drafts(self._ledger_path.parent):
             draft.unlink(missing_ok=True)
-        write_atomically(self._ledger_path, msgspec.json.encode(self._ledger))
+        write_durably(self._ledger_path, msgspec.json.encode(self._ledger))
 
     def _back_up(self, name: str, path: Path) -> None:
         """Keep the original of an adopted file beside it, once, before it is first written over."""
         backup = path.with_name(path.name + BACKUP_SUFFIX)
         original = self._originals.get(name)
         if original is not None and _mark_of(path) == _content_mark(original) and not os.path.lexists(backup):
-            write_atomically(backup, original)
+            write_durably(backup, original)
 
     def _is_ours(self, name: str, mark: str) -> bool:
         original = self._originals.get(name)
