@@ -122,3 +122,12 @@ def test_long_texts_and_endless_failures_are_cut() -> None:
     failures = tuple(PastFailure(attempt=n, error="e" * 10**6, feedback="f" * 10**6) for n in range(100))
     (inherited, *_) = _inherited(_claim(ClaimedStatus.FAILED, failures=failures), Verdict.OPEN)
     assert len(encode_event(inherited)) < 400_000
+
+
+def test_a_task_that_starts_clean_inherits_no_work_to_continue_from() -> None:
+    """Nobody here saw the other system's command end: what it left is kept, and its effect is had once."""
+    work = {"t": InheritedWork("w" * 40, "b" * 40, "tree")}
+    judged = {"t": JudgedClaim(task="t", verdict=Verdict.OPEN)}
+    (inherited,) = inherited_events([_claim(ClaimedStatus.RUNNING)], judged, work, {"t": 3}, {"t"})
+    assert isinstance(inherited, ev.TaskInherited)
+    assert (inherited.carry, inherited.base, inherited.set_aside) == ("", "", "w" * 40)

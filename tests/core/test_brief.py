@@ -76,3 +76,10 @@ def test_a_full_context_that_left_nothing_does_not_promise_work_in_the_workspace
     brief = _second(failed("a", 1, FailureKind.CONTEXT))
     assert "context window was full" in brief
     assert "is in the workspace" not in brief.partition("## Rules")[0]
+
+
+def test_a_clean_start_after_a_cut_short_attempt_is_said_with_the_commit_that_keeps_its_work() -> None:
+    """A fresh agent may look at what was set aside, and is not told to continue from it."""
+    brief = _second(ev.AttemptLost(task="a", attempt=1, set_aside="0123456789abcdef"))
+    assert "holds nothing of earlier attempts" in brief
+    assert "starts without its half-done work: that is kept as commit 0123456789ab" in brief

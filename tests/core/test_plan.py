@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from holdfast.core.plan import (
@@ -220,3 +221,34 @@ def test_every_task_is_in_exactly_one_batch() -> None:
     chain = tuple(task(f"t{n}", *([f"t{n - 1}"] if n else [])) for n in range(3000))
     (only,) = plan(chain).stages
     assert [batch[0].id for batch in only.batches()] == [item.id for item in chain]
+
+
+AGENTS = {"tidy": AgentSpec(command=("x",), resume="clean"), "own": AgentSpec(command=("x",))}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "of", "agent"),
+    [
+        ("continue", Task(id="t", prompt="x"), ""),
+        ("continue", Task(id="t", prompt="x", agent="own"), ""),
+        ("continue", Task(id="t", prompt="x", agent="claude"), ""),
+        ("clean", Task(id="t", prompt="x", agent="tidy"), ""),
+        ("clean", Task(id="t", prompt="x", agent="own"), "tidy"),
+        ("continue", Task(id="t", prompt="x", agent="tidy", resume="continue"), ""),
+        ("clean", Task(id="t", prompt="x", resume="clean"), ""),
+        ("clean", Task(id="t", run=("x",)), ""),
+        ("continue", Task(id="t", run=("x",), resume="continue"), ""),
+    ],
+)
+def test_agents_continue_and_commands_start_clean_unless_the_plan_says_otherwise(
+    wanted: str, of: Task, agent: str
+) -> None:
+    """The task's word stands above that of the agent that worked on it; a preset says nothing."""
+    made = Plan(goal="g", agents=AGENTS, stages=(Stage(id="s", tasks=(of,)),))
+    assert made.resume_mode(of, agent) == wanted
+
+
+def test_a_plan_that_does_not_say_how_to_resume_keeps_its_hash() -> None:
+    """What the user agreed to before there was such a key is still agreed to."""
+    made = _plan(_stage("s", _task("a")), agents={"own": {"command": ["x"]}})
+    assert b"resume" not in encode_plan(made)

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts, Equivalent, Facts, Landing, Presence, Sighting
+from holdfast.core.plan import Task
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import StageStatus, TaskStatus
@@ -221,3 +222,22 @@ def test_completed_without_a_recorded_commit_is_not_believed() -> None:
     walk(state, "a", "completed")
     state.tasks["a"].merge_commit = ""
     assert _recover(state, _facts(tip="a-merge1")) == [ev.LandingVanished(task="a", commit="")]
+
+
+def test_a_command_that_is_gone_without_a_trace_starts_without_its_snapshot() -> None:
+    """Its half-done work is named, and the next attempt begins where the lost one began."""
+    state = begin(plan((Task(id="a", run=("make",)),)))
+    walk(state, "a", "running")
+    state.apply(ev.SnapshotSaved(task="a", attempt=1, commit="wip"))
+    assert _recover(state, _facts(a=Presence.LOST)) == [ev.AttemptLost(task="a", attempt=1, set_aside="wip")]
+    row = state.tasks["a"]
+    assert (row.status, row.carry, row.set_aside) == (TaskStatus.PENDING, "", "wip")
+
+
+def test_a_command_whose_landing_vanished_starts_without_its_own_work() -> None:
+    """With that work in place it would have its effect twice."""
+    state = begin(plan((Task(id="a", run=("make",)),)))
+    walk(state, "a", "completed")
+    _recover(state, _facts(tip="base"))
+    row = state.tasks["a"]
+    assert (row.status, row.carry, row.set_aside, row.base) == (TaskStatus.PENDING, "", "a-head1", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.core import events as ev
@@ -258,3 +259,34 @@ def test_a_restored_run_rests_and_fences_off_the_runners_before_it() -> None:
     started = ev.RunStarted(run="r", goal="g", plan_hash="h", base="b", branch="x", epoch=9)
     row = replay(plan((task("a"),)), [started, ev.RunRestored()]).row
     assert (row.epoch, row.status, row.reason) == (9, RunStatus.STOPPED, "rebuilt from git")
+
+
+def test_work_that_was_set_aside_changes_nothing_of_what_is_carried() -> None:
+    """What an earlier attempt left at its own end is the clean start of all that come after it."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "running")
+    state.apply(msgspec.structs.replace(failed("a", 1), carry="earlier"))
+    walk(state, "a", "running")
+    state.apply(ev.AttemptLost(task="a", attempt=2, set_aside="half"))
+    row = state.tasks["a"]
+    assert (row.carry, row.set_aside, row.base, row.wasted) == ("earlier", "half", "base", 1)
+    walk(state, "a", "verifying")
+    assert (row.carry, row.set_aside) == ("earlier", "")
+
+
+def test_a_task_whose_only_work_was_set_aside_begins_anew() -> None:
+    """Its next attempt starts from the branch as it is then, so nothing that others landed counts as its work."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "running")
+    state.apply(ev.AttemptLost(task="a", attempt=1, set_aside="half"))
+    assert state.tasks["a"].base == ""
+    state.apply(msgspec.structs.replace(start("a", 2), start="tip"))
+    assert state.tasks["a"].base == "tip"
+
+
+def test_a_session_is_not_resumed_where_its_work_was_set_aside() -> None:
+    """The agent would remember files that are not there."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "running")
+    state.apply(ev.AttemptLost(task="a", attempt=1, set_aside="half"))
+    assert state.tasks["a"].latest.session_commit == "half"

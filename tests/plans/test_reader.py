@@ -136,6 +136,14 @@ def test_an_unknown_key_offers_the_nearest_known_one() -> None:
     assert message.endswith('tasks[0].neds: unknown key "neds"; did you mean "needs"?')
 
 
+def test_an_unknown_way_to_resume_offers_the_nearest_known_one() -> None:
+    """On a task and on an agent alike."""
+    task = _error(SHORT + "tasks: [{id: a, run: [x], resume: clear}]")
+    agent = _error(SHORT + "agents: {b: {command: [x], resume: contnue}}\ntasks: [{id: a, run: [x]}]")
+    assert 'did you mean "clean"?' in task
+    assert 'did you mean "continue"?' in agent
+
+
 @pytest.mark.parametrize("name", ["plan.yaml", "plan.json"])
 def test_a_key_given_twice_is_an_error_with_both_lines(name: str) -> None:
     """Neither of two values is dropped in silence."""

@@ -15,7 +15,7 @@ FULL = Plan(
     goal="Everything: at once",
     base="main",
     agent="own",
-    agents={"own": AgentSpec(command=("run", "{brief}"), prompt="arg", env={"A": "yes"})},
+    agents={"own": AgentSpec(command=("run", "{brief}"), prompt="arg", env={"A": "yes"}, resume="clean")},
     limits=Limits(
         jobs=2, attempts=3, timeout_s=90.5, stall_s=60, retry_delay_s=0, cost_usd=2.5, keep_going=True
     ),
@@ -32,7 +32,7 @@ FULL = Plan(
             entry=("true",),
             exit=("false",),
             tasks=(
-                Task(id="c", run=("true",)),
+                Task(id="c", run=("true",), resume="continue"),
                 Task(
                     id="d",
                     prompt="#1 first",

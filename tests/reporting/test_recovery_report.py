@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
-from holdfast.core.plan import Limits, Plan
+from holdfast.core.plan import Limits, Plan, Task
 from holdfast.core.state import RunState, replay
 from holdfast.reporting.estimates import attempt_spans, redone_work
 from holdfast.reporting.recovery_report import (
@@ -193,4 +193,20 @@ def test_money_nobody_spoke_of_is_unknown_not_nothing() -> None:
     assert redone_work(attempt_spans(recorded, 10.0)).cost_usd is None
     assert (
         redone_work(attempt_spans(_recorded((1.0, start("A", 1)), (2.0, done("A", 1))), 10.0)).attempts == 0
+    )
+
+
+def test_a_lost_command_is_redone_whole_and_says_so() -> None:
+    """A snapshot of a command is kept, and saves nothing of the work."""
+    saved = ev.SnapshotSaved(task="A", attempt=1, commit="wip")
+    said = ev.ProgressReported(task="A", attempt=1, progress=80.0)
+    events = (*_landed("B", 100.0), (10.0, start("A", 1)), (30.0, said), (40.0, saved))
+    of = plan((task("B"), Task(id="A", run=("make",))))
+    report = _report(
+        of, {"A": ResumeAction.REDO, "B": ResumeAction.SKIP}, *events, A=UnsavedWork(0, heard=52.0)
+    )
+    found = report.tasks[1]
+    assert (found.redo_s, report.finish_s) == (42.0, 100.0)
+    assert (
+        found.why == "attempt 1 was cut short; it starts again from the run branch; what it had done is kept"
     )

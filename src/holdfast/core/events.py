@@ -174,9 +174,8 @@ class MirrorFailed(Event, frozen=True):
 class ProviderParked(Event, frozen=True):
     """A provider's limit is reached: nothing starts through it for `wait_s` from `clock` on, the run's own clock.
 
-    `until` is the wall time at which the limit should end; a later runner derives the rest of the wait from it. `hits`
-    counts the limits since work last went well through this provider; `words` is the message for people. `reckoned`:
-    this is no new limit, a new runner only shortened the wait.
+    `until` is the wall time at which the limit should end, for a later runner. `hits` counts the limits since work last
+    went well through this provider; `words` is for people. `reckoned`: a new runner only shortened the wait.
     """
 
     provider: str
@@ -440,9 +439,10 @@ class TaskLanded(TaskEvent, frozen=True):
 
 
 class LandingVanished(TaskEvent, frozen=True):
-    """A landing we recorded is no longer on the run branch; the task counts as not done."""
+    """A recorded landing is no longer on the run branch: the task is not done. Its next attempt may start without it."""
 
     commit: str
+    set_aside: str = ""
 
 
 class LandingReplaced(TaskEvent, frozen=True):

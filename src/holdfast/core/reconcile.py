@@ -44,7 +44,8 @@ def _branch_changes(state: RunState, facts: Facts) -> Iterator[ev.Event]:
     for task in gone:
         same = facts.equivalents.get(task.id)
         if same is None:
-            yield ev.LandingVanished(task=task.id, commit=task.merge_commit)
+            _, set_aside = state.carry_or_set_aside(task, task.latest.head)
+            yield ev.LandingVanished(task=task.id, commit=task.merge_commit, set_aside=set_aside)
         elif same.commit != task.replaced:
             yield ev.LandingReplaced(task=task.id, commit=same.commit, proof=same.proof)
     lacking = {task.id for task in gone} - facts.equivalents.keys()

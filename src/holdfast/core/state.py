@@ -114,7 +114,8 @@ class RunState:
     def carry_or_set_aside(self, task: TaskRow, commit: str) -> tuple[str, str]:
         """Return what the next attempt continues from, and what it starts without: one is `commit`, one is empty.
 
-        `commit` has the work of the task's latest attempt, which was cut short.
+        `commit` has the work of the task's latest attempt, which was cut short, or whose landing is gone: with that work
+        in place, a command would have its effect twice.
         """
         return ("", commit) if self.starts_clean(task) else (commit, "")
 

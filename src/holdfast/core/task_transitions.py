@@ -243,8 +243,9 @@ def _task_landed(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
 
 
 def _landing_vanished(run: RunRow, limits: Limits, task: TaskRow, event: ev.LandingVanished) -> None:
-    task.carry = task.latest.head
+    task.carry = "" if event.set_aside else task.latest.head
     task.merge_commit = task.replaced = ""
+    _put_aside(task, event.set_aside)
 
 
 def _landing_replaced(run: RunRow, limits: Limits, task: TaskRow, event: ev.LandingReplaced) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core import events as ev
+from holdfast.core import events as ev, ids
 from holdfast.core.adoption import ClaimedStatus
+from holdfast.core.plan import Task
 from holdfast.core.projection import PastFailure
 from holdfast.core.status import RunStatus
 from holdfast.errors import NeedsDecisionError
@@ -379,3 +380,22 @@ def test_a_repository_without_the_other_systems_folder_still_carries_the_run_on(
     project.git("branch", "-q", "-D", "wip/two")
     assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("two.txt") == "half"
+
+
+def test_a_command_that_another_system_left_half_done_starts_clean(tmp_path: Path) -> None:
+    """Its branch is kept at a ref, and the command has its effect once."""
+    project, _ = _project(tmp_path)
+    project.git("switch", "-q", "-c", "wip/two")
+    project.write("two.txt", "x")
+    half = project.commit("half of two")
+    project.git("switch", "-q", "main")
+    run = foreign(claim("two", RUNNING, branch="wip/two"))
+    command = Task(id="two", run=("sh", "-c", "printf x >> two.txt"), allow_empty=True)
+    stages = (replace(run.plan.stages[0], tasks=(command,)),)
+    trial = adopted(project, replace(run, plan=replace(run.plan, stages=stages)))
+    row = trial.state().tasks["two"]
+    assert (row.carry, row.set_aside) == ("", half)
+    assert project.git("rev-parse", ids.cut_short_ref(trial.run, "two", 1)) == half
+    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.show("two.txt") == "x"
+    assert trial.violations() == []

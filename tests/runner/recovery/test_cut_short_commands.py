@@ -13,8 +13,10 @@ import pytest
 
 from holdfast.core import events as ev, ids
 from holdfast.core.status import FailureKind, RunStatus
+from holdfast.reporting.recovery_report import ResumeAction
 from holdfast.runner.recovery.rebuild import rebuild
 from holdfast.runner.requests import Request, send_request
+from tests.support.command import Cli
 from tests.support.repositories import Project
 from tests.support.runs import (
     DEADLINE_S,
@@ -203,16 +205,85 @@ def test_an_agent_can_be_told_to_start_clean(
     assert said in trial.brief("A", 2)
 
 
+def _lose_journal_and_rebuild(trial: Trial) -> None:
+    repo = trial.project.open()
+    repo.state_dir.journal.unlink()
+    rebuild(repo, lambda _question: False, replace=False)
+
+
 def test_a_rebuilt_run_starts_commands_clean(tmp_path: Path) -> None:
     """From git alone: the half-done work of a command is kept, and no later attempt continues from it."""
     at_work, never = Fifo(tmp_path / "at_work"), Fifo(tmp_path / "never")
     trial = _commands(tmp_path, f"{at_work.give}; {never.take}")
     _crash(trial, at_work)
-    repo = trial.project.open()
-    repo.state_dir.journal.unlink()
-    rebuild(repo, lambda _question: False, replace=False)
+    _lose_journal_and_rebuild(trial)
     assert trial.execute() is RunStatus.COMPLETED
     assert {name: trial.show(f"{name}.txt") for name in EFFECTS} == dict.fromkeys(EFFECTS, "x")
     kept = {name: ids.cut_short_ref(trial.run, name, 1) for name in EFFECTS}
     assert {trial.project.git("show", f"{ref}:{name}.txt") for name, ref in kept.items()} == {"x"}
+    assert trial.violations() == []
+
+
+def test_a_rebuilt_run_does_not_repeat_a_command_on_its_own_finished_work(tmp_path: Path) -> None:
+    """It had finished and was being checked. Git does not say so, and its effect must not be had twice."""
+    at_work, never = Fifo(tmp_path / "at_work"), Fifo(tmp_path / "never")
+    check = f"if [ ! -f {tmp_path}/flag ]; then touch {tmp_path}/flag; {at_work.give}; {never.take}; fi"
+    task = sh("append", EFFECTS["append"], verify=[check])
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", task))
+    _crash(trial, at_work)
+    _lose_journal_and_rebuild(trial)
+    row = trial.state().tasks["append"]
+    assert (row.carry, trial.project.git("show", f"{row.set_aside}:append.txt")) == ("", "x")
+    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.show("append.txt") == "x"
+
+
+def test_the_preview_says_that_a_command_starts_again_and_what_is_kept(tmp_path: Path) -> None:
+    """Before and after the resume: no word of going on, all of it to be redone, and where it is safe."""
+    at_work, never = Fifo(tmp_path / "at_work"), Fifo(tmp_path / "never")
+    trial = _commands(tmp_path, f"{at_work.give}; {never.take}", "append")
+    _crash(trial, at_work)
+    lost = trial.preview()["append"]
+    assert (lost.move, lost.unsaved) == (ResumeAction.REDO, 1)
+    assert lost.redo_s > 0
+    why = "attempt 1 was cut short; it starts again from the run branch; what it had done is kept"
+    assert lost.why == why
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
+    assert trial.execute() is RunStatus.STOPPED
+    kept = trial.project.git("rev-parse", ids.cut_short_ref(trial.run, "append", 1))
+    rested = trial.preview()["append"]
+    assert (rested.move, rested.why, rested.set_aside) == (ResumeAction.REDO, why, kept)
+
+
+def test_inspect_names_the_ref_of_half_done_work(tmp_path: Path) -> None:
+    """The refs that it names hold the work, and the attempt says that nobody continues from it."""
+    cli = Cli.of(
+        tmp_path / "p",
+        sh(
+            "append",
+            f"printf x >> append.txt; [ -f {tmp_path}/flag ] || {{ touch {tmp_path}/flag; kill -9 $$; }}",
+        ),
+        limits={"retry_delay": 0},
+    )
+    assert cli("run", "--yes").code == 0
+    (task,) = cli.json("inspect", "1", "append")["tasks"]
+    first, second = task["attempts"]
+    assert (first["kept"], second["set_aside"]) == (None, None)
+    refs = {cli.project.git("rev-parse", ref) for ref in task["refs"]}
+    assert {first["set_aside"], second["commit"]} <= refs
+    assert "the next attempt starts without it" in cli("inspect", "1", "append").out
+    assert cli.json("recap")["redone"]["attempts"] == 1
+
+
+def test_a_landing_that_was_taken_off_the_branch_does_not_double_its_command(tmp_path: Path) -> None:
+    """The user reset the run branch: the command is run again where it was, not on its own finished work."""
+    tasks = [sh("first", "printf 1 >> both.txt"), sh("second", "printf 2 >> both.txt", needs=["first"])]
+    more = sh("third", "printf 3 > third.txt", needs=["second"])
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", *tasks, more))
+    assert trial.execute(only=frozenset({"first", "second"})) is RunStatus.PAUSED
+    landed = trial.state().tasks["first"].merge_commit
+    trial.project.git("update-ref", f"refs/heads/holdfast/{trial.run}", landed)
+    assert "is not on the run branch any more; it starts again" in trial.preview()["second"].why
+    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.show("both.txt") == "12"
     assert trial.violations() == []

@@ -73,11 +73,12 @@ def test_merges_made_anew_by_a_rebase_are_recognised(tmp_path: Path) -> None:
 
 
 def test_a_landing_that_is_gone_without_proof_is_done_again(tmp_path: Path) -> None:
-    """S5: the recorded commit is missing, so the work is not done; that is said, and its work is carried on from."""
+    """S5: the recorded commit is missing, so the work is not done; that is said, and its effect is had once."""
     trial, worktree = _half_done(tmp_path)
     git(worktree, "reset", "-q", "--hard", trial.state().tasks["A"].merge_commit)
     assert _finish(trial, tmp_path) == ["A", "B", "B"]
     assert [event.task for event in trial.of_kind(ev.LandingVanished)] == ["B"]
+    assert trial.show("a.txt").split().count("b") == 1
 
 
 def test_resuming_again_records_no_second_proof(tmp_path: Path) -> None:

@@ -129,6 +129,8 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
         return TaskPreview(task.id, ResumeAction.REDO, f"it has all its attempts again; {kept}")
     # An attempt without a token was not started by Holdfast: we only know that it ended, perhaps by a crash.
     ended = "was cut short" if task.latest.token else "is over"
+    if task.latest.head:
+        ended = "is not on the run branch any more"
     return TaskPreview(task.id, ResumeAction.REDO, f"attempt {task.attempt} {ended}; {kept}")
 
 
