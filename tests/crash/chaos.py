@@ -33,15 +33,19 @@ ROOT = Path(__file__).parents[2]
 DEADLINE_S = 900.0
 _VICTIMS = ("runner", "supervisor", "agent")
 _POLL_S = 0.01
+_APPENDING = 3
+"""How many tasks append a line to the same file, before a kill is likely: each line must land once."""
 
 
 def plan(tasks: int, jobs: int, work: str) -> dict[str, Any]:
-    """Return stages with dependencies and checks, enough attempts for bad luck, and a conflict in each stage."""
+    """Return stages with dependencies and checks, enough attempts for bad luck, and conflicts among commands that append."""
     half = tasks // 2
     shared = (
         "if grep -q '<<<<' a.txt; then sed -i '/^[<=>]\\{7\\}/d' a.txt; else echo $HOLDFAST_TASK >> a.txt; fi"
     )
-    first = [sh(f"A{n}", f"{work}; echo {n} > A{n}.txt; {shared if n < 3 else ':'}") for n in range(half)]
+    first = [
+        sh(f"A{n}", f"{shared if n < _APPENDING else ':'}; {work}; echo {n} > A{n}.txt") for n in range(half)
+    ]
     second = [sh(f"B{n}", f"{work}; cat A{n % half}.txt > B{n}.txt") for n in range(tasks - half)]
     limits = {"jobs": jobs, "attempts": 50, "retry_delay": 0, "stall": "5m"}
     return {
@@ -149,6 +153,9 @@ def problems_of(trial: Trial, tasks: int) -> list[str]:
         wrong.append(f"the run is {trial.stored().row.status}: {trial.stored().row.reason}")
     if len(landed) != tasks or len(set(landed)) != tasks:
         wrong.append(f"{len(landed)} landings of {len(set(landed))} tasks, expected {tasks}")
+    lines = Counter(trial.show("a.txt").split())
+    appended = {f"A{n}": lines[f"A{n}"] for n in range(min(_APPENDING, tasks // 2))}
+    wrong += [f"{name} appended its line {times} times" for name, times in appended.items() if times != 1]
     return wrong + [f"{name} had landed and was started again" for name in redone(events)]
 
 

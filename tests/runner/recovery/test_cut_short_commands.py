@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from holdfast.core.status import FailureKind, RunStatus
 from holdfast.reporting.recovery_report import ResumeAction
 from holdfast.runner.recovery.rebuild import rebuild
 from holdfast.runner.requests import Request, send_request
-from tests.support.command import Cli
+from tests.support.command import Cli, eventually
 from tests.support.repositories import Project
 from tests.support.runs import (
     DEADLINE_S,
@@ -69,19 +71,36 @@ def _crash(trial: Trial, at_work: Fifo) -> None:
 def _kill_supervisors(trial: Trial, at_work: Fifo) -> None:
     """The commands outlive their supervisors, and their runner sees it."""
     runner = _start(trial, at_work)
-    _kill_all_supervisors(trial)
+    _signal_supervisors(trial, signal.SIGKILL)
     runner.communicate(timeout=DEADLINE_S)
 
 
 def _kill_supervisors_and_runner(trial: Trial, at_work: Fifo) -> None:
     """The commands outlive everybody who knows them."""
     kill(_start(trial, at_work))
-    _kill_all_supervisors(trial)
+    _signal_supervisors(trial, signal.SIGKILL)
 
 
-def _kill_all_supervisors(trial: Trial) -> None:
+def _signal_supervisors(trial: Trial, number: signal.Signals) -> None:
     for record in trial.project.open().state_dir.run(trial.run).attempts.glob("*/1/agent/supervisor.json"):
-        os.kill(holder_pid(record), signal.SIGKILL)
+        os.kill(holder_pid(record), number)
+
+
+def _kill_runner_and_commands(trial: Trial, at_work: Fifo) -> None:
+    """The supervisors live on alone, and record that their commands were killed."""
+    runner = start_runner(trial)
+    commands = [os.pidfd_open(int(at_work.wait())) for _ in trial.state().names]
+    kill(runner)
+    for command in commands:
+        signal.pidfd_send_signal(command, signal.SIGKILL)
+        os.close(command)
+
+
+def _stop_after_a_crash(trial: Trial, at_work: Fifo) -> None:
+    """The commands live on, and the next runner is only there to stop them."""
+    kill(_start(trial, at_work))
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
+    assert trial.execute() is RunStatus.STOPPED
 
 
 def _request(**request: Any) -> Callable[[Trial, Fifo], None]:
@@ -104,6 +123,7 @@ CUTS = {
     "supervisors": _kill_supervisors,
     "supervisors and runner": _kill_supervisors_and_runner,
     "stop": _request(action="stop"),
+    "stop after a crash": _stop_after_a_crash,
     "pause now": _request(action="pause", now=True),
     "interrupt": _interrupt,
 }
@@ -136,6 +156,52 @@ def test_a_command_that_failed_without_its_own_end_has_its_effect_once(
     failed = trial.of_kind(ev.AttemptFailed)
     assert len(failed) >= len(EFFECTS)
     assert {(event.carry, event.tree) for event in failed} == {("", "")}
+
+
+def test_a_command_that_is_killed_while_nobody_watches_has_its_effect_once(tmp_path: Path) -> None:
+    """Its supervisor records the signal; the runner that reads it later starts the command clean."""
+    at_work, never = Fifo(tmp_path / "at_work"), Fifo(tmp_path / "never")
+    trial = _commands(tmp_path, f"{at_work.give}; {never.take}")
+    _kill_runner_and_commands(trial, at_work)
+    assert trial.execute() is RunStatus.COMPLETED
+    _assert_once(trial)
+    assert [row.attempt for row in trial.state().tasks.values()] == [2] * len(EFFECTS)
+
+
+def test_a_command_that_finished_without_a_record_has_its_effect_once(tmp_path: Path) -> None:
+    """Its supervisor is killed between its end and the record of it: nobody knows, so it is run again, clean."""
+    at_work, go = Fifo(tmp_path / "at_work"), Fifo(tmp_path / "go")
+    trial = _commands(tmp_path, f"{at_work.give}; {go.take}")
+    runner = start_runner(trial)
+    commands = [os.pidfd_open(int(at_work.wait())) for _ in trial.state().names]
+    kill(runner)
+    _signal_supervisors(trial, signal.SIGSTOP)
+    go.release(len(commands))
+    for command in commands:
+        select.select([command], [], [], DEADLINE_S)
+        os.close(command)
+    _signal_supervisors(trial, signal.SIGKILL)
+    assert trial.execute() is RunStatus.COMPLETED
+    _assert_once(trial)
+
+
+def test_a_command_that_several_runners_watch_in_turn_runs_once(tmp_path: Path) -> None:
+    """Each new runner reattaches to it, and the last one collects it: no second attempt is ever made."""
+    at_work, go = Fifo(tmp_path / "at_work"), Fifo(tmp_path / "go")
+    trial = _commands(tmp_path, f"{at_work.give}; {go.take}")
+    kill(_start(trial, at_work))
+    for times in (1, 2):
+        runner = start_runner(trial)
+        eventually(partial(_reattached, trial, times * len(EFFECTS)), "every command is reattached")
+        kill(runner)
+    go.release(len(EFFECTS))
+    assert trial.execute() is RunStatus.COMPLETED
+    assert {name: trial.show(f"{name}.txt") for name in EFFECTS} == dict.fromkeys(EFFECTS, "x")
+    assert [row.attempt for row in trial.state().tasks.values()] == [1] * len(EFFECTS)
+
+
+def _reattached(trial: Trial, times: int) -> bool:
+    return trial.state().row.reattached == times
 
 
 def _assert_once(trial: Trial) -> None:
