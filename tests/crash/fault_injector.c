@@ -60,6 +60,7 @@ static int tracee_count;
 static pid_t main_process;   /* COMMAND's own process */
 static int main_status = -1; /* as waitpid tells it; -1 while it lives */
 static pid_t pending;        /* the thread whose call, or the process whose death, completes the fault or the record */
+static bool unrecorded;      /* the pending call changes nothing, and only has to be over */
 static bool ending;          /* everything is being killed */
 static bool background;      /* the verdict is out; the survivors are only passed through */
 static int front;            /* pipe on which the foreground process awaits its exit code */
@@ -224,6 +225,17 @@ static void pass(pid_t tid, const info_t *info, const struct point *point)
     resume(tid, PTRACE_SYSCALL, 0);
 }
 
+/* Of a call that cannot change anything now: it must not run later, beside another that makes its parent folder. */
+static void run_aside(pid_t tid, const struct point *point)
+{
+    bool at_once = is_recording() && point->call && point->call->must != ANY;
+    if (at_once) {
+        pending = tid;
+        unrecorded = true;
+    }
+    resume(tid, at_once ? PTRACE_SYSCALL : PTRACE_CONT, 0);
+}
+
 static void on_call(struct tracee *tracee)
 {
     info_t info;
@@ -233,10 +245,11 @@ static void on_call(struct tracee *tracee)
         resume(tid, PTRACE_CONT, 0);
         return;
     }
-    if (!find_point(tid, &info, &point)) {
+    bool is_point = find_point(tid, &info, &point);
+    if (!is_point && !(is_recording() && pending)) {
         if (is_recording() && point.is_main_process)
             record_output(tid, &info);
-        resume(tid, PTRACE_CONT, 0);
+        run_aside(tid, &point);
         return;
     }
     if (pending) { /* nothing may change beside the call that the fault or the record is about */
@@ -260,6 +273,7 @@ static void on_call(struct tracee *tracee)
 static void on_recorded(void)
 {
     pending = 0;
+    unrecorded = false;
     for (struct tracee *first = &tracees[0]; first && !pending;) {
         first = NULL;
         for (int i = 0; i < tracee_count; i++)
@@ -309,7 +323,8 @@ static void on_stop(pid_t tid, int status)
             end_all(0);
             return;
         }
-        record_after(tid);
+        if (!unrecorded)
+            record_after(tid);
         resume(tid, PTRACE_CONT, 0);
         on_recorded();
         return;

@@ -111,3 +111,20 @@ def test_a_whole_run_of_many_processes_is_recorded(trial: CrashTrial) -> None:
     *_, last = record(trial.program(START)).moments()
     assert last.disk.whole().digest() == DiskImage.read(trial.repository).whole().digest()
     assert "RunCompleted" in last.printed
+
+
+def test_folders_that_two_threads_make_at_once_are_all_recorded(tmp_path: Path) -> None:
+    """A call that cannot succeed when it is looked at may do so a moment later, when the other has made its parent."""
+    code = """
+import pathlib, threading
+def make():
+    for number in range(150):
+        pathlib.Path(f"{number}/a").mkdir(parents=True, exist_ok=True)
+threads = [threading.Thread(target=make) for _ in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    root = tmp_path / "root"
+    root.mkdir()
+    *_, last = record(Program([sys.executable, "-I", "-S", "-c", code], root, root)).moments()
+    assert last.disk.whole().digest(times=False) == DiskImage.read(root).whole().digest(times=False)
