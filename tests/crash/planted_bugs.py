@@ -7,18 +7,23 @@ Nothing of this is in the product: the replacement is made here, before its main
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from holdfast import boot
+from holdfast import boot, disk_sync
 from holdfast.core import events as ev, task_transitions
 from holdfast.core.facts import BranchFacts
+from holdfast.journal import lease, sqlite
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.process import fork_server
+from holdfast.repo import files, git
 from holdfast.repo.landing import branch_facts
+from holdfast.repo.object_sync import ObjectSync
+from holdfast.repo.ref_updates import RefUpdates
 from holdfast.repo.repository import Repository
 from holdfast.runner.attempts import attempt
 from holdfast.runner.attempts.collect import collect
@@ -98,6 +103,34 @@ def _pretend_reboot() -> None:
     _replace(fork_server, "_PROGRAM", first + told + separator + rest)
 
 
+def _sync_nothing() -> None:
+    """Nothing that Python code writes is ever waited for."""
+    _replace(os, "fsync", lambda _fd: None)
+    _replace(disk_sync, "sync_filesystem", lambda _folder: True)
+
+
+def _sync_no_objects() -> None:
+    """Refs are moved to objects that are only in memory."""
+    _replace(ObjectSync, "sync_new", lambda _objects: None)
+
+
+def _sync_no_ref_names() -> None:
+    """The content of a ref is on disk, its name and its log are not."""
+    _replace(RefUpdates, "_sync_ref", lambda _refs, _ref: None)
+
+
+def _let_git_sync_nothing() -> None:
+    """A ref is renamed into place before its content is on disk."""
+    git._OVERRIDES["core.fsync"] = "none"
+
+
+def _sync_no_folders() -> None:
+    """Files are on disk, but the folders that they are in may not be."""
+    _replace(disk_sync, "make_folder", lambda folder, mode=0o777: Path(folder).mkdir(mode, True, True))
+    for module in (sqlite, lease, files):
+        _replace(module, "make_folder", disk_sync.make_folder)
+
+
 def _replace(owner: object, name: str, value: object) -> None:
     """Put something else where the program looks up a function or a table."""
     assert hasattr(owner, name)
@@ -115,6 +148,11 @@ BUGS: dict[str, Callable[[], None]] = {
     "deliver-late": _deliver_late,
     "believe-anybody": _believe_anybody,
     "write-afterwards": _write_afterwards,
+    "sync-nothing": _sync_nothing,
+    "sync-no-objects": _sync_no_objects,
+    "sync-no-ref-names": _sync_no_ref_names,
+    "refs-unsynced-by-git": _let_git_sync_nothing,
+    "sync-no-folders": _sync_no_folders,
     REBOOTED: _pretend_reboot,
 }
 
