@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+FUSE   := $(VENV)/.fuse
 AGENTS := tests/agents/node_modules/.ready
 MORE   := tests/agents/more/.ready
 NPM    := npm install --no-save --no-progress --loglevel=error
@@ -26,6 +27,11 @@ $(AGENTS): tests/agents/package-lock.json
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || true
 	@cd tests/agents && $(NPM) && touch $(notdir $(@D))/.ready || echo "no real agents: npm could not install them"
 
+# A file system that lacks things, for the tests. Where FUSE cannot be had, its tests are skipped and say so.
+$(FUSE): $(READY)
+	@command -v fusermount3 >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet fuse3; } || true
+	touch $@
+
 # Aider needs a Python below 3.13, in an environment of its own.
 $(MORE): tests/agents/more/package-lock.json
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || true
@@ -37,7 +43,7 @@ $(MORE): tests/agents/more/package-lock.json
 demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
 	$(BIN)/holdfast demo --crash
 
-test: check $(AGENTS)         ## what CI runs
+test: check $(AGENTS) $(FUSE)         ## what CI runs
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not more_agents'
 
 test-agents: $(READY) $(AGENTS) $(MORE)  ## every real agent we can install

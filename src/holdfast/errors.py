@@ -10,6 +10,13 @@ from enum import IntEnum
 
 _SHOWN_MAX = 60
 _LISTED_MAX = 12
+_LASTING = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "Read-only file system",
+    "Too many open files",
+    "Function not implemented",
+)
 # Longer words are not typing mistakes, and comparing them costs the square of their length.
 _SUGGEST_MAX = 100
 
@@ -36,9 +43,15 @@ class HoldfastError(Exception):
         self.hint = hint
 
     @property
-    def out_of_space(self) -> bool:
-        """Whether a full disk is the cause: no retry helps then."""
-        return "No space left on device" in f"{self.message} {self.hint}"
+    def is_lasting(self) -> bool:
+        """Whether the cause stays until somebody removes it, such as a full disk: no retry helps then."""
+        return any(cause in f"{self.message} {self.hint}" for cause in _LASTING)
+
+
+class MachineError(HoldfastError):
+    """The disk, the kernel or a limit of this machine refused something. What was recorded stays; the rest is done again."""
+
+    exit_code = ExitCode.NEEDS_DECISION
 
 
 class PlanError(HoldfastError):
@@ -51,6 +64,12 @@ class RepositoryError(HoldfastError):
 
 class JournalError(HoldfastError):
     """The journal cannot be read or written; its bytes are kept as they are."""
+
+
+class JournalUnavailableError(JournalError):
+    """The machine is in the way of the journal: its disk, its file system, or a process that keeps it locked."""
+
+    exit_code = ExitCode.NEEDS_DECISION
 
 
 class LeaseHeldError(HoldfastError):
@@ -67,6 +86,8 @@ class LeaseLostError(HoldfastError):
 
 class LaunchError(HoldfastError):
     """A process could not be started."""
+
+    exit_code = ExitCode.NEEDS_DECISION
 
 
 class NeedsDecisionError(HoldfastError):

@@ -1,9 +1,10 @@
-"""The two kinds of file locks that Holdfast uses. The kernel frees both when their holder dies.
+"""The three kinds of file locks that Holdfast uses. The kernel frees each when its holder dies.
 
 - An *open-file lock* belongs to an open file. A process that gets the file has the lock too: it can outlive
   the process that took it. Leases and slots are such locks.
 - A *record lock* belongs to a process. No child inherits it, and it names its holder, so its pid cannot belong to a
   process that merely got the number later. A supervisor holds one for its whole life.
+- A *folder lock* guards a file that is about to appear in the folder, for as long as that takes.
 
 A leaf module without pathlib: every supervisor has it in its memory.
 """
@@ -13,6 +14,8 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from holdfast.errors import LaunchError
 
@@ -40,6 +43,17 @@ def is_locked(fd: int) -> bool:
     return kind != fcntl.F_UNLCK
 
 
+@contextmanager
+def folder_locked(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep out everybody else who locks this folder; wait for who is inside."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
 def hold_record_lock(path: str) -> int | None:
     """Take the record lock of a file and return its descriptor, or None when another process has it.
 
@@ -48,9 +62,12 @@ def hold_record_lock(path: str) -> int | None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except (BlockingIOError, PermissionError):
         os.close(fd)
         return None
+    except OSError:
+        os.close(fd)
+        raise
     return fd
 
 

@@ -11,11 +11,12 @@ import os
 from collections.abc import Mapping
 
 from holdfast.errors import HoldfastError
+from holdfast.system_errors import doing
 
 REPORT_VARIABLE = "HOLDFAST_REPORT"
 """Names the file to append to; only agents and validators have it."""
 WAKE_VARIABLE = "HOLDFAST_BELL"
-"""Names the FIFO that wakes the runner, if one listens and the sandbox lets the agent reach it."""
+"""Names the FIFO that wakes the runner, if one listens, and the file system and the agent's sandbox allow it."""
 REPORT_FILE = "report.jsonl"
 
 LINE_BYTES_MAX = 64 * 1024
@@ -46,8 +47,9 @@ def checked_contract(name: str, contract: str) -> str:
 
 def send_report(path: str, wake_pipe: str, said: Mapping[str, str | float]) -> None:
     """Append one report to the attempt's file and wake the runner, if one listens. Sent twice, it counts twice."""
-    _append(path, json.dumps(said).encode() + b"\n")
-    _wake(wake_pipe)
+    with doing("report", path):
+        _append(path, json.dumps(said).encode() + b"\n")
+    wake(wake_pipe)
 
 
 def _append(path: str, line: bytes) -> None:
@@ -78,15 +80,15 @@ def _make_folder(folder: str) -> None:
         ) from None
 
 
-def _wake(wake_pipe: str) -> None:
-    """Wake the runner. If none lives, or the sandbox hides the pipe, the runner finds the report later."""
+def wake(wake_pipe: str) -> None:
+    """Wake the runner. If none lives, or the pipe cannot be reached, the next look of a runner finds what was left."""
     try:
         fd = os.open(wake_pipe, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
         return
     try:
         os.write(fd, b"!")
-    except BlockingIOError:
-        return  # the pipe is full: the runner wakes anyway
+    except OSError:
+        return  # the pipe is full, and the runner wakes anyway; or the runner has just ended
     finally:
         os.close(fd)

@@ -50,9 +50,7 @@ def blocked(original_blocked: Cli, tmp_path: Path) -> Cli:
 
 
 def _copy(original: Cli, tmp_path: Path) -> Cli:
-    # The bell of a runner is a pipe, which cannot be copied; the next runner makes its own.
-    without_bell = shutil.ignore_patterns("bell")
-    return Cli(shutil.copytree(original.here, tmp_path / "p", symlinks=True, ignore=without_bell))
+    return Cli(shutil.copytree(original.here, tmp_path / "p", symlinks=True))
 
 
 @pytest.fixture

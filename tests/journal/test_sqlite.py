@@ -18,8 +18,10 @@ from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
 from holdfast.journal.filesystem_checks import network_filesystem
 from holdfast.journal.sqlite import SqliteJournal
+from holdfast.locks import folder_locked
 from tests.contract.journals import RUN, begin, run_row, write_for_ever
 from tests.journal.full_disk import SCENES, check_unchanged_by_looking, leave_a_log_behind
+from tests.support.command import eventually
 from tests.support.power_cut import left_in
 from tests.support.repositories import Project
 from tests.support.runs import Trial, sh, stage
@@ -287,6 +289,28 @@ def test_on_a_small_disk(scene: str, tmp_path: Path) -> None:
 def test_network_file_systems_are_told_from_local_ones(where: str, kind: str) -> None:
     """The deepest mount decides, names may hold spaces, and of two mounts on one spot the later counts."""
     assert network_filesystem(Path(where), MOUNTS) == kind
+
+
+def test_a_journal_that_appears_while_another_is_made_is_not_replaced(path: Path, tmp_path: Path) -> None:
+    """Two processes that create it at once get the same one, and nobody's first words are lost."""
+    written(tmp_path / "ready" / "journal.db")
+    path.parent.mkdir()
+    program = "import sys; from holdfast.journal.sqlite import SqliteJournal; SqliteJournal.open(sys.argv[1]).confirm_plan('late', 0.0)"
+    with folder_locked(path.parent):
+        late = subprocess.Popen([sys.executable, "-c", program, str(path)])
+        eventually(
+            lambda: f"FLOCK  ADVISORY  WRITE {late.pid} " in waiting_locks() or late.poll() == 0, "it waits"
+        )
+        (tmp_path / "ready" / "journal.db").rename(path)
+    assert late.wait() == 0
+    journal = SqliteJournal.open_read_only(path)
+    assert (journal.load(RUN).row.run, journal.is_confirmed("late")) == (RUN, True)
+
+
+def waiting_locks() -> str:
+    """Return the lines of those that wait for a lock."""
+    lines = Path("/proc/locks").read_text().splitlines()
+    return "\n".join(line for line in lines if "->" in line)
 
 
 def test_a_journal_that_is_taken_away_promises_nothing_more(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 from holdfast.errors import ExitCode, HoldfastError
+from holdfast.system_errors import machine_error
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,9 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.DONE
     except OSError as error:
         # A disk can fail under any call. What was recorded stays; the rest is done again.
-        where = f"{error.filename}: " if error.filename else ""
-        _complain(HoldfastError(f"{where}{error.strerror or error}", "Fix that and run the command again."))
-        return ExitCode.NEEDS_DECISION
+        refused = machine_error(error, "run the command again", _act(words, error))
+        _complain(refused)
+        return refused.exit_code
+
+
+def _act(words: list[str], error: OSError) -> str:
+    """Return what failed where nothing more exact is known: the command as a whole."""
+    return "" if hasattr(error, "__notes__") else f"finish `holdfast {' '.join(words[:1])}`"
 
 
 def _fill_closed_streams() -> None:

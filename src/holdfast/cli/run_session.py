@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from holdfast.process.programs import has_ended, start_in_background
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.runner.session import RunOptions, execute_run
+from holdfast.system_errors import machine_error
 from holdfast.views.event_text import json_lines, plain_lines
 from holdfast.views.status import status_view
 from holdfast.views.status_text import next_steps
@@ -108,7 +110,7 @@ def abandon_run(opened: OpenRepo, run: str, args: Namespace) -> None:
 
 def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Namespace) -> int:
     """Execute a run in the foreground until it rests; return its exit code."""
-    with _observer(json=args.json) as observer:
+    with _resumable(run), _observer(json=args.json) as observer:
         execute_run(opened.repo, opened.journal, run, options, observer)
     stored = opened.journal.load(run)
     code = exit_code(stored)
@@ -121,6 +123,17 @@ def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Na
         if (note := opened.directory(run).note).exists():
             print(f"  {note} says how far it is")
     return code
+
+
+@contextmanager
+def _resumable(run: str) -> Iterator[None]:
+    """Point to `resume` if the machine ends a session: typed again, `run` would begin with a question."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise machine_error(error, f"`holdfast resume {run}`", f"carry on with run {run}") from error
 
 
 def _run_in_background(opened: OpenRepo, run: str, arguments: list[str], args: Namespace) -> int:
@@ -148,7 +161,7 @@ def exit_code(stored: StoredRun) -> ExitCode:
     if status is RunStatus.STOPPED:
         return ExitCode.INTERRUPTED
     if status is RunStatus.BLOCKED:
-        failed = any(task.status in (TaskStatus.ABANDONED, TaskStatus.FAILED) for task in stored.tasks)
+        failed = any(task.status is TaskStatus.ABANDONED for task in stored.tasks)
         return ExitCode.TASKS_FAILED if failed else ExitCode.NEEDS_DECISION
     return ExitCode.TASKS_FAILED if status is RunStatus.ABANDONED else ExitCode.DONE
 

@@ -35,6 +35,7 @@ from holdfast.process.launch_order import (
 )
 from holdfast.process.output_log import read_output
 from holdfast.redaction import secret_values
+from holdfast.system_errors import way_out_of
 
 _ORPHAN_GRACE_S = 2.0
 _ANSWER_BYTES = 4096
@@ -67,8 +68,8 @@ class LocalFleet:
         if answer not in (STARTED, TAKEN):
             why = answer.decode(errors="replace") or "killed before it answered"
             raise LaunchError(
-                f"no supervisor for {'/'.join(map(str, msgspec.structs.astuple(spec.key)))}: {why}",
-                "free memory, disk or processes, then resume",
+                f"could not start a supervisor for {'/'.join(map(str, msgspec.structs.astuple(spec.key)))}: {why}",
+                f"{way_out_of(why) or 'Free memory, disk or processes'}, then `holdfast resume`.",
             )
 
     def inspect(self, key: LaunchKey) -> Sighting:

@@ -5,16 +5,31 @@ Nothing here knows what is stored. Journals and leases ask before they create a 
 
 from __future__ import annotations
 
-import re
+import errno
 from pathlib import Path
 
 from holdfast.errors import JournalError
+from holdfast.locks import try_lock
+from holdfast.system_errors import filesystem_kind
 
 _NETWORK = frozenset({
     "9p", "afs", "beegfs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4",
     "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "fuse.ceph-fuse", "fuse.curlftpfs", "fuse.davfs",
     "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "fuse.vmhgfs-fuse",
 })  # fmt: skip
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+def can_lock(folder: Path) -> bool:
+    """Tell whether the file system of a folder has file locks at all. True if even that cannot be found out."""
+    # Imported here because it is rarely asked and slow to load.
+    import tempfile
+
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return try_lock(file.fileno())
+    except OSError as error:
+        return error.errno not in _NO_LOCKS
 
 
 def refuse_network_filesystem(path: Path) -> None:
@@ -32,17 +47,7 @@ def refuse_network_filesystem(path: Path) -> None:
 def network_filesystem(path: Path, mountinfo: str) -> str:
     """Return the type of the network file system that holds `path`, or an empty string if it is local.
 
-    `mountinfo` is the text of `/proc/self/mountinfo`. The deepest mount wins, then the latest one.
+    `mountinfo` is the text of `/proc/self/mountinfo`.
     """
-    deepest, found = -1, ""
-    for line in mountinfo.splitlines():
-        mount, _, source = line.partition(" - ")
-        point = Path(_unescaped(mount.split(" ")[4]))
-        if path.is_relative_to(point) and len(point.parts) >= deepest:
-            deepest, found = len(point.parts), source.split(" ")[0]
-    return found if found in _NETWORK else ""
-
-
-def _unescaped(field: str) -> str:
-    """Undo the octal escapes (`\\040` for a space) that the kernel writes."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
+    kind = filesystem_kind(path, mountinfo)
+    return kind if kind in _NETWORK else ""

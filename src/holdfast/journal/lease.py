@@ -21,9 +21,10 @@ import msgspec
 
 from holdfast.boot import boot_id
 from holdfast.disk_sync import PRIVATE, make_folder
-from holdfast.errors import JournalError, LeaseHeldError
+from holdfast.errors import LeaseHeldError
 from holdfast.journal.filesystem_checks import refuse_network_filesystem
 from holdfast.locks import is_locked, open_lockable, try_lock
+from holdfast.system_errors import doing
 
 _START_TICKS = 19
 _INFO_MAX = 4096
@@ -58,15 +59,11 @@ class Lease:
         A second acquire in this process is refused too: the lock belongs to the open file, not the process.
         """
         refuse_network_filesystem(path)
-        make_folder(path.parent, PRIVATE)
-        try:
+        with doing("take the lease of the run", path):
+            make_folder(path.parent, PRIVATE)
             while not (lease := cls(path, _locked(path))).is_ours():
                 lease.release()
             lease._sign()
-        except OSError as error:
-            raise JournalError(
-                f"lease {path}: {error.strerror}", "check the disk and its permissions"
-            ) from error
         return lease
 
     def __enter__(self) -> Self:

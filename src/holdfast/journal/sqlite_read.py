@@ -15,9 +15,12 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.errors import JournalError
+from holdfast.errors import JournalError, JournalUnavailableError
+from holdfast.journal.filesystem_checks import can_lock
 from holdfast.journal.protocol import REBUILD, unreadable
+from holdfast.system_errors import kind_at, machine_error
 
+_MOVE = "keep the repository on an ordinary disk (ext4, xfs, btrfs)"
 _MEANINGS = {
     sqlite3.SQLITE_FULL: (
         "the disk is full",
@@ -31,10 +34,16 @@ _MEANINGS = {
         "look for a stopped `holdfast` process and end it",
     ),
     sqlite3.SQLITE_READONLY: ("it cannot be written", "check the permissions of the file and its folder"),
-    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check the permissions of the file and its folder"),
+    sqlite3.SQLITE_CANTOPEN: (
+        "it cannot be opened",
+        "check the permissions of the file and its folder, and how many files may be open (`ulimit -n`)",
+    ),
+    sqlite3.SQLITE_IOERR_SHMMAP: ("its file system ({kind}) cannot share memory between processes", _MOVE),
 }
-_PRIMARY_CODE = 0xFF
+_NO_LOCKS = ("its file system ({kind}) has no file locks", _MOVE)
 _UNKNOWN = ("SQLite refused it", "`holdfast doctor` looks into it")
+_BROKEN_FILE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+_PRIMARY_CODE = 0xFF
 
 
 @contextmanager
@@ -47,13 +56,20 @@ def explained(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise JournalError(f"there is no journal at {path}", "`holdfast run` starts the first run") from error
     except OSError as error:
-        raise JournalError(
-            f"journal {path}: {error.strerror}", "check the disk and its permissions"
-        ) from error
+        refused = machine_error(error, "run the command again", "use the journal", path)
+        raise JournalUnavailableError(refused.message, refused.hint) from error
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
-        meaning, hint = _MEANINGS.get(code, _UNKNOWN)
-        raise JournalError(f"journal {path}: {meaning} ({error})", hint) from error
+        raise _explanation(path, error) from error
+
+
+def _explanation(path: Path, error: sqlite3.Error) -> JournalError:
+    code = getattr(error, "sqlite_errorcode", 0)
+    meaning, hint = _MEANINGS.get(code) or _MEANINGS.get(code & _PRIMARY_CODE, _UNKNOWN)
+    if code & _PRIMARY_CODE == sqlite3.SQLITE_BUSY and not can_lock(path.parent):
+        meaning, hint = _NO_LOCKS
+    said = f"could not use the journal {path}: {meaning.format(kind=kind_at(path))} ({error})"
+    kind = JournalError if code & _PRIMARY_CODE in _BROKEN_FILE else JournalUnavailableError
+    return kind(said, hint)
 
 
 T = TypeVar("T")

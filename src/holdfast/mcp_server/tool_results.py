@@ -18,6 +18,7 @@ from holdfast.core.status import AttemptKind, RunStatus, TaskStatus
 from holdfast.errors import HoldfastError
 from holdfast.fleet.lead import Offer
 from holdfast.fleet.protocol import LaunchKey
+from holdfast.system_errors import machine_error
 from holdfast.views.status import MetricsView, StageView
 
 _TEXT_CHARS = 500
@@ -42,9 +43,8 @@ def json_tool(tool: Callable[_P, Awaitable[Any]]) -> Callable[_P, Awaitable[Call
         except HoldfastError as error:
             refused = ToolError(type=type(error).__name__, message=error.message, hint=error.hint)
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            message = f"{where}{error.strerror}"
-            refused = ToolError(type="OSError", message=message, hint="fix that and call the tool again")
+            found = machine_error(error, "call the tool again", f"finish `{tool.__name__}`")
+            refused = ToolError(type=type(found).__name__, message=found.message, hint=found.hint)
         return _result({"error": refused}, is_error=True)
 
     # The SDK checks results against the return annotation: it must be that of the encoded result.

@@ -19,6 +19,7 @@ from holdfast.repo.repository import Repository
 from holdfast.repo.torn_objects import remove_torn_objects
 from holdfast.repo.workspaces import ADMIN_PREFIX, Workspaces
 from holdfast.repo.worktrees import linked_git_dirs
+from holdfast.system_errors import doing
 
 _ORPHAN_WAIT_S = 5.0
 _POLL_S = 0.02
@@ -58,8 +59,9 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
 def remove_workspaces(repo: Repository, run: str) -> None:
     """Remove a run's debris, then all its workspaces. The caller holds the lease and has saved all work."""
     workspaces = Workspaces(repo, repo.state_dir.run(run).workspaces)
-    clear_debris(repo, workspaces)
-    workspaces.remove_all()
+    with doing(f"remove the workspaces of run {run}"):
+        clear_debris(repo, workspaces)
+        workspaces.remove_all()
 
 
 def stale_locks(repo: Repository) -> tuple[str, ...]:

@@ -6,15 +6,18 @@ old one, each whole.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.disk_sync import make_folder, sync
 
 _DRAFT = ".holdfast-"
+_NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -29,18 +32,28 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file as a whole. If it already holds `content`, nothing happens; a failure leaves no draft."""
     if holds(path, content):
         return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=draft_prefix())
+    # The mode is given here and never changed later: some file systems refuse that.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with _draft_of(path) as draft, os.fdopen(os.open(draft, flags, 0o644), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _draft_of(path: Path) -> Iterator[Path]:
+    """Yield the name of a draft, which then replaces `path`. A failure leaves no draft and names `path`."""
+    draft = path.with_name(f"{draft_prefix()}{os.urandom(4).hex()}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
+        yield draft
+        draft.replace(path)
     except OSError as error:
         # A full disk must not litter the user's folders as well, and the message must say which file it was.
-        Path(name).unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        if error.filename in (None, str(draft)) or error.filename2 == str(draft):
+            error.filename, error.filename2 = str(path), None
+        raise
 
 
 def holds(path: Path, content: bytes) -> bool:
@@ -55,10 +68,10 @@ def copy_atomically(source: Path, target: Path) -> None:
 
     The time stamps matter for an index: git compares them with those of files to know which ones it must re-read.
     """
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=draft_prefix())
-    os.close(handle)
-    shutil.copy2(source, name)
-    Path(name).replace(target)
+    with _draft_of(target) as draft:
+        shutil.copyfile(source, draft)
+        found = source.stat()
+        os.utime(draft, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def link_atomically(link: Path, target: Path) -> None:
@@ -67,10 +80,13 @@ def link_atomically(link: Path, target: Path) -> None:
         return
     if is_plain_directory(link):
         remove(link)
-    folder = Path(tempfile.mkdtemp(dir=link.parent, prefix=draft_prefix()))
-    (folder / link.name).symlink_to(target)
-    (folder / link.name).replace(link)
-    folder.rmdir()
+    with _draft_of(link) as draft:
+        try:
+            draft.symlink_to(target)
+        except OSError as error:
+            if error.errno in _NO_LINKS:
+                error.errno, error.strerror = errno.EOPNOTSUPP, "the file system has no symbolic links"
+            raise
 
 
 def draft_prefix() -> str:
@@ -127,6 +143,8 @@ def open_up(root: Path) -> None:
 def _unless_gone(_call: object, name: str, problem: tuple[object, BaseException, object]) -> None:
     """Ignore the error if somebody else removed the file first."""
     if os.path.lexists(name):
+        if isinstance(problem[1], OSError):
+            problem[1].filename = name  # it knows only the last part of the path
         raise problem[1]
 
 

@@ -15,7 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from holdfast.errors import RepositoryError
+from holdfast.errors import ExitCode, RepositoryError
+from holdfast.system_errors import machine_error, way_out_of
 
 MINIMUM_VERSION = (2, 38)
 _STDERR_MAX = 2000
@@ -66,7 +67,6 @@ _HINTS = (
         r"\.lock': File exists",
         "Another git command may be running. If none is, `holdfast doctor --fix` removes the lock.",
     ),
-    (r"No space left on device|Disk quota exceeded", "Free some disk space, then run `holdfast resume`."),
     (r"dubious ownership", "The repository belongs to another user; see `git help config`, safe.directory."),
     (r"Permission denied|insufficient permission", "Check who owns the files of the repository."),
     (
@@ -88,17 +88,28 @@ _HINTS = (
     (r"unrelated histories", "The two commits have no common ancestor, so git cannot merge them."),
 )
 
+_ANY_WAY_OUT = "Fix what git names (`holdfast doctor` looks for more)"
+
 
 class GitError(RepositoryError):
     """A git command failed; carries what was run, its exit status and the end of what it said."""
 
+    exit_code = ExitCode.NEEDS_DECISION
+
     def __init__(self, argv: tuple[str, ...], rc: int, stderr: str) -> None:
         said = stderr.strip()[-_STDERR_MAX:]
-        hint = next((hint for pattern, hint in _HINTS if re.search(pattern, said)), "")
+        hint = known_way_out(said) or f"{_ANY_WAY_OUT}, then try again."
         super().__init__(f"`git {' '.join(argv)}` failed ({rc}): {said}", hint)
         self.argv = argv
         self.rc = rc
         self.stderr = said
+
+
+def known_way_out(said: str) -> str:
+    """Return what to do about what git said; empty if that is nothing we know."""
+    if hint := next((hint for pattern, hint in _HINTS if re.search(pattern, said)), ""):
+        return hint
+    return f"{cause}, then try again." if (cause := way_out_of(said)) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +279,8 @@ def _spawn(argv: list[str], cwd: Path, env: dict[bytes, bytes]) -> subprocess.Po
             f"The git directory {cwd} is gone.", "Was the repository moved or deleted?"
         ) from error
     except OSError as error:
-        raise RepositoryError(f"git could not be started: {error}.", _INSTALL_HINT) from error
+        error.filename = None  # of the program, which is not to blame
+        raise machine_error(error, "run the command again", "start git") from error
 
 
 @lru_cache(maxsize=8)

@@ -10,7 +10,7 @@ from typing import Literal
 from holdfast.core.ids import archive_ref, run_branch
 from holdfast.disk_sync import sync_all
 from holdfast.errors import RepositoryError
-from holdfast.repo.git import GitError
+from holdfast.repo.git import known_way_out
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch
 from holdfast.repo.repository import Repository
 from holdfast.repo.worktrees import checked_out_at, linked_git_dirs
@@ -84,8 +84,8 @@ def _move(repo: Repository, branch: str, new: str, tip: str) -> None:
     repo.ref_updates.sync_objects()
     result = repo.git.try_run(*args, work_tree=place, git_dir=git_dir)
     if result.rc != 0:
-        known = GitError(args, result.rc, result.stderr).hint
-        hint = known or f"Commit, stash or move what is in the way in {place}, then run the command again."
+        in_the_way = f"Commit, stash or move what is in the way in {place}, then run the command again."
+        hint = known_way_out(result.stderr) or in_the_way
         raise RepositoryError(f"git did not update the checkout in {place}: {result.stderr.strip()}", hint)
     repo.ref_updates.sync(f"refs/heads/{branch}")
     _sync_checkout(place, repo.changed_files(tip, new))

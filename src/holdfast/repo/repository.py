@@ -17,6 +17,7 @@ from holdfast.repo.files import write_atomically
 from holdfast.repo.git import Git, GitResult, as_lines, decode_text, require_git
 from holdfast.repo.private_git_dir import make_private_git_dir
 from holdfast.repo.ref_updates import RefUpdates
+from holdfast.system_errors import doing
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _TREES_KEPT = 256
@@ -37,7 +38,8 @@ class Repository:
         self.checkout = found.checkout
         self.current_git_dir = found.git_dir
         self.git = Git(found.common_dir, identity)
-        self.private_git = Git(make_private_git_dir(found.common_dir, found.config), identity)
+        with doing("prepare Holdfast's own git directory"):
+            self.private_git = Git(make_private_git_dir(found.common_dir, found.config), identity)
         self.ref_updates = RefUpdates(self.git)
         self.state_dir = StateDir.of_checkout(found.checkout)
         # Tasks that start from the same commit ask for the same trees, and a commit's tree never changes.
@@ -152,11 +154,12 @@ class Repository:
         """Keep a folder of the checkout out of `git status` through the private exclude file. Adds its line only once."""
         line = f"/{folder}/".encode()
         exclude = self.common_dir / "info" / "exclude"
-        exclude.parent.mkdir(exist_ok=True)
-        content = exclude.read_bytes() if exclude.exists() else b""
-        if line not in content.splitlines():
-            gap = b"" if not content or content.endswith(b"\n") else b"\n"
-            write_atomically(exclude, content + gap + line + b"\n")
+        with doing(f"keep {folder} out of `git status`", exclude):
+            exclude.parent.mkdir(exist_ok=True)
+            content = exclude.read_bytes() if exclude.exists() else b""
+            if line not in content.splitlines():
+                gap = b"" if not content or content.endswith(b"\n") else b"\n"
+                write_atomically(exclude, content + gap + line + b"\n")
 
 
 def _answer(result: GitResult) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -262,10 +261,10 @@ def _install(git_dir: Path, files: dict[str, bytes]) -> None:
     git_dir.parent.mkdir(exist_ok=True)
     staging = private_dir(git_dir.parent.parent) / "staging"
     staging.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=staging, prefix=f"{git_dir.name}."))
+    fresh = staging / f"{git_dir.name}.{os.urandom(4).hex()}"
+    fresh.mkdir()
     for name, content in files.items():
         write_atomically(fresh / name, content)
-    fresh.chmod(0o755)
     fresh.rename(git_dir)
 
 

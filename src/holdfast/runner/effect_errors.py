@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.core import events as ev
+from holdfast.core.commands import (
+    CheckTask,
+    CloseStage,
+    Command,
+    LandTasks,
+    OpenStage,
+    RecordEvent,
+    StartAttempt,
+    ValidateTask,
+    undo_intents,
+)
 from holdfast.errors import ExitCode, HoldfastError, JournalError, LeaseLostError
 from holdfast.repo.workspaces import WorkspaceGoneError
+from holdfast.system_errors import machine_error
 
 T = TypeVar("T")
 
@@ -26,11 +38,26 @@ class UncollectedError(HoldfastError):
 
 def as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
     """Return an error as one of ours: what the system refused, and on which file."""
-    if isinstance(error, HoldfastError):
-        return error
-    return HoldfastError(
-        f"{error.filename or 'the disk'}: {error.strerror}", "Check the disk, then `holdfast resume`."
-    )
+    return error if isinstance(error, HoldfastError) else machine_error(error, "`holdfast resume`")
+
+
+def act_of(command: Command) -> str:
+    """Return what the effect of a command does, to follow the words "could not"."""
+    match command:
+        case StartAttempt(task=task):
+            return f"carry out attempt {command.attempt} of task {task}"
+        case CheckTask(task=task):
+            return f"check the work of task {task}"
+        case ValidateTask(task=task):
+            return f"have the work of task {task} validated"
+        case LandTasks(tasks=tasks):
+            return f"land {', '.join(task for task, _ in tasks)}"
+        case OpenStage(stage):
+            return f"run the entry check of stage {stage}"
+        case CloseStage(stage):
+            return f"run the exit check of stage {stage}"
+        case RecordEvent():
+            return "record a decision"
 
 
 def error_text(error: Exception) -> str:
@@ -57,12 +84,10 @@ def capture_safely(workspace: Path, capture: Callable[[], T]) -> T:
         ) from error
 
 
-async def guarded(
-    effect: Coroutine[Any, Any, list[ev.Event]], put_back: Sequence[ev.Event]
-) -> list[ev.Event]:
-    """Run an effect; turn an error of git or the disk into a blocked run that `resume` continues.
+async def guarded(command: Command, effect: Coroutine[Any, Any, list[ev.Event]]) -> list[ev.Event]:
+    """Run a command's effect; turn an error of git or the disk into a blocked run that `resume` continues.
 
-    `put_back` undoes the effect's intent. A lost lease and a journal that cannot be written stay exceptions:
+    The command's intent is undone then. A lost lease and a journal that cannot be written stay exceptions:
     after them nothing may be recorded. So does work that could not be committed: its attempt is not over.
     """
     try:
@@ -73,5 +98,5 @@ async def guarded(
         raise
     except (HoldfastError, OSError) as error:
         failure = as_holdfast_error(error)
-        reason = f"{failure.message}. {failure.hint}".strip()
-        return [*put_back, ev.StopRequested(blocked_by=reason)]
+        reason = f"could not {act_of(command)}: {failure.message}. {failure.hint}".strip()
+        return [*undo_intents(command), ev.StopRequested(blocked_by=reason)]

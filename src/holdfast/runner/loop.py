@@ -22,7 +22,6 @@ from holdfast.core.commands import (
     StartAttempt,
     ValidateTask,
     intents,
-    undo_intents,
 )
 from holdfast.core.decide import decide, next_wake
 from holdfast.core.event_codec import storable
@@ -40,6 +39,7 @@ from holdfast.runner.requests import RequestListener, event_for, pending_request
 from holdfast.runner.verification.checks import check_task
 from holdfast.runner.verification.gates import check_gate
 from holdfast.runner.verification.validators import validate_task
+from holdfast.system_errors import doing
 
 Effect = Coroutine[Any, Any, list[ev.Event]]
 _SLEEP_MAX_S = 60.0
@@ -63,7 +63,9 @@ class RunLoop:
     async def run(self) -> RunStatus:
         """Run until the run rests. Raises the error that stopped us if the run could not be left at rest."""
         attached = self._attach()
-        self._commit([attached, *await recover(self._context)])
+        with doing("recover what an earlier runner left"):
+            recovered = await recover(self._context)
+        self._commit([attached, *recovered])
         await self._monitor.begin()
         self._watch_running()
         with RequestListener(self._context.directory, self._read_requests, self._read_reports, self._stop):
@@ -177,7 +179,7 @@ class RunLoop:
     async def _run_effect(self, command: Command, effect: Effect) -> None:
         """Run an effect and deliver its events. An unexpected error ends the runner, not the agents."""
         try:
-            events = await guarded(effect, undo_intents(command))
+            events = await guarded(command, effect)
             if isinstance(command, StartAttempt):
                 events += await self._monitor.look_round(command.task)
             self._inbox.deliver(events)

@@ -1,6 +1,7 @@
 """Requests of other processes to a live runner: a durable spool of files, and a pipe that wakes the runner.
 
-The pipe is a FIFO, so no pid has to be trusted. A request is removed only after its event is durable.
+The pipe is a FIFO, so no pid has to be trusted. It only saves time: a timer finds everything that nobody woke us for,
+so a file system without FIFOs will do. A request is removed only after its event is durable.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import os
 import secrets
 import signal
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,9 +23,13 @@ from holdfast.core.status import Gate
 from holdfast.disk_sync import sync_if_there
 from holdfast.paths import RunDir
 from holdfast.repo.files import write_durably
+from holdfast.report_channel import wake
+from holdfast.system_errors import doing
 
-_REPORTS_S = 2.0
-"""How often to look for reports without a wake-up: a sandbox may keep an agent from writing to the pipe."""
+_LOOK_S = 2.0
+"""How often to look for requests and reports without a wake-up: a sandbox may keep an agent from writing to the pipe."""
+_LOOK_WITHOUT_PIPE_S = 0.25
+"""How often if nobody can wake us."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,28 +70,32 @@ def send_request(directory: RunDir, request: Request) -> Path:
     Idempotent.
     """
     path = directory.requests / f"{secrets.token_hex(8)}.json"
-    write_durably(path, msgspec.json.encode(request))
-    # ENXIO and ENOENT mean that nobody listens; the spooled file then waits for the next runner.
-    with suppress(OSError):
-        pipe = os.open(directory.wake_pipe, os.O_WRONLY | os.O_NONBLOCK)
-        os.write(pipe, b"!")
-        os.close(pipe)
+    with doing("leave a request for the runner"):
+        write_durably(path, msgspec.json.encode(request))
+    wake(str(directory.wake_pipe))
     return path
 
 
 def remove_requests(directory: RunDir, paths: Iterable[Path]) -> None:
     """Remove requests, so that not even a power cut brings them back. Idempotent."""
-    for path in paths:
-        path.unlink(missing_ok=True)
-    sync_if_there(directory.requests)
+    with doing("remove requests that are done"):
+        for path in paths:
+            path.unlink(missing_ok=True)
+        sync_if_there(directory.requests)
 
 
-def _open_pipe(directory: RunDir) -> int:
-    """Return a file descriptor that becomes readable whenever a request was sent or an agent reported."""
-    directory.requests.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):
-        os.mkfifo(directory.wake_pipe, 0o600)
-    return os.open(directory.wake_pipe, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+def _open_pipe(path: Path) -> int | None:
+    """Return a descriptor that becomes readable when somebody wakes us, or None where no FIFO can be had."""
+    try:
+        with suppress(FileExistsError):
+            os.mkfifo(path, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    if stat.S_ISFIFO(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
 
 
 def pending_requests(directory: RunDir) -> Iterator[tuple[Path, Request | None]]:
@@ -112,13 +122,16 @@ class RequestListener:
         self._read_requests = read_requests
         self._read_reports = read_reports
         self._stop = stop
-        self._pipe = -1
 
     def __enter__(self) -> None:
         loop = asyncio.get_running_loop()
-        self._pipe = _open_pipe(self._directory)
-        loop.add_reader(self._pipe, self._woken)
-        self._timer = loop.call_later(_REPORTS_S, self._tick)
+        with doing("make the folder for requests"):
+            self._directory.requests.mkdir(parents=True, exist_ok=True)
+        self._pipe = _open_pipe(self._directory.wake_pipe)
+        if self._pipe is not None:
+            loop.add_reader(self._pipe, self._woken, self._pipe)
+        self._look_s = _LOOK_S if self._pipe is not None else _LOOK_WITHOUT_PIPE_S
+        self._timer = loop.call_later(self._look_s, self._tick)
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop)
 
@@ -127,17 +140,26 @@ class RequestListener:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
         self._timer.cancel()
-        loop.remove_reader(self._pipe)
-        os.close(self._pipe)
+        if self._pipe is not None:
+            loop.remove_reader(self._pipe)
+            os.close(self._pipe)
+            # Many tools cannot copy a pipe: a repository at rest has none.
+            with suppress(OSError):
+                self._directory.wake_pipe.unlink()
 
-    def _woken(self) -> None:
-        os.read(self._pipe, 4096)
-        self._read_requests()
-        self._read_reports()
+    def _woken(self, pipe: int) -> None:
+        os.read(pipe, 4096)
+        self._look()
 
     def _tick(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_REPORTS_S, self._tick)
-        self._read_reports()
+        self._timer = asyncio.get_running_loop().call_later(self._look_s, self._tick)
+        self._look()
+
+    def _look(self) -> None:
+        # What cannot be read now, or was just taken back, is looked for again at the next tick.
+        with suppress(OSError):
+            self._read_requests()
+            self._read_reports()
 
 
 class SaveRequests:

@@ -39,6 +39,7 @@ from holdfast.runner.loop import RunLoop
 from holdfast.runner.mirror.mirror_writer import MirrorWriter, write_mirrors
 from holdfast.runner.notifications import Notifier
 from holdfast.runner.requests import SaveRequests
+from holdfast.system_errors import doing
 
 _RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
 _ID_TRIES = 20
@@ -145,7 +146,8 @@ class RunSession:
                 refuse_half_adopted(session.state.row)
                 session._epoch = journal.take_epoch(run)
                 apply_options(session.state, options, session.presets)
-                directory.note.unlink(missing_ok=True)
+                with doing("remove the old resume note"):
+                    directory.note.unlink(missing_ok=True)
         except BaseException:
             lease.release()
             raise
@@ -179,11 +181,13 @@ class RunSession:
             monitor = CheckoutMonitor(context, mirrors.paths)
             loop = RunLoop(context, monitor, (observer, notifier, mirrors))
             status = await loop.run()
-            if status is RunStatus.COMPLETED:
-                context.workspaces.pool.remove_all()
             loop.record_at_rest(await mirrors.finish())
             loop.record_at_rest(await notifier.finish())
         write_resume_note(self.repo, self.state)
+        if status is RunStatus.COMPLETED:
+            # Last: if the disk fails here, all else is done.
+            with doing("remove the workspaces of the completed run"):
+                context.workspaces.pool.remove_all()
         return status
 
     def close(self) -> None:

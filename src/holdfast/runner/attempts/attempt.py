@@ -27,6 +27,7 @@ from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import OvertakenError, as_holdfast_error, capture_safely
 from holdfast.runner.launch import wait_or_stop
 from holdfast.runner.verification.syntax import reject_syntax_errors
+from holdfast.system_errors import doing
 
 
 async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:
@@ -53,12 +54,13 @@ async def _start_if_new(context: RunContext, task: TaskRow) -> ev.Event | None:
     """Start the agent unless that happened before; return the failure if the machine prevents it."""
     key = context.agent_key(task)
     try:
-        if context.fleet.inspect(key).presence is Presence.UNKNOWN:
-            await start_agent(context, task)
+        with doing(f"start the agent of task {task.id}"):
+            if context.fleet.inspect(key).presence is Presence.UNKNOWN:
+                await start_agent(context, task)
     except (HoldfastError, OSError) as error:
         await context.fleet.cancel(key)  # its supervisor may have died after it had started the agent
         failure = as_holdfast_error(error)
-        if failure.out_of_space:
+        if failure.is_lasting:
             raise
         keep_set_aside(context, task, task.latest.snapshot)
         carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot)
