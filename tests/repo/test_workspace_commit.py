@@ -192,6 +192,28 @@ def test_work_is_captured_even_without_holdfasts_own_index(tmp_path: Path) -> No
     assert capture(prepared).changed == ("a.txt",)
 
 
+@pytest.mark.parametrize("left", [b"", bytes(300), b"DIRC\0\0\0\2\0\0\0\3"])
+def test_work_is_captured_although_a_power_cut_tore_holdfasts_own_index(tmp_path: Path, left: bytes) -> None:
+    """Nobody syncs an index: it only saves reading files."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "changed\n")
+    prepared.workspace.index.write_bytes(left)
+    assert capture(prepared).changed == ("a.txt",)
+
+
+def test_commits_of_an_agent_whose_objects_are_gone_are_not_built_on(tmp_path: Path) -> None:
+    """An agent's git syncs nothing. Its files are there, so nothing is lost but the steps between."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_commits("new.txt", "first\n")
+    prepared.agent_commits("new.txt", "second\n")
+    blob = prepared.agent("rev-parse", "HEAD~1:new.txt")
+    (prepared.project.git_dir / "objects" / blob[:2] / blob[2:]).unlink()
+    done = capture(prepared)
+    assert done.changed == ("new.txt",)
+    assert prepared.project.git("rev-parse", f"{REF}^") == prepared.base
+    assert prepared.project.git("show", f"{REF}:new.txt") == "second"
+
+
 def test_ids_with_difficult_dots_become_valid_refs(tmp_path: Path) -> None:
     """Task ids may contain what git forbids in a ref."""
     prepared = PreparedWorkspace.create(tmp_path / "p")

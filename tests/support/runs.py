@@ -165,9 +165,10 @@ class Fifo:
         os.write(self._fd, b"go\n" * count)
 
 
-def start_runner(trial: Trial) -> subprocess.Popen[bytes]:
-    """Execute a run in its own process, which a test may kill."""
-    program = (
+def start_runner(trial: Trial, *, in_another_boot: bool = False) -> subprocess.Popen[bytes]:
+    """Execute a run in its own process, which a test may kill; if told so, as if before the last reboot."""
+    reboot = "from tests.crash.planted_bugs import REBOOTED, plant; plant(REBOOTED);"
+    program = reboot * in_another_boot + (
         "import sys; from pathlib import Path; from tests.support.runs import Trial; from tests.support.repositories import Project;"
         "print(Trial(Project(Path(sys.argv[1])), sys.argv[2]).execute())"
     )

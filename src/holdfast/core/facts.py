@@ -20,7 +20,10 @@ class ExitReason(StrEnum):
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
-    """How a supervised process ended. `code` is its exit status, or minus the signal that killed it."""
+    """How a supervised process ended. `code` is its exit status, or minus the signal that killed it.
+
+    `synced`: the files that it left were on disk before this was written, so a power cut did not tear them.
+    """
 
     token: str
     reason: ExitReason
@@ -29,6 +32,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
     output_bytes: int = 0
     strays: int = 0
+    synced: bool = False
 
 
 class Presence(StrEnum):

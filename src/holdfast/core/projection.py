@@ -236,6 +236,10 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Systems whose native files are kept up to date, each with its folder below the project ("" is its own place)."""
     stages: dict[str, StageRow] = {}
 
+    def is_of_earlier_boot(self, boot_id: str) -> bool:
+        """Tell whether the machine was restarted since the last runner began. An unknown boot id proves no reboot."""
+        return bool(self.boot_id and boot_id) and self.boot_id != boot_id
+
 
 encode_row = msgspec.json.Encoder().encode
 decode_task_row = msgspec.json.Decoder(TaskRow).decode

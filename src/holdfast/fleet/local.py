@@ -18,6 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from holdfast import locks
+from holdfast.boot import boot_id
 from holdfast.core.facts import Exit, Presence, Sighting
 from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec
@@ -43,10 +44,11 @@ _T = TypeVar("_T")
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """The supervisor's record before it starts its agent: the agent's token, and the folder it works in."""
+    """The supervisor's record before it starts its agent: the agent's token, the folder it works in, the boot."""
 
     token: str
     cwd: str = ""
+    boot: str = ""
 
 
 class LocalFleet:
@@ -76,14 +78,14 @@ class LocalFleet:
         """Return what became of a launch, from its folder and the lock of its supervisor."""
         folder = self.folder(key)
         if (ended := _exit(folder)) is not None:
-            return Sighting(Presence.ENDED, ended)
+            return _ended_sighting(folder, ended)
         if locks.record_lock_holder(record_file(folder)) is not None:
             return Sighting(Presence.ALIVE)
         if not _filled(record_file(folder)):
             return Sighting(Presence.UNKNOWN)
         # The supervisor may have written its exit record between the two reads.
         ended = _exit(folder)
-        return Sighting(Presence.LOST if ended is None else Presence.ENDED, ended)
+        return Sighting(Presence.LOST) if ended is None else _ended_sighting(folder, ended)
 
     async def wait(self, key: LaunchKey) -> Sighting:
         """Return once the launch is no longer alive. Works for launches of an earlier runner too."""
@@ -218,6 +220,15 @@ def _order(spec: LaunchSpec, folder: str, lease: str) -> LaunchOrder:
 
 def _exit(folder: str) -> Exit | None:
     return _decode(exit_file(folder), Exit)
+
+
+def _ended_sighting(folder: str, ended: Exit) -> Sighting:
+    """Return a launch that left an exit record. After a reboot it counts only if the files it speaks of were synced."""
+    if not ended.synced:
+        record = _decode(record_file(folder), _Record)
+        if record is None or record.boot != boot_id():
+            return Sighting(Presence.LOST)
+    return Sighting(Presence.ENDED, ended)
 
 
 def _decode(path: str, kind: type[_T]) -> _T | None:

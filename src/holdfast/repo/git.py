@@ -104,6 +104,11 @@ class GitError(RepositoryError):
         self.rc = rc
         self.stderr = said
 
+    @property
+    def is_about_index(self) -> bool:
+        """Whether git could not read its index."""
+        return "index file" in self.stderr
+
 
 def known_way_out(said: str) -> str:
     """Return what to do about what git said; empty if that is nothing we know."""

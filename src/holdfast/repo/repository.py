@@ -84,6 +84,14 @@ class Repository:
         """Tell whether `descendant` contains `ancestor`. A commit contains itself; a missing one, nothing."""
         return self.git.try_run("merge-base", "--is-ancestor", ancestor, descendant).rc == 0
 
+    def is_complete(self, commit: str, known: str) -> bool:
+        """Tell whether every object of a commit's history is there, without looking below a `known` commit, if any.
+
+        Git stores objects unsynced unless it is told otherwise: after a power cut those of an agent's commits may be gone.
+        """
+        below = ("--not", known) if known else ()
+        return self.git.try_run("rev-list", "--objects", "--quiet", commit, *below).rc == 0
+
     def merge_base(self, one: str, other: str) -> str:
         """Return the best common ancestor of two commits, or an empty string if they share no history."""
         return _answer(self.git.try_run("merge-base", one, other))

@@ -13,6 +13,7 @@ from pathlib import Path
 from holdfast.errors import RepositoryError
 from holdfast.repo.blocking_files import blocking_files
 from holdfast.repo.files import copy_atomically
+from holdfast.repo.git import GitError
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_workspace
@@ -105,8 +106,11 @@ def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | N
         return None
     with temporary_index(repo.private_git) as index:
         copy_atomically(workspace.index, index)
-        repo.private_git.run("read-tree", "--reset", saved, work_tree=workspace.path, index=index)
-        return len(changed_paths(repo.private_git, workspace.path, index))
+        try:
+            repo.private_git.run("read-tree", "--reset", saved, work_tree=workspace.path, index=index)
+            return len(changed_paths(repo.private_git, workspace.path, index))
+        except GitError:
+            return None  # a power cut tore the index
 
 
 def _files_changed(repo: Repository, commit: str) -> int:

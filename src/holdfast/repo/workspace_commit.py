@@ -114,9 +114,9 @@ def commit_on_ref(
 
 
 def agent_head(repo: Repository, workspace: Workspace) -> str:
-    """Return the commit that the workspace is on, or an empty string if its HEAD is gone or invalid.
+    """Return the commit that the workspace is on, or an empty string if its HEAD is gone, invalid or not all there.
 
-    Does not use git, which would read configuration that the agent controls.
+    Git is not asked where it is: it would read configuration that the agent controls.
     """
     head = workspace.git_dir / "HEAD"
     try:
@@ -128,9 +128,11 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
     if not named:
         return ""
     branch, commit = named.groups()
-    if commit and commit == workspace.start():
+    start = workspace.start()
+    if commit and commit == start:
         return str(commit)  # where we put it, as nearly always: no need to ask git whether it exists
-    return repo.ids_of(f"{branch or commit}^{{commit}}")[0]
+    found = repo.ids_of(f"{branch or commit}^{{commit}}")[0]
+    return found if found and repo.is_complete(found, start) else ""
 
 
 def _changes(repo: Repository, old: str, new: str) -> tuple[tuple[str, ...], list[str]]:
@@ -158,8 +160,10 @@ def tree_of_workspace(repo: Repository, workspace: Workspace, base: str) -> Work
     for _ in range(_TRIES - 1):
         try:
             return _tree_once(repo, workspace, base)
-        except (GitError, FileNotFoundError):
+        except (GitError, FileNotFoundError) as error:
             workspace.require_present()
+            if isinstance(error, GitError) and error.is_about_index:
+                remove(workspace.index)  # a power cut tore it; without it, every file is read
     return _tree_once(repo, workspace, base)
 
 

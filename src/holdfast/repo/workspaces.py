@@ -161,6 +161,14 @@ class Workspaces:
             done += _repair_files(workspace)
         return [path.name for path in done]
 
+    def forget_files(self) -> None:
+        """Forget what the workspaces' indexes know about files, so that git reads each of them again.
+
+        After a power cut a file may be torn although it has the size and time that the index knows.
+        """
+        for name in self.names():
+            remove(self.get(name).index)
+
     def leftovers(self) -> list[Path]:
         """Return the files that a killed commit or preparation of a workspace of this pool left behind."""
         folders = (self._indexes, private_dir(self._repo.common_dir) / "staging")

@@ -54,11 +54,12 @@ class UnsavedWork:
     """What the disk shows about a task whose attempt is under way.
 
     `unsaved` files exist in its workspace alone (None: there is no workspace); `heard` is when its agent was last
-    heard of.
+    heard of. A reboot may have `torn` its files, so that nobody builds on them.
     """
 
     unsaved: int | None = None
     heard: float = 0.0
+    torn: bool = False
 
 
 class TaskRecovery(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +189,10 @@ def _why_lost(row: TaskRow, report: Report, seen: UnsavedWork, *, early: bool, c
         return f"{cut}; it {start_again(row)}" + ("; what it had done is kept" if done else "")
     if early:
         return f"{cut} at {report.progress:g} %, too early to continue; a fresh agent starts clean"
+    if seen.torn:
+        begins = f"continues from {row.latest.snapshot[:12]}" if row.latest.snapshot else "starts again"
+        kept = "; what was in its workspace is kept" if seen.unsaved else ""
+        return f"{cut} by a reboot; a fresh agent {begins}{kept}"
     if seen.unsaved:
         return f"{cut}; its workspace is saved first, a fresh agent continues from it"
     if row.latest.snapshot:

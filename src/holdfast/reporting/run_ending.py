@@ -53,13 +53,12 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True):
 def how_it_ended(row: RunRow, *, held: bool, boot_id: str, budget: float | None = None) -> Ending:
     """Return how a run ended. `held`: whether a runner holds the lease; `boot_id`: the current boot.
 
-    An unknown boot id proves no reboot. `budget` is what the run may cost, if the plan is available.
+    `budget` is what the run may cost, if the plan is available.
     """
     if held:
         return Ending.RUNNING
     if row.status is RunStatus.RUNNING:
-        rebooted = bool(row.boot_id and boot_id) and row.boot_id != boot_id
-        return Ending.REBOOT if rebooted else Ending.CRASH
+        return Ending.REBOOT if row.is_of_earlier_boot(boot_id) else Ending.CRASH
     if row.status is RunStatus.BLOCKED and _is_at_a_limit(row, budget):
         return Ending.LIMIT
     return _AT_REST[row.status]

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from holdfast.boot import boot_id
 from holdfast.core import events as ev
 from holdfast.core.commands import (
     CheckTask,
@@ -62,9 +63,10 @@ class RunLoop:
 
     async def run(self) -> RunStatus:
         """Run until the run rests. Raises the error that stopped us if the run could not be left at rest."""
+        rebooted = self._context.state.row.is_of_earlier_boot(boot_id())
         attached = self._attach()
         with doing("recover what an earlier runner left"):
-            recovered = await recover(self._context)
+            recovered = await recover(self._context, rebooted=rebooted)
         self._commit([attached, *recovered])
         await self._monitor.begin()
         self._watch_running()

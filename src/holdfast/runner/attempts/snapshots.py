@@ -49,6 +49,23 @@ def keep_set_aside(context: RunContext, task: TaskRow, commit: str) -> None:
         context.repo.keep(ids.cut_short_ref(context.run, task.id, task.attempt), commit)
 
 
+def keep_torn_work(context: RunContext, task: TaskRow) -> str:
+    """Keep the files of an attempt that a power cut may have torn, apart from its snapshots; return their commit.
+
+    Empty if nothing was there beyond the start. A workspace that still holds an earlier attempt's work needs nothing.
+    """
+    workspace, ref = context.workspaces.of(task), ids.cut_short_ref(context.run, task.id, task.attempt)
+    if workspace.start() != task.latest.start:
+        return ""
+    message = (
+        f"{task.id}: files that a power cut may have torn\n\n{trailers(context.run, task.id, task.attempt)}"
+    )
+    try:
+        return capture_safely(workspace.path, lambda: take_snapshot(context.repo, workspace, ref, message))
+    except WorkspaceGoneError:
+        return ""
+
+
 def snapshot_saved(task: TaskRow, commit: str) -> list[ev.Event]:
     """Return the event of a snapshot, unless the journal knows it or there is none."""
     if not commit or commit == task.latest.snapshot:

@@ -19,14 +19,17 @@ from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
-from holdfast.runner.attempts.snapshots import save_last_snapshot, snapshot_saved
+from holdfast.runner.attempts.snapshots import keep_torn_work, save_last_snapshot, snapshot_saved
 from holdfast.runner.attempts.stream_listener import StreamListener, observation
 from holdfast.runner.context import RunContext
 from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
 
 
-async def recover(context: RunContext) -> list[ev.Event]:
-    """Return the events that bring the journal in line with reality. Nothing runs twice."""
+async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
+    """Return the events that bring the journal in line with reality. Nothing runs twice.
+
+    If the machine was `rebooted` since the last runner, perhaps by a power cut, unsynced files may be torn.
+    """
     running = [task for task in context.state.active.values() if task.status is TaskStatus.RUNNING]
     sightings = find_agents(context.fleet, context.run, running)
     alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
@@ -37,7 +40,11 @@ async def recover(context: RunContext) -> list[ev.Event]:
     reported = [*_reports(context, started), *_observations(context, lost)]
     in_use = frozenset(str(task.latest.workspace_number) for task in alive)
     await asyncio.to_thread(clear_debris, context.repo, context.workspaces.pool, in_use)
-    saved = await asyncio.to_thread(_save_lost_work, context, lost)
+    if rebooted:
+        unknown = [task for task in running if task not in started]
+        saved = await asyncio.to_thread(_set_torn_work_aside, context, lost, unknown)
+    else:
+        saved = await asyncio.to_thread(_save_lost_work, context, lost)
     keep_plan(context.repo, context.journal, context.run, context.state.plan)
     facts = await asyncio.to_thread(_restore_branch, context, sightings)
     events = context.state.apply_all(reported + saved)
@@ -70,6 +77,21 @@ def _observations(context: RunContext, lost: list[TaskRow]) -> list[ev.Event]:
 
 def _save_lost_work(context: RunContext, lost: list[TaskRow]) -> list[ev.Event]:
     return [event for task in lost for event in snapshot_saved(task, save_last_snapshot(context, task))]
+
+
+def _set_torn_work_aside(context: RunContext, lost: list[TaskRow], unknown: list[TaskRow]) -> list[ev.Event]:
+    """Keep what is in the workspaces of agents that a reboot ended, and let nobody build on it.
+
+    It may have been a power cut, and nobody synced these files: some may be empty or torn. The last snapshot is whole.
+    Agents whose own record was torn are `unknown`; they start again.
+    """
+    context.workspaces.pool.forget_files()
+    torn = {task.id: keep_torn_work(context, task) for task in (*lost, *unknown)}
+    ends = ((task, context.state.carry_or_set_aside(task, task.latest.snapshot)) for task in lost)
+    return [
+        ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=torn[task.id] or set_aside)
+        for task, (carry, set_aside) in ends
+    ]
 
 
 def _restore_branch(context: RunContext, sightings: dict[str, Sighting]) -> Facts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.agents.presets import presets_of
+from holdfast.boot import boot_id
 from holdfast.core import events as ev
 from holdfast.core.commands import RecordEvent
 from holdfast.core.decide import decide
@@ -137,7 +138,7 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
 def _unsaved_work(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str, UnsavedWork]:
     workspaces = Workspaces(repo, repo.state_dir.run(stored.row.run).workspaces)
     # When something was recorded, a runner was watching, so the agent was alive then.
-    watched = stored.updated_at
+    watched, torn = stored.updated_at, stored.row.is_of_earlier_boot(boot_id())
     return {
         task.id: UnsavedWork(
             unsaved_files(
@@ -146,6 +147,7 @@ def _unsaved_work(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str
                 task.latest.snapshot or task.latest.start,
             ),
             max(fleet.last_sign(LaunchKey.of_agent(stored.row.run, task)), watched),
+            torn,
         )
         for task in stored.tasks
         if task.status is TaskStatus.RUNNING
