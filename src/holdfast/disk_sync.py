@@ -58,19 +58,24 @@ def sync_if_there(path: str | os.PathLike[str]) -> None:
 
 
 def sync_all(paths: Collection[str], on: str) -> None:
-    """Sync files and folders, all of them on the file system of the folder `on`. Those that are gone are passed over.
+    """Sync files and folders, all of them on the file system of the folder `on`.
 
-    Side by side, because a disk writes many files in about the time of one. Where it can be trusted, one sync of the
+    Those that are gone, or that we may not read, are passed over. Side by side, because a disk writes many files in about the time of one. Where it can be trusted, one sync of the
     whole file system replaces hundreds of them.
     """
     if len(paths) > _MANY and sync_filesystem(on):
         return
     if len(paths) <= _SERIALLY:
         for path in paths:
-            sync_if_there(path)
+            _sync_if_readable(path)
         return
-    for _ in _threads().map(sync_if_there, paths):
+    for _ in _threads().map(_sync_if_readable, paths):
         continue
+
+
+def _sync_if_readable(path: str) -> None:
+    with suppress(PermissionError):
+        sync_if_there(path)
 
 
 @lru_cache(maxsize=1)

@@ -184,3 +184,21 @@ def test_a_failed_sync_is_an_error(tmp_path: Path, what: str) -> None:
         assert "Input/output error" in result.output
     else:
         assert fresh.git("for-each-ref", "refs/holdfast") == ""
+
+
+def test_after_a_failed_sync_no_ref_moves_any_more(tmp_path: Path) -> None:
+    """The kernel reports a failure once: the same sync would succeed the next time, with nothing written."""
+    code = f"""
+last = commit("one.txt", "one")
+for _ in range(2):
+    try:
+        repo.keep({REF!r}, last)
+    except OSError as error:
+        print("refused:", error.strerror)
+"""
+    points = list_points(using(Project.create(tmp_path / "p"), code))
+    number = next(p.number for p in points if p.syscall == "fsync" and p.path.startswith(".git/objects/"))
+    fresh = Project.create(tmp_path / "fresh")
+    result = run_with_fault(using(fresh, code), Fault("errno", number, errno.EIO))
+    assert result.output.count("refused: Input/output error") == 2
+    assert fresh.git("for-each-ref", "refs/holdfast") == ""

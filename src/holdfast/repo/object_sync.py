@@ -40,19 +40,30 @@ class ObjectSync:
         self._objects = str(objects)
         self._known: dict[str, _Listing] = {}
         self._names = DurableNames()
+        self._failure: tuple[int | None, str | None, str | None] | None = None
         self._one_at_a_time = Lock()
 
     def sync_new(self) -> None:
         """Wait until every object that is in the repository now is on disk. Repeating it costs little.
 
-        Raises OSError if the disk refuses; then nothing may refer to the objects.
+        Raises OSError if the disk refuses; then nothing may refer to the objects. It refuses for good: the kernel
+        reports a failed sync once, and a second one succeeds without writing anything.
         """
         with self._one_at_a_time:
-            for store in _stores(self._objects):
-                folders = [f"{store}/{name}" for name in _names(store) if len(name) == _FAN_OUT]
-                self._sync(store, folders)
-                # After the loose ones: a repack may just have moved some of them into a pack.
-                self._sync(store, [f"{store}/{_PACKS}"])
+            if self._failure:
+                raise OSError(*self._failure)
+            try:
+                for store in _stores(self._objects):
+                    self._sync_store(store)
+            except OSError as error:
+                self._failure = (error.errno, error.strerror, error.filename)
+                raise
+
+    def _sync_store(self, store: str) -> None:
+        folders = [f"{store}/{name}" for name in _names(store) if len(name) == _FAN_OUT]
+        self._sync(store, folders)
+        # After the loose ones: a repack may just have moved some of them into a pack.
+        self._sync(store, [f"{store}/{_PACKS}"])
 
     def _sync(self, store: str, folders: list[str]) -> None:
         paths: list[str] = []
@@ -85,8 +96,11 @@ class ObjectSync:
         known = self._known.get(folder)
         if changed == known.changed if known else changed < oldest:
             return None
-        with os.scandir(folder) as entries:
-            files = frozenset((entry.name, entry.inode()) for entry in entries)
+        try:
+            with os.scandir(folder) as entries:
+                files = frozenset((entry.name, entry.inode()) for entry in entries)
+        except (FileNotFoundError, PermissionError):
+            return None  # removed since, or closed to us, and so to every git command of ours
         return _Listing(0 if _may_change_again(changed, now) else changed, files)
 
 
@@ -97,8 +111,11 @@ def _may_change_again(changed: int, now: int) -> bool:
 
 def _changed_since(folder: str, oldest: int) -> set[tuple[str, int]]:
     """Return the files whose content or name is no older than that."""
-    with os.scandir(folder) as entries:
-        return {(entry.name, entry.inode()) for entry in entries if _changed(entry) >= oldest}
+    try:
+        with os.scandir(folder) as entries:
+            return {(entry.name, entry.inode()) for entry in entries if _changed(entry) >= oldest}
+    except FileNotFoundError:
+        return set()
 
 
 def _changed(entry: os.DirEntry[str]) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from holdfast.disk_sync import DurableNames, sync_all, sync_if_there
 from holdfast.repo.git import Git, as_lines
 from holdfast.repo.object_sync import ObjectSync
+from holdfast.system_errors import doing
 
 
 class RefUpdates:
@@ -56,10 +57,11 @@ class RefUpdates:
 
     def sync_objects(self) -> None:
         """Make all objects durable, before another git command than `update-ref` moves a ref to some of them."""
-        self._objects.sync_new()
-        if not self._is_repository_synced:
-            self._sync_repository()
-            self._is_repository_synced = True
+        with doing("sync the objects of the repository to disk"):
+            self._objects.sync_new()
+            if not self._is_repository_synced:
+                self._sync_repository()
+                self._is_repository_synced = True
 
     def _sync_repository(self) -> None:
         """Sync what makes it a repository: HEAD, the configuration, its name. The user may have made it a moment ago."""
@@ -71,9 +73,10 @@ class RefUpdates:
     def _sync_ref(self, ref: str) -> None:
         root = str(self._git.git_dir)
         log = f"{root}/logs/{ref}"
-        sync_if_there(log)
-        self._names.sync_name(log, root)
-        self._sync_folder(str((self._git.git_dir / ref).parent))
+        with doing(f"sync {ref} to disk"):
+            sync_if_there(log)
+            self._names.sync_name(log, root)
+            self._sync_folder(str((self._git.git_dir / ref).parent))
 
     def _sync_folder(self, folder: str) -> None:
         """Sync what changed in a folder of refs or logs, and its own name."""

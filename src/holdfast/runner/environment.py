@@ -36,8 +36,6 @@ _AGENT_GIT_CONFIG = {
     # Auto-gc starts a session of its own and would outlive the attempt that caused it.
     "gc.auto": "0",
     "maintenance.auto": "false",
-    # A commit that an agent makes itself must survive a power cut as ours do.
-    "core.fsync": "committed",
 }
 
 
