@@ -63,3 +63,13 @@ def test_nobody_waits_for_an_environment_that_will_never_come() -> None:
     assert time.monotonic() - began < procfs.EXEC_WAIT_S
     for process in (empty, ended):
         process.communicate()
+
+
+def test_a_folder_is_occupied_while_a_process_works_in_it_or_below(tmp_path: Path) -> None:
+    """A neighbour whose name begins alike is another folder, and a process that ended occupies nothing."""
+    (tmp_path / "work" / "below").mkdir(parents=True)
+    process = subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, cwd=tmp_path / "work" / "below", env={})
+    assert procfs.works_in(str(tmp_path / "work"))
+    assert not procfs.works_in(str(tmp_path / "wor"))
+    process.communicate()
+    assert not procfs.works_in(str(tmp_path / "work"))

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -144,6 +145,10 @@ class LocalFleet:
         launches.sort(key=lambda key: _written_ns(record_file(self.folder(key))))
         records = ((key, _decode(record_file(self.folder(key)), _Record)) for key in launches)
         return {record.cwd: key for key, record in records if record is not None and record.cwd}
+
+    def is_occupied(self, folder: Path) -> bool:
+        """Tell whether the current directory of any process is this folder or below it."""
+        return procfs.works_in(str(folder.absolute()))
 
     def output(self, key: LaunchKey, offset: int = 0, most: int | None = None) -> LaunchOutput:
         """Return the output from `offset` on, at most `most` bytes; what is no longer kept is left out."""

@@ -95,6 +95,9 @@ class Fleet(Protocol):
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
         """Return the folders in which launches of this step worked, each with the last one that did."""
 
+    def is_occupied(self, folder: Path) -> bool:
+        """Tell whether a process works in a folder, even one that belongs to no launch that can be known by its token."""
+
     def last_sign(self, key: LaunchKey) -> float:
         """Return when the launch last started, printed or ended, by the clock of the disk; 0 if never."""
 

@@ -126,6 +126,19 @@ def open_carriers(tokens: Container[str]) -> dict[int, int]:
     return found
 
 
+def works_in(folder: str) -> bool:
+    """Tell whether any process that we may look at has its current directory in `folder` or below it."""
+    return any(f"{path}/".startswith(f"{folder}/") for path in map(_current_directory, pids()))
+
+
+def _current_directory(pid: int) -> str:
+    """Return the current directory of a process; empty if it ended, or is another user's."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - pathlib is too heavy
+    except OSError:
+        return ""
+
+
 def open_pidfd(pid: int) -> int | None:
     """Return a pidfd, or None when there is no such process."""
     try:

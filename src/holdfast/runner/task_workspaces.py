@@ -25,6 +25,7 @@ class TaskWorkspaces:
         self._state = state
         self._intact: set[tuple[str, int]] = set()
         self._collected: dict[str, str] = {}
+        self._vacant: set[str] = set()
         self.gate_lock = asyncio.Lock()
         """Held while the commands of a gate use the gate's workspace."""
 
@@ -48,6 +49,18 @@ class TaskWorkspaces:
         if (task.id, task.attempt) in self._intact:
             return self.path(task)
         return await self.prepare(task, commit)
+
+    def is_vacant(self, task: TaskRow) -> bool:
+        """Tell whether supervisors have ended all that worked in a task's workspace, as far as this runner knows."""
+        return _name(task) in self._vacant
+
+    def mark_vacant(self, task: TaskRow) -> None:
+        """Remember that no process of an earlier attempt works in a task's workspace."""
+        self._vacant.add(_name(task))
+
+    def mark_lost(self, task: TaskRow) -> None:
+        """Remember that a task's supervisor died: nobody knows what it has left running in the workspace."""
+        self._vacant.discard(_name(task))
 
     async def prepare_landing(self, commit: str) -> Path:
         """Bring the workspace in which merged trees are checked to a commit."""

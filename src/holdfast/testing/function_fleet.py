@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
 from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec
@@ -59,6 +60,10 @@ class FunctionFleet:
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
         """Return nothing: a function leaves no record in a folder."""
         return {}
+
+    def is_occupied(self, folder: Path) -> bool:
+        """Return False: there are no processes."""
+        return False
 
     def last_sign(self, key: LaunchKey) -> float:
         """Return 0: a function leaves no sign on disk."""

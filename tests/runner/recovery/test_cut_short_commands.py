@@ -353,3 +353,28 @@ def test_a_landing_that_was_taken_off_the_branch_does_not_double_its_command(tmp
     assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("both.txt") == "12"
     assert trial.violations() == []
+
+
+@pytest.mark.parametrize("runner_lives", [True, False])
+def test_a_command_that_hid_and_lives_on_cannot_reach_into_the_next_attempt(
+    tmp_path: Path, *, runner_lives: bool
+) -> None:
+    """Its environment is empty and its supervisor dead, so nobody may signal it; the next attempt works elsewhere."""
+    at_work, go, over, on = (Fifo(tmp_path / name) for name in ("at_work", "go", "over", "on"))
+    hidden = f"printf x >> hidden.txt; {at_work.give}; {go.take}; printf y >> hidden.txt; {over.give}"
+    script = (
+        f"if [ ! -f {tmp_path}/flag ]; then touch {tmp_path}/flag; "
+        f"exec env -i PATH=$PATH sh -c '{hidden}' > {tmp_path}/said 2>&1; fi; printf x >> hidden.txt; {at_work.give}; {on.take}"
+    )
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("append", script)))
+    runner = _start(trial, at_work)
+    if not runner_lives:
+        kill(runner)
+    _signal_supervisors(trial, signal.SIGKILL)
+    runner = runner if runner_lives else start_runner(trial)
+    at_work.wait()
+    go.release()
+    over.wait()
+    on.release()
+    assert runner.communicate(timeout=DEADLINE_S)[0] == b"completed\n"
+    assert trial.show("hidden.txt") == "x"

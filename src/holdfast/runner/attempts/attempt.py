@@ -78,6 +78,7 @@ async def _end(
         lost = context.agent_key(task)
         alive = frozenset(key for key in context.fleet.live_launches(context.run) if key != lost)
         await context.fleet.sweep(context.run, alive)
+        context.workspaces.mark_lost(task)
         return [await asyncio.to_thread(_keep_work, context, task, "crash")]
     # A stop from outside: by a runner that died before it said so, or by a shutdown.
     if exit_ is None or (exit_.reason is ExitReason.CANCELLED and task.latest.halt is None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +26,24 @@ _DIFF_BYTES = 32_000
 
 async def start_agent(context: RunContext, task: TaskRow) -> None:
     """Prepare the workspace, write the brief and launch the agent. Safe to repeat after a crash."""
+    if not context.workspaces.is_vacant(task):
+        await asyncio.to_thread(_leave_if_occupied, context, task)
     workspace = await context.workspaces.prepare(task, task.latest.start)
     brief = await asyncio.to_thread(_write_brief, context, task)
     await context.fleet.launch(_launch(context, task, workspace, brief))
+
+
+def _leave_if_occupied(context: RunContext, task: TaskRow) -> None:
+    """Remove a workspace in which a process still works, so that the attempt gets a new folder.
+
+    An agent that cleared its environment carries no token. If its supervisor is killed, nobody can tell it from the
+    user's own programs, so it is not signalled. Whatever it still writes must not get into this attempt.
+    """
+    path = context.workspaces.path(task)
+    if context.fleet.is_occupied(path):
+        with suppress(OSError):  # it may be writing at this moment; what is left is removed later
+            context.workspaces.pool.remove(path.name)
+    context.workspaces.mark_vacant(task)
 
 
 def agent_of_attempt(context: RunContext, task: TaskRow) -> Preset | None:
