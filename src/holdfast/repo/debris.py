@@ -45,12 +45,12 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
 
     `in_use` names the workspaces in which an agent is alive; they are not touched. Idempotent.
     """
-    _wait_for_orphans(repo)
+    wait_for_orphans(repo)
     return [
         *_repair_worktrees(repo),
         *_repair_workspaces(workspaces, in_use),
         *_remove_own_locks(repo, workspaces.directory.name),
-        *_remove_shared(repo),
+        *remove_stale_locks(repo),
         *_remove_drafts(repo),
         *remove_torn_objects(repo),
     ]
@@ -67,19 +67,10 @@ def remove_workspaces(repo: Repository, run: str) -> None:
 def stale_locks(repo: Repository) -> tuple[str, ...]:
     """Return the locks that no living git command holds. Nothing is removed."""
     locks = _shared_locks(repo)
-    return () if locks and _git_in_repository(repo) else tuple(map(str, locks))
+    return () if locks and git_in_repository(repo) else tuple(map(str, locks))
 
 
-def fsck_errors(repo: Repository) -> tuple[str, ...]:
-    """Return what `git fsck --strict` finds wrong with the repository, a line each."""
-    result = repo.git.try_run("fsck", "--strict", "--no-dangling", "--no-progress")
-    if result.rc == 0:
-        return ()
-    said = result.stdout.decode("utf-8", "replace") + result.stderr
-    return tuple(line for line in said.splitlines() if line.strip()) or (f"exit status {result.rc}",)
-
-
-def _wait_for_orphans(repo: Repository) -> None:
+def wait_for_orphans(repo: Repository) -> None:
     """Wait for the git commands that a killed runner started: they end soon by themselves."""
     mark = f"--git-dir={repo.common_dir}"
     ours = {
@@ -90,6 +81,26 @@ def _wait_for_orphans(repo: Repository) -> None:
     deadline = time.monotonic() + _ORPHAN_WAIT_S
     while any(_command(pid) == command for pid, command in ours.items()) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
+
+
+def remove_stale_locks(repo: Repository) -> list[str]:
+    """Remove the locks that the user's git commands share, unless git is alive in the repository.
+
+    Returns a sentence for each that was removed or had to be left.
+    """
+    stale = _shared_locks(repo)
+    if stale and (alive := git_in_repository(repo)):
+        return [f"Left {path}: git is running (process {next(iter(alive))})." for path in stale]
+    return [_removed(path) for path in stale]
+
+
+def fsck_errors(repo: Repository) -> tuple[str, ...]:
+    """Return what `git fsck --strict` finds wrong with the repository, a line each."""
+    result = repo.git.try_run("fsck", "--strict", "--no-dangling", "--no-progress")
+    if result.rc == 0:
+        return ()
+    said = result.stdout.decode("utf-8", "replace") + result.stderr
+    return tuple(line for line in said.splitlines() if line.strip()) or (f"exit status {result.rc}",)
 
 
 def _repair_worktrees(repo: Repository) -> list[str]:
@@ -125,13 +136,6 @@ def _remove_own_locks(repo: Repository, run: str) -> list[str]:
     return [_removed(path) for path in locks if path.exists()]
 
 
-def _remove_shared(repo: Repository) -> list[str]:
-    stale = _shared_locks(repo)
-    if stale and (alive := _git_in_repository(repo)):
-        return [f"Left {path}: git is running (process {next(iter(alive))})." for path in stale]
-    return [_removed(path) for path in stale]
-
-
 def _shared_locks(repo: Repository) -> list[Path]:
     listed = (repo.common_dir / name for name in _SHARED)
     return [path for path in [*listed, *_locks(repo.common_dir / "refs")] if path.exists()]
@@ -155,7 +159,7 @@ def _removed(path: Path) -> str:
 # -- live git processes, as /proc shows them ------------------------------------------------------------------
 
 
-def _git_in_repository(repo: Repository) -> dict[int, tuple[str, ...]]:
+def git_in_repository(repo: Repository) -> dict[int, tuple[str, ...]]:
     """Return the git processes that work on this repository, in any of its worktrees."""
     return _git_processes([repo.common_dir, repo.checkout, *(path for path, _ in linked_git_dirs(repo))])
 

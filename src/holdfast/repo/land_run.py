@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from holdfast.core.ids import archive_ref, run_branch
-from holdfast.disk_sync import sync_all
 from holdfast.errors import RepositoryError
-from holdfast.repo.git import known_way_out
+from holdfast.repo.checkout_update import CheckoutUpdate
+from holdfast.repo.debris import remove_stale_locks
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch
 from holdfast.repo.repository import Repository
 from holdfast.repo.worktrees import checked_out_at, linked_git_dirs
@@ -28,8 +27,12 @@ def land_on_branch(repo: Repository, commit: str, target_branch: str, message: s
     """Bring `commit` into a branch of the user, by fast-forward if possible, else by a merge commit.
 
     Where the branch is checked out, git itself updates the files, and refuses if that would overwrite local changes
-    or files of the user, ignored ones too. Idempotent: a second call says "already there".
+    or files of the user, ignored ones too. Idempotent: a second call completes what was cut short, or says
+    "already there".
     """
+    remove_stale_locks(repo)
+    if update := _update_of(repo, target_branch):
+        update.complete()
     tip = repo.read_ref(f"refs/heads/{target_branch}")
     if not tip:
         raise RepositoryError(
@@ -72,30 +75,16 @@ def _merge_commit(repo: Repository, tip: str, commit: str, target_branch: str, m
 
 
 def _move(repo: Repository, branch: str, new: str, tip: str) -> None:
+    if update := _update_of(repo, branch):
+        update.fast_forward(branch, new, tip)
+    elif not move_branch(repo, f"refs/heads/{branch}", new, tip):
+        raise RepositoryError(f"refs/heads/{branch} moved in the meantime.", "Run the command again.")
+
+
+def _update_of(repo: Repository, branch: str) -> CheckoutUpdate | None:
+    """Return how a branch is moved where it is checked out; None if that is nowhere."""
     place = checked_out_at(repo, branch)
-    if place is None:
-        if not move_branch(repo, f"refs/heads/{branch}", new, tip):
-            raise RepositoryError(f"refs/heads/{branch} moved in the meantime.", "Run the command again.")
-        return
-    git_dir = _git_dir_of(repo, place)
-    # Git counts ignored files as expendable and would overwrite them, but a `.env` has no other copy.
-    merging = ("merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--quiet", new)
-    args = ("-c", "core.fsync=reference,index", *merging)
-    repo.ref_updates.sync_objects()
-    result = repo.git.try_run(*args, work_tree=place, git_dir=git_dir)
-    if result.rc != 0:
-        in_the_way = f"Commit, stash or move what is in the way in {place}, then run the command again."
-        hint = known_way_out(result.stderr) or in_the_way
-        raise RepositoryError(f"git did not update the checkout in {place}: {result.stderr.strip()}", hint)
-    repo.ref_updates.sync(f"refs/heads/{branch}")
-    _sync_checkout(place, repo.changed_files(tip, new))
-
-
-def _sync_checkout(place: Path, changed: Sequence[str]) -> None:
-    """Make the files that git has just written durable: a power cut must not leave empty ones for the next commit."""
-    files = [path for path in (place / name for name in changed) if path.is_file() and not path.is_symlink()]
-    folders = {place / folder for name in changed for folder in Path(name).parents}
-    sync_all([*map(str, files), *map(str, folders)], str(place))
+    return None if place is None else CheckoutUpdate(repo, place, _git_dir_of(repo, place))
 
 
 def _git_dir_of(repo: Repository, place: Path) -> Path:
