@@ -70,10 +70,9 @@ def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer:
 
 def abandon(repo: Repository, journal: Journal, run: str, observer: Observer, reason: str = "") -> None:
     """End a run for good: nothing of it keeps running, its work stays at its refs. A run that is over stays as it is."""
-    if journal.load(run).row.status in RUN_IS_OVER:
-        return
-    stop_leftover_agents(repo, journal, run, observer)
-    record_decision(repo, journal, run, ev.RunAbandoned(reason=reason))
+    if journal.load(run).row.status not in RUN_IS_OVER:
+        stop_leftover_agents(repo, journal, run, observer)
+        record_decision(repo, journal, run, ev.RunAbandoned(reason=reason))
     repo.state_dir.run(run).note.unlink(missing_ok=True)
 
 
