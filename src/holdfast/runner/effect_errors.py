@@ -36,6 +36,12 @@ class UncollectedError(HoldfastError):
     exit_code = ExitCode.NEEDS_DECISION
 
 
+class UnsyncedLandingError(HoldfastError):
+    """The run branch has moved, but may not be on disk. Nobody may say that it landed, nor that it did not."""
+
+    exit_code = ExitCode.NEEDS_DECISION
+
+
 def as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
     """Return an error as one of ours: what the system refused, and on which file."""
     return error if isinstance(error, HoldfastError) else machine_error(error, "`holdfast resume`")
@@ -88,13 +94,14 @@ async def guarded(command: Command, effect: Coroutine[Any, Any, list[ev.Event]])
     """Run a command's effect; turn an error of git or the disk into a blocked run that `resume` continues.
 
     The command's intent is undone then. A lost lease and a journal that cannot be written stay exceptions:
-    after them nothing may be recorded. So does work that could not be committed: its attempt is not over.
+    after them nothing may be recorded. So do work that could not be committed, whose attempt is not over, and a
+    branch that moved without being synced: the next runner asks git what landed.
     """
     try:
         return await effect
     except OvertakenError:
         return []
-    except (LeaseLostError, JournalError, UncollectedError):
+    except (LeaseLostError, JournalError, UncollectedError, UnsyncedLandingError):
         raise
     except (HoldfastError, OSError) as error:
         failure = as_holdfast_error(error)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from holdfast.core import events as ev, ids
 from holdfast.core.commands import LandTasks
 from holdfast.core.projection import TaskRow
-from holdfast.errors import LeaseLostError
+from holdfast.errors import HoldfastError, LeaseLostError
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, trailers
 from holdfast.runner.context import RunContext
+from holdfast.runner.effect_errors import UnsyncedLandingError, as_holdfast_error
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
 
 
@@ -82,12 +83,26 @@ async def _move(context: RunContext, prepared: list[_Prepared], tip: str) -> lis
     await context.record(intents)
     if not context.lease.is_ours():
         raise LeaseLostError(f"the lease of run {context.run} was taken away", "Look at `holdfast status`.")
-    if await asyncio.to_thread(move_branch, context.repo, context.state.row.branch, onto, tip):
+    if await asyncio.to_thread(_move_branch, context, onto, tip):
         return [
             ev.TaskLanded(task=p.task.id, attempt=p.task.attempt, commit=p.commit, head=p.task.latest.head)
             for p in prepared
         ]
     return await _after_lost_race(context, prepared, tip)
+
+
+def _move_branch(context: RunContext, onto: str, tip: str) -> bool:
+    """Move the run branch; tell whether it did. Raises UnsyncedLandingError if it moved but could not be synced."""
+    branch = context.state.row.branch
+    try:
+        return move_branch(context.repo, branch, onto, tip)
+    except (HoldfastError, OSError) as error:
+        if context.repo.read_ref(branch) != onto:
+            raise
+        why = as_holdfast_error(error)
+        raise UnsyncedLandingError(
+            f"{branch} has moved, but it may not be on disk: {why.message}", why.hint
+        ) from error
 
 
 async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.Event]:
