@@ -43,6 +43,8 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     comm: str = ""
     syscall: str = ""
     path: str = ""
+    exchanges: int = 0
+    needs_room: bool = False
     result: int = 0
     inode: int = 0
     mode: int = 0
@@ -345,6 +347,25 @@ class DiskImage:
     def whole(self) -> Tree:
         """Return the disk as programs see it: what is there after every process was killed."""
         return Tree(dict(_entries(self.root, lambda node: node.names, lambda node: node.content)))
+
+    def torn(self, call: RecordedCall) -> Tree | None:
+        """Return the disk if the next call writes only half of its bytes before every process is killed.
+
+        None if the call writes nothing that could be halved, or had no effect.
+        """
+        node = self._by_inode.get(call.inode)
+        data = bytes.fromhex(call.data)
+        if _EFFECTS[call.syscall] is not DiskImage._write or call.result < 1 or node is None:
+            return None
+        half = Change(call.offset, data[: len(data) // 2]).on(node.content.data)
+        torn = Content(half, node.content.mode, call.mtime if len(data) > 1 else node.content.mtime)
+        return Tree(
+            dict(
+                _entries(
+                    self.root, lambda node: node.names, lambda other: torn if other is node else other.content
+                )
+            )
+        )
 
     def after(self, choice: Choice) -> Tree:
         """Return the disk after a power cut; `choice` decides about everything that was not synced."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import msgspec
 
@@ -16,21 +20,92 @@ from holdfast.core.ids import run_branch
 from holdfast.core.state import RunState
 from holdfast.journal import open_reader
 from holdfast.journal.protocol import StoredRun
-from tests.crash.sample_run import RUN, git
+from tests.crash.sample_run import RUN, environment, git
 
 BRANCH = run_branch(RUN)
-_TRAILER = "%(trailers:key={},valueonly,separator=)"
-_LINE = " ".join(["%H", "%T", "%P;", *(_TRAILER.format(f"Holdfast-{key}") for key in ("Task", "Attempt"))])
+_TRAILER = re.compile(r"^Holdfast-(Task|Attempt): (.+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What a commit says."""
+
+    tree: str
+    parents: tuple[str, ...]
+    message: str
+
+
+class GitObjects:
+    """Reads many objects with one `git cat-file --batch`."""
+
+    def __init__(self, repository: Path) -> None:
+        self._process = subprocess.Popen(
+            ["git", "-C", str(repository), "cat-file", "--batch"],
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._process as process:
+            assert process.stdin
+            process.stdin.close()
+
+    def read(self, name: str) -> bytes:
+        """Return an object's bytes. Raises AssertionError if it is not there, or cannot be read."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(f"{name}\n".encode())
+        self._process.stdin.flush()
+        head = self._process.stdout.readline().split()
+        assert len(head) == 3, f"git cannot read {name}: {head}"
+        return self._process.stdout.read(int(head[2]) + 1)[:-1]
+
+    def commit(self, name: str) -> Commit:
+        """Return a commit."""
+        head, _, message = self.read(name).decode(errors="replace").partition("\n\n")
+        words = [line.split(" ") for line in head.splitlines()]
+        parents = tuple(line[1] for line in words if line[0] == "parent")
+        return Commit(words[0][1], parents, message)
+
+    def files(self, tree: str) -> dict[str, str]:
+        """Return the texts of a tree's own files, not those of its folders."""
+        found, rest = {}, self.read(tree)
+        while rest:
+            head, _, rest = rest.partition(b"\0")
+            mode, _, name = head.partition(b" ")
+            if mode != b"40000":
+                found[name.decode()] = self.read(rest[:20].hex()).decode(errors="replace")
+            rest = rest[20:]
+        return found
+
+    def first_parents(self, tip: str, base: str) -> list[tuple[str, Commit]]:
+        """Return the first-parent line of `tip`, oldest first, from above `base`, or from the root if it is not there."""
+        line = []
+        while tip and tip != base:
+            commit = self.commit(tip)
+            line.append((tip, commit))
+            tip = next(iter(commit.parents), "")
+        return line[::-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The run as the journal has it (None: there is none yet), and the repository's refs and run branch."""
+    """The run as the journal has it (None: there is none yet), the refs, the run branch and its first-parent line.
+
+    The line begins with the commit that the run branch began at.
+    """
 
     stored: StoredRun | None
     recorded: tuple[Recorded, ...]
     refs: dict[str, str]
     branch: BranchFacts
+    line: tuple[str, ...] = ()
 
     @property
     def events(self) -> list[ev.Event]:
@@ -52,12 +127,21 @@ class Moment:
         return {} if self.stored is None else {task.id: task.attempt for task in self.stored.tasks}
 
 
-def look(repository: Path) -> Moment:
-    """Return what the repository shows now."""
-    stored, recorded = _journal(repository)
+def look(repository: Path, *, with_journal: bool = True) -> Moment:
+    """Return what the repository shows now; `with_journal=False` where the journal is damaged on purpose."""
+    stored, recorded = _journal(repository) if with_journal else (None, ())
     listing = git(repository, "for-each-ref", "--format=%(refname) %(objectname)").split()
     refs = dict(zip(listing[::2], listing[1::2], strict=True))
-    return Moment(stored, recorded, refs, _branch(repository, refs.get(BRANCH, "")))
+    tip = refs.get(BRANCH, "")
+    if not tip:
+        return Moment(stored, recorded, refs, BranchFacts(""))
+    base = refs["refs/heads/main"] if stored is None else stored.row.base
+    with GitObjects(repository) as objects:
+        line = objects.first_parents(tip, base)
+    landings = tuple(landing for name, commit in line if (landing := _landing(name, commit)) is not None)
+    lowest = line[0][1].parents[:1] if line else (tip,)
+    branch = BranchFacts(tip, landings, lowest == (base,))
+    return Moment(stored, recorded, refs, branch, (*lowest, *(name for name, _ in line)))
 
 
 def _journal(repository: Path) -> tuple[StoredRun | None, tuple[Recorded, ...]]:
@@ -70,40 +154,16 @@ def _journal(repository: Path) -> tuple[StoredRun | None, tuple[Recorded, ...]]:
     return reader.load(RUN), tuple(reader.events(RUN))
 
 
-def _branch(repository: Path, tip: str) -> BranchFacts:
-    """Read the first-parent line without the product's own reader of it."""
-    if not tip:
-        return BranchFacts("")
-    base = git(repository, "rev-parse", "main").strip()
-    lines = git(
-        repository, "log", "--first-parent", "--reverse", f"--format={_LINE}", f"main..{tip}"
-    ).splitlines()
-    landings = [landing for line in lines if (landing := _landing(line)) is not None]
-    first = lines[0].partition(";")[0].split()[2:3] if lines else [tip]
-    return BranchFacts(tip, tuple(landings), first == [base])
-
-
-def _landing(line: str) -> Landing | None:
-    ids, _, trailers = line.partition(";")
-    commit, tree, *parents = ids.split()
-    if len(parents) != 2 or len(trailers.split()) != 2:
+def _landing(name: str, commit: Commit) -> Landing | None:
+    trailers = dict(_TRAILER.findall(commit.message))
+    if len(commit.parents) != 2 or len(trailers) != 2:
         return None
-    task, attempt = trailers.split()
-    return Landing(task, int(attempt), commit, parents[1], tree)
+    return Landing(trailers["Task"], int(trailers["Attempt"]), name, commit.parents[1], commit.tree)
 
 
 def reachable(repository: Path) -> set[str]:
     """Return every commit that a ref, or an earlier value of one, leads to."""
     return set(git(repository, "rev-list", "--all", "--reflog").split())
-
-
-def is_ancestor(repository: Path, ancestor: str, descendant: str) -> bool:
-    """Tell whether one commit contains another."""
-    try:
-        git(repository, "merge-base", "--is-ancestor", ancestor, descendant)
-    except AssertionError:
-        return False
-    return True
 
 
 def said(output: str) -> list[ev.Event]:

@@ -1,6 +1,6 @@
 /* fault_injector: run a command and break it at exactly one of its file-changing system calls.
  *
- *   fault_injector -r DIR [-m MODE] [-n POINT | -f POINT] [-d] [-l LIST] [-t RECORDING] [-o VERDICT] COMMAND...
+ *   fault_injector -r DIR [-m MODE] [-n POINT | -f POINT] [-d] [-l LIST] [-t RECORDING] [-o VERDICT] COMMAND... | -p PID
  *
  * Every call that changes a file below DIR, in any process or thread that COMMAND ever starts, is a point; one counter
  * numbers them all. Without -m they are only counted. A call that cannot change anything (mkdir of what exists, unlink
@@ -11,6 +11,8 @@
  *   torn          half of a write runs, then every process dies
  *   main_process  only COMMAND's own process dies, the others go on
  *   errno=NUMBER  the call does not run and returns that error (-n: this point only, -f: this and all later points)
+ *
+ * With -p, COMMAND is a process that exists already, has stopped itself by SIGSTOP, and installs the filter when it goes on.
  *
  * With -t, what every point did is written to RECORDING (recording.h), together with what COMMAND printed. Points then run
  * one after the other: the next one waits until the one before it is over.
@@ -53,6 +55,7 @@ static struct {
     bool lasting, leave;
     FILE *list;
     const char *verdict;
+    pid_t attached; /* the process of -p */
 } want;
 
 static struct tracee tracees[MAX_TRACEES];
@@ -66,6 +69,7 @@ static bool background;      /* the verdict is out; the survivors are only passe
 static int front;            /* pipe on which the foreground process awaits its exit code */
 static pid_t tracer;         /* for the foreground process */
 static long seen, hits, waiting;
+static long exchanges;   /* counted with -l and -t only */
 static struct point hit; /* the first point at which the fault fired */
 
 static _Noreturn void die(const char *what)
@@ -247,6 +251,7 @@ static void on_call(struct tracee *tracee)
     }
     bool is_point = find_point(tid, &info, &point);
     if (!is_point && !(is_recording() && pending)) {
+        exchanges += is_exchange(tid, &info, point.is_main_process);
         if (is_recording() && point.is_main_process)
             record_output(tid, &info);
         run_aside(tid, &point);
@@ -257,6 +262,8 @@ static void on_call(struct tracee *tracee)
         return;
     }
     point.number = ++seen;
+    point.exchanges = exchanges;
+    exchanges += point.is_main_process && !point.call->syncs;
     read_proc(point.pid, "comm", point.comm, sizeof point.comm);
     point.comm[strcspn(point.comm, "\n")] = '\0';
     if (want.list) {
@@ -297,6 +304,7 @@ static void on_stop(pid_t tid, int status)
         kill(tid, SIGKILL);
         return;
     }
+    exchanges += event != PTRACE_EVENT_SECCOMP && tracee->group == main_process; /* it starts a process, above all */
     switch (event) {
     case PTRACE_EVENT_SECCOMP:
         on_call(tracee);
@@ -347,6 +355,22 @@ static void on_end(pid_t tid, int status)
         end_all(0);
 }
 
+static void seize_main_process(void)
+{
+    long options = PTRACE_O_EXITKILL | PTRACE_O_TRACESECCOMP | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK |
+                   PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
+    if (ptrace(PTRACE_SEIZE, main_process, 0, options) != 0)
+        die("ptrace");
+    know(main_process);
+}
+
+static void attach_main_process(void)
+{
+    main_process = want.attached;
+    seize_main_process();
+    kill(main_process, SIGCONT);
+}
+
 static void start_main_process(char **command)
 {
     int go[2];
@@ -357,17 +381,13 @@ static void start_main_process(char **command)
         close(go[1]);
         if (read(go[0], &byte, 1) != 1)
             _exit(TOOL_FAILED);
-        if (!install_filter())
+        if (!install_filter(want.list || is_recording()))
             die("seccomp");
         execvp(command[0], command);
         fprintf(stderr, "fault_injector: %s: %s\n", command[0], strerror(errno));
         _exit(CANNOT_EXECUTE);
     }
-    long options = PTRACE_O_EXITKILL | PTRACE_O_TRACESECCOMP | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK |
-                   PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
-    if (ptrace(PTRACE_SEIZE, main_process, 0, options) != 0)
-        die("ptrace");
-    know(main_process);
+    seize_main_process();
     if (write(go[1], &byte, 1) != 1)
         die("start");
     close(go[0]);
@@ -381,7 +401,10 @@ static void trace(char **command, pid_t parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         exit(TOOL_FAILED);
-    start_main_process(command);
+    if (want.attached)
+        attach_main_process();
+    else
+        start_main_process(command);
     signal(SIGTERM, end_all);
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
@@ -424,7 +447,7 @@ static void parse(int argc, char **argv)
 {
     bool has_directory = false;
     int option;
-    while ((option = getopt(argc, argv, "+r:m:n:f:dl:t:o:")) != -1) {
+    while ((option = getopt(argc, argv, "+r:m:n:f:dl:t:o:p:")) != -1) {
         if (option == 'r' && !(has_directory = set_directory(optarg)))
             die(optarg);
         if (option == 'm')
@@ -441,12 +464,14 @@ static void parse(int argc, char **argv)
             die(optarg);
         if (option == 'o')
             want.verdict = optarg;
+        if (option == 'p')
+            want.attached = atoi(optarg);
         if (option == '?')
             exit(TOOL_FAILED);
     }
     errno = EINVAL;
-    if (!has_directory || optind >= argc)
-        die("needs -r DIR and a command");
+    if (!has_directory || (optind >= argc) != (want.attached > 0))
+        die("needs -r DIR, and a command or -p");
     if ((want.mode != COUNT) != (want.at > 0) || (want.lasting && want.mode != ERRNO))
         die("a fault needs -m MODE and -n POINT; -f POINT is for errno only");
     if (is_recording() && (want.mode != COUNT || want.leave))

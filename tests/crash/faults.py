@@ -16,8 +16,9 @@ import signal
 import subprocess
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +44,8 @@ class Program:
     """What is run: its points are the changes it makes below `root`.
 
     With `leave`, the run ends when the program's own process does; without, when the last of its descendants does.
+    `start` makes the program's process instead of a new start: given the file for its output, and whether to tell how
+    processes notice each other, it returns a process that has stopped itself, and installs the filter when it goes on.
     """
 
     argv: Sequence[str]
@@ -51,6 +54,7 @@ class Program:
     env: Mapping[str, str] | None = None
     timeout_s: float = 60.0
     leave: bool = False
+    start: Callable[[Path, bool], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One file-changing call: `path` is relative to the program's root."""
+    """One file-changing call: `path` is relative to the program's root.
+
+    `exchanges` counts what had passed between the main process and the others before it; only listings tell. Only a call
+    that `needs_room` can fail because the disk is full; a sync is one, too.
+    """
 
     number: int
     pid: int
@@ -76,6 +84,8 @@ class Point:
     comm: str
     syscall: str
     path: str
+    exchanges: int = 0
+    needs_room: bool = False
 
     @property
     def stratum(self) -> tuple[str, str]:
@@ -101,17 +111,28 @@ class FaultResult:
     output: str = ""
 
 
+@cache
 def build() -> Path:
     """Compile the tool and return its path; a build of these very sources is used again."""
-    digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in SOURCES + HEADERS)).hexdigest()
-    binary = BUILD_DIR / f"fault-injector-{digest[:16]}"
+    return _built("fault-injector", SOURCES)
+
+
+@cache
+def build_filter() -> Path:
+    """Compile the filter as a library, for programs that install it themselves."""
+    return _built("syscall-filter", ("syscall_points.c",), "-shared", "-fPIC")
+
+
+def _built(name: str, sources: Sequence[str], *options: str) -> Path:
+    digest = hashlib.sha256(b"".join((HERE / file).read_bytes() for file in SOURCES + HEADERS)).hexdigest()
+    binary = BUILD_DIR / f"{name}-{digest[:16]}"
     if not binary.exists():
         BUILD_DIR.mkdir(exist_ok=True)
-        _compile(binary)
+        _compile(binary, sources, options)
     return binary
 
 
-def _compile(binary: Path) -> None:
+def _compile(binary: Path, sources: Sequence[str], options: Sequence[str]) -> None:
     """Make the binary appear whole or not at all: two test processes may build at once."""
     compiler = shutil.which("cc")
     if compiler is None:
@@ -119,11 +140,11 @@ def _compile(binary: Path) -> None:
             "No C compiler: `cc` is not on PATH.", "Install gcc or clang, with the kernel headers."
         )
     unfinished = binary.with_name(f"{binary.name}.{os.getpid()}")
-    command = [compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-o", str(unfinished)]
-    made = subprocess.run(command + [str(HERE / name) for name in SOURCES], capture_output=True, text=True)
+    command = [compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", *options, "-o", str(unfinished)]
+    made = subprocess.run(command + [str(HERE / name) for name in sources], capture_output=True, text=True)
     if made.returncode != 0:
         raise FaultToolError(
-            f"`{compiler}` cannot build fault_injector.c:\n{made.stderr}", "The first error line says why."
+            f"`{compiler}` cannot build {binary.name}:\n{made.stderr}", "The first error line says why."
         )
     unfinished.replace(binary)
 
@@ -134,13 +155,13 @@ def run_with_fault(program: Program, fault: Fault | None) -> FaultResult:
         return run_tool(program, _fault_options(fault), Path(scratch))
 
 
-def list_points(program: Program) -> list[Point]:
+def list_points(program: Program, exit_status: int = 0) -> list[Point]:
     """Run the program unbroken and return its points, in order."""
     with tempfile.TemporaryDirectory(prefix="fault-injector-") as scratch:
         listing = Path(scratch, "points")
         verdict = run_tool(program, ["-l", str(listing)], Path(scratch))
         lines = listing.read_text("utf-8", "replace").splitlines()
-    if verdict.exit_status != 0:
+    if verdict.exit_status != exit_status:
         raise FaultToolError(
             f"{program.argv[0]} failed with {verdict.exit_status} and no fault:\n{verdict.output}",
             "Make the program succeed on its own first.",
@@ -162,8 +183,12 @@ def run_tool(program: Program, options: list[str], scratch: Path) -> FaultResult
     """
     told, output = scratch / "verdict", scratch / "output"
     command = [str(build()), "-r", str(program.root), "-o", str(told), *options]
-    command += [*(["-d"] if program.leave else []), "--", *program.argv]
+    command += ["-d"] if program.leave else []
     with output.open("wb") as sink:
+        if program.start is None:
+            command += ["--", *program.argv]
+        else:
+            command += ["-p", str(program.start(output, bool({"-l", "-t"} & set(options))))]
         tool = subprocess.Popen(
             command, cwd=program.cwd, env=program.env, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
         )

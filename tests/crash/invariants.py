@@ -1,6 +1,7 @@
-"""What must hold after a crash and after the recovery from it, as sentences that name the invariant's number.
+"""What must hold of a run after a crash and after the recovery from it, as sentences that name the invariant's number.
 
 The product's own invariants (`core/invariants.py`) are asked first; then everything is compared once more with plain git.
+What must hold of `land`, `clean` and the other commands is in `operations.py`.
 """
 
 from __future__ import annotations
@@ -8,30 +9,57 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import encode_event
+from holdfast.core.facts import BranchFacts
 from holdfast.core.invariants import Evidence, Violation, fold_violations, violations
 from holdfast.core.status import RunStatus
-from tests.crash.evidence import Moment, is_ancestor, processes_of, reachable
-from tests.crash.sample_run import CHECKS, FILES, NEEDS, RUN, TASKS, Checkout, git
+from tests.crash.evidence import GitObjects, Moment, processes_of, reachable
+from tests.crash.sample_run import CONFLICT, RUN, Checkout, SamplePlan
 
 QUIET_S = 5.0
 _POLL_S = 0.02
 
-_STATE_FILES = re.compile(
+_STATE_FILES = (
     r"journal\.db|runs/R/lease|runs/R/requests/bell"
-    r"|runs/R/attempts/[^/]+/\d+/(brief\.md|[^/]+/(supervisor\.json|exit\.json|output\.log))".replace(
-        "R", RUN
-    )
-)
+    r"|runs/R/attempts/[^/]+/\d+/(brief\.md|[^/]+/(supervisor\.json|exit\.json|output\.log))"
+).replace("R", RUN)
 _PRIVATE_FILES = re.compile(r"sealed/(config|HEAD|filters|objects|info|shallow|lfs|git-crypt)|checked-boot")
+
+
+class Harm(StrEnum):
+    """What a violation means to the user: the columns of the matrix."""
+
+    LOST = "lost"
+    LANDED_TWICE = "landed twice"
+    REDONE = "redone"
+    DOUBLED = "doubled"
+    STUCK = "stuck"
+    OTHER = "other"
+
+
+_HARMS = {1: Harm.LOST, 2: Harm.LANDED_TWICE, 3: Harm.LOST, 6: Harm.LOST, 7: Harm.LOST, 14: Harm.STUCK}
+
+
+@dataclass(frozen=True, slots=True)
+class Harmful(Violation):
+    """A violation that does another harm than others of its invariant."""
+
+    harm: Harm
+
+
+def harm_of(violation: Violation) -> Harm:
+    """Return what a violation means to the user."""
+    if isinstance(violation, Harmful):
+        return violation.harm
+    return _HARMS.get(violation.number, Harm.OTHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +79,12 @@ def crash_violations(cut: BeforeCrash) -> Iterator[Violation]:
         return
     yield from fold_violations(moment.stored.plan, moment.recorded, moment.stored.row, moment.stored.tasks)
     yield from _printed(cut.said, moment)
-    yield from violations(moment.state(), Evidence(branch=moment.branch, prepared=_prepared(moment)))
+    yield from violations(moment.state(), Evidence(branch=_branch(moment), prepared=_prepared(moment)))
 
 
-def end_violations(repository: Path, end: Moment, cuts: Sequence[BeforeCrash]) -> Iterator[Violation]:
+def end_violations(
+    repository: Path, end: Moment, cuts: Sequence[BeforeCrash], plan: SamplePlan = CONFLICT
+) -> Iterator[Violation]:
     """Judge a repository whose run was carried to its end after one or more faults."""
     if end.stored is None or end.stored.row.status is not RunStatus.COMPLETED:
         standing = "there is no run" if end.stored is None else f"it is {end.stored.row.status}"
@@ -62,25 +92,31 @@ def end_violations(repository: Path, end: Moment, cuts: Sequence[BeforeCrash]) -
         yield Violation(14, f"the run did not complete: {standing} {why}".rstrip())
         return
     yield from fold_violations(end.stored.plan, end.recorded, end.stored.row, end.stored.tasks)
-    yield from violations(end.state(), _evidence(repository, end, cuts))
-    yield from _landings(end)
-    yield from _trees(repository, end)
+    yield from violations(end.state(), _evidence(end, cuts))
+    yield from _landings(plan, end)
+    with GitObjects(repository) as objects:
+        yield from _trees(objects, plan, end)
     yield from _kept(repository, end)
     yield from _finished_work(repository, end)
     for cut in cuts:
         yield from _since(cut, end)
 
 
-def leftover_violations(repository: Path, template: Checkout) -> Iterator[Violation]:
-    """Judge what lies around once nothing runs: processes, locks, temporary files, and the user's own files."""
+def leftover_violations(repository: Path, untouched: Checkout | None, also: str = "") -> Iterator[Violation]:
+    """Judge what lies around once nothing runs: processes, locks, temporary files, and the user's own files.
+
+    `also` is a pattern of files that may lie in `.holdfast` besides those of every run. `untouched` is None where the
+    operation is meant to change the checkout.
+    """
     for process in _survivors(repository):
         yield Violation(11, f"still alive after the end: {process}")
-    for problem in _fsck(repository):
+    for problem in fsck_problems(repository):
         yield Violation(12, f"git fsck: {problem}")
-    for path in _debris(repository):
+    for path in _debris(repository, re.compile(f"{_STATE_FILES}|{also}" if also else _STATE_FILES)):
         yield Violation(12, f"{path} is left over")
-    for name in template.differences(Checkout.of(repository)):
-        yield Violation(16, f"{name} of the user's checkout changed")
+    if untouched is not None:
+        for name in untouched.differences(Checkout.of(repository)):
+            yield Violation(16, f"{name} of the user's checkout changed")
 
 
 def repetition_violations(before: Moment, after: Moment) -> Iterator[Violation]:
@@ -176,69 +212,101 @@ def _since(cut: BeforeCrash, end: Moment) -> Iterator[Violation]:
         if end.landed.get(task) != landing:
             yield Violation(7, f"{task} had landed as {landing.commit} before the fault and no longer is")
     if again := redone([cut], end):
-        yield Violation(13, f"{again} attempts were made at tasks that had landed before the fault")
+        yield Harmful(
+            13, f"{again} attempts were made at tasks that had landed before the fault", Harm.REDONE
+        )
 
 
-def _evidence(repository: Path, end: Moment, cuts: Sequence[BeforeCrash]) -> Evidence:
+def _evidence(end: Moment, cuts: Sequence[BeforeCrash]) -> Evidence:
+    """Every tip that the run branch ever had is on its first-parent line."""
     tips = {cut.moment.branch.tip for cut in cuts} - {"", end.branch.tip}
     return Evidence(
         settled=True,
         branch=end.branch,
         prepared=_prepared(end),
-        lost_tips=tuple(tip for tip in tips if not is_ancestor(repository, tip, end.branch.tip)),
+        lost_tips=tuple(tip for tip in tips if tip not in end.line),
     )
 
 
+def _branch(moment: Moment) -> BranchFacts | None:
+    """Return the run branch; an archived one lost nothing."""
+    return moment.branch if moment.branch.tip else None
+
+
 def _prepared(moment: Moment) -> frozenset[str]:
-    return frozenset(event.commit for event in moment.events if isinstance(event, ev.MergePrepared))
+    """Return the merges that were checked. A journal that was rebuilt from git knows only that they are there."""
+    restored = max(
+        (at for at, event in enumerate(moment.events) if isinstance(event, ev.RunRestored)), default=0
+    )
+    return frozenset(
+        event.commit
+        for at, event in enumerate(moment.events)
+        if isinstance(event, ev.MergePrepared) or (isinstance(event, ev.TaskLanded) and at < restored)
+    )
 
 
-def _landings(end: Moment) -> Iterator[Violation]:
+def _landings(plan: SamplePlan, end: Moment) -> Iterator[Violation]:
     """Invariants 1, 2 and 5, from plain git and the plain history."""
     times = Counter(landing.task for landing in end.branch.landings)
-    for task in TASKS:
-        if times[task] != 1:
-            yield Violation(2, f"{task} is on the first-parent line {times[task]} times")
     heads = {(e.task, e.attempt): e.head for e in end.events if isinstance(e, ev.AttemptDone)}
     order = [landing.task for landing in end.branch.landings]
-    for landing in end.branch.landings:
-        if heads.get((landing.task, landing.attempt)) != landing.head:
+    for task in plan.tasks():
+        if times[task.id] != 1:
+            harm = Harm.LANDED_TWICE if times[task.id] else Harm.LOST
+            yield Harmful(2, f"{task.id} is on the first-parent line {times[task.id]} times", harm)
+            continue
+        landing = end.landed[task.id]
+        head = heads.get((task.id, landing.attempt))
+        if head != landing.head and not (head is None and _is_rebuilt(end)):
             yield Violation(
-                1, f"{landing.task} landed {landing.head}, not the head of its attempt {landing.attempt}"
+                1, f"{task.id} landed {landing.head}, not the head of its attempt {landing.attempt}"
             )
-        for need in NEEDS[landing.task]:
-            if need not in order[: order.index(landing.task)]:
-                yield Violation(5, f"{landing.task} landed before {need}")
+        for need in task.after:
+            if need not in order[: order.index(task.id)]:
+                yield Violation(5, f"{task.id} landed before {need}")
 
 
-def _trees(repository: Path, end: Moment) -> Iterator[Violation]:
-    """Invariant 4: each landed tree passes its task's check, and the last one holds what every task made."""
+def _is_rebuilt(moment: Moment) -> bool:
+    return any(isinstance(event, ev.RunRestored) for event in moment.events)
+
+
+def _trees(objects: GitObjects, plan: SamplePlan, end: Moment) -> Iterator[Violation]:
+    """Invariant 4: each landed tree passes its task's check. The last one has each task's work, and has it once."""
+    checks = {task.id: task.check for task in plan.tasks() if task.check}
     for landing in end.branch.landings:
-        check = CHECKS.get(landing.task, "true")
-        if not _holds(repository, landing.commit, check):
-            yield Violation(4, f"{landing.commit} of {landing.task} landed, yet `{check}` fails on it")
-    names = git(repository, "ls-tree", "--name-only", end.branch.tip).split()
-    wrong = [
-        name for name, text in FILES.items() if name not in names or _text(repository, end, name) != text
-    ]
-    if set(names) != {*FILES, "shared"} or wrong:
-        yield Violation(4, f"the final tree has {names}, with wrong content in {wrong}")
-    elif sorted(_text(repository, end, "shared").split()) != ["left", "right"]:
-        yield Violation(4, f"`shared` lost a side of the conflict: {_text(repository, end, 'shared')!r}")
+        if landing.task in checks:
+            file, line = checks[landing.task]
+            if line not in objects.files(landing.tree).get(file, "").splitlines():
+                yield Violation(
+                    4, f"{landing.commit} of {landing.task} landed, yet {file} has no line {line}"
+                )
+    yield from work_violations(plan, objects.files(objects.commit(end.branch.tip).tree))
+    made = Counter(_subjects_beside(objects, end))
+    for subject in plan.own_commits:
+        if made[subject] != 1:
+            harm = Harm.DOUBLED if made[subject] else Harm.LOST
+            yield Harmful(4, f"the commit {subject!r} of a task is there {made[subject]} times", harm)
 
 
-def _text(repository: Path, end: Moment, name: str) -> str:
-    return git(repository, "cat-file", "blob", f"{end.branch.tip}:{name}")
+def work_violations(plan: SamplePlan, files: Mapping[str, str]) -> Iterator[Violation]:
+    """Compare files with what all tasks together make: a line that is missing was lost, one too many was done twice."""
+    for name in plan.lines.keys() | files.keys():
+        text = files.get(name)
+        wanted, found = Counter(plan.lines.get(name, ())), Counter((text or "").splitlines())
+        if name not in plan.lines or "\n".join(found).count("<<<<<<<"):
+            yield Violation(4, f"the final tree has {name} with {text!r}")
+        elif text is None or wanted - found:
+            yield Harmful(4, f"{name} lost {sorted(wanted - found)}: {text!r}", Harm.LOST)
+        elif found - wanted:
+            yield Harmful(4, f"{name} has {sorted(found - wanted)} too often: {text!r}", Harm.DOUBLED)
 
 
-def _holds(repository: Path, commit: str, check: str) -> bool:
-    """Run a check on a commit's own files."""
-    with tempfile.TemporaryDirectory(prefix="landed-") as folder:
-        archive = subprocess.run(
-            ["git", "-C", repository, "archive", commit], capture_output=True, check=True
-        )
-        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
-        return subprocess.run(["sh", "-c", check], cwd=folder).returncode == 0
+def _subjects_beside(objects: GitObjects, end: Moment) -> Iterator[str]:
+    """Yield the subject of each commit that landings brought in, once for every landing that did."""
+    for landing in end.branch.landings:
+        for name, commit in objects.first_parents(landing.head, ""):
+            if name not in end.line:
+                yield commit.message.partition("\n")[0]
 
 
 def _kept(repository: Path, end: Moment) -> Iterator[Violation]:
@@ -273,7 +341,8 @@ def _survivors(repository: Path) -> list[str]:
     return alive
 
 
-def _fsck(repository: Path) -> list[str]:
+def fsck_problems(repository: Path) -> list[str]:
+    """Return what `git fsck` says of a repository, a line each."""
     done = subprocess.run(
         ["git", "-C", repository, "fsck", "--strict", "--no-dangling", "--no-progress"],
         capture_output=True,
@@ -284,25 +353,28 @@ def _fsck(repository: Path) -> list[str]:
     return said or ([f"it ended with {done.returncode}"] if done.returncode else [])
 
 
-def _debris(repository: Path) -> Iterator[str]:
+def _debris(repository: Path, state_files: re.Pattern[str]) -> Iterator[str]:
     """Yield every file that has no business in a repository at rest.
 
     Git's own unfinished objects (`objects/**/tmp_*`) are git's to remove: they are harmless, and `git prune` does.
     """
     for folder in (".git", ".holdfast"):
         for path in sorted((repository / folder).rglob("*")):
-            if not path.is_dir() and _is_debris(folder, str(path.relative_to(repository / folder))):
+            name = str(path.relative_to(repository / folder))
+            if not path.is_dir() and _is_debris(folder, name, state_files):
                 yield str(path.relative_to(repository))
     for folder in (".git/worktrees", f".holdfast/work/{RUN}", ".git/holdfast-private/staging"):
         yield from (f"{folder}/{name}" for name in _entries(repository / folder))
 
 
-def _is_debris(folder: str, name: str) -> bool:
+def _is_debris(folder: str, name: str, state_files: re.Pattern[str]) -> bool:
     if folder == ".holdfast":
-        return _STATE_FILES.fullmatch(name) is None
+        return state_files.fullmatch(name) is None
     if name.startswith("holdfast-private/"):
         return _PRIVATE_FILES.fullmatch(name.removeprefix("holdfast-private/")) is None
-    return name.endswith((".lock", ".new", ".pid")) or Path(name).name.startswith(".holdfast-")
+    return name.endswith((".lock", ".new", ".pid", "holdfast-update")) or Path(name).name.startswith(
+        ".holdfast-"
+    )
 
 
 def _entries(folder: Path) -> list[str]:

@@ -1,22 +1,43 @@
 """A preloaded interpreter: it has imported the program and forks a copy of itself for each command.
 
-Starting Python costs more than what most commands of a sweep do. Only commands that are not to be broken run here.
+Starting Python costs more than what most commands of a sweep do. A command runs to its end here, or it waits to be traced
+by the fault injector and broken.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from tests.crash.faults import build_filter
 from tests.crash.sample_run import environment
 
 COMMAND_S = 60
+PRELOADED = (
+    "adopt",
+    "clean",
+    "discard",
+    "doctor",
+    "land",
+    "list",
+    "rebuild",
+    "reset",
+    "resume",
+    "run",
+    "status",
+    "stop",
+)
+_SET_PTRACER, _ANYBODY = 0x59616D61, ctypes.c_ulong(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +53,7 @@ class PreloadedProgram:
 
     def __init__(self, bug: str = "") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.preloaded_program", bug],
+            [sys.executable, "-m", "tests.crash.preloaded_program", bug, str(build_filter())],
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -41,14 +62,22 @@ class PreloadedProgram:
 
     def run(self, cwd: Path, *argv: str) -> Ended:
         """Run the program's main function with these arguments, as a process of its own."""
+        with tempfile.NamedTemporaryFile() as output:
+            code = self._ask({"argv": argv, "cwd": str(cwd), "output": output.name})
+            return Ended(code, Path(output.name).read_text("utf-8", "replace"))
+
+    def start(self, cwd: Path, argv: Sequence[str], output: Path, *, exchanges: bool) -> int:
+        """Make a process that runs them once it is traced and continued; return its id."""
+        return self._ask(
+            {"argv": argv, "cwd": str(cwd), "output": str(output), "traced": True, "exchanges": exchanges}
+        )
+
+    def _ask(self, request: dict[str, object]) -> int:
         assert self._process.stdin
         assert self._process.stdout
-        with tempfile.NamedTemporaryFile() as output:
-            request = {"argv": argv, "cwd": str(cwd), "output": output.name}
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-            code = int(self._process.stdout.readline())
-            return Ended(code, Path(output.name).read_text("utf-8", "replace"))
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
 
     def close(self) -> None:
         """End the interpreter."""
@@ -56,32 +85,51 @@ class PreloadedProgram:
             process.kill()
 
 
-def _serve(bug: str) -> None:
+def _serve(bug: str, library: str) -> None:
     from holdfast.cli.commands import module_of
     from holdfast.cli.main import main
     from tests.crash.planted_bugs import plant
 
-    for command in ("run", "resume", "status"):
+    for command in PRELOADED:
         # Loaded before the forks, which then need not.
         module_of(command)
     plant(bug)
+    install_filter = ctypes.CDLL(library, use_errno=True).install_filter
+    install_filter.argtypes, install_filter.restype = [ctypes.c_bool], ctypes.c_bool
     for line in sys.stdin:
         request = json.loads(line)
+        _reap()
         pid = os.fork()
         if pid == 0:
-            os._exit(_child(main, request))
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+            os._exit(_child(main, request, install_filter))
+        if request.get("traced"):
+            os.waitpid(pid, os.WUNTRACED)
+            print(pid, flush=True)
+        else:
+            print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 
 
-def _child(main: object, request: dict[str, object]) -> int:
-    assert callable(main)
+def _reap() -> None:
+    """Collect the processes that were traced and have ended."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+
+
+def _child(main: Any, request: dict[str, Any], install_filter: Any) -> int:
     signal.alarm(COMMAND_S)
-    os.chdir(str(request["cwd"]))
-    sink = os.open(str(request["output"]), os.O_WRONLY | os.O_APPEND)
+    os.chdir(request["cwd"])
+    sink = os.open(request["output"], os.O_WRONLY | os.O_APPEND)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for target, source in ((0, nothing), (1, sink), (2, sink)):
         os.dup2(source, target)
-    sys.argv = ["holdfast", *map(str, request["argv"])]  # type: ignore[call-overload]
+    os.close(sink)
+    os.close(nothing)
+    if request.get("traced"):
+        ctypes.CDLL(None).prctl(_SET_PTRACER, _ANYBODY, 0, 0, 0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        assert install_filter(request["exchanges"])
+    sys.argv = ["holdfast", *request["argv"]]
     try:
         code = int(main(sys.argv[1:]) or 0)
     except SystemExit as left:
@@ -97,4 +145,4 @@ def _child(main: object, request: dict[str, object]) -> int:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(sys.argv[1], sys.argv[2])

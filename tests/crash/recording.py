@@ -37,7 +37,16 @@ class Recording:
     def points(self) -> list[Point]:
         """The points of the run, as the fault injector lists them."""
         return [
-            Point(call.number, call.pid, call.is_main_process, call.comm, call.syscall, call.path)
+            Point(
+                call.number,
+                call.pid,
+                call.is_main_process,
+                call.comm,
+                call.syscall,
+                call.path,
+                call.exchanges,
+                call.needs_room,
+            )
             for call in self.calls
             if call.number
         ]
@@ -72,6 +81,10 @@ class Recording:
 
         return Recording(self.start, tuple(map(moved, self.calls)))
 
+    def call(self, number: int) -> RecordedCall:
+        """Return the call at a point."""
+        return next(call for call in self.calls if call.number == number)
+
     def moment(self, number: int) -> RecordedMoment:
         """Return one moment."""
         for found in self.moments():
@@ -80,14 +93,14 @@ class Recording:
         raise ValueError(f"the run has no moment {number}")
 
 
-def record(program: Program) -> Recording:
+def record(program: Program, exit_status: int = 0) -> Recording:
     """Run a program unbroken and record what it does below its root. Points run one after the other."""
     start = DiskImage.read(program.root)
     with tempfile.TemporaryDirectory(prefix="recording-") as scratch:
         file = Path(scratch, "calls")
         verdict = run_tool(program, ["-t", str(file)], Path(scratch))
         lines = file.read_bytes().splitlines()
-    if verdict.exit_status != 0:
+    if verdict.exit_status != exit_status:
         raise FaultToolError(
             f"{program.argv[0]} failed with {verdict.exit_status} and no fault:\n{verdict.output}",
             "Make the program succeed on its own first.",

@@ -1,49 +1,135 @@
-"""The run that the sweep breaks: a real repository, a real plan, and one small instance of all that a run can meet.
+"""The runs that the sweep breaks: a real repository, and small plans with one instance of all that a run can meet.
 
-Two stages, two jobs, four tasks: two that conflict (the second resolves the conflict), one whose check fails once and
-is mended, one more that makes the merged tree differ from the checked one; and an exit gate. The tasks' scripts look
-only at the files they find, so they do the right thing however often a crash makes them begin again. The user's
-checkout is dirty in every way: modified, staged and untracked files.
+Each plan is small, because every point of it is broken, and a cycle costs as much as its plan. A crash must not do
+anything twice, so the commands are not idempotent: they append, toggle a file, commit by themselves. A command whose own
+write fails ends by a signal, like one that was cut short. The agent goes on from what it finds. The user's checkout is
+dirty in every way: modified, staged and untracked files.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 RUN = "01-crash-sweep"
-TASKS = {"left": "one", "right": "one", "flaky": "two", "last": "two"}
-NEEDS = {"left": (), "right": (), "flaky": ("left", "right"), "last": ("left", "right")}
-CHECKS = {"flaky": "test -f mended", "last": "test -f last"}
-FILES = {"flaky": "flaky\n", "last": "last\n", "mended": "mended\n", "kept": "kept\n"}
+LIMITS = {"jobs": 2, "attempts": 6, "retry_delay": "0s"}
 
-# Each file is replaced as a whole: a torn one would be the agent's own doing, which nobody could set right.
-_WRITE = (
-    "set -e; rm -f .new; if grep -q '^<<<<<<<' shared; then sed '/^[<=>][<=>]/d' shared > .new; "
-    "elif grep -q base shared; then echo NAME > .new; "
-    "elif grep -q NAME shared; then exit; "
-    "else cat shared > .new; echo NAME >> .new; fi; mv .new shared"
+
+@dataclass(frozen=True, slots=True)
+class SampleTask:
+    """A task: its entry of the plan, what lands before it, and the line of a file that its check looks for."""
+
+    id: str
+    entry: Mapping[str, Any]
+    after: tuple[str, ...] = ()
+    check: tuple[str, str] | None = None
+
+    def plan_entry(self) -> dict[str, Any]:
+        """Return the task as the plan file has it."""
+        return {"id": self.id, **self.entry, **({"verify": [_grep(self.check)]} if self.check else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePlan:
+    """A plan, and what git must show in the end: the lines of each file, and commits that tasks made themselves."""
+
+    stages: tuple[tuple[SampleTask, ...], ...]
+    lines: Mapping[str, tuple[str, ...]]
+    own_commits: tuple[str, ...] = ()
+    agents: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, Any] = field(default_factory=lambda: LIMITS)
+    gate: tuple[str, str] | None = None
+
+    def tasks(self) -> Iterator[SampleTask]:
+        """Yield the tasks, in plan order."""
+        for stage in self.stages:
+            yield from stage
+
+    def text(self) -> str:
+        """Return the plan file; JSON is YAML."""
+        stages: list[dict[str, Any]] = [
+            {"id": f"stage-{number}", "tasks": [task.plan_entry() for task in tasks]}
+            for number, tasks in enumerate(self.stages, 1)
+        ]
+        if self.gate:
+            stages[0]["exit"] = [_grep(self.gate)]
+        plan = {
+            "holdfast": 1,
+            "goal": "crash sweep",
+            "limits": self.limits,
+            "agents": self.agents,
+            "stages": stages,
+        }
+        return json.dumps(plan, indent=1)
+
+
+def _grep(wanted: tuple[str, str]) -> str:
+    file, line = wanted
+    return f"grep -qx {line} {file}"
+
+
+def command(script: str) -> dict[str, Any]:
+    """Return the entry of a task that is a command. If the script itself fails, a signal ends it."""
+    return {"run": ["sh", "-c", f"{{ {script}; }} || kill -9 $$"]}
+
+
+def _append_to_shared(name: str) -> SampleTask:
+    resolve = "sed '/^[<=>][<=>]/d' shared > .new && mv .new shared"
+    return SampleTask(
+        name, command(f"if grep -q '^<<<<<<<' shared; then {resolve}; else echo {name} >> shared; fi")
+    )
+
+
+# What it writes is replaced as a whole: a torn file would be the agent's own doing, which nobody could set right.
+_GO_ON = (
+    "rm -f .new && if test ! -f log; then echo first > .new; "
+    "elif ! grep -qx second log; then cat log > .new && echo second >> .new; "
+    "else exit 0; fi && mv .new log"
 )
-_MEND = "set -e; if test -f flaky; then echo mended > mended; fi; echo flaky > flaky"
-PLAN = f"""\
-holdfast: 1
-goal: crash sweep
-limits: {{jobs: 2, attempts: 6, retry_delay: 0s}}
-stages:
-  - id: one
-    tasks:
-      - {{id: left, run: [sh, -c, "{_WRITE.replace("NAME", "left")}"]}}
-      - {{id: right, run: [sh, -c, "{_WRITE.replace("NAME", "right")}"]}}
-  - id: two
-    exit: ["{CHECKS["flaky"]}"]
-    tasks:
-      - {{id: flaky, needs: [left], run: [sh, -c, "{_MEND}"], verify: ["{CHECKS["flaky"]}"]}}
-      - {{id: last, needs: [right], run: [sh, -c, "echo last > last"], verify: ["{CHECKS["last"]}"]}}
-"""
+
+CONFLICT = SamplePlan(
+    stages=((_append_to_shared("left"), _append_to_shared("right")),),
+    lines={"shared": ("base", "left", "right"), "kept": ("kept",)},
+)
+"""Two commands that append to one file: the second meets a conflict and resolves it."""
+
+COMMANDS = SamplePlan(
+    stages=(
+        (
+            SampleTask(
+                "toggle", command("if test -f on; then rm on; else echo on > on; fi"), check=("on", "on")
+            ),
+            SampleTask(
+                "commit",
+                command("echo own >> own && git add own && git commit -qm own"),
+                check=("own", "own"),
+            ),
+        ),
+    ),
+    lines={"shared": ("base",), "kept": ("kept",), "on": ("on",), "own": ("own",)},
+    own_commits=("own",),
+)
+"""One toggles a file, one commits by itself. The tree that the second to land makes is checked once more."""
+
+AGENTS = SamplePlan(
+    stages=(
+        (SampleTask("build", {"agent": "builder", "prompt": "build it"}, check=("log", "second")),),
+        (SampleTask("last", command("echo last >> last"), after=("build",)),),
+    ),
+    lines={"shared": ("base",), "kept": ("kept",), "log": ("first", "second"), "last": ("last",)},
+    agents={"builder": {"command": ["sh", "-c", _GO_ON], "prompt": "file"}},
+    gate=("log", "first"),
+)
+"""An agent that does one step an attempt, so that its check fails once; a gate; a second stage."""
+
+PLAN = CONFLICT.text()
 
 HOLDFAST = (sys.executable, "-m", "holdfast")
 PLANTED = (sys.executable, "-m", "tests.crash.planted_bugs")

@@ -1,12 +1,13 @@
 """The sweep: break the real program at its crash points, recover, judge, count.
 
-    python -m tests.crash.sweep --all                      every point of a run in every mode; what `make crash` runs
-    python -m tests.crash.sweep --sample 300 --seed 7      as many faults that really struck, of all modes and kinds
-    python -m tests.crash.sweep --mode kill --point 123    one of them again, with all that was printed
-    python -m tests.crash.sweep --faults kill:12+full:3    faults one after the other, each in the resume after the last
+    python -m tests.crash.sweep --sample 300 --seed 7              as many faults that really struck, of all modes
+    python -m tests.crash.sweep --operation land --mode kill       those of one operation, or of one mode
+    python -m tests.crash.sweep --operation run/conflict --faults kill:12          one of them again, with all that was printed
+    python -m tests.crash.sweep --operation run/conflict --faults kill:12+full:3   the second in the resume after the first
 
-A run is concurrent: the same number is not always the same call, and the last numbers may not be reached. A fault
-that did not strike proves nothing; it is counted apart and another takes its place.
+Every point of every operation is the business of `matrix.py`. A run is concurrent: the same number is not always the
+same call, and the last numbers may not be reached. A fault that did not strike proves nothing; it is counted apart and
+another takes its place.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ import random
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.crash.faults import Point, stratified_sample
+from tests.crash.operations import OPERATIONS, Operation
 from tests.crash.trial import KINDS, TORN_CALLS, CrashTrial, PlannedFault, TrialResult
 
 WORKERS = 2
@@ -45,8 +46,6 @@ _SHARES = {
 }
 _STACK = 3
 _TRIES = 3
-_RECOVERY_POINTS = 400
-_SHOWN_EVERY = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,6 @@ class Job:
 
     mode: str
     planned: tuple[PlannedFault, ...]
-
-    def command(self) -> str:
-        """Return what to type to do it again."""
-        return f"python -m tests.crash.sweep --faults {'+'.join(map(str, self.planned))}"
 
 
 @dataclass(slots=True)
@@ -74,7 +69,7 @@ class Tally:
     sentences: list[str] = field(default_factory=list)
     log: str = ""
 
-    def add(self, job: Job, outcome: TrialResult) -> None:
+    def add(self, operation: Operation, job: Job, outcome: TrialResult) -> None:
         """Count one cycle."""
         self.done[job.mode] += 1
         self.fired[job.mode] += outcome.fired
@@ -83,7 +78,8 @@ class Tally:
         self.redone += outcome.redone
         self.wasted += outcome.wasted
         self.log = outcome.log
-        self.sentences += [f"{sentence}\n    {job.command()}" for sentence in outcome.sentences()]
+        command = command_for(operation, job.planned)
+        self.sentences += [f"{sentence}\n    {command}" for sentence in outcome.sentences()]
 
     def table(self) -> str:
         """Return the counts as text."""
@@ -101,17 +97,9 @@ class Tally:
         return "\n".join(lines)
 
 
-def every_job(points: Sequence[Point], seed: int) -> Iterator[Job]:
-    """Yield a job for every point in every mode that applies to it; recovery and stacked faults a point each."""
-    rng = random.Random(seed)
-    for kind in KINDS:
-        for point in points:
-            if kind != "torn" or point.syscall in TORN_CALLS:
-                yield Job(kind, (PlannedFault(kind, point.number),))
-    for second in range(1, _RECOVERY_POINTS + 1):
-        yield Job(RECOVERY, (PlannedFault("kill", rng.choice(points).number), PlannedFault("kill", second)))
-    for _ in range(_RECOVERY_POINTS):
-        yield Job(STACKED, _stack(points, rng))
+def command_for(operation: Operation, planned: Sequence[PlannedFault]) -> str:
+    """Return what to type to do a cycle again."""
+    return f"python -m tests.crash.sweep --operation {operation} --faults {'+'.join(map(str, planned))}"
 
 
 def sample_jobs(points: Sequence[Point], wanted: int, seed: int) -> list[Job]:
@@ -123,7 +111,7 @@ def sample_jobs(points: Sequence[Point], wanted: int, seed: int) -> list[Job]:
         count = -(-wanted * share // total)
         jobs += _jobs_of(mode, points, count, rng)
     rng.shuffle(jobs)
-    return jobs
+    return jobs[:wanted]
 
 
 def _jobs_of(mode: str, points: Sequence[Point], count: int, rng: random.Random) -> list[Job]:
@@ -145,8 +133,8 @@ def _stack(points: Sequence[Point], rng: random.Random) -> tuple[PlannedFault, .
 
 
 def _early(rng: random.Random) -> int:
-    """Return a point of a resume. How many it has depends on what is left to do; early ones are always reached."""
-    return int(2 ** rng.uniform(0, 8))
+    """Return a point of what comes next. How many it has depends on what is left to do; early ones are mostly reached."""
+    return int(2 ** rng.uniform(0, 6))
 
 
 def instead(job: Job, rng: random.Random) -> Job:
@@ -160,108 +148,101 @@ def instead(job: Job, rng: random.Random) -> Job:
 
 
 class Sweep:
-    """Does jobs with some workers, each with an trial of its own, and shows how far it is."""
+    """Does the jobs of one operation, one after the other, and shows what went wrong as it comes."""
 
-    def __init__(self, folder: Path, workers: int, seed: int, *, quiet: bool = False) -> None:
+    def __init__(self, folder: Path, operation: Operation, seed: int, *, quiet: bool = False) -> None:
         self.tally = Tally()
-        self._folder = folder
-        self._workers = workers
+        self.operation = operation
+        self._trial = CrashTrial(folder, operation)
         self._rng = random.Random(seed)
         self._quiet = quiet
-        self._lock = threading.Lock()
-        self._began = time.monotonic()
-        self._trials: list[CrashTrial] = []
-        self._mine = threading.local()
+
+    def sample(self, wanted: int, mode: str | None = None) -> list[Job]:
+        """Choose jobs of this operation, of one mode or of all."""
+        points = self._trial.points()
+        if mode is not None:
+            return _jobs_of(mode, points, wanted, self._rng)
+        return sample_jobs(points, wanted, self._rng.randrange(2**32))
 
     def run(self, jobs: Sequence[Job]) -> Tally:
         """Do every job; one whose faults miss is replaced until one strikes, a few times at most."""
         try:
-            with ThreadPoolExecutor(self._workers) as pool:
-                for _ in pool.map(lambda job: self._settle(job, len(jobs)), jobs):
-                    continue
+            for job in jobs:
+                self._settle(job)
         finally:
-            for trial in self._trials:
-                trial.close()
+            self._trial.close()
         return self.tally
 
-    def _settle(self, job: Job, of: int) -> None:
+    def _settle(self, job: Job) -> None:
         for _ in range(_TRIES):
-            outcome = self._trial().cycle(job.planned)
-            with self._lock:
-                self.tally.add(job, outcome)
-                self._show(of, outcome)
-                job = job if outcome.fired else instead(job, self._rng)
+            outcome = self._trial.cycle(job.planned)
+            self.tally.add(self.operation, job, outcome)
+            if outcome.violations and not self._quiet:
+                print(self.tally.sentences[-1], flush=True)
             if outcome.fired or outcome.violations:
                 return
-
-    def _trial(self) -> CrashTrial:
-        if not hasattr(self._mine, "trial"):
-            with self._lock:
-                self._mine.trial = CrashTrial(Path(tempfile.mkdtemp(dir=self._folder)))
-                self._trials.append(self._mine.trial)
-        trial: CrashTrial = self._mine.trial
-        return trial
-
-    def _show(self, of: int, outcome: TrialResult) -> None:
-        if self._quiet:
-            return
-        if outcome.violations:
-            print(f"\n{self.tally.sentences[-1]}", flush=True)
-        fired, done = self.tally.fired.total(), self.tally.done.total()
-        rate = done / (time.monotonic() - self._began) * 60
-        text = f"{fired} of {of} fired, {self.tally.bad.total()} violated, {rate:.0f} cycles/min"
-        if sys.stdout.isatty():
-            print(f"\r{text}", end="", flush=True)
-        elif done % _SHOWN_EVERY == 0:
-            print(text, flush=True)
+            job = instead(job, self._rng)
 
 
-def chosen_jobs(args: argparse.Namespace, folder: Path) -> list[Job]:
-    """Return the jobs that the arguments ask for."""
+def chosen_operations(name: str | None) -> list[Operation]:
+    """Return the operations of a name, such as `land` or `land/merge`; without one, all."""
+    return [operation for operation in OPERATIONS if name in (None, operation.name, str(operation))]
+
+
+def shares(operations: Sequence[Operation], wanted: int) -> dict[Operation, int]:
+    """Divide a number of faults among operations: those that run agents have far more points than the others."""
+    weights = {operation: 4 if operation.has_agents else 1 for operation in operations}
+    return {one: max(1, round(wanted * weight / sum(weights.values()))) for one, weight in weights.items()}
+
+
+def _swept(operation: Operation, wanted: int, args: argparse.Namespace, folder: Path) -> Tally:
+    sweep = Sweep(folder / f"{operation.name}-{operation.situation}", operation, args.seed)
     if args.faults:
         pairs = (text.split(":") for text in args.faults.split("+"))
-        return [Job(STACKED, tuple(PlannedFault(kind, int(point)) for kind, point in pairs))]
-    if args.mode and args.point:
-        return [Job(args.mode, (PlannedFault(args.mode, args.point),))]
-    trial = CrashTrial(folder / "listing")
-    points = trial.points()
-    kinds = {point.stratum for point in points}
-    print(f"{len(points)} points of {len(kinds)} kinds, seed {args.seed}", flush=True)
-    jobs = list(every_job(points, args.seed)) if args.all else sample_jobs(points, args.sample, args.seed)
-    return [job for job in jobs if args.mode in (None, job.mode)]
+        jobs = [Job(STACKED, tuple(PlannedFault(kind, int(point)) for kind, point in pairs))]
+    else:
+        jobs = sweep.sample(wanted, args.mode)
+    began = time.monotonic()
+    tally = sweep.run(jobs)
+    seconds = time.monotonic() - began
+    print(
+        f"{operation}: {tally.fired.total()} fired, {tally.bad.total()} violated, {seconds:.0f} s", flush=True
+    )
+    return tally
 
 
 def main() -> int:
     """Run the sweep that the arguments ask for; 1 if any promise was broken."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.crash.sweep", description="Crash the program everywhere."
+        prog="python -m tests.crash.sweep", description="Crash the program at many of its points."
     )
-    parser.add_argument("--all", action="store_true", help="every point in every mode")
     parser.add_argument("--sample", type=int, default=300, metavar="N", help="about so many faults (300)")
     parser.add_argument(
         "--seed", type=int, default=int.from_bytes(os.urandom(3)), metavar="S", help="choose the sample"
     )
+    parser.add_argument("--operation", metavar="O", help="this operation only, such as land or land/merge")
     parser.add_argument("--mode", choices=MODES, help="this mode only")
-    parser.add_argument("--point", type=int, metavar="P", help="this point only; needs --mode")
     parser.add_argument("--faults", metavar="K:P+…", help="these faults, one after the other")
     parser.add_argument(
-        "--workers", type=int, default=WORKERS, metavar="W", help=f"cycles at once ({WORKERS})"
+        "--workers", type=int, default=WORKERS, metavar="W", help=f"operations at once ({WORKERS})"
     )
     parser.add_argument("--keep", action="store_true", help="keep the repositories and say where")
     args = parser.parse_args()
-    if args.point and args.mode not in KINDS:
-        parser.error("--point needs a --mode that is one fault; --faults names several")
+    operations = chosen_operations(args.operation)
+    if not operations or (args.faults and len(operations) != 1):
+        parser.error(f"--operation is one of {', '.join(map(str, OPERATIONS))}")
     folder = Path(tempfile.mkdtemp(prefix="sweep-"))
+    print(f"seed {args.seed}, below {folder}", flush=True)
     try:
-        jobs = chosen_jobs(args, folder)
-        tally = Sweep(folder, args.workers, args.seed).run(jobs)
+        with ThreadPoolExecutor(args.workers) as pool:
+            wanted = shares(operations, args.sample)
+            tallies = list(pool.map(lambda one: _swept(one, wanted[one], args, folder), operations))
     finally:
-        if args.keep:
-            print(f"kept {folder}")
-        else:
+        if not args.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    print(tally.log if len(jobs) == 1 else "", tally.table(), *tally.sentences, sep="\n")
-    return 1 if tally.sentences else 0
+    for tally in tallies:
+        print(tally.log if args.faults else "", tally.table(), *tally.sentences, sep="\n")
+    return 1 if any(tally.sentences for tally in tallies) else 0
 
 
 if __name__ == "__main__":

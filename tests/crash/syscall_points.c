@@ -25,10 +25,10 @@ static const struct call CALLS[] = {
     CALL(splice, .fd = 3, .length = 5, .offset_at = 4, .grows = true),
     CALL(fallocate, .fd = 1, .grows = true),
     CALL(ftruncate, .fd = 1),
-    CALL(fsync, .fd = 1),
-    CALL(fdatasync, .fd = 1),
-    CALL(syncfs, .fd = 1),
-    CALL(sync, .syncs_all = true),
+    CALL(fsync, .fd = 1, .syncs = true),
+    CALL(fdatasync, .fd = 1, .syncs = true),
+    CALL(syncfs, .fd = 1, .syncs = true),
+    CALL(sync, .syncs = true, .syncs_all = true),
     CALL(fchmod, .fd = 1),
     CALL(fchown, .fd = 1),
     CALL(truncate, .path = 1, .must = PRESENT),
@@ -42,7 +42,7 @@ static const struct call CALLS[] = {
     CALL(fchownat, .dir = 1, .path = 2, .must = PRESENT),
     CALL(utimensat, .dir = 1, .path = 2, .must = PRESENT),
 #ifdef SYS_sync_file_range
-    CALL(sync_file_range, .fd = 1),
+    CALL(sync_file_range, .fd = 1, .syncs = true),
 #endif
 #ifdef SYS_pwritev2
     CALL(pwritev2, .fd = 1, .vector = 2, .offset = 4, .grows = true),
@@ -82,6 +82,16 @@ static const struct call CALLS[] = {
 };
 enum { CALL_COUNT = sizeof CALLS / sizeof *CALLS };
 
+/* How processes notice each other besides by files: messages, signals, locks, and ends of pipes that close. */
+static const int EXCHANGES[] = {
+    SYS_sendmsg, SYS_sendto, SYS_sendmmsg, SYS_shutdown, SYS_connect, SYS_kill, SYS_tkill, SYS_tgkill,
+    SYS_pidfd_send_signal, SYS_flock, SYS_fcntl, SYS_close, SYS_close_range, SYS_dup3,
+#ifdef SYS_dup2
+    SYS_dup2,
+#endif
+};
+enum { EXCHANGE_COUNT = sizeof EXCHANGES / sizeof *EXCHANGES };
+
 static char directory[PATH_MAX]; /* real and without a slash at the end, so that "/" is empty */
 
 bool set_directory(const char *name)
@@ -93,9 +103,9 @@ bool set_directory(const char *name)
     return true;
 }
 
-bool install_filter(void)
+bool install_filter(bool exchanges)
 {
-    struct sock_filter code[5 + 5 * CALL_COUNT];
+    struct sock_filter code[5 + 5 * CALL_COUNT + 2 * EXCHANGE_COUNT];
     unsigned short n = 0;
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
     code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0);
@@ -112,6 +122,10 @@ bool install_filter(void)
             code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | O_TRUNC, 1, 0);
             code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
         }
+        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
+    }
+    for (int i = 0; exchanges && i < EXCHANGE_COUNT; i++) {
+        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)EXCHANGES[i], 0, 1);
         code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
     }
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -221,6 +235,19 @@ bool find_point(pid_t tid, const info_t *info, struct point *point)
     return path_of_fd(tid, (int)info->seccomp.args[point->call->fd - 1], point->path) && is_below(point->path);
 }
 
+bool is_exchange(pid_t tid, const info_t *info, bool by_main_process)
+{
+    char name[64];
+    struct stat status;
+    if (by_main_process)
+        return true;
+    for (int i = 0; i < CALL_COUNT; i++)
+        if ((__uint64_t)CALLS[i].nr == info->seccomp.nr && !CALLS[i].fd)
+            return false;
+    snprintf(name, sizeof name, "/proc/%d/fd/%d", tid, (int)info->seccomp.args[0]);
+    return info->seccomp.nr != SYS_close && stat(name, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
 const char *shown_path(const char *path)
 {
     if (!is_below(path))
@@ -243,4 +270,5 @@ void print_point(FILE *file, const struct point *point)
     print_string(file, "comm", point->comm);
     print_string(file, "syscall", point->call->name);
     print_string(file, "path", shown_path(point->path));
+    fprintf(file, ",\"exchanges\":%ld,\"needs_room\":%s", point->exchanges, point->grows || point->call->syncs ? "true" : "false");
 }

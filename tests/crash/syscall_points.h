@@ -20,7 +20,7 @@ struct call {
     unsigned char flags;          /* open flags */
     unsigned char length, vector; /* the size of a write, to tear it */
     unsigned char offset, offset_at; /* where it writes, or where that is stored; else at the file's position */
-    bool syncs_all;                  /* it names no file: it is about all of them */
+    bool syncs, syncs_all;           /* it changes nothing; and: it names no file, it is about all of them */
     enum must must;
     bool grows; /* needs room: the only calls that fail on a full disk */
 };
@@ -29,20 +29,26 @@ struct point {
     long number;
     pid_t pid;
     bool is_main_process, grows;
+    long exchanges; /* how much had passed between the main process and the others before it */
     const struct call *call;
     char comm[32], path[PATH_MAX];
 };
 
 typedef struct __ptrace_syscall_info info_t;
 
-/* Stops the calling process at the calls of the table from now on, in it and in all it starts; false if the kernel will not. */
-bool install_filter(void);
+/* Stops the calling process at the calls of the table from now on, in it and in all it starts; false if the kernel will not.
+ * With `exchanges`, it also stops at the calls by which processes notice each other. */
+bool install_filter(bool exchanges);
 
 /* Names the directory outside which nothing is a point; false if there is none. */
 bool set_directory(const char *name);
 
 /* Fills in call, path and grows if the call at which `tid` stands would change a file below the directory. */
 bool find_point(pid_t tid, const info_t *info, struct point *point);
+
+/* Whether a call that is no point may let processes notice each other: anything that the main process does but read, and
+ * what any other says through a pipe or a socket. */
+bool is_exchange(pid_t tid, const info_t *info, bool by_main_process);
 
 /* A point as a JSON object that the caller closes; and one more text in it. */
 void print_point(FILE *file, const struct point *point);

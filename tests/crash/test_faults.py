@@ -334,7 +334,7 @@ def test_the_tool_is_built_once() -> None:
 
 def test_a_missing_compiler_is_named(tmp_path: Path) -> None:
     """Without `cc` the error says what to install."""
-    source = f"import pathlib; from tests.crash import faults; faults._compile(pathlib.Path({str(tmp_path / 'tool')!r}))"
+    source = f"import pathlib; from tests.crash import faults; faults._compile(pathlib.Path({str(tmp_path / 'tool')!r}), (), ())"
     environment = {
         "PATH": str(tmp_path),
         "PYTHONPATH": os.pathsep.join(sys.path),

@@ -11,6 +11,7 @@ from holdfast.core.invariants import Violation
 from tests.crash.evidence import BRANCH, look
 from tests.crash.faults import Point
 from tests.crash.invariants import BeforeCrash, crash_violations, end_violations
+from tests.crash.operations import CONFLICTING_RUN, run_of
 from tests.crash.sample_run import START, git
 from tests.crash.trial import CrashTrial, PlannedFault
 
@@ -39,7 +40,7 @@ stages:
 def trial(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[CrashTrial]:
     """An trial whose program has the bug that the test names."""
     bug, plan = request.param
-    made = CrashTrial(tmp_path, bug, *([plan] if plan else []))
+    made = CrashTrial(tmp_path, run_of(plan) if plan else CONFLICTING_RUN, bug)
     made.reset()
     yield made
     made.close()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.crash.disk_image import DiskImage
 from tests.crash.faults import Fault, Program, list_points, run_with_fault
+from tests.crash.operations import CONFLICTING_RUN
 from tests.crash.recording import Recording, record
 from tests.crash.sample_run import START
 from tests.crash.trial import CrashTrial
@@ -100,7 +101,7 @@ def test_a_tree_that_is_written_reads_the_same(tmp_path: Path, recording: Record
 @pytest.fixture
 def trial(tmp_path: Path) -> Iterator[CrashTrial]:
     """The sample run's repository."""
-    trial = CrashTrial(tmp_path)
+    trial = CrashTrial(tmp_path, CONFLICTING_RUN)
     yield trial
     trial.close()
 

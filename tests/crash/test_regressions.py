@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,11 @@ from holdfast.core.status import RunStatus
 from holdfast.journal import open_journal
 from holdfast.process.launch_order import draft_file, exit_file
 from holdfast.runner.effect_errors import UncollectedError
-from tests.crash.evidence import look
+from tests.crash.evidence import BRANCH, look
 from tests.crash.faults import Fault, run_with_fault
+from tests.crash.operations import CONFLICTING_RUN
 from tests.crash.sample_run import START
-from tests.crash.trial import CrashTrial
+from tests.crash.trial import CrashTrial, PlannedFault
 from tests.support.repositories import Project
 from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_runner
 
@@ -65,7 +67,7 @@ def test_the_half_written_exit_of_a_killed_supervisor_is_removed(tmp_path: Path)
     """Recovery removes what the supervisor of a lost attempt had begun to write."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     script = f"[ -f a ] && exit; echo a > a; {here.give}; {never.take}"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume="continue")))
     runner = start_runner(trial)
     os.kill(supervisor_of(int(here.wait())), signal.SIGKILL)
     kill(runner)
@@ -85,7 +87,7 @@ def test_an_agent_that_a_shutdown_stopped_is_not_charged(tmp_path: Path) -> None
     """Stopped from outside while no runner was there to say so: its work goes on, and no attempt was failed."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     script = f"[ -f a ] && echo b > b && exit; echo a > a; {here.give}; {never.take}"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume="continue")))
     runner = start_runner(trial)
     supervisor = os.pidfd_open(supervisor_of(int(here.wait())))
     kill(runner)
@@ -146,10 +148,20 @@ def test_a_failing_disk_is_told_in_words(tmp_path: Path) -> None:
 
 def test_a_journal_killed_before_its_first_change_can_be_looked_at(tmp_path: Path) -> None:
     """A log that holds nothing but its header, with its shared index, is as good as none."""
-    trial = CrashTrial(tmp_path)
     log = ".holdfast/journal.db-wal"
-    header = next(p.number for p in trial.points() if (p.syscall, p.path) == ("pwrite64", log))
-    trial.reset()
-    assert run_with_fault(trial.program(START), Fault("after", header)).fired
-    assert (trial.repository / log).stat().st_size == 32
-    assert look(trial.repository).stored is None
+    with closing(CrashTrial(tmp_path, CONFLICTING_RUN)) as trial:
+        header = next(p.number for p in trial.points() if (p.syscall, p.path) == ("pwrite64", log))
+        trial.reset()
+        assert run_with_fault(trial.program(START), Fault("after", header)).fired
+        assert (trial.repository / log).stat().st_size == 32
+        assert look(trial.repository).stored is None
+
+
+def test_a_branch_that_moved_and_cannot_be_synced_is_not_called_back(tmp_path: Path) -> None:
+    """The journal neither says that the task landed nor that it did not; the next runner asks git."""
+    folder = f".git/{Path(BRANCH).parent}"
+    with closing(CrashTrial(tmp_path, CONFLICTING_RUN)) as trial:
+        syncs = [p.number for p in trial.points() if (p.syscall, p.path) == ("fsync", folder)]
+        for number in syncs:
+            outcome = trial.cycle([PlannedFault("eio", number)])
+            assert (outcome.fired, list(outcome.sentences())) == (True, [])

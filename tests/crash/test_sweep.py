@@ -13,16 +13,16 @@ import pytest
 from holdfast.core import events as ev
 from tests.crash.evidence import look, said
 from tests.crash.faults import Point, list_points, run_with_fault
-from tests.crash.sample_run import CARRY_ON, HOLDFAST, START, STATUS, environment
-from tests.crash.sweep import Sweep, sample_jobs
+from tests.crash.operations import CONFLICTING_RUN, OPERATIONS, Operation
+from tests.crash.sample_run import CARRY_ON, HOLDFAST, START, STATUS, environment, make_template
+from tests.crash.sweep import Sweep, shares
 from tests.crash.trial import CrashTrial, PlannedFault
 
 pytestmark = pytest.mark.crash
 
-CHUNKS = 12
-CHUNK = 27
-FIRED = 25
-"""A point near the end of a run may not be reached in the next one, so a few faults of a chunk may miss."""
+FAULTS = 300
+MISSED = 0.1
+"""A point near the end may not be reached the next time, so some faults of a sample may miss."""
 DEADLINE_S = 60
 
 
@@ -35,29 +35,30 @@ def seed() -> int:
     return int(os.environ.get("HOLDFAST_CRASH_SEED", "710528645"))
 
 
-@pytest.fixture(scope="session")
-def points(tmp_path_factory: pytest.TempPathFactory) -> list[Point]:
-    """Every point of one unbroken run."""
-    return CrashTrial(tmp_path_factory.mktemp("listing")).points()
-
-
 @pytest.fixture
 def trial(tmp_path: Path) -> Iterator[CrashTrial]:
     """A repository to break."""
-    made = CrashTrial(tmp_path)
+    made = CrashTrial(tmp_path, CONFLICTING_RUN)
     yield made
     made.close()
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.fixture
+def points(trial: CrashTrial) -> list[Point]:
+    """Every point of one unbroken run."""
+    return trial.points()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
 def test_nothing_is_lost_and_nothing_done_twice_wherever_it_breaks(
-    chunk: int, seed: int, points: list[Point], tmp_path: Path
+    operation: Operation, seed: int, tmp_path: Path
 ) -> None:
-    """Killed, torn, alone, out of space, during recovery: `resume` completes the run and every invariant holds."""
-    jobs = sample_jobs(points, CHUNKS * CHUNK, seed)[chunk::CHUNKS]
-    tally = Sweep(tmp_path, 1, seed + chunk, quiet=True).run(jobs)
+    """Killed, torn, alone, out of space, during recovery: what a user does next completes it; every invariant holds."""
+    sweep = Sweep(tmp_path, operation, seed, quiet=True)
+    wanted = shares(OPERATIONS, FAULTS)[operation]
+    tally = sweep.run(sweep.sample(wanted))
     assert not tally.sentences, "\n".join([f"HOLDFAST_CRASH_SEED={seed}", *tally.sentences])
-    assert tally.fired.total() >= FIRED, tally.table()
+    assert tally.fired.total() >= wanted * (1 - MISSED), tally.table()
 
 
 def at(points: list[Point], syscall: str, path: str) -> list[int]:
@@ -92,7 +93,7 @@ def test_a_recovery_that_is_killed_is_recovered_from(trial: CrashTrial, points: 
 
 def test_status_changes_no_file_after_a_crash(trial: CrashTrial, points: list[Point]) -> None:
     """It works on a full disk because it needs none: not one file-changing call."""
-    for point in points[50::400]:
+    for point in points[50::200]:
         trial.reset()
         assert run_with_fault(trial.program(START), PlannedFault("kill", point.number).fault).fired
         changes = list_points(trial.program(STATUS))
@@ -122,19 +123,19 @@ def test_a_killed_runners_agent_works_on_and_is_found_again(tmp_path: Path) -> N
     here, gate = tmp_path / "here", tmp_path / "gate"
     os.mkfifo(here)
     os.mkfifo(gate)
-    trial = CrashTrial(tmp_path / "trial", plan=WAITING_PLAN.format(here=here, gate=gate))
-    trial.reset()
-    with start(trial.repository, *START) as runner:
+    repository = tmp_path / "repository"
+    make_template(repository, WAITING_PLAN.format(here=here, gate=gate))
+    with start(repository, *START) as runner:
         agent = here.read_text()
         runner.send_signal(signal.SIGKILL)
-    with start(trial.repository, *CARRY_ON) as resumed:
+    with start(repository, *CARRY_ON) as resumed:
         assert resumed.stdout
         told = resumed.stdout.readline()
         gate.write_text("go\n")
         told += resumed.communicate(timeout=DEADLINE_S)[0]
-    end = look(trial.repository)
+    end = look(repository)
     assert (resumed.returncode, end.attempts()) == (0, {"left": 1})
     assert not any(isinstance(event, ev.AttemptStarted) for event in said(told))
     assert agent == subprocess.check_output(
-        ["git", "-C", trial.repository, "show", f"{end.branch.tip}:left"], text=True
+        ["git", "-C", repository, "show", f"{end.branch.tip}:left"], text=True
     )

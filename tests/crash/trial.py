@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,34 +11,34 @@ from pathlib import Path
 
 from holdfast.core.invariants import Violation
 from holdfast.errors import HoldfastError
-from tests.crash.evidence import look, said
-from tests.crash.faults import Fault, FaultResult, Point, Program, end_survivors, list_points, run_with_fault
+from tests.crash.coverage import LeftDisk
+from tests.crash.evidence import Moment, look, said
+from tests.crash.faults import (
+    Fault,
+    FaultResult,
+    Point,
+    Program,
+    end_survivors,
+    list_points,
+    run_with_fault,
+    wait_for_survivors,
+)
 from tests.crash.invariants import (
     BeforeCrash,
     crash_violations,
-    end_violations,
+    harm_of,
     leftover_violations,
     preview_violations,
     redone,
     repetition_violations,
 )
+from tests.crash.operations import Judged, NextCommand, Operation
 from tests.crash.preloaded_program import Ended, PreloadedProgram
-from tests.crash.sample_run import (
-    CARRY_ON,
-    HOLDFAST,
-    PLAN,
-    PLANTED,
-    PREVIEW,
-    START,
-    STATUS,
-    Checkout,
-    copy,
-    environment,
-    make_template,
-)
+from tests.crash.sample_run import CARRY_ON, PREVIEW, STATUS, Checkout, copy, environment
 
-RESUMES_MAX = 4
+TRIES_MAX = 4
 FAULT_S = 60.0
+DOCTOR = ("doctor", "--json")
 KINDS: dict[str, Fault] = {
     "kill": Fault("kill", 0),
     "after": Fault("after", 0),
@@ -84,6 +85,10 @@ class TrialResult:
         """Whether every fault of the cycle really struck."""
         return len(self.struck) == len(self.planned)
 
+    def harms(self) -> tuple[str, ...]:
+        """Return what the violations mean to the user, each harm once."""
+        return tuple(sorted({str(harm_of(violation)) for violation in self.violations}))
+
     def sentences(self) -> Iterator[str]:
         """Yield each violation with its invariant, point, call and path."""
         where = ", then ".join(
@@ -95,47 +100,64 @@ class TrialResult:
 
 
 class CrashTrial:
-    """A folder with the template, one repository that is broken over and over, and a preloaded interpreter."""
+    """A folder with one operation's repository as it is before, one that is broken over and over, and an interpreter.
 
-    def __init__(self, folder: Path, bug: str = "", plan: str = PLAN) -> None:
+    Whoever has the interpreter already passes it on; it is closed by whoever made it.
+    """
+
+    def __init__(
+        self, folder: Path, operation: Operation, bug: str = "", preloaded: PreloadedProgram | None = None
+    ) -> None:
+        self.operation = operation
         self.template = folder / "template"
         self.repository = folder / "repository"
-        self._bug = bug
-        self._holdfast = (*PLANTED, bug) if bug else HOLDFAST
+        self._owns_program = preloaded is None
+        self._preloaded = preloaded or PreloadedProgram(bug)
         if not self.template.exists():
-            make_template(self.template, plan)
+            shutil.rmtree(self.repository, ignore_errors=True)
+            operation.prepare(self)
+            self.repository.rename(self.template)
+        self.before: Moment | None = None
         self.untouched = Checkout.of(self.template)
-        self._preloaded: PreloadedProgram | None = None
 
     def close(self) -> None:
         """End the preloaded interpreter."""
-        if self._preloaded is not None:
+        if self._owns_program:
             self._preloaded.close()
-            self._preloaded = None
+
+    def broken_program(self) -> tuple[Program, int]:
+        """Return the operation's command, for the fault tool, and the exit status that it has unbroken."""
+        return self.program(self.operation.words), self.operation.exit_status
 
     def points(self) -> list[Point]:
-        """List the points of one unbroken run."""
+        """List the points of one unbroken run of the operation."""
         self.reset()
-        return list_points(self.program(START))
+        return list_points(*self.broken_program())
 
     def reset(self) -> None:
         """Put a fresh copy of the template in place."""
         shutil.rmtree(self.repository, ignore_errors=True)
         copy(self.template, self.repository)
+        self.before = self.before or self._look()
 
-    def program(self, argv: Sequence[str], *, leave: bool = False) -> Program:
+    def _look(self, *, at_rest: bool = False) -> Moment:
+        """Return what the repository shows now; where the journal is what the operation repairs, only at rest with it."""
+        return look(self.repository, with_journal=at_rest or not self.operation.repairs_journal)
+
+    def program(self, words: Sequence[str], *, leave: bool = False) -> Program:
         """Return one command of the program, for the fault tool."""
-        return Program(
-            [*self._holdfast, *argv], self.repository, self.repository, environment(), FAULT_S, leave
-        )
 
-    def run(self, *argv: str) -> Ended:
+        def start(output: Path, exchanges: bool) -> int:
+            return self._preloaded.start(self.repository, words, output, exchanges=exchanges)
+
+        return Program(words, self.repository, self.repository, environment(), FAULT_S, leave, start)
+
+    def run(self, *words: str) -> Ended:
         """Run a command unbroken."""
-        self._preloaded = self._preloaded or PreloadedProgram(self._bug)
-        return self._preloaded.run(self.repository, *argv)
+        return self._preloaded.run(self.repository, *words)
 
     def cycle(self, planned: Sequence[PlannedFault]) -> TrialResult:
-        """Break a fresh run at each of the points in turn, recover, and check all invariants."""
+        """Break a fresh repository at each of the points in turn, recover, and check all invariants."""
         self.reset()
         outcome = TrialResult(tuple(planned))
         try:
@@ -144,12 +166,25 @@ class CrashTrial:
             outcome.violations.append(Violation(14, str(error)))
         return outcome
 
+    def disk_cycle(self, left: LeftDisk) -> TrialResult:
+        """Put a disk in place that a fault leaves, recover, and check all invariants. The fault itself is not run."""
+        shutil.rmtree(self.repository, ignore_errors=True)
+        left.disk.write_to(self.repository)
+        planned = PlannedFault(left.kind, left.point.number)
+        outcome = TrialResult((planned,), [left.point], log=f"--- {planned}, played back\n{left.printed}")
+        try:
+            self._recover(outcome, [self._after(left.printed, None, outcome)])
+        except (HoldfastError, AssertionError) as error:
+            outcome.violations.append(Violation(14, str(error)))
+        return outcome
+
     def _suffer(self, outcome: TrialResult) -> None:
         cuts: list[BeforeCrash] = []
         verdicts: list[FaultResult] = []
+        words = self.operation.words
         try:
             for fault in outcome.planned:
-                verdict = run_with_fault(self.program(self._next_command()), fault.fault)
+                verdict = run_with_fault(self.program(words), fault.fault)
                 verdicts.append(verdict)
                 outcome.log += f"--- {fault}, ended with {verdict.exit_status}\n{verdict.output}"
                 if "Traceback" in verdict.output:
@@ -159,45 +194,80 @@ class CrashTrial:
                 if verdict.point is None:
                     break
                 outcome.struck.append(verdict.point)
-                cuts.append(self._after(verdict, outcome))
+                if not self.operation.has_agents:
+                    wait_for_survivors(verdict, FAULT_S)
+                cuts.append(self._after(verdict.output, verdict.exit_status, outcome))
+                words = self.operation.next_steps(cuts[-1].moment)[0].words
             self._recover(outcome, cuts)
         finally:
             for verdict in verdicts:
                 end_survivors(verdict)
 
-    def _after(self, verdict: FaultResult, outcome: TrialResult) -> BeforeCrash:
-        """Look right after a fault. With survivors about, the repository may change between two looks."""
-        cut = BeforeCrash(tuple(said(verdict.output)), look(self.repository))
+    def _after(self, printed: str, exit_status: int | None, outcome: TrialResult) -> BeforeCrash:
+        """Look right after a fault. With agents about that outlived it, the repository may change between two looks."""
+        cut = BeforeCrash(tuple(said(printed)), self._look())
         outcome.violations += crash_violations(cut)
-        status = self.run(*STATUS)
-        if status.code != 0:
-            outcome.violations.append(Violation(15, f"status ended with {status.code}: {status.output}"))
+        if not self.operation.repairs_journal:
+            self._expect(outcome, 15, NextCommand(STATUS), self.run(*STATUS))
+        if self.operation.is_done_at_once and (exit_status == 0 or _is_whole_answer(printed)):
+            outcome.violations += self.operation.violations(self._judged([cut], cut.moment))
         return cut
 
-    def _next_command(self) -> tuple[str, ...]:
-        return START if look(self.repository).stored is None else CARRY_ON
-
     def _recover(self, outcome: TrialResult, cuts: list[BeforeCrash]) -> None:
-        ended = Ended(-1, "")
-        while outcome.resumes < RESUMES_MAX and ended.code != 0:
-            before = look(self.repository)
-            preview = self.run(*PREVIEW) if before.stored is not None else None
-            ended = self.run(*self._next_command())
-            outcome.resumes += 1
-            outcome.log += f"--- resumed, ended with {ended.code}\n{ended.output}"
-            if preview is not None:
-                outcome.log += f"--- foretold, ended with {preview.code}\n{preview.output}"
-                outcome.violations += preview_violations(preview.output, before, look(self.repository))
-        end = look(self.repository)
-        outcome.violations += end_violations(self.repository, end, cuts)
+        for step in self.operation.next_steps(self._look()):
+            ended = self._carry_on(outcome, step)
+            if not self._expect(outcome, 14, step, ended):
+                return
+        end = self._look(at_rest=True)
+        outcome.violations += self.operation.violations(self._judged(cuts, end))
         outcome.redone = redone(cuts, end)
         outcome.wasted = 0 if end.stored is None else sum(task.wasted for task in end.stored.tasks)
-        if ended.code != 0:
-            outcome.violations.append(
-                Violation(14, f"resume ended with {ended.code}: {ended.output[-2000:]}")
-            )
-            return
-        again = self.run(*CARRY_ON)
-        outcome.log += f"--- resumed again, ended with {again.code}\n{again.output}"
-        outcome.violations += repetition_violations(end, look(self.repository))
-        outcome.violations += leftover_violations(self.repository, self.untouched)
+        again = self.operation.repetition
+        self._expect(outcome, 13, again, self._logged(outcome, again.words))
+        outcome.violations += repetition_violations(end, self._look(at_rest=True))
+        outcome.violations += leftover_violations(
+            self.repository, None if self.operation.changes_checkout else self.untouched, self.operation.also
+        )
+        self._expect(outcome, 12, NextCommand(DOCTOR), self.run(*DOCTOR))
+
+    def _carry_on(self, outcome: TrialResult, step: NextCommand) -> Ended:
+        """Do what a user does next, a few times if a run was broken, and compare it with the preview of it."""
+        ended = Ended(-1, "")
+        tries = TRIES_MAX if step.words == CARRY_ON else 1
+        while tries and ended.code not in step.codes:
+            before = self._look(at_rest=step.words == CARRY_ON)
+            foreseen = step.words == CARRY_ON and before.stored is not None
+            preview = self.run(*PREVIEW) if foreseen else None
+            ended = self._logged(outcome, step.words)
+            if preview is not None:
+                outcome.log += f"--- foretold, ended with {preview.code}\n{preview.output}"
+                outcome.violations += preview_violations(preview.output, before, self._look(at_rest=True))
+            outcome.resumes += 1
+            tries -= 1
+        return ended
+
+    def _logged(self, outcome: TrialResult, words: Sequence[str]) -> Ended:
+        ended = self.run(*words)
+        outcome.log += f"--- {' '.join(words)}, ended with {ended.code}\n{ended.output}"
+        return ended
+
+    def _expect(self, outcome: TrialResult, invariant: int, step: NextCommand, ended: Ended) -> bool:
+        """Note a command that did not end as it should."""
+        if ended.code in step.codes:
+            return True
+        outcome.violations.append(
+            Violation(invariant, f"`{' '.join(step.words)}` ended with {ended.code}: {ended.output[-2000:]}")
+        )
+        return False
+
+    def _judged(self, cuts: Sequence[BeforeCrash], end: Moment) -> Judged:
+        assert self.before is not None
+        return Judged(self.repository, self.before, cuts, end, self.run)
+
+
+def _is_whole_answer(printed: str) -> bool:
+    """Tell whether a command said that it was done: with --json, its answer is one object."""
+    try:
+        return isinstance(json.loads(printed), dict)
+    except ValueError:
+        return False

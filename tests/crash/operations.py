@@ -1,0 +1,466 @@
+"""The operations that are broken: for each, the repository it is given, what a user does next, and what must hold then.
+
+One row of `OPERATIONS` is one command in one situation; `name` is its row in the kill matrix. What must hold of every
+repository whatever the operation (no process, lock or draft left, `git fsck` and `doctor` content, the user's files as
+they were) is not repeated here: `trial.py` asks for it each time.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from holdfast.core.ids import run_branch
+from holdfast.core.invariants import Violation
+from holdfast.core.status import RunStatus
+from tests.crash.evidence import GitObjects, Moment, reachable
+from tests.crash.faults import Point, Program
+from tests.crash.invariants import BeforeCrash, Harm, Harmful, end_violations, work_violations
+from tests.crash.preloaded_program import Ended
+from tests.crash.recording import record
+from tests.crash.sample_run import (
+    AGENTS,
+    CARRY_ON,
+    COMMANDS,
+    CONFLICT,
+    HOLDFAST,
+    RUN,
+    START,
+    SamplePlan,
+    SampleTask,
+    command,
+    git,
+    make_template,
+)
+
+
+class Workbench(Protocol):
+    """A repository at its place, and the program in it: run to its end, or given to the fault injector."""
+
+    repository: Path
+
+    def run(self, *words: str) -> Ended:
+        """Run one command of the program, unbroken."""
+
+    def program(self, words: Sequence[str]) -> Program:
+        """Return one command of the program, for the fault injector."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextCommand:
+    """Something that a user types next, and the exit codes with which it is done. It is typed again a few times at most."""
+
+    words: tuple[str, ...]
+    codes: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A repository at the end of a cycle: as it was before the operation, at each fault, and now."""
+
+    repository: Path
+    before: Moment
+    cuts: Sequence[BeforeCrash]
+    end: Moment
+    holdfast: Callable[..., Ended]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One command in one situation.
+
+    `prepare` makes the repository, at the place where it is then broken: git and the journal know it by its path.
+    `also` is a pattern of files that it may leave in `.holdfast`, `repetition` what to type to do nothing once more.
+    `is_done_at_once` says that it is all done once it has said so, and that no other command has to follow.
+    """
+
+    name: str
+    situation: str
+    prepare: Callable[[Workbench], None]
+    words: tuple[str, ...]
+    next_steps: Callable[[Moment], Sequence[NextCommand]]
+    violations: Callable[[Judged], Iterator[Violation]]
+    repetition: NextCommand
+    also: str = ""
+    exit_status: int = 0
+    has_agents: bool = False
+    is_done_at_once: bool = False
+    changes_checkout: bool = False
+    repairs_journal: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.situation}"
+
+
+# ---- runs ----
+
+
+def _continue(moment: Moment) -> tuple[NextCommand, ...]:
+    """Go on with the run; if it was never recorded, start it."""
+    return (NextCommand(START if moment.stored is None else CARRY_ON),)
+
+
+def _completes(plan: SamplePlan) -> Callable[[Judged], Iterator[Violation]]:
+    """Judge a run that must be completed, with all that stood before the operation and at each fault."""
+
+    def violations(judged: Judged) -> Iterator[Violation]:
+        stood = [] if judged.before.stored is None else [BeforeCrash((), judged.before)]
+        return end_violations(judged.repository, judged.end, [*stood, *judged.cuts], plan)
+
+    return violations
+
+
+def run_of(text: str, plan: SamplePlan = CONFLICT, situation: str = "") -> Operation:
+    """Return the operation of running a plan file, which is judged as this plan."""
+    return Operation(
+        "run",
+        situation,
+        lambda bench: make_template(bench.repository, text),
+        START,
+        _continue,
+        _completes(plan),
+        NextCommand(CARRY_ON),
+        has_agents=True,
+    )
+
+
+CONFLICTING_RUN = run_of(CONFLICT.text(), CONFLICT, "conflict")
+
+
+# ---- resume, of runs that were killed at the worst moments ----
+
+
+def _killed(plan: SamplePlan, at: Callable[[Sequence[Point]], Point]) -> Callable[[Workbench], None]:
+    """Run a plan, and leave the repository as a kill at one of its points does."""
+
+    def prepare(bench: Workbench) -> None:
+        make_template(bench.repository, plan.text())
+        recording = record(bench.program(START))
+        moment = recording.moment(at(recording.points).number)
+        shutil.rmtree(bench.repository)
+        moment.disk.whole().write_to(bench.repository)
+
+    return prepare
+
+
+def _first_landing(points: Sequence[Point]) -> Point:
+    """Return where the run branch takes in the first task, under git's lock. The branch was made before."""
+    moves = [
+        point for point in points if (point.syscall, point.path) == ("rename", f".git/{run_branch(RUN)}")
+    ]
+    return moves[1]
+
+
+def _first_exit(points: Sequence[Point]) -> Point:
+    """Return where the first command's exit is written: it has done all it does, and nobody knows."""
+    return next(p for p in points if p.syscall == "rename" and p.path.endswith("/agent/exit.json"))
+
+
+def _resume(situation: str, plan: SamplePlan, at: Callable[[Sequence[Point]], Point]) -> Operation:
+    return Operation(
+        "resume",
+        situation,
+        _killed(plan, at),
+        CARRY_ON,
+        _continue,
+        _completes(plan),
+        NextCommand(CARRY_ON),
+        has_agents=True,
+    )
+
+
+# ---- stop: the plan's own task asks for it, so that one tree of processes holds both sides ----
+
+# It leaves the agent's session and environment, by which it would be taken for a part of the agent and ended.
+_ASK = f"env -i PATH=$PATH PYTHONPATH=$PYTHONPATH setsid {' '.join(HOLDFAST)} stop {RUN} --json > /dev/null"
+_STOPPED = SamplePlan(
+    stages=(
+        (SampleTask("first", command("echo first >> first")),),
+        (
+            SampleTask(
+                "stopped",
+                command(
+                    f"echo more >> more && if test $HOLDFAST_ATTEMPT_NUMBER = 1; then (cd REPOSITORY && {_ASK}) & "
+                    "exec sleep 60; fi"
+                ),
+                after=("first",),
+            ),
+        ),
+    ),
+    lines={"shared": ("base",), "kept": ("kept",), "first": ("first",), "more": ("more",)},
+)
+STOP = ("stop", RUN, "--json")
+INTERRUPTED = 130
+
+
+def _prepare_stop(bench: Workbench) -> None:
+    make_template(bench.repository, _STOPPED.text().replace("REPOSITORY", str(bench.repository)))
+
+
+def _stop_and_continue(moment: Moment) -> tuple[NextCommand, ...]:
+    start = (NextCommand(START, codes=(0, INTERRUPTED)),) if moment.stored is None else ()
+    return (*start, NextCommand(STOP), NextCommand(CARRY_ON))
+
+
+# ---- commands about a run that has ended: one task landed, the other failed for good and left half its work ----
+
+_HALF = "if test $HOLDFAST_ATTEMPT_NUMBER = 1; then echo half > half; exit 1; else echo b >> b; fi"
+_FAILS = SamplePlan(
+    stages=(
+        (SampleTask("a", command("echo a >> a")),),
+        (SampleTask("b", {"run": ["sh", "-c", _HALF]}, after=("a",)),),
+    ),
+    lines={"shared": ("base",), "kept": ("kept",), "a": ("a",), "b": ("b",), "half": ("half",)},
+    limits={"jobs": 1, "attempts": 1},
+)
+_ANEW = SamplePlan(_FAILS.stages, {name: text for name, text in _FAILS.lines.items() if name != "half"})
+"""The same once `b` was reset, or its failure forgotten: its next attempt does not go on from what the first left."""
+_SINGLE = SamplePlan(
+    stages=((SampleTask("a", command("echo a >> a && echo left >> shared")),),),
+    lines={"shared": ("base", "left"), "kept": ("kept",), "a": ("a",)},
+)
+
+
+def _ended(plan: SamplePlan, code: int) -> Callable[[Workbench], None]:
+    """Run the plan to its end in the user's repository."""
+
+    def prepare(bench: Workbench) -> None:
+        make_template(bench.repository, plan.text())
+        ended = bench.run(*START)
+        assert ended.code == code, ended.output
+
+    return prepare
+
+
+# ---- land ----
+
+LAND = ("land", RUN, "--yes", "--json")
+
+
+def _prepare_merge(bench: Workbench) -> None:
+    """Let the user's branch go on beside the run, so that landing takes a merge commit."""
+    _ended(_SINGLE, 0)(bench)
+    path = bench.repository
+    (path / "theirs").write_text("theirs\n")
+    git(path, "add", "theirs")
+    git(path, "commit", "-q", "-m", "theirs", "--", "theirs")
+
+
+def _is_landed(judged: Judged) -> Iterator[Violation]:
+    """Judge `land`: the branch has the run's work once, above what it had; files and index follow; edits stay."""
+    repository, tip, old = judged.repository, judged.before.branch.tip, judged.before.refs["refs/heads/main"]
+    main = judged.end.refs["refs/heads/main"]
+    if judged.end.branch.tip != tip:
+        yield Violation(7, f"the run branch was {tip} and is {judged.end.branch.tip}")
+    with GitObjects(repository) as objects:
+        line = objects.first_parents(main, old)
+        merges = [name for name, commit in line if tip in (name, *commit.parents)]
+        if main != tip and (len(line) != 1 or line[0][1].parents != (old, tip)):
+            harm = Harm.LANDED_TWICE if len(merges) > 1 else Harm.LOST
+            yield Harmful(2, f"main has {len(merges)} merges of the run above {old}: {line}", harm)
+        theirs = {
+            name: text for name, text in objects.files(objects.commit(old).tree).items() if name == "theirs"
+        }
+        found = objects.files(objects.commit(main).tree)
+    yield from work_violations(_SINGLE, {name: text for name, text in found.items() if name not in theirs})
+    status = git(repository, "status", "--porcelain", "-uall").splitlines()
+    wanted = [" M kept", "A  staged", "?? plan.yaml", "?? untracked"]
+    if [line for line in status if not line.startswith("?? .holdfast")] != wanted:
+        yield Violation(16, f"the checkout is not at the new commit with the user's edits, but: {status}")
+    if (repository / "kept").read_text() != "edited by the user\n":
+        yield Harmful(16, "the user's edit of `kept` is gone", Harm.LOST)
+
+
+# ---- discard, reset, clean, rebuild ----
+
+DISCARD = ("discard", RUN, "--yes", "--json")
+RESET = ("reset", RUN, "--yes", "--json")
+RESET_TASK = ("reset", RUN, "b", "--yes", "--json")
+CLEAN = ("clean", "--all", "--yes", "--json")
+REBUILD = ("rebuild", "--json")
+DAMAGED = b"\xff" * 8192
+
+
+def _archived_once(judged: Judged) -> Iterator[Violation]:
+    """Judge `discard`: the run is given up, its branch archived, its unlanded work still there."""
+    tip, refs = judged.before.branch.tip, judged.end.refs
+    stored = judged.end.stored
+    if stored is None or stored.row.status is not RunStatus.ABANDONED:
+        yield Violation(14, f"the run is {'gone' if stored is None else stored.row.status}")
+    if run_branch(RUN) in refs:
+        yield Violation(12, "the run branch is still there")
+    kept = [
+        ref for ref, name in refs.items() if ref.startswith(f"refs/holdfast/{RUN}/archive/") and name == tip
+    ]
+    if len(kept) != 1:
+        yield Harmful(6, f"the branch is archived {len(kept)} times", Harm.OTHER if kept else Harm.LOST)
+    for ref, name in judged.before.refs.items():
+        if ref.startswith(f"refs/holdfast/{RUN}/") and refs.get(ref) != name:
+            yield Violation(6, f"{ref} was {name} and is {refs.get(ref)}")
+
+
+def _is_reset(judged: Judged) -> Iterator[Violation]:
+    """Judge `reset` of a run: as discarded, with a whole backup."""
+    yield from _archived_once(judged)
+    backups = judged.repository / ".holdfast" / "backups"
+    if not any(
+        path.with_name(path.name.replace("-refs.txt", "-journal.db")).exists()
+        for path in backups.glob("*-refs.txt")
+    ):
+        yield Violation(6, "there is no whole backup")
+
+
+def _is_cleaned(judged: Judged) -> Iterator[Violation]:
+    """Judge `clean`: only the branch and the outputs are left."""
+    if judged.end.stored is not None:
+        yield Violation(14, "the journal still has the run")
+    if judged.end.branch.tip != judged.before.branch.tip:
+        yield Violation(7, f"the run branch is {judged.end.branch.tip}")
+    left = [ref for ref in judged.end.refs if ref.startswith("refs/holdfast/")]
+    if left:
+        yield Violation(12, f"{left} are still there")
+    if not (judged.repository / f".holdfast/outputs/{RUN}/recap.json").exists():
+        yield Violation(6, "there is no recap of the run")
+
+
+def _prepare_rebuild(bench: Workbench) -> None:
+    _ended(_FAILS, 1)(bench)
+    (bench.repository / ".holdfast" / "journal.db").write_bytes(DAMAGED)
+
+
+def _is_rebuilt(judged: Judged) -> Iterator[Violation]:
+    """Judge `rebuild` and the resume after it: the damaged file is kept once, and the run went on to its end."""
+    damaged = [path.read_bytes() for path in (judged.repository / ".holdfast").glob("journal.db.damaged-*")]
+    if damaged.count(DAMAGED) != 1:
+        yield Violation(15, f"the damaged journal is kept {damaged.count(DAMAGED)} times")
+    if judged.end.line[: len(judged.before.line)] != judged.before.line:
+        yield Violation(7, f"{judged.before.line} had landed, and the run branch has {judged.end.line}")
+    kept = reachable(judged.repository)
+    for ref, commit in judged.before.refs.items():
+        # Git cannot tell whether `b` failed or was cut short: its work is kept, and it starts clean.
+        if ref.startswith(f"refs/holdfast/{RUN}/task/") and commit not in kept:
+            yield Violation(6, f"{commit} of {ref} is reachable from no ref")
+    yield from _completes(_ANEW)(judged)
+
+
+# ---- adopt ----
+
+STATE = "docs/tasks/thing/execute-state.json"
+ADOPT = ("adopt", STATE, "--agent", "claude", "--json")
+
+
+def make_adoptable(path: Path) -> None:
+    """Make a repository in which Execute finished one task and was at work on the next, on a branch of its own."""
+    make_template(path, _SINGLE.text())
+    first = git(path, "rev-parse", "HEAD").strip()
+    tree = git(path, "rev-parse", "HEAD^{tree}").strip()
+    work = git(path, "commit-tree", "-p", "HEAD", "-m", "half of two", tree).strip()
+    git(path, "update-ref", "refs/heads/task/two", work)
+    tasks = {
+        "L1-001": {"status": "completed", "title": "One", "commit": first},
+        "L1-002": {"status": "in_progress", "title": "Two", "branch": "task/two", "attempts": 1},
+    }
+    (path / STATE).parent.mkdir(parents=True)
+    (path / STATE).write_text(json.dumps({"version": "2.0", "status": "in_progress", "tasks": tasks}))
+
+
+def _is_adopted_once(judged: Judged) -> Iterator[Violation]:
+    """Judge `adopt`: there is one run; what git proves is done in it, and the other task's work is saved."""
+    runs = json.loads(judged.holdfast("list", "--json").output)
+    if len(runs) != 1:
+        harm = Harm.DOUBLED if runs else Harm.LOST
+        yield Harmful(13, f"there are {len(runs)} runs of one adoption", harm)
+        return
+    shown = json.loads(judged.holdfast("status", "--json").output)
+    found = {task["id"]: task["status"] for task in shown["tasks"]}
+    if found != {"L1-001": "completed", "L1-002": "pending"}:
+        yield Violation(7, f"the adopted tasks are {found}")
+    saved = [
+        ref.rpartition("/")[2] for ref in judged.end.refs if f"refs/holdfast/{runs[0]['id']}/wip/" in ref
+    ]
+    if saved != ["L1-002"]:
+        yield Violation(6, f"the unfinished work of {saved} is saved")
+
+
+def _command(
+    name: str,
+    situation: str,
+    prepare: Callable[[Workbench], None],
+    words: tuple[str, ...],
+    violations: Callable[[Judged], Iterator[Violation]],
+    also: str = "",
+    *,
+    changes_checkout: bool = False,
+) -> Operation:
+    """Return an operation that a user completes by typing the same words again."""
+    again = NextCommand(words)
+    return Operation(
+        name,
+        situation,
+        prepare,
+        words,
+        lambda _: (again,),
+        violations,
+        again,
+        also,
+        is_done_at_once=True,
+        changes_checkout=changes_checkout,
+    )
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    CONFLICTING_RUN,
+    run_of(COMMANDS.text(), COMMANDS, "commands"),
+    run_of(AGENTS.text(), AGENTS, "agents"),
+    _resume("landing", CONFLICT, _first_landing),
+    _resume("working", COMMANDS, _first_exit),
+    Operation(
+        "stop",
+        "live",
+        _prepare_stop,
+        START,
+        _stop_and_continue,
+        _completes(_STOPPED),
+        NextCommand(CARRY_ON),
+        exit_status=INTERRUPTED,
+        has_agents=True,
+    ),
+    _command("land", "fast-forward", _ended(_SINGLE, 0), LAND, _is_landed, changes_checkout=True),
+    _command("land", "merge", _prepare_merge, LAND, _is_landed, changes_checkout=True),
+    _command("discard", "failed", _ended(_FAILS, 1), DISCARD, _archived_once),
+    _command(
+        "adopt",
+        "execute",
+        lambda bench: make_adoptable(bench.repository),
+        ADOPT,
+        _is_adopted_once,
+        r"runs/.*",
+    ),
+    Operation(
+        "rebuild",
+        "failed",
+        _prepare_rebuild,
+        REBUILD,
+        lambda _: (NextCommand(REBUILD, (0, 3)), NextCommand(CARRY_ON)),
+        _is_rebuilt,
+        NextCommand(CARRY_ON),
+        r"journal\.db\.damaged-.*",
+        repairs_journal=True,
+    ),
+    _command("clean", "completed", _ended(_SINGLE, 0), CLEAN, _is_cleaned, rf"outputs/{RUN}/.*"),
+    _command("reset", "run", _ended(_FAILS, 1), RESET, _is_reset, r"backups/.*"),
+    Operation(
+        "reset",
+        "task",
+        _ended(_FAILS, 1),
+        RESET_TASK,
+        lambda _: (NextCommand(RESET_TASK), NextCommand(CARRY_ON)),
+        _completes(_ANEW),
+        NextCommand(CARRY_ON),
+        r"backups/.*",
+    ),
+)
