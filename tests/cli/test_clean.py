@@ -29,6 +29,15 @@ def test_clean_removes_finished_runs_and_keeps_their_outputs(completed: Cli) -> 
     assert completed("clean", "--all", "--yes").code == 0
 
 
+def test_cleaning_again_removes_the_lock_that_git_could_not(completed: Cli) -> None:
+    """Git had deleted the refs, and failed to remove its lock: no run is left whose recovery would."""
+    completed("clean", "--all", "--yes")
+    lock = completed.here / ".git" / "packed-refs.lock"
+    lock.touch()
+    assert completed("clean", "--all", "--yes").code == 0
+    assert not lock.exists()
+
+
 def test_clean_refuses_a_run_that_is_not_over(blocked: Cli) -> None:
     """Give it up first."""
     done = blocked("clean", RUN, "--yes")

@@ -34,6 +34,15 @@ def test_doctor_removes_stale_locks_when_asked(completed: Cli) -> None:
     assert not lock.exists()
 
 
+def test_doctor_removes_stale_locks_where_no_run_is_left(completed: Cli) -> None:
+    """No recovery of a run will do it."""
+    lock = completed.here / ".git" / "packed-refs.lock"
+    completed("clean", "--all", "--yes")
+    lock.touch()
+    assert completed("doctor", "--fix").code == 0
+    assert not lock.exists()
+
+
 def test_doctor_reports_outside_a_repository(tmp_path: Path) -> None:
     """It describes the trouble instead of stumbling over it."""
     done = Cli(tmp_path)("doctor")

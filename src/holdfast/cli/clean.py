@@ -15,6 +15,7 @@ from holdfast.cli.recap import recap_of
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError
+from holdfast.repo.debris import remove_stale_locks
 from holdfast.runner.decisions.clean import clean_run, remove_forgotten_folders, run_size
 from holdfast.views.recap import recap_text
 from holdfast.views.text import count
@@ -89,6 +90,8 @@ def _clean(opened: OpenRepo, runs: list[str], args: Namespace) -> None:
         if not args.json:
             print(f"Cleaned {run}; its summary is in {opened.state_dir.outputs(run)}.")
     remove_forgotten_folders(opened.repo, opened.journal)
+    # Nothing of a run is left that would remove them later.
+    remove_stale_locks(opened.repo)
 
 
 def _summaries(opened: OpenRepo, run: str) -> dict[str, str]:

@@ -23,7 +23,7 @@ from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.journal.lease import Lease, holder
 from holdfast.journal.protocol import JournalReader
-from holdfast.repo.debris import clear_debris, fsck_errors, stale_locks
+from holdfast.repo.debris import clear_debris, fsck_errors, remove_stale_locks, stale_locks
 from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
 from holdfast.repo.torn_objects import remove_torn_objects
@@ -70,8 +70,11 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
 
 
 def fix_repository(repo: Repository) -> list[str]:
-    """Remove what a power cut left of objects, whoever wrote them; return a sentence for each. Idempotent."""
-    return remove_torn_objects(repo, thorough=True)
+    """Remove what a power cut left of objects, whoever wrote them, and locks that no git holds, also without any run.
+
+    Returns a sentence for each. Idempotent.
+    """
+    return [*remove_torn_objects(repo, thorough=True), *remove_stale_locks(repo)]
 
 
 def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -> Evidence:
