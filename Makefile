@@ -57,9 +57,9 @@ check: $(READY)               ## format, lint, types
 bench: $(READY)               ## figures, as a table and as JSON
 	$(BIN)/python -m bench
 
-crash: $(READY)               ## the long sweep: random kills, then every crash point
+crash: $(READY)               ## random kills, then every crash point of every operation: docs/kill-matrix.md
 	$(BIN)/python -m tests.crash.chaos
-	$(BIN)/python -m tests.crash.sweep --all
+	$(BIN)/python -m tests.crash.matrix
 
 fuzz: $(READY)                ## 50,000 damaged files of other systems
 	$(BIN)/python -m tests.formats.mutation
