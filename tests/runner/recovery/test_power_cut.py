@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core import events as ev
+from holdfast.core import events as ev, ids
 from holdfast.core.status import RunStatus
+from holdfast.runner.requests import Request, send_request
 from tests.support.command import eventually
 from tests.support.repositories import Project
 from tests.support.runs import Fifo, Trial, kill, kill_everything, sh, stage, start_runner
@@ -99,3 +100,21 @@ def test_a_torn_file_is_put_right_although_its_size_and_time_are_known(tmp_path:
     os.utime(indexes[0], (file.stat().st_mtime + 100,) * 2)  # not written in the second in which the file was
     assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("copy") == base
+
+
+def test_the_last_snapshot_of_a_command_is_kept_although_its_files_are_gone(tmp_path: Path) -> None:
+    """The command starts without it, so the snapshots of its next attempt would replace it at the task's ref."""
+    here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
+    script = f"echo half > half; if ! test -f '{tmp_path}/again'; then {here.give}; {never.take}; fi"
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    runner = start_runner(trial, in_another_boot=True)
+    here.wait()
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="save"))
+    eventually(lambda: bool(trial.state().tasks["A"].latest.snapshot), "its work is saved")
+    kill_everything(trial, runner)
+    (tmp_path / "again").touch()
+    (workspace(trial) / "half").unlink()
+    assert trial.execute() is RunStatus.COMPLETED
+    (lost,) = trial.of_kind(ev.AttemptLost)
+    assert trial.project.git("show", f"{lost.set_aside}:half") == "half"
+    assert trial.project.git("rev-parse", ids.cut_short_ref(trial.run, "A", 1)) == lost.set_aside

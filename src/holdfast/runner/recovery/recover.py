@@ -19,7 +19,12 @@ from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
-from holdfast.runner.attempts.snapshots import keep_torn_work, save_last_snapshot, snapshot_saved
+from holdfast.runner.attempts.snapshots import (
+    keep_set_aside,
+    keep_torn_work,
+    save_last_snapshot,
+    snapshot_saved,
+)
 from holdfast.runner.attempts.stream_listener import StreamListener, observation
 from holdfast.runner.context import RunContext
 from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
@@ -86,6 +91,8 @@ def _set_torn_work_aside(context: RunContext, lost: list[TaskRow], unknown: list
     Agents whose own record was torn are `unknown`; they start again.
     """
     context.workspaces.pool.forget_files()
+    for task in lost:
+        keep_set_aside(context, task, task.latest.snapshot)
     torn = {task.id: keep_torn_work(context, task) for task in (*lost, *unknown)}
     ends = ((task, context.state.carry_or_set_aside(task, task.latest.snapshot)) for task in lost)
     return [
