@@ -163,6 +163,9 @@ def test_a_command_that_is_killed_while_nobody_watches_has_its_effect_once(tmp_p
     at_work, never = Fifo(tmp_path / "at_work"), Fifo(tmp_path / "never")
     trial = _commands(tmp_path, f"{at_work.give}; {never.take}")
     _kill_runner_and_commands(trial, at_work)
+    records = list(trial.project.open().state_dir.run(trial.run).attempts.glob("*/1/agent/supervisor.json"))
+    eventually(lambda: all((path.parent / "exit.json").exists() for path in records), "each end is recorded")
+    assert {task.move for task in trial.preview().values()} == {ResumeAction.REDO}
     assert trial.execute() is RunStatus.COMPLETED
     _assert_once(trial)
     assert [row.attempt for row in trial.state().tasks.values()] == [2] * len(EFFECTS)

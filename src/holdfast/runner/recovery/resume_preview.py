@@ -13,6 +13,7 @@ from holdfast.core import events as ev
 from holdfast.core.commands import RecordEvent
 from holdfast.core.decide import decide
 from holdfast.core.facts import Presence, Sighting
+from holdfast.core.outcome import ProcessSign, sign_of
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import available_agent
 from holdfast.core.reconcile import reconcile
@@ -43,6 +44,9 @@ _BY_PRESENCE = {
     Presence.UNKNOWN: (ResumeAction.RUN, "its agent was never started"),
     Presence.LOST: (ResumeAction.REDO, "its agent was lost"),
 }
+
+_CUT_SHORT = (ProcessSign.SIGNAL, ProcessSign.TIMEOUT, ProcessSign.STALLED)
+"""What a process shows that did not come to its own end. If its task starts clean, nothing of it is collected."""
 
 _BY_STATUS = {
     TaskStatus.COMPLETED: (ResumeAction.SKIP, "landed"),
@@ -107,7 +111,8 @@ def _preview_task(
     state: RunState, task: TaskRow, shown: TaskStatus, sighting: Sighting | None
 ) -> TaskPreview:
     if shown is TaskStatus.RUNNING and sighting is not None:
-        return TaskPreview(task.id, *_BY_PRESENCE[sighting.presence])
+        cut = sighting.exit is not None and sign_of(sighting.exit) in _CUT_SHORT and state.starts_clean(task)
+        return TaskPreview(task.id, *_BY_PRESENCE[Presence.LOST if cut else sighting.presence])
     if shown is TaskStatus.PENDING:
         return _preview_pending(task)
     if task.status is TaskStatus.BLOCKED:
