@@ -57,9 +57,11 @@ check: $(READY)               ## format, lint, types
 bench: $(READY)               ## figures, as a table and as JSON
 	$(BIN)/python -m bench
 
-crash: $(READY)               ## random kills, then every crash point of every operation: docs/kill-matrix.md
+crash: $(READY)               ## random kills, every crash point of every operation (docs/kill-matrix.md), every power cut
 	$(BIN)/python -m tests.crash.chaos
 	$(BIN)/python -m tests.crash.matrix
+	$(BIN)/python -m tests.crash.power_cut --all
+	$(BIN)/python -m tests.crash.power_cut --syncs
 
 fuzz: $(READY)                ## 50,000 damaged files of other systems
 	$(BIN)/python -m tests.formats.mutation

@@ -16,7 +16,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -159,6 +159,14 @@ class Tree:
             )
         return whole.hexdigest()
 
+    def moved(self, names: Mapping[str, str]) -> Tree:
+        """Return the same tree as if it had been made elsewhere: each of these names is replaced wherever it stands.
+
+        Names of one length only, so that no size changes.
+        """
+        assert all(len(old) == len(new) for old, new in names.items())
+        return Tree({_renamed(path, names): _moved(entry, names) for path, entry in self.entries.items()})
+
     def write_to(self, folder: Path) -> None:
         """Make a new folder that holds this tree."""
         folder.mkdir()
@@ -170,6 +178,19 @@ class Tree:
                 continue
             made[entry.node] = place
             _make(place, entry)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    for old, new in names.items():
+        text = text.replace(old, new)
+    return text
+
+
+def _moved(entry: DiskEntry, names: Mapping[str, str]) -> DiskEntry:
+    data = entry.content.data
+    for old, new in names.items():
+        data = data.replace(os.fsencode(old), os.fsencode(new))
+    return DiskEntry(entry.node, replace(entry.content, data=data), _renamed(entry.target, names))
 
 
 def _make(place: str, entry: DiskEntry) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,8 @@ import msgspec
 
 from tests.crash.disk_image import DiskImage, RecordedCall
 from tests.crash.faults import FaultToolError, Point, Program, run_tool
+
+SYNCS = ("fsync", "fdatasync", "syncfs", "sync")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +66,13 @@ class Recording:
             disk.apply(call)
         yield RecordedMoment(number, disk, printed.decode("utf-8", "replace"))
 
-    def moved(self, names: Mapping[str, str]) -> Recording:
-        """Return the same run as if it had been made elsewhere: each of these names is replaced wherever it stands.
-
-        Names of one length only, so that no size changes.
-        """
-        assert all(len(old) == len(new) for old, new in names.items())
-        texts = [(old, new, old.encode().hex(), new.encode().hex()) for old, new in names.items()]
-
-        def moved(call: RecordedCall) -> RecordedCall:
-            path, source, target, data = call.path, call.source, call.target, call.data
-            for old, new, old_hex, new_hex in texts:
-                path, source = path.replace(old, new), source.replace(old, new)
-                target, data = target.replace(old, new), data.replace(old_hex, new_hex)
-            return msgspec.structs.replace(call, path=path, source=source, target=target, data=data)
-
-        return Recording(self.start, tuple(map(moved, self.calls)))
+    def without(self, ignored: Callable[[RecordedCall], bool]) -> Recording:
+        """Return the same run with some of its syncs ignored, as if nobody had made them."""
+        calls = (
+            msgspec.structs.replace(call, result=-1) if call.syscall in SYNCS and ignored(call) else call
+            for call in self.calls
+        )
+        return Recording(self.start, tuple(calls))
 
     def call(self, number: int) -> RecordedCall:
         """Return the call at a point."""

@@ -106,7 +106,7 @@ class LocalFleet:
             _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must get the signal too
             await _ended(supervisor)
         await end_carriers(self._tokens([key]))
-        self._remove_draft(key)
+        _remove_draft(self.folder(key))
         return self.inspect(key)
 
     def live_launches(self, run: str) -> list[LaunchKey]:
@@ -131,13 +131,13 @@ class LocalFleet:
         )
         ended = await end_carriers(tokens)
         for key in doomed:
-            self._remove_draft(key)
+            _remove_draft(self.folder(key))
         return sorted({*found, *ended})
 
-    def _remove_draft(self, key: LaunchKey) -> None:
-        """Remove the exit record that a supervisor began and could not finish. Usually there is none."""
-        with suppress(FileNotFoundError):
-            os.unlink(draft_file(exit_file(self.folder(key))))  # noqa: PTH108 - asked once per launch
+    def remove_drafts(self, run: str) -> None:
+        """Remove the unfinished files of supervisors of a run that is over: a power cut can bring them back. Idempotent."""
+        for key in self._launches(run):
+            _remove_draft(self.folder(key))
 
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
         """Return the folders in which launches of this step worked, each with the last one that did."""
@@ -261,6 +261,12 @@ def _stat(path: str) -> os.stat_result | None:
         return os.stat(path)  # noqa: PTH116 - asked several times per launch
     except FileNotFoundError:
         return None
+
+
+def _remove_draft(folder: str) -> None:
+    """Remove the exit record that a supervisor began and could not finish. Usually there is none."""
+    with suppress(FileNotFoundError):
+        os.unlink(draft_file(exit_file(folder)))  # noqa: PTH108 - asked once per launch
 
 
 async def end_carriers(tokens: frozenset[str]) -> set[int]:

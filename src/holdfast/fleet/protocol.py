@@ -109,6 +109,9 @@ class Fleet(Protocol):
         `tokens` are those of launches that the caller knows, even if the fleet has lost every record of them.
         """
 
+    def remove_drafts(self, run: str) -> None:
+        """Remove the unfinished files of supervisors of a run that is over: a power cut can bring them back. Idempotent."""
+
     def output(self, key: LaunchKey, offset: int = 0, most: int | None = None) -> LaunchOutput:
         """Return the output of a launch from `offset` on, at most `most` bytes; what is no longer kept is left out."""
 

@@ -248,6 +248,7 @@ def finish_completed(repo: Repository, journal: Journal, run: str) -> None:
 
 def _finish(repo: Repository, journal: Journal, run: str) -> None:
     remove_workspaces(repo, run)
+    open_fleet(repo.state_dir.fleet).remove_drafts(run)
     write_mirrors(repo, journal, run)
 
 

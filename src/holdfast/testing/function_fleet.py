@@ -69,6 +69,9 @@ class FunctionFleet:
         """Return 0: a function leaves no sign on disk."""
         return 0.0
 
+    def remove_drafts(self, run: str) -> None:
+        """Do nothing: there are no files."""
+
     async def sweep(
         self, run: str, keep: frozenset[LaunchKey], tokens: frozenset[str] = frozenset()
     ) -> list[int]:

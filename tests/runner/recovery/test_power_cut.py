@@ -118,3 +118,13 @@ def test_the_last_snapshot_of_a_command_is_kept_although_its_files_are_gone(tmp_
     (lost,) = trial.of_kind(ev.AttemptLost)
     assert trial.project.git("show", f"{lost.set_aside}:half") == "half"
     assert trial.project.git("rev-parse", ids.cut_short_ref(trial.run, "A", 1)) == lost.set_aside
+
+
+def test_an_unfinished_record_that_came_back_is_removed_from_a_run_that_is_over(tmp_path: Path) -> None:
+    """Its rename was not synced, so the name from before is there again."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
+    assert trial.execute() is RunStatus.COMPLETED
+    folder = trial.project.path / ".holdfast/runs" / trial.run / "attempts/A/1/agent"
+    (folder / "exit.json.tmp").touch()
+    assert trial.execute() is RunStatus.COMPLETED
+    assert not (folder / "exit.json.tmp").exists()
