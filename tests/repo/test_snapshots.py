@@ -35,7 +35,11 @@ def test_work_in_a_deleted_workspace_continues_from_its_snapshot(tmp_path: Path)
     """The workspace is gone, the snapshot is not: the next agent finds what the first had written."""
     here, go = Fifo(tmp_path / "here"), Fifo(tmp_path / "go")
     script = f"if [ -f half.txt ]; then echo whole > whole.txt; else echo half > half.txt; {here.give}; {go.take}; fi"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)), limits={"snapshot": 0.2})
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", script, resume="continue")),
+        limits={"snapshot": 0.2},
+    )
     runner = start_runner(trial)
     here.wait()
     eventually(lambda: trial.state().tasks["A"].latest.snapshot != "", "the work is saved")
