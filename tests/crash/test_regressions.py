@@ -78,6 +78,17 @@ def test_the_half_written_exit_of_a_killed_supervisor_is_removed(tmp_path: Path)
     assert not draft.exists()
 
 
+def test_a_half_written_resume_note_is_removed(tmp_path: Path) -> None:
+    """A runner that is killed while it writes the note leaves a draft beside it; recovery removes that."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a")))
+    note = trial.project.open().state_dir.run(trial.run).note
+    note.parent.mkdir(parents=True, exist_ok=True)
+    draft = note.with_name(f".holdfast-{dead_pid()}-half")
+    draft.touch()
+    assert trial.execute() is RunStatus.COMPLETED
+    assert not draft.exists()
+
+
 def supervisor_of(agent: int) -> int:
     """Return the parent of an agent."""
     return int(Path(f"/proc/{agent}/stat").read_text().rpartition(")")[2].split()[1])

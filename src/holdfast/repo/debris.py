@@ -51,7 +51,7 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
         *_repair_workspaces(workspaces, in_use),
         *_remove_own_locks(repo, workspaces.directory.name),
         *remove_stale_locks(repo),
-        *_remove_drafts(repo),
+        *_remove_drafts(repo, workspaces.directory.name),
         *remove_torn_objects(repo),
     ]
 
@@ -141,9 +141,9 @@ def _shared_locks(repo: Repository) -> list[Path]:
     return [path for path in [*listed, *_locks(repo.common_dir / "refs")] if path.exists()]
 
 
-def _remove_drafts(repo: Repository) -> list[str]:
+def _remove_drafts(repo: Repository, run: str) -> list[str]:
     indexes = private_dir(repo.common_dir) / "indexes"
-    folders = (repo.private_git.git_dir, indexes, repo.common_dir / "info")
+    folders = (repo.private_git.git_dir, indexes, repo.common_dir / "info", repo.state_dir.run(run).root)
     return [_removed(path) for folder in folders for path in abandoned_drafts(folder)]
 
 
@@ -153,7 +153,7 @@ def _locks(folder: Path) -> list[Path]:
 
 def _removed(path: Path) -> str:
     remove(path)
-    return f"Removed {path}, left by a killed git command."
+    return f"Removed {path}, left by a process that was killed."
 
 
 # -- live git processes, as /proc shows them ------------------------------------------------------------------
