@@ -268,7 +268,7 @@ _PLACEHOLDERS = (
     (re.compile(r"(?<=objects/)[0-9a-f]{2}(?=/|$)"), "H"),
     (re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{7,64}(?![0-9A-Za-z])"), "H"),
     (re.compile(r"(?<=tmp_obj_)\w{6}|(?<=tmp_pack_)\w{6}|(?<=tmp_idx_)\w{6}|(?<=bulk-fsync-)\w{6}"), "R"),
-    (re.compile(r"(?<=\.holdfast-)[0-9]+-\w{8}(?=/|$)|(?<=\.capture-)\w{8}(?=/|$)"), "R"),
+    (re.compile(r"(?<=\.holdfast-)[0-9]+-[0-9]+-\w{8}(?=/|$)|(?<=\.capture-)\w{8}(?=/|$)"), "R"),
     (re.compile(r"(?<=holdfast-private/staging/)(.+)\.\w{8}(?=/|$)"), r"\1.R"),
     (re.compile(r"(?<![0-9A-Za-z])tmp[a-z0-9_]{8}(?![0-9A-Za-z])"), "tmpR"),
     (re.compile(r"[0-9]+"), "N"),

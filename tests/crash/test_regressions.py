@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.boot import own_process
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.journal import open_journal
@@ -25,12 +26,8 @@ from tests.crash.trial import CrashTrial, PlannedFault
 from tests.support.repositories import Project
 from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_runner
 
-
-def dead_pid() -> int:
-    """Return the number of a process that has ended."""
-    with subprocess.Popen(["true"]) as process:
-        process.wait()
-    return process.pid
+EARLIER = f"{os.getpid()}-1"
+"""An earlier process with our pid, as `own_process` called it: pids are given to others, at the latest after a reboot."""
 
 
 def test_a_run_killed_while_it_tidies_up_is_tidied_later(tmp_path: Path) -> None:
@@ -48,7 +45,7 @@ def test_unfinished_files_of_dead_writers_are_removed_and_no_others(tmp_path: Pa
     """A kill between writing a file and renaming it leaves a draft; another process may be writing one right now."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a")))
     folder = trial.project.git_dir / "holdfast-private" / "sealed"
-    dead, alive = folder / f".holdfast-{dead_pid()}-abc", folder / f".holdfast-{os.getpid()}-abc"
+    dead, alive = folder / f".holdfast-{EARLIER}-abc", folder / f".holdfast-{own_process()}-abc"
     dead.touch()
     alive.touch()
     trial.execute()
@@ -57,7 +54,7 @@ def test_unfinished_files_of_dead_writers_are_removed_and_no_others(tmp_path: Pa
 
 def test_a_journal_left_half_made_is_removed(tmp_path: Path) -> None:
     """The draft of a journal goes when the next process opens it for writing."""
-    draft = tmp_path / f"journal.db.{dead_pid()}.new"
+    draft = tmp_path / f"journal.db.{EARLIER}.new"
     draft.touch()
     open_journal(tmp_path / "journal.db").close()
     assert not draft.exists()
@@ -78,12 +75,12 @@ def test_the_half_written_exit_of_a_killed_supervisor_is_removed(tmp_path: Path)
     assert not draft.exists()
 
 
-def test_a_half_written_resume_note_is_removed(tmp_path: Path) -> None:
-    """A runner that is killed while it writes the note leaves a draft beside it; recovery removes that."""
+@pytest.mark.parametrize("folder", [".", "requests"])
+def test_what_was_half_written_in_the_folder_of_a_run_is_removed(folder: str, tmp_path: Path) -> None:
+    """A runner that is killed while it writes the resume note leaves a draft, and so does a killed `holdfast stop`."""
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a")))
-    note = trial.project.open().state_dir.run(trial.run).note
-    note.parent.mkdir(parents=True, exist_ok=True)
-    draft = note.with_name(f".holdfast-{dead_pid()}-half")
+    draft = trial.project.open().state_dir.run(trial.run).root / folder / f".holdfast-{EARLIER}-half"
+    draft.parent.mkdir(parents=True, exist_ok=True)
     draft.touch()
     assert trial.execute() is RunStatus.COMPLETED
     assert not draft.exists()

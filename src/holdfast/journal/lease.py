@@ -19,14 +19,13 @@ from typing import Self
 
 import msgspec
 
-from holdfast.boot import boot_id
+from holdfast.boot import boot_id, start_ticks
 from holdfast.disk_sync import PRIVATE, make_folder
 from holdfast.errors import LeaseHeldError
 from holdfast.journal.filesystem_checks import refuse_network_filesystem
 from holdfast.locks import is_locked, open_lockable, try_lock
 from holdfast.system_errors import doing
 
-_START_TICKS = 19
 _INFO_MAX = 4096
 
 
@@ -91,7 +90,7 @@ class Lease:
         """Write down who holds the lease; release it if that fails."""
         info = Holder(
             pid=os.getpid(),
-            start_ticks=_own_start_ticks(),
+            start_ticks=start_ticks(os.getpid()),
             boot_id=boot_id(),
             host=os.uname().nodename,
             since=time.time(),
@@ -138,8 +137,3 @@ def _signed(fd: int) -> Holder:
         return msgspec.json.decode(os.pread(fd, _INFO_MAX, 0), type=Holder)
     except msgspec.DecodeError:
         return Holder()
-
-
-def _own_start_ticks() -> int:
-    """Return when this process started, in clock ticks after boot. The command name may contain anything."""
-    return int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[_START_TICKS])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from holdfast.boot import is_alive, own_process
 from holdfast.errors import JournalError
 from holdfast.journal.protocol import REBUILD, plan_hash_of
 from holdfast.journal.sqlite_read import consistent_read
@@ -120,7 +121,7 @@ def check_version(db: sqlite3.Connection, path: Path, migrations: Sequence[Migra
 def remove_drafts(path: Path) -> None:
     """Remove what a killed `create` left beside `path`. Drafts of a live process are left alone."""
     for draft in path.parent.glob(f"{path.name}.*.new"):
-        if not Path("/proc", draft.name.split(".")[-2]).exists():
+        if not is_alive(draft.name.split(".")[-2]):
             draft.unlink(missing_ok=True)
 
 
@@ -130,7 +131,7 @@ def create(path: Path) -> None:
     The lock, not a hard link, keeps two processes from replacing each other's: some file systems have no hard links.
     The caller syncs the folder.
     """
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    fresh = path.with_name(f"{path.name}.{own_process()}.new")
     with folder_locked(path.parent):
         if path.exists():
             return

@@ -143,7 +143,14 @@ def _shared_locks(repo: Repository) -> list[Path]:
 
 def _remove_drafts(repo: Repository, run: str) -> list[str]:
     indexes = private_dir(repo.common_dir) / "indexes"
-    folders = (repo.private_git.git_dir, indexes, repo.common_dir / "info", repo.state_dir.run(run).root)
+    directory = repo.state_dir.run(run)
+    folders = (
+        repo.private_git.git_dir,
+        indexes,
+        repo.common_dir / "info",
+        directory.root,
+        directory.requests,
+    )
     return [_removed(path) for folder in folders for path in abandoned_drafts(folder)]
 
 

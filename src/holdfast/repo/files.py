@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdfast.boot import is_alive, own_process
 from holdfast.disk_sync import make_folder, sync
 
 _DRAFT = ".holdfast-"
@@ -90,14 +91,18 @@ def link_atomically(link: Path, target: Path) -> None:
 
 
 def draft_prefix() -> str:
-    """Return the prefix of the files that this process is still writing: the pid in it names the owner."""
-    return f"{_DRAFT}{os.getpid()}-"
+    """Return the prefix of the files that this process is still writing."""
+    return f"{_DRAFT}{own_process()}-"
 
 
 def abandoned_drafts(folder: Path) -> list[Path]:
     """Return the unfinished files in `folder` whose writer is dead. Nobody will ever finish them."""
     drafts = folder.glob(f"{_DRAFT}*-*")
-    return sorted(path for path in drafts if not Path("/proc", path.name.split("-")[1]).exists())
+    return sorted(path for path in drafts if not is_alive(_writer_of(path)))
+
+
+def _writer_of(draft: Path) -> str:
+    return draft.name.removeprefix(_DRAFT).rpartition("-")[0]
 
 
 def is_plain_directory(path: Path) -> bool:
