@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.core import events as ev
+from holdfast.core import events as ev, ids
 from holdfast.core.event_codec import encode_event
 from holdfast.core.invariants import Evidence, Violation, fold_violations, violations
 from holdfast.core.status import RunStatus
@@ -144,6 +144,7 @@ class PowerTrial:
         shutil.rmtree(self.repository, ignore_errors=True)
         disk.tree.moved(_names(run.repository, self.repository)).write_to(self.repository)
         result = CutResult(disk.cut)
+        result.violations += _told_refs(self.repository, said(disk.printed))
         try:
             end = self._carry_on(result)
             result.violations += _end_violations(self.repository, end)
@@ -193,6 +194,18 @@ def _pool_digest(repository: Path) -> str:
     """Return the part of the names of workspaces that depends on where they are (`repo/workspaces.py`)."""
     folder = StateDir.of_checkout(repository).run(RUN).workspaces
     return hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
+
+
+def _told_refs(repository: Path, told: Sequence[ev.Event]) -> Iterator[Violation]:
+    """Before anything is recovered, refs hold what was told: the plan of a run that began, the work of each attempt."""
+    plan = repository / ".git" / ids.plan_ref(RUN)
+    if told and not plan.is_file():
+        yield Violation(7, f"the run had begun, and {plan.name} is not at its ref")
+    for event in told:
+        if isinstance(event, ev.AttemptDone):
+            ref = repository / ".git" / ids.task_ref(RUN, event.task, event.attempt)
+            if not ref.is_file() or ref.read_text().strip() != event.head:
+                yield Violation(6, f"{event.head}, done by {event.task}, is not at its ref")
 
 
 def _end_violations(repository: Path, end: Moment) -> Iterator[Violation]:
