@@ -104,7 +104,7 @@ def test_an_earlier_value_is_still_in_the_log(tmp_path: Path) -> None:
     """The earlier snapshots of a task can be reached in no other way."""
     code = f"""
 for name in ("one", "two", "three"):
-    repo.keep({REF!r}, commit(f"{{name}}.txt", name))
+    repo.keep({REF!r}, commit(f"{{name}}.txt", name), logged=True)
 """
     left = after_power_cut(Project.create(tmp_path / "p"), code)
     assert [left.git("show", f"{REF}@{{2}}:one.txt"), left.git("show", f"{REF}@{{1}}:two.txt")] == [
@@ -173,7 +173,7 @@ repo.keep({REF!r}, base)
 )
 def test_a_failed_sync_is_an_error(tmp_path: Path, what: str) -> None:
     """Nothing is acknowledged that may not be on disk. A ref has not moved to objects that may not be."""
-    code = f"repo.keep({REF!r}, commit('one.txt', 'one')); print('all is well')"
+    code = f"repo.keep({REF!r}, commit('one.txt', 'one'), logged=True); print('all is well')"
     points = list_points(using(Project.create(tmp_path / "p"), code))
     number = next(p.number for p in points if p.syscall == "fsync" and re.fullmatch(what, p.path))
     fresh = Project.create(tmp_path / "fresh")

@@ -7,9 +7,8 @@ import re
 ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _ID = re.compile(ID_PATTERN)
 _SLUG_MAX = 40
-_RUN_REFS = "refs/holdfast"
-ALL_RUN_REFS = f"{_RUN_REFS}/"
-ALL_PLAN_REFS = f"{_RUN_REFS}/*/plan"
+ALL_RUN_REFS = "refs/holdfast/"
+ALL_PLAN_REFS = f"{ALL_RUN_REFS}*/plan"
 ALL_RUN_BRANCHES = "refs/heads/holdfast/"
 
 
@@ -36,17 +35,17 @@ def run_branch(run: str) -> str:
 
 def plan_ref(run: str) -> str:
     """Return the ref whose commit holds what a rebuild needs: the run's plan and its first event."""
-    return f"{_RUN_REFS}/{run}/plan"
+    return f"{ALL_RUN_REFS}{run}/plan"
 
 
 def origin_ref(run: str) -> str:
     """Return the ref whose commit holds the files of the system that an adopted run comes from."""
-    return f"{_RUN_REFS}/{run}/origin"
+    return f"{ALL_RUN_REFS}{run}/origin"
 
 
 def run_of_plan_ref(ref: str) -> str:
     """Return the run that a plan ref belongs to, or an empty string if the ref is of another kind."""
-    found = re.fullmatch(rf"{_RUN_REFS}/([^/]+)/plan", ref)
+    found = re.fullmatch(rf"{ALL_RUN_REFS}([^/]+)/plan", ref)
     return found[1] if found else ""
 
 
@@ -58,17 +57,17 @@ def attempt_of_ref(run: str, task: str, ref: str) -> int:
 
 def task_ref(run: str, task: str, attempt: int) -> str:
     """Return the ref that keeps one attempt's commit reachable."""
-    return f"{_RUN_REFS}/{run}/task/{_component(task)}/{attempt}"
+    return f"{ALL_RUN_REFS}{run}/task/{_component(task)}/{attempt}"
 
 
 def snapshot_ref(run: str, task: str) -> str:
     """Return the ref whose reflog keeps the WIP snapshots of a task."""
-    return f"{_RUN_REFS}/{run}/wip/{_component(task)}"
+    return f"{ALL_RUN_REFS}{run}/wip/{_component(task)}"
 
 
 def archive_ref(run: str, name: str) -> str:
     """Return a ref that keeps a commit reachable that would otherwise be lost."""
-    return f"{_RUN_REFS}/{run}/archive/{_component(name)}"
+    return f"{ALL_RUN_REFS}{run}/archive/{_component(name)}"
 
 
 def cut_short_ref(run: str, task: str, attempt: int) -> str:
@@ -78,7 +77,7 @@ def cut_short_ref(run: str, task: str, attempt: int) -> str:
 
 def run_refs_prefix(run: str) -> str:
     """Return the prefix under which every private ref of a run lives."""
-    return f"{_RUN_REFS}/{run}/"
+    return f"{ALL_RUN_REFS}{run}/"
 
 
 def _component(name: str) -> str:

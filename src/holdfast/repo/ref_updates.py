@@ -1,8 +1,9 @@
 """Moves and deletes refs so that a power cut cannot undo it: the only place where Holdfast runs `git update-ref`.
 
 Before a ref moves, all objects are on disk. Git itself syncs the new content of a ref (`core.fsync`), but neither its
-name nor its log, through which alone the earlier snapshots of a task can be reached. Both are on disk when a call
-returns. A sync that fails raises OSError: the caller must not acknowledge anything.
+name nor its log. The name is on disk when a call returns, and so is the log of a private ref, if it has one: the earlier
+snapshots of a task can be reached through it alone. Nothing relies on the log of a branch, which git keeps for the user.
+A sync that fails raises OSError: the caller must not acknowledge anything.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.disk_sync import DurableNames, sync_all, sync_if_there
+from holdfast.core.ids import ALL_RUN_REFS
+from holdfast.disk_sync import DurableNames, sync, sync_all, sync_if_there
 from holdfast.repo.git import Git, as_lines
 from holdfast.repo.object_sync import ObjectSync
 from holdfast.system_errors import doing
+
+_REPOSITORY_FILES = ("HEAD", "config", "index", "packed-refs", "shallow")
 
 
 class RefUpdates:
@@ -26,14 +30,16 @@ class RefUpdates:
         self._names = DurableNames()
         self._is_repository_synced = False
 
-    def move(self, ref: str, commit: str, reason: str, expected: str = "") -> None:
+    def move(self, ref: str, commit: str, reason: str, expected: str = "", *, logged: bool = False) -> None:
         """Make `ref` hold `commit`, provided that it holds what is `expected`, if anything is. Idempotent.
 
-        All zeros are expected of a ref that does not exist yet. Raises GitError if git refuses.
+        All zeros are expected of a ref that does not exist yet. What a `logged` ref held before stays reachable.
+        Raises GitError if git refuses.
         """
         self.sync_objects()
+        log = ["--create-reflog"] if logged else []
         comparison = [expected] if expected else []
-        self._git.run("update-ref", "--create-reflog", "-m", f"holdfast: {reason}", ref, commit, *comparison)
+        self._git.run("update-ref", *log, "-m", f"holdfast: {reason}", ref, commit, *comparison)
         self._sync_ref(ref)
 
     def delete(self, refs: Mapping[str, str]) -> None:
@@ -64,18 +70,18 @@ class RefUpdates:
                 self._is_repository_synced = True
 
     def _sync_repository(self) -> None:
-        """Sync what makes it a repository: HEAD, the configuration, its name. The user may have made it a moment ago."""
+        """Sync what makes it a repository, and its name. The user may have made it a moment ago."""
         root = self._git.git_dir
-        files = [path for path in root.iterdir() if path.is_file() and not path.is_symlink()]
+        files = [path for path in map(root.joinpath, _REPOSITORY_FILES) if path.is_file()]
         folders = [path for path in (root, root.parent, root.parent.parent) if os.access(path, os.R_OK)]
         sync_all([*map(str, files), *map(str, folders)], str(root))
 
     def _sync_ref(self, ref: str) -> None:
-        root = str(self._git.git_dir)
-        log = f"{root}/logs/{ref}"
+        log = f"{self._git.git_dir}/logs/{ref}"
         with doing(f"sync {ref} to disk"):
-            sync_if_there(log)
-            self._names.sync_name(log, root)
+            if ref.startswith(ALL_RUN_REFS) and os.path.lexists(log):
+                sync(log)
+                self._names.sync_name(log, str(self._git.git_dir))
             self._sync_folder(str((self._git.git_dir / ref).parent))
 
     def _sync_folder(self, folder: str) -> None:

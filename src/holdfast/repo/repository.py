@@ -96,9 +96,12 @@ class Repository:
         """Return the best common ancestor of two commits, or an empty string if they share no history."""
         return _answer(self.git.try_run("merge-base", one, other))
 
-    def keep(self, ref: str, commit: str) -> None:
-        """Make a private ref hold `commit`, so that its history cannot be lost, not even to a power cut. Idempotent."""
-        self.ref_updates.move(ref, commit, "keep")
+    def keep(self, ref: str, commit: str, *, logged: bool = False) -> None:
+        """Make a private ref hold `commit`, so that its history cannot be lost, not even to a power cut. Idempotent.
+
+        What a `logged` ref held before can be reached, too.
+        """
+        self.ref_updates.move(ref, commit, "keep", logged=logged)
 
     def exists(self, commit: str) -> bool:
         """Tell whether the repository has this commit."""

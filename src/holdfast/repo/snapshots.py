@@ -57,7 +57,7 @@ def take_snapshot(
         problems = "\n".join(found.problems[:_PROBLEMS_MAX])
         return f"{said}\n\n{problems}" if problems else said
 
-    return commit_on_ref(repo, found.tree, head, ref, words, may_reuse_parent=True)
+    return commit_on_ref(repo, found.tree, head, ref, words, may_reuse_parent=True, logged=True)
 
 
 def count_snapshots(repo: Repository, ref: str) -> int:

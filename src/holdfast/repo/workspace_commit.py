@@ -94,9 +94,19 @@ def commit_work(
 
 
 def commit_on_ref(
-    repo: Repository, tree: str, parent: str, ref: str, message: Callable[[], str], *, may_reuse_parent: bool
+    repo: Repository,
+    tree: str,
+    parent: str,
+    ref: str,
+    message: Callable[[], str],
+    *,
+    may_reuse_parent: bool,
+    logged: bool = False,
 ) -> str:
-    """Return a commit with this tree on top of `parent`, or `parent` itself if it has the tree; `ref` holds it."""
+    """Return a commit with this tree on top of `parent`, or `parent` itself if it has the tree; `ref` holds it.
+
+    The commits that a `logged` ref held before stay reachable.
+    """
     parents_tree, before, tree_before, parent_before = repo.ids_of(
         f"{parent}^{{tree}}", ref, f"{ref}^{{tree}}", f"{ref}^1"
     )
@@ -109,7 +119,7 @@ def commit_on_ref(
     if commit == before:
         repo.ref_updates.sync(ref)  # whoever moved it may have been killed before it was on disk
     else:
-        repo.keep(ref, commit)
+        repo.keep(ref, commit, logged=logged)
     return commit
 
 

@@ -80,7 +80,7 @@ def save_unfinished_work(
             commit = save_worktree(repo, work.tree, message, _traces()).commit or commit
         below = repo.merge_base(base, commit)
         if below and commit != below:
-            repo.keep(snapshot_ref(run, task), commit)
+            repo.keep(snapshot_ref(run, task), commit, logged=True)
             saved[task] = InheritedWork(commit, below, work.place)
     return saved
 
