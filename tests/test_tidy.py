@@ -94,7 +94,7 @@ IMPLEMENTATIONS = {
 }
 """What only `open_journal` and `open_fleet` know: which implementations there are."""
 
-ABOUT_ALL_COMMANDS = {"bad_input", "help", "terminal"}
+ABOUT_ALL_COMMANDS = {"bad_input", "help", "machine_errors", "terminal"}
 TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/"}
 """The tests of `tests/cli/` that are about no command by itself, and the commands whose tests are not there."""
 

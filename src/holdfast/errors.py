@@ -16,6 +16,9 @@ _LASTING = (
     "Read-only file system",
     "Too many open files",
     "Function not implemented",
+    "File name too long",
+    "Stale file handle",
+    "Transport endpoint is not connected",
 )
 # Longer words are not typing mistakes, and comparing them costs the square of their length.
 _SUGGEST_MAX = 100

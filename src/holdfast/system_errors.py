@@ -30,8 +30,8 @@ _WAYS_OUT = {
     errno.EPERM: _OWNER,
     errno.EMFILE: "This process has too many open files: raise the limit (`ulimit -n 4096`), or use fewer `--jobs`",
     errno.ENFILE: "The machine has too many open files: end some programs",
-    errno.ENOMEM: "The machine has no memory left: end some programs",
-    errno.EAGAIN: "No more processes can be started: end some, or raise the limit (`ulimit -u`)",
+    errno.ENOMEM: "There is no memory left: end some programs, or raise the limit (`ulimit -v`)",
+    errno.EAGAIN: "No more processes or threads can be started: end some, or raise the limits (`ulimit -u`, `ulimit -v`)",
     errno.ENAMETOOLONG: "The path is too long for its file system: move the repository to a shorter path",
     errno.ENOSYS: _UNABLE,
     errno.EOPNOTSUPP: _UNABLE,
@@ -48,6 +48,7 @@ _WAYS_OUT = {
 }
 """What to do about each error, without the next step. It must be true for every file that Holdfast reads or writes."""
 _ANY_WAY_OUT = "Fix that"
+_NO_THREAD = "can't start new thread"
 _SURE = tuple(number for number in _WAYS_OUT if number not in (errno.ENOENT, errno.EEXIST))
 """What another program's words prove to be the cause. Programs try names that are not there, or taken, all the time."""
 
@@ -98,6 +99,15 @@ def machine_error(
     where = path_of(error)
     message = ": ".join(filter(None, [*parts, where, said]))
     return MachineError(message, f"{way_out(error.errno, where)}, then {next_step}.")
+
+
+def as_system_error(error: Exception) -> OSError | None:
+    """Return an error as one of the system, if it is one: Python has words of its own for no memory and no threads."""
+    if isinstance(error, MemoryError):
+        return OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        return OSError(errno.EAGAIN, _NO_THREAD)
+    return error if isinstance(error, OSError) else None
 
 
 def path_of(error: OSError) -> str:

@@ -38,8 +38,8 @@ def limited(tmp_path: Path) -> Iterator[SlowProject]:
     working, finish = Fifo(tmp_path / "working"), Fifo(tmp_path / "finish")
     script = f"holdfast report progress 40; echo a > a.txt; {working.give}; {finish.take}"
     Cli.of(tmp_path / "behind" / "p", {"id": "a", "run": ["sh", "-c", script]}, writes("b", needs=["a"]))
-    with limited_filesystem(tmp_path / "behind", *DISPENSABLE) as root:
-        yield SlowProject(Cli(root / "p"), working, finish)
+    with limited_filesystem(tmp_path / "behind", *DISPENSABLE) as mounted:
+        yield SlowProject(Cli(mounted.root / "p"), working, finish)
         finish.release()
 
 
@@ -110,8 +110,8 @@ def test_two_runs_at_once_need_no_pipes(limited: SlowProject) -> None:
 def test_what_is_needed_and_not_there_is_named(tmp_path: Path, lack: str, sentence: str) -> None:
     """The message has the file system and the way out, and nothing was started."""
     Cli.of(tmp_path / "behind" / "p", writes("a"))
-    with limited_filesystem(tmp_path / "behind", lack) as root:
-        refused = Cli(root / "p")("run", "--yes")
+    with limited_filesystem(tmp_path / "behind", lack) as mounted:
+        refused = Cli(mounted.root / "p")("run", "--yes")
     assert (refused.code, refused.out) == (3, "")
     assert sentence in refused.err
     assert "fuse.limited" in refused.err
@@ -121,11 +121,11 @@ def test_what_is_needed_and_not_there_is_named(tmp_path: Path, lack: str, senten
 def test_a_journal_without_file_locks_is_not_taken_for_a_busy_one(tmp_path: Path) -> None:
     """SQLite cannot tell the two apart; the message can."""
     (tmp_path / "behind").mkdir()
-    with limited_filesystem(tmp_path / "behind", "lock") as root:
-        path = root / "journal.db"
+    with limited_filesystem(tmp_path / "behind", "lock") as mounted:
+        path = mounted.root / "journal.db"
         with (
             closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as db,
-            pytest.raises(JournalUnavailableError, match=r"\(fuse\.limited\) has no file locks"),
+            pytest.raises(JournalUnavailableError, match=r"journal\.db: No locks available"),
             explained(path),
         ):
             db.execute("BEGIN IMMEDIATE")

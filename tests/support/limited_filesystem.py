@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -183,9 +184,22 @@ def serve(folder: str, mount: str, lacks: list[str]) -> None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LimitedFilesystem:
+    """A mounted one: where it is, and the process that answers for it."""
+
+    root: Path
+    server: subprocess.Popen[str]
+
+    def die(self) -> None:
+        """Kill the process that answers: the files stay in their places, and nobody can reach them any more."""
+        self.server.kill()
+        self.server.wait()
+
+
 @contextmanager
-def limited_filesystem(behind: Path, *lacks: str) -> Iterator[Path]:
-    """Show a folder through a file system without what `lacks` names; yield where. Skips the test where there is no FUSE."""
+def limited_filesystem(behind: Path, *lacks: str) -> Iterator[LimitedFilesystem]:
+    """Show a folder through a file system without what `lacks` names. Skips the test where FUSE cannot be had."""
     assert set(lacks) <= set(LACKS)
     mount = behind.with_name("mount")
     mount.mkdir()
@@ -195,13 +209,16 @@ def limited_filesystem(behind: Path, *lacks: str) -> Iterator[Path]:
         stderr=subprocess.PIPE,
         text=True,
     )
+    mounted = False
     try:
         eventually(lambda: mount.is_mount() or server.poll() is not None, "the file system is mounted")
         if server.poll() is not None:
-            pytest.skip(f"FUSE cannot be had here: {server.communicate()[1].strip()[-300:]}")
-        yield mount
+            assert server.stderr is not None
+            pytest.skip(f"FUSE cannot be had here: {server.stderr.read().strip()[-300:]}")
+        mounted = True
+        yield LimitedFilesystem(mount, server)
     finally:
-        if server.poll() is None:
+        if mounted:
             _unmount(mount)
         server.kill()  # a process that a failed test left may keep it busy for ever
         server.communicate()

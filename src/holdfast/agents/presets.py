@@ -22,6 +22,7 @@ from holdfast.core.observations import AgentTrouble
 from holdfast.core.plan import STREAMS, AgentProvider, AgentSpec, Plan, PromptMode
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.paths import StateDir
+from holdfast.system_errors import doing
 
 PatternTable = dict[AgentTrouble, tuple[str, ...]]
 BASE_PRESET = "command"
@@ -188,10 +189,11 @@ def _tables(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     import tomllib
 
     try:
-        parsed = tomllib.loads(path.read_text(encoding="utf-8"))
+        with doing("read which agents are known"):
+            parsed = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise HoldfastError(f"{path} cannot be read: {error}", "fix or move it") from None
     for name, table in parsed.items():
         if not isinstance(table, dict):

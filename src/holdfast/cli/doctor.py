@@ -18,7 +18,7 @@ from holdfast.cli.output import missing_runs_sentence, show
 from holdfast.core.invariants import Violation
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.journal.filesystem_checks import network_filesystem
+from holdfast.journal.filesystem_checks import network_filesystem, refusal
 from holdfast.repo.git import MINIMUM_VERSION, git_version
 from holdfast.repo.repository import Repository
 from holdfast.runner.health import (
@@ -28,6 +28,7 @@ from holdfast.runner.health import (
     fix_run,
     runs_missing_in_journal,
 )
+from holdfast.system_errors import machine_error
 from holdfast.views.text import count
 
 _FREE_BYTES_MIN = 512 * 1024 * 1024
@@ -85,6 +86,8 @@ def execute(args: Namespace) -> int:
         ]
     except HoldfastError as error:
         environment.append(_error("repository", error))
+    except OSError as error:
+        environment.append(_error("repository", machine_error(error, "look again")))
     healthy = all(found.ok for found in environment) and not any(part.broken for part in examined)
     health = Health(
         healthy=healthy, environment=tuple(environment), examined=tuple(examined), fixed=tuple(fixed)
@@ -94,7 +97,7 @@ def execute(args: Namespace) -> int:
 
 
 def _error(what: str, error: HoldfastError) -> HealthFinding:
-    return HealthFinding(what, False, f"{error.message} {error.hint}")
+    return HealthFinding(what, False, f"{error.message.rstrip('.')}. {error.hint}")
 
 
 def _machine() -> Iterator[HealthFinding]:
@@ -123,6 +126,9 @@ def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
     yield HealthFinding(
         "file system", not network, f"{network}: locks cannot be trusted" if network else "local"
     )
+    state = opened.state_dir.root
+    if (found := refusal(state if state.is_dir() else opened.checkout)) is not None:
+        yield _error("disk", machine_error(found, "look again", "write a file"))
     free = shutil.disk_usage(opened.checkout).free
     need = f"at least {_FREE_BYTES_MIN / 2**30:.1f} is needed"
     yield HealthFinding("free disk", free >= _FREE_BYTES_MIN, f"{free / 2**30:.1f} GiB ({need})")

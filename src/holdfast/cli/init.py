@@ -10,6 +10,7 @@ from holdfast.cli.arguments import Arguments, positional
 from holdfast.cli.installed_agents import find_installed_agents
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.repo.repository import Repository
+from holdfast.system_errors import doing
 
 _HEAD = """\
 # A plan for Holdfast. Look at it without running anything: holdfast run --dry-run
@@ -62,14 +63,10 @@ def execute(args: Namespace) -> int:
     repo.require_own_state_dir()
     path, found = Path(args.plan), find_installed_agents(presets_of(repo.checkout))
     try:
-        with path.open("x") as file:
+        with doing("write the starter plan", path), path.open("x") as file:
             file.write(starter([agent.name for agent in found]))
     except FileExistsError:
         raise HoldfastError(f"{path} already exists", "it was not changed; name another file") from None
-    except OSError as error:
-        raise HoldfastError(
-            f"{path} cannot be written: {error.strerror}", "name a file in a folder that you can write to"
-        ) from error
     repo.prepare_state_dir()
     agents = ", ".join(agent.describe() for agent in found) or "none, so its tasks are commands"
     print(f"Wrote {path} (agents found: {agents}).")

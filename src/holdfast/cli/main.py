@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.system_errors import machine_error
+from holdfast.system_errors import as_system_error, machine_error
+
+_SHOWN_CHARS = 200
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,16 +33,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output closed the pipe; nothing is wrong.
         _silence()
         return ExitCode.DONE
-    except OSError as error:
+    except UnicodeError as error:
+        _complain(_unreadable(words, error))
+        return ExitCode.BAD_INPUT
+    except (OSError, MemoryError, RuntimeError) as error:
         # A disk can fail under any call. What was recorded stays; the rest is done again.
-        refused = machine_error(error, "run the command again", _act(words, error))
-        _complain(refused)
-        return refused.exit_code
+        if (refused := as_system_error(error)) is None:
+            raise
+        explained = machine_error(refused, "run the command again", _act(words, refused))
+        _complain(explained)
+        return explained.exit_code
 
 
 def _act(words: list[str], error: OSError) -> str:
     """Return what failed where nothing more exact is known: the command as a whole."""
-    return "" if hasattr(error, "__notes__") else f"finish `holdfast {' '.join(words[:1])}`"
+    return "" if hasattr(error, "__notes__") else _whole(words)
+
+
+def _whole(words: list[str]) -> str:
+    return f"finish `holdfast {' '.join(words[:1])}`"
+
+
+def _unreadable(words: list[str], error: UnicodeError) -> HoldfastError:
+    """Return the error for a name or a text in bytes that are no characters."""
+    found = (
+        ascii(error.object)[:_SHOWN_CHARS]
+        if isinstance(error, UnicodeDecodeError | UnicodeEncodeError)
+        else ""
+    )
+    return HoldfastError(
+        f"could not {_whole(words)}: {found or 'a name'} is not valid UTF-8",
+        "Rename the file or branch that has this name (`ls -b` shows such bytes), then run the command again.",
+    )
 
 
 def _fill_closed_streams() -> None:

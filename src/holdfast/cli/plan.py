@@ -15,7 +15,7 @@ from holdfast.cli.output import say, show
 from holdfast.cli.plan_file import one_line_goal, usual_plans
 from holdfast.cli.prompts import confirm
 from holdfast.core.plan import Plan, plan_hash
-from holdfast.errors import HoldfastError, NeedsDecisionError
+from holdfast.errors import HoldfastError, MachineError, NeedsDecisionError
 from holdfast.paths import StateDir
 from holdfast.plans import parse_plan
 from holdfast.plans.schema import schema_text
@@ -135,7 +135,7 @@ def _write(target: Path, content: bytes) -> None:
     try:
         write_durably(target, content)
     except OSError as error:
-        raise HoldfastError(
-            f"{target} cannot be written: {error.strerror}",
+        raise MachineError(
+            f"could not write the plan: {target}: {error.strerror}",
             "the plan is recorded: name a file that you can write to with -o and run the command again",
         ) from error

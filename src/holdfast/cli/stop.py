@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
+from pathlib import Path
 
 from holdfast.cli.arguments import JSON, RUN, WAIT, Arguments
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
@@ -14,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Holder
 from holdfast.runner.decisions.user_decisions import stop_leftover_agents
 from holdfast.runner.requests import Request, remove_requests, send_request
+from holdfast.system_errors import machine_error
 from holdfast.views.event_text import plain_lines
 
 _POLL_S = 0.05
@@ -64,7 +66,7 @@ def print_stopped(opened: OpenRepo, run: str, args: Namespace) -> int:
 
 def ask_and_wait(opened: OpenRepo, run: str, asked: Request, seconds: float) -> bool:
     """Send the request and wait until nobody holds the run; False if that takes longer than `seconds`."""
-    request = send_request(opened.directory(run), asked)
+    request = _send(opened, run, asked)
     began, warned = time.monotonic(), False
     while (held := opened.holder(run)) is not None:
         waited = time.monotonic() - began
@@ -77,6 +79,16 @@ def ask_and_wait(opened: OpenRepo, run: str, asked: Request, seconds: float) -> 
     # A request that the runner did not live to read must not stop the next one.
     remove_requests(opened.directory(run), [request])
     return True
+
+
+def _send(opened: OpenRepo, run: str, asked: Request) -> Path:
+    """Send the request. A full disk has no room for it, but a signal needs none."""
+    try:
+        return send_request(opened.directory(run), asked)
+    except OSError as error:
+        held = opened.holder(run)
+        instead = f"; or stop the runner with `kill {held.pid}`, which loses nothing" if held else ""
+        raise machine_error(error, f"run the command again{instead}") from error
 
 
 def _warn_of_silence(run: str, held: Holder) -> None:

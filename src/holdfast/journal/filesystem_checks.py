@@ -5,7 +5,7 @@ Nothing here knows what is stored. Journals and leases ask before they create a 
 
 from __future__ import annotations
 
-import errno
+import os
 from pathlib import Path
 
 from holdfast.errors import JournalError
@@ -17,19 +17,24 @@ _NETWORK = frozenset({
     "ocfs2", "orangefs", "prl_fs", "smb3", "smbfs", "vboxsf", "fuse.ceph-fuse", "fuse.curlftpfs", "fuse.davfs",
     "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "fuse.vmhgfs-fuse",
 })  # fmt: skip
-_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_TRIED_BYTES = 64 * 1024
 
 
-def can_lock(folder: Path) -> bool:
-    """Tell whether the file system of a folder has file locks at all. True if even that cannot be found out."""
+def refusal(folder: Path) -> OSError | None:
+    """Write, sync and lock a passing file in a folder; return what the system has against it, if anything."""
     # Imported here because it is rarely asked and slow to load.
     import tempfile
 
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            return try_lock(file.fileno())
+            file.write(bytes(_TRIED_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+            try_lock(file.fileno())
     except OSError as error:
-        return error.errno not in _NO_LOCKS
+        error.filename = str(folder)
+        return error
+    return None
 
 
 def refuse_network_filesystem(path: Path) -> None:

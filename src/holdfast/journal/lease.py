@@ -106,11 +106,13 @@ class Lease:
 def holder(path: Path) -> Holder | None:
     """Return who holds the lease now, or None. Without a lock, the content of the file means nothing."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with doing("see who holds the run"):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        return _signed(fd) if is_locked(fd) else None
+        with doing("see who holds the run", path):
+            return _signed(fd) if is_locked(fd) else None
     finally:
         os.close(fd)
 

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from holdfast.disk_sync import PRIVATE, make_folder, sync
-from holdfast.errors import JournalError
+from holdfast.errors import JournalError, JournalUnavailableError
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.sqlite_read import beside, consistent_read, explained
 
@@ -66,7 +66,9 @@ def put_in_place(path: Path) -> Path | None:
     Safe to repeat after a crash: then there is no journal at `path`.
     """
     if os.path.lexists(beside(_draft(path), _LOG)):
-        raise JournalError(f"the new journal {_draft(path)} is still in use", "run the command again")
+        raise JournalUnavailableError(
+            f"the new journal {_draft(path)} is still in use", "run the command again"
+        )
     kept = _set_aside(path)
     _draft(path).rename(path)
     sync(path.parent)

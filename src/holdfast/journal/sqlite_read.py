@@ -16,9 +16,9 @@ from typing import TypeVar
 import msgspec
 
 from holdfast.errors import JournalError, JournalUnavailableError
-from holdfast.journal.filesystem_checks import can_lock
+from holdfast.journal.filesystem_checks import refusal
 from holdfast.journal.protocol import REBUILD, unreadable
-from holdfast.system_errors import kind_at, machine_error
+from holdfast.system_errors import doing, kind_at, machine_error
 
 _MOVE = "keep the repository on an ordinary disk (ext4, xfs, btrfs)"
 _MEANINGS = {
@@ -40,9 +40,10 @@ _MEANINGS = {
     ),
     sqlite3.SQLITE_IOERR_SHMMAP: ("its file system ({kind}) cannot share memory between processes", _MOVE),
 }
-_NO_LOCKS = ("its file system ({kind}) has no file locks", _MOVE)
 _UNKNOWN = ("SQLite refused it", "`holdfast doctor` looks into it")
 _BROKEN_FILE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+_VAGUE = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY)
+_EXACT = (sqlite3.SQLITE_IOERR_SHMMAP,)
 _PRIMARY_CODE = 0xFF
 
 
@@ -65,11 +66,15 @@ def explained(path: Path) -> Iterator[None]:
 def _explanation(path: Path, error: sqlite3.Error) -> JournalError:
     code = getattr(error, "sqlite_errorcode", 0)
     meaning, hint = _MEANINGS.get(code) or _MEANINGS.get(code & _PRIMARY_CODE, _UNKNOWN)
-    if code & _PRIMARY_CODE == sqlite3.SQLITE_BUSY and not can_lock(path.parent):
-        meaning, hint = _NO_LOCKS
     said = f"could not use the journal {path}: {meaning.format(kind=kind_at(path))} ({error})"
-    kind = JournalError if code & _PRIMARY_CODE in _BROKEN_FILE else JournalUnavailableError
-    return kind(said, hint)
+    if code & _PRIMARY_CODE in _BROKEN_FILE:
+        return JournalError(said, hint)
+    # SQLite has few words for many causes. The system tells what it has against any file in that folder.
+    if code & _PRIMARY_CODE in _VAGUE and code not in _EXACT and (cause := refusal(path.parent)) is not None:
+        cause.filename = str(path)
+        found = machine_error(cause, "run the command again", "use the journal")
+        said, hint = found.message, found.hint
+    return JournalUnavailableError(said, hint)
 
 
 T = TypeVar("T")
@@ -137,13 +142,21 @@ def _ask(path: Path, files: _Files, query: Callable[[sqlite3.Connection], T]) ->
 
 
 def _query_copy(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
+    try:
+        return _query_copy_in(str(_MEMORY), path, query)
+    except OSError:  # there is no such folder, or it is full
+        return _query_copy_in(None, path, query)
+
+
+def _query_copy_in(place: str | None, path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
     # Imported here because this case is rare and the module slow to load, which every command would pay for.
     import tempfile
 
-    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+    with tempfile.TemporaryDirectory(dir=place) as folder:
         copy = Path(folder, path.name)
-        copy.write_bytes(path.read_bytes())
-        beside(copy, "-wal").write_bytes(beside(path, "-wal").read_bytes())
+        with doing("copy it to look at it", copy):
+            copy.write_bytes(path.read_bytes())
+            beside(copy, "-wal").write_bytes(beside(path, "-wal").read_bytes())
         return _query(copy.as_uri(), query)
 
 

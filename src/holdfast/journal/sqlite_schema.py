@@ -96,6 +96,8 @@ def check_identity(path: Path) -> None:
 
     SQLite takes a file of a few bytes for an empty database and would write into it, hence the size check.
     """
+    if path.is_dir():
+        raise JournalError(f"{path} is a folder, not a journal", "move it away, then run the command again")
     if (size := path.stat().st_size) < _SMALLEST_DATABASE:
         raise JournalError(f"{path} is not a Holdfast journal: it is only {size} bytes long", REBUILD)
     consistent_read(path, lambda db: _check_program(db, path))

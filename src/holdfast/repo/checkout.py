@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.repo.git import decode_text
 from holdfast.repo.index import changed_paths
 from holdfast.repo.private_git_dir import private_dir, unaccepted_filters
 from holdfast.repo.repository import Repository
@@ -33,7 +34,7 @@ class CheckoutState:
 def read_checkout(repo: Repository) -> CheckoutState:
     """Return the current state of the user's checkout."""
     paths = changed_paths(repo.private_git, repo.checkout, repo.common_dir / "index")
-    head = (repo.common_dir / _HEAD).read_text() + repo.read_ref(_HEAD)
+    head = decode_text((repo.common_dir / _HEAD).read_bytes()) + repo.read_ref(_HEAD)
     return CheckoutState(head, {path: _stamp(repo.checkout / path) for path in paths})
 
 

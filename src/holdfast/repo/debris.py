@@ -111,7 +111,8 @@ def _repair_worktrees(repo: Repository) -> list[str]:
             continue
         folder = record.parent
         if folder.name.startswith(ADMIN_PREFIX):
-            record.write_bytes(b"../..\n")
+            with doing("repair a half-made worktree", record):
+                record.write_bytes(b"../..\n")
             said.append(f"Repaired the empty {record}.")
         else:
             said.append(

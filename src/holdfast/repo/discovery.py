@@ -5,6 +5,8 @@ The demo also makes a new repository here. Nothing else does: a user's repositor
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,12 +98,24 @@ def _not_found(start: Path, stderr: str) -> RepositoryError:
         return RepositoryError(f"The repository at {start} belongs to another user.", hint)
     if "cannot use bare repository" in stderr:
         return _bare(start)
+    if (closed := next(_closed_git_dirs(start), None)) is not None:
+        hint = "Check who owns it and its modes (`ls -ld`), then run the command again."
+        return RepositoryError(f"The repository at {closed} cannot be read: Permission denied.", hint)
     if "not a git repository" in stderr:
         hint = "Run `git init` and make a first commit, or go to a directory inside a repository."
         return RepositoryError(f"{start} is not inside a git repository.", hint)
     return RepositoryError(
         f"The repository at {start} cannot be read: {stderr.strip()}", "Check it with `git status`."
     )
+
+
+def _closed_git_dirs(start: Path) -> Iterator[Path]:
+    """Yield what we may not read of git directories from here on upwards. Git takes such a one for none at all."""
+    for folder in (start, *start.parents):
+        for place in (folder / ".git", folder / ".git" / "objects", folder / ".git" / "refs"):
+            # Unlike pathlib, this takes what lies in a closed folder for absent.
+            if os.path.isdir(place) and not os.access(place, os.R_OK | os.X_OK):  # noqa: PTH112
+                yield place
 
 
 def _bare(start: Path) -> RepositoryError:

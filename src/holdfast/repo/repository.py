@@ -14,7 +14,7 @@ from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir
 from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such_commit
 from holdfast.repo.files import write_atomically
-from holdfast.repo.git import Git, GitResult, as_lines, decode_text, require_git
+from holdfast.repo.git import CommitIdentity, Git, GitResult, as_lines, decode_text, require_git
 from holdfast.repo.private_git_dir import make_private_git_dir
 from holdfast.repo.ref_updates import RefUpdates
 from holdfast.system_errors import doing
@@ -38,12 +38,18 @@ class Repository:
         self.checkout = found.checkout
         self.current_git_dir = found.git_dir
         self.git = Git(found.common_dir, identity)
-        with doing("prepare Holdfast's own git directory"):
-            self.private_git = Git(make_private_git_dir(found.common_dir, found.config), identity)
+        self._private_git = _private_git(found, identity)
         self.ref_updates = RefUpdates(self.git)
         self.state_dir = StateDir.of_checkout(found.checkout)
         # Tasks that start from the same commit ask for the same trees, and a commit's tree never changes.
         self._tree_of_commit = lru_cache(maxsize=_TREES_KEPT)(self._ask_tree)
+
+    @property
+    def private_git(self) -> Git:
+        """Git on the private git directory. Raises OSError if that could not be made."""
+        if isinstance(self._private_git, OSError):
+            raise self._private_git
+        return self._private_git
 
     @classmethod
     def open(cls, start: Path) -> Repository:
@@ -171,6 +177,15 @@ class Repository:
             if line not in content.splitlines():
                 gap = b"" if not content or content.endswith(b"\n") else b"\n"
                 write_atomically(exclude, content + gap + line + b"\n")
+
+
+def _private_git(found: RepositoryLocation, identity: CommitIdentity | None) -> Git | OSError:
+    """Prepare the private git directory. An error is kept for who needs it: to look must work on any disk."""
+    try:
+        with doing("prepare Holdfast's own git directory"):
+            return Git(make_private_git_dir(found.common_dir, found.config), identity)
+    except OSError as error:
+        return error
 
 
 def _answer(result: GitResult) -> str:

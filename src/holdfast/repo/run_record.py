@@ -22,6 +22,7 @@ from holdfast.core.events import Event
 from holdfast.repo.commit_contents import read_contents
 from holdfast.repo.landing import ADOPTED_TRAILER, RUN_TRAILER
 from holdfast.repo.repository import Repository
+from holdfast.system_errors import doing
 
 PLAN_FILE = "plan.json"
 RUN_FILE = "run.json"
@@ -118,8 +119,9 @@ def _write_tree(repo: Repository, files: Mapping[str, bytes]) -> str:
     """Write files as a tree, in three processes for any number of files."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for number, content in enumerate(files.values()):
-            (folder / str(number)).write_bytes(content)
+        with doing("write files for git", folder):
+            for number, content in enumerate(files.values()):
+                (folder / str(number)).write_bytes(content)
         paths = "".join(f"{folder / str(number)}\n" for number in range(len(files)))
         question = ("hash-object", "-w", "--no-filters", "--stdin-paths")
         blobs = repo.private_git.text(*question, stdin=paths.encode()).split()

@@ -24,6 +24,7 @@ from holdfast.repo.files import (
     write_atomically,
     write_durably,
 )
+from holdfast.repo.git import decode_text
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
@@ -210,7 +211,7 @@ class StagingWorktree:
 
 def _git_work_of_others(repo: Repository, workspace: Workspace, *commits: str) -> Iterator[str]:
     """Yield what others did with git in a worktree that shows one of `commits`: moved it, staged, began a merge."""
-    head = (workspace.git_dir / "HEAD").read_text().strip()
+    head = decode_text((workspace.git_dir / "HEAD").read_bytes()).strip()
     if head not in commits:
         yield f"it is on {head.removeprefix('ref: refs/heads/')}"
     yield from (f"{name} is there" for name in _UNDER_WAY if os.path.lexists(workspace.git_dir / name))

@@ -47,7 +47,9 @@ def remove_torn_objects_after_reboot(repo: Repository) -> None:
     mark, boot = private_dir(repo.common_dir) / _CHECKED_BOOT, boot_id().encode()
     if not mark.exists() or mark.read_bytes() != boot:
         remove_torn_objects(repo, thorough=True)
-        mark.write_bytes(boot)
+        # On a full disk that is looked for again: `stop` and `clean` must work there.
+        with suppress(OSError):
+            mark.write_bytes(boot)
 
 
 def _suspects(objects: Path, thorough: bool) -> Iterator[Path]:

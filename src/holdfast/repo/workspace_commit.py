@@ -24,6 +24,7 @@ from holdfast.repo.git import GitError, decode_text
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspace
+from holdfast.system_errors import doing
 
 FILE_BYTES_MAX = 50 * 1024 * 1024
 _TRIES = 3
@@ -297,7 +298,8 @@ def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path)
     if workspace.index.is_file() and content == workspace.index.read_bytes():
         return []
     copy = folder / "agent"
-    copy.write_bytes(content)
+    with doing("copy the agent's index", copy):
+        copy.write_bytes(content)
     question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
     result = repo.private_git.try_run(*question, work_tree=workspace.path, index=copy)
     # An index that the agent broke, or is writing now, is unusable.

@@ -5,6 +5,7 @@ The files, the index, HEAD and branch of such a tree never change: a snapshot is
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +48,7 @@ def linked_git_dirs(repo: Repository) -> Iterator[tuple[Path, Path]]:
     """Yield for each linked working tree its path and its git directory, as git keeps them on record."""
     for record in (repo.common_dir / "worktrees").glob("*/gitdir"):
         # Newer versions of git may write the path relative to the record.
-        yield (record.parent / record.read_text().strip()).parent.resolve(), record.parent
+        yield (record.parent / os.fsdecode(record.read_bytes().strip())).parent.resolve(), record.parent
 
 
 def changes_in(repo: Repository, tree: Worktree, left_out: Sequence[str]) -> tuple[str, ...]:

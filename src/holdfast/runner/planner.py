@@ -35,6 +35,7 @@ from holdfast.repo.files import write_durably
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.launch import placeholders, workspace_launch
+from holdfast.system_errors import doing
 
 TRIES = 3
 _LOSSES = 9
@@ -199,12 +200,13 @@ class _Planning:
         )
 
     def _write_brief(self, path: Path, head: str, feedback: list[str]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         order, schema = self.order, path.with_name("plan.schema.json")
-        schema.write_text(order.schema, encoding="utf-8")
         files = list_files(self.repo, head, _FILES_BYTES)
         brief = planning_brief(order.goal, order.agent, files, str(schema), feedback, order.specification)
-        path.write_text(brief, encoding="utf-8", errors="replace")
+        with doing("write the planner's brief", path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            schema.write_text(order.schema, encoding="utf-8")
+            path.write_text(brief, encoding="utf-8", errors="replace")
 
     def _require_able(self, attempt: int, ended: Exit, heard: StreamSummary) -> None:
         """Raise PlanningError if a limit or a missing permission kept the planner from working: that is no answer.

@@ -100,10 +100,12 @@ def _open_pipe(path: Path) -> int | None:
 
 def pending_requests(directory: RunDir) -> Iterator[tuple[Path, Request | None]]:
     """Yield the spooled requests, oldest first; None stands for one that cannot be read."""
-    paths = sorted(directory.requests.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-    for path in paths:
+    with doing("read the requests to the runner"):
+        paths = directory.requests.glob("*.json")
+        found = sorted((path.stat().st_mtime_ns, path, path.read_bytes()) for path in paths)
+    for _, path, content in found:
         try:
-            yield path, msgspec.json.decode(path.read_bytes(), type=Request)
+            yield path, msgspec.json.decode(content, type=Request)
         except msgspec.MsgspecError:
             yield path, None
 

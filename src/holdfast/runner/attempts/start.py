@@ -20,6 +20,7 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.attempts.reports import report_file
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import placeholders, workspace_launch
+from holdfast.system_errors import doing
 
 _DIFF_BYTES = 32_000
 
@@ -70,9 +71,10 @@ def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
 def _write_brief(context: RunContext, task: TaskRow) -> Path:
     """Write the brief of a task's current attempt and return its file. Idempotent."""
     path = context.directory.brief(task.id, task.attempt)
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = build_brief(context.state, task, _earlier_work(context.repo, task))
-    path.write_text(text, encoding="utf-8")
+    with doing("write its brief", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     return path
 
 

@@ -27,6 +27,7 @@ from holdfast.runner.attempts.reports import clean, last_number, read_reports, r
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import placeholders, workspace_launch
 from holdfast.runner.verification.checks import ChecksStopped, run_to_end
+from holdfast.system_errors import doing
 
 _DIFF_BYTES = 64_000
 _OUTPUT_BYTES = 256 * 1024
@@ -118,8 +119,9 @@ def _launch(
 ) -> LaunchSpec:
     plan = context.state.plan
     brief = context.directory.attempts / key.owner / str(key.attempt) / f"validator-{validator.id}.md"
-    brief.parent.mkdir(parents=True, exist_ok=True)
-    brief.write_text(text, encoding="utf-8")
+    with doing("write the validator's brief", brief):
+        brief.parent.mkdir(parents=True, exist_ok=True)
+        brief.write_text(text, encoding="utf-8")
     agent = _agent_of(context, validator)
     return workspace_launch(
         key,
