@@ -37,3 +37,14 @@ def test_an_unfinished_run_lands_only_on_the_users_word(blocked: Cli) -> None:
 def test_landing_into_a_branch_that_is_not_there_is_refused(completed: Cli) -> None:
     """No branch is made up."""
     assert completed("land", "--yes", "--into", "no-such").code == 2
+
+
+def test_a_file_of_the_user_in_the_way_waits_for_their_decision(completed: Cli) -> None:
+    """Exit code 3, not 2: the command is right, and works once the file is out of the way."""
+    mine = completed.here / "a.txt"
+    mine.write_text("mine")
+    refused = completed("land", "--yes")
+    assert (refused.code, mine.read_text()) == (3, "mine")
+    assert "Commit, stash or move what is in the way" in refused.err
+    mine.unlink()
+    assert completed("land", "--yes").code == 0

@@ -13,17 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.disk_sync import sync, sync_all
-from holdfast.errors import RepositoryError
+from holdfast.errors import ExitCode, RepositoryError
 from holdfast.repo.debris import git_in_repository, remove_stale_locks, wait_for_orphans
 from holdfast.repo.files import abandoned_drafts, remove, write_atomically
 from holdfast.repo.git import known_way_out
 from holdfast.repo.index import changed_paths
 from holdfast.repo.repository import Repository
+from holdfast.system_errors import doing
 
 _RECORD = "holdfast-update"
 _LOCKS = ("index.lock", "HEAD.lock", "ORIG_HEAD.lock")
 _LINK = "120000"
 _SUBMODULE = "160000"
+
+
+class CheckoutBlockedError(RepositoryError):
+    """Git left the user's checkout as it was, because of what is in it or because the disk refused."""
+
+    exit_code = ExitCode.NEEDS_DECISION
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +44,15 @@ class CheckoutUpdate:
     def fast_forward(self, branch: str, new: str, old: str) -> None:
         """Move the branch from `old` to `new`, with files and index.
 
-        Raises RepositoryError if git refuses, for instance because that would overwrite local changes or files of
+        Raises CheckoutBlockedError if git refuses, for instance because that would overwrite local changes or files of
         the user, ignored ones too. Then nothing has changed.
         """
         modified = self._modified()
         changes = [change for change in self._changes(old, new) if self._is_untouched(change, modified)]
         fields = [branch, old, new, *(change.path for change in changes)]
-        write_atomically(self._record, os.fsencode("\0".join(fields)))
-        sync(self.git_dir)
+        with doing("note what is about to change in the checkout", self._record):
+            write_atomically(self._record, os.fsencode("\0".join(fields)))
+            sync(self.git_dir)
         self._merge(new)
         self.repo.ref_updates.sync(f"refs/heads/{branch}")
         self._sync_files(self.repo.changed_files(old, new))
@@ -62,7 +70,7 @@ class CheckoutUpdate:
                 f"Commit, stash or move what is in the way in {self.place}, then run the command again."
             )
             hint = known_way_out(result.stderr) or in_the_way
-            raise RepositoryError(
+            raise CheckoutBlockedError(
                 f"git did not update the checkout in {self.place}: {result.stderr.strip()}", hint
             )
 
@@ -71,7 +79,8 @@ class CheckoutUpdate:
         paths = [self.place / name for name in changed]
         files = [path for path in paths if path.is_file() and not path.is_symlink()]
         folders = {self.place / folder for name in changed for folder in Path(name).parents}
-        sync_all([*map(str, files), *map(str, folders)], str(self.place))
+        with doing("sync the files of the checkout", self.place):
+            sync_all([*map(str, files), *map(str, folders)], str(self.place))
 
     def complete(self) -> None:
         """Remove what an update that was cut short left: locks, and files of the new commit under the old one.
