@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.repo.torn_objects import remove_torn_objects, remove_torn_objects_after_reboot
+from holdfast.repo.torn_objects import remove_torn_objects
+from tests.support.command import Cli
 from tests.support.repositories import Project
 
 LONG = "".join(f"line {number}\n" for number in range(5000))
@@ -35,9 +36,10 @@ def tear(path: Path, how: str) -> None:
 def test_what_begins_like_no_object_is_removed_at_every_recovery(tmp_path: Path, how: str) -> None:
     """It costs two bytes of each object that was written last."""
     project = Project.create(tmp_path / "p")
+    project.open()
     path = write_object(project, "hello\n")
     tear(path, how)
-    assert remove_torn_objects(project.open()) == [f"Removed {path}, which a power cut tore."]
+    assert remove_torn_objects(project.git_dir) == [f"Removed {path}, which a power cut tore."]
     assert not path.exists()
 
 
@@ -46,7 +48,7 @@ def test_after_a_reboot_objects_are_read_to_their_end(tmp_path: Path, how: str) 
     """Git never replaces an object that exists: without this, the new commit would be corrupt."""
     project = Project.create(tmp_path / "p")
     tear(write_object(project, LONG), how)
-    remove_torn_objects_after_reboot(project.open())
+    project.open()
     project.commit("the same content again")
     assert project.git("show", "HEAD:new.txt") == LONG.strip()
     assert project.git("fsck", "--strict") == ""
@@ -55,14 +57,29 @@ def test_after_a_reboot_objects_are_read_to_their_end(tmp_path: Path, how: str) 
 def test_a_repository_is_searched_once_after_each_boot(tmp_path: Path) -> None:
     """Objects do not get torn while the machine runs."""
     project = Project.create(tmp_path / "p")
-    remove_torn_objects_after_reboot(project.open())
+    project.open()
     path = write_object(project, LONG)
     tear(path, "half")
-    remove_torn_objects_after_reboot(project.open())
+    project.open()
     assert path.exists()
-    (project.git_dir / "holdfast-private/checked-boot").write_text("an earlier boot")
-    remove_torn_objects_after_reboot(project.open())
+    pretend_reboot(project)
+    project.open()
     assert not path.exists()
+
+
+def pretend_reboot(project: Project) -> None:
+    """Make the last search one of an earlier boot."""
+    (project.git_dir / "holdfast-private/checked-boot").write_text("an earlier boot")
+
+
+@pytest.mark.parametrize("command", ["rebuild", "adopt .", "init new.yaml"])
+def test_no_command_builds_on_torn_objects(tmp_path: Path, command: str) -> None:
+    """Also those that write where no run is: they see no torn object, so git stores the same content again."""
+    project = Project.create(tmp_path / "p")
+    torn = write_object(project, LONG)
+    tear(torn, "half")
+    Cli(project.path)(*command.split())
+    assert not torn.exists()
 
 
 def test_an_object_that_was_on_the_disk_long_before_is_not_read(tmp_path: Path) -> None:
@@ -74,7 +91,7 @@ def test_an_object_that_was_on_the_disk_long_before_is_not_read(tmp_path: Path) 
     for path in (project.git_dir / "objects").glob("??/*"):
         if path != old:
             os.utime(path)
-    assert remove_torn_objects(project.open(), thorough=False) == []
+    assert remove_torn_objects(project.git_dir, thorough=False) == []
 
 
 def test_whole_objects_stay(tmp_path: Path) -> None:
@@ -85,5 +102,5 @@ def test_whole_objects_stay(tmp_path: Path) -> None:
     half_written.parent.mkdir(exist_ok=True)
     half_written.touch()
     before = sorted((project.git_dir / "objects").rglob("*"))
-    assert remove_torn_objects(project.open(), thorough=True) == []
+    assert remove_torn_objects(project.git_dir, thorough=True) == []
     assert sorted((project.git_dir / "objects").rglob("*")) == before

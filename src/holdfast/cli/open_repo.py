@@ -95,11 +95,9 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
     The journal is closed afterwards. Only `create` makes a missing one.
     """
     from holdfast.repo.repository import Repository
-    from holdfast.repo.torn_objects import remove_torn_objects_after_reboot
 
     repo = Repository.open(start or Path.cwd())
     _ = repo.private_git  # who changes something needs it: say so before anything else
-    remove_torn_objects_after_reboot(repo)
     if create:
         repo.prepare_state_dir()
     elif not repo.state_dir.journal.exists():

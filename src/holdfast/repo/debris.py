@@ -52,7 +52,7 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
         *_remove_own_locks(repo, workspaces.directory.name),
         *remove_stale_locks(repo),
         *_remove_drafts(repo, workspaces.directory.name),
-        *remove_torn_objects(repo),
+        *remove_torn_objects(repo.common_dir),
     ]
 
 

@@ -17,6 +17,7 @@ from holdfast.repo.files import write_atomically
 from holdfast.repo.git import CommitIdentity, Git, GitResult, as_lines, decode_text, require_git
 from holdfast.repo.private_git_dir import make_private_git_dir
 from holdfast.repo.ref_updates import RefUpdates
+from holdfast.repo.torn_objects import remove_torn_objects_after_reboot
 from holdfast.system_errors import doing
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -180,10 +181,16 @@ class Repository:
 
 
 def _private_git(found: RepositoryLocation, identity: CommitIdentity | None) -> Git | OSError:
-    """Prepare the private git directory. An error is kept for who needs it: to look must work on any disk."""
+    """Prepare the private git directory, and its objects after a reboot: all that we write is made by its git.
+
+    An error is kept for who needs it: to look must work on any disk.
+    """
     try:
         with doing("prepare Holdfast's own git directory"):
-            return Git(make_private_git_dir(found.common_dir, found.config), identity)
+            git_dir = make_private_git_dir(found.common_dir, found.config)
+        with doing("remove objects that a power cut tore"):
+            remove_torn_objects_after_reboot(found.common_dir)
+        return Git(git_dir, identity)
     except OSError as error:
         return error
 

@@ -19,7 +19,6 @@ from typing import BinaryIO
 
 from holdfast.boot import boot_id
 from holdfast.repo.private_git_dir import private_dir
-from holdfast.repo.repository import Repository
 
 _UNSYNCED_MAX_S = 600.0
 """How long written bytes may wait for the disk, generously: the kernel's default is half a minute."""
@@ -31,22 +30,22 @@ _DEFLATE = 8
 _CHECKED_BOOT = "checked-boot"
 
 
-def remove_torn_objects(repo: Repository, *, thorough: bool = False) -> list[str]:
+def remove_torn_objects(common_dir: Path, *, thorough: bool = False) -> list[str]:
     """Remove torn objects and return a sentence for each. Without `thorough`, only their first bytes are looked at.
 
     Safe beside git commands: they give an object its name only when it is whole.
     """
-    torn = [path for path in _suspects(repo.common_dir / "objects", thorough) if _is_torn(path, thorough)]
+    torn = [path for path in _suspects(common_dir / "objects", thorough) if _is_torn(path, thorough)]
     for path in torn:
         path.unlink(missing_ok=True)
     return [f"Removed {path}, which a power cut tore." for path in torn]
 
 
-def remove_torn_objects_after_reboot(repo: Repository) -> None:
+def remove_torn_objects_after_reboot(common_dir: Path) -> None:
     """Remove torn objects, thoroughly, if that was not yet done since the machine started."""
-    mark, boot = private_dir(repo.common_dir) / _CHECKED_BOOT, boot_id().encode()
+    mark, boot = private_dir(common_dir) / _CHECKED_BOOT, boot_id().encode()
     if not mark.exists() or mark.read_bytes() != boot:
-        remove_torn_objects(repo, thorough=True)
+        remove_torn_objects(common_dir, thorough=True)
         # On a full disk that is looked for again: `stop` and `clean` must work there.
         with suppress(OSError):
             mark.write_bytes(boot)

@@ -74,7 +74,7 @@ def fix_repository(repo: Repository) -> list[str]:
 
     Returns a sentence for each. Idempotent.
     """
-    return [*remove_torn_objects(repo, thorough=True), *remove_stale_locks(repo)]
+    return [*remove_torn_objects(repo.common_dir, thorough=True), *remove_stale_locks(repo)]
 
 
 def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -> Evidence:
