@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import pickle
+import random
 import shutil
 import sys
 import tempfile
@@ -80,11 +81,12 @@ def cut_disks(recording: Recording, wanted: Callable[[Cut], bool] = lambda _: Tr
 
 
 def sample_cuts(recording: Recording, model: str, count: int, seed: int) -> Callable[[Cut], bool]:
-    """Choose moments of one model, so that every kind of point has its turn before a second; a seed of the model each."""
-    chosen = stratified_sample(_telling_points(recording, model), count, seed)
+    """Choose moments of one model, of as many kinds of points as can be, a seed of the model each; no two disks are equal."""
+    points = stratified_sample(_telling_points(recording, model), 2 * count, seed)
     seeds = SEEDS[model]
-    cuts = {Cut(point.number, model, seeds[at % len(seeds)]) for at, point in enumerate(chosen)}
-    return cuts.__contains__
+    cuts = {Cut(point.number, model, seeds[at % len(seeds)]) for at, point in enumerate(points)}
+    different = [disk.cut for disk in cut_disks(recording, cuts.__contains__)]
+    return set(random.Random(seed).sample(different, min(count, len(different)))).__contains__
 
 
 def _telling_points(recording: Recording, model: str) -> list[Point]:

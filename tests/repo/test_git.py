@@ -20,6 +20,7 @@ from holdfast.repo.landing import (
 )
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspace_commit import commit_work
+from tests.support.power_cut import after_power_cut
 from tests.support.repositories import RUN, PreparedWorkspace, Project, fingerprint, git, write
 
 HOOKS = (
@@ -188,6 +189,16 @@ def test_a_filter_the_repository_had_from_the_start_is_applied_and_a_later_one_i
     assert early == 'sed "s/x/\\"y\\"/"'
     assert again.private_git.try_run("config", "filter.late.clean").rc == 1
     assert any("filter.late.clean" in notice for notice in checkout_notices(again))
+
+
+def test_what_the_user_accepted_and_excluded_survives_a_power_cut(tmp_path: Path) -> None:
+    """Filters that were lost would be copied again, and could be an agent's by then; the exclude file is the user's own."""
+    project = Project.create(tmp_path / "p")
+    project.git("config", "filter.early.clean", "cat")
+    write(project.git_dir / "info" / "exclude", "mine")
+    left = after_power_cut(project, "repo.prepare_state_dir()").git_dir
+    assert '[filter "early"]' in (left / "holdfast-private" / "sealed" / "filters").read_text()
+    assert (left / "info" / "exclude").read_text() == "mine\n/.holdfast/\n"
 
 
 def test_the_users_checkout_is_the_same_to_the_byte(tmp_path: Path) -> None:

@@ -68,9 +68,11 @@ def test_an_unknown_request_is_refused() -> None:
 
 SEND = """
 from pathlib import Path
+from holdfast.journal.lease import Lease
 from holdfast.paths import StateDir
 from holdfast.runner.requests import Request, remove_requests, send_request
 directory = StateDir(Path.cwd() / ".holdfast").run("01-run")
+Lease.acquire(directory.lease)
 sent = [send_request(directory, Request(action="skip", task=name)) for name in ("a", "b")]
 """
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
-from holdfast.disk_sync import PRIVATE, make_folder, sync
+from holdfast.disk_sync import PRIVATE, make_folder
 from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
 from holdfast.journal.filesystem_checks import refuse_network_filesystem
@@ -127,7 +127,6 @@ class SqliteJournal(SqliteReader, Journal):
             if not path.exists():
                 _refuse_stray_log(path)
                 sqlite_schema.create(path)
-            sync(path.parent)  # also if another process made it: it may have been killed before that
             sqlite_schema.remove_drafts(path)
             sqlite_schema.check_identity(path)
             return cls(path, _connect(path))

@@ -131,7 +131,7 @@ def create(path: Path) -> None:
     """Put an empty journal at `path`, whole from its first instant. One that exists already is left alone.
 
     The lock, not a hard link, keeps two processes from replacing each other's: some file systems have no hard links.
-    The caller syncs the folder.
+    SQLite syncs the folder with the first write.
     """
     fresh = path.with_name(f"{path.name}.{own_process()}.new")
     with folder_locked(path.parent):

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.disk_sync import sync, sync_all
+from holdfast.disk_sync import sync_all
 from holdfast.errors import ExitCode, RepositoryError
 from holdfast.repo.debris import git_in_repository, remove_stale_locks, wait_for_orphans
-from holdfast.repo.files import abandoned_drafts, remove, write_atomically
+from holdfast.repo.files import abandoned_drafts, remove, write_durably
 from holdfast.repo.git import known_way_out
 from holdfast.repo.index import changed_paths
 from holdfast.repo.repository import Repository
@@ -51,8 +51,7 @@ class CheckoutUpdate:
         changes = [change for change in self._changes(old, new) if self._is_untouched(change, modified)]
         fields = [branch, old, new, *(change.path for change in changes)]
         with doing("note what is about to change in the checkout", self._record):
-            write_atomically(self._record, os.fsencode("\0".join(fields)))
-            sync(self.git_dir)
+            write_durably(self._record, os.fsencode("\0".join(fields)))
         self._merge(new)
         self.repo.ref_updates.sync(f"refs/heads/{branch}")
         self._sync_files(self.repo.changed_files(old, new))

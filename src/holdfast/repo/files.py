@@ -1,7 +1,7 @@
 """Writes and removes files so that a crash leaves no partial file. Callers know what the files mean.
 
-What must not be lost to a power cut is written by `write_durably`. After `write_atomically` one finds the new file or the
-old one, each whole.
+What must not be lost to a power cut is written by `write_durably`. After `write_atomically` and a crash one finds the new
+file or the old one, each whole; a power cut may leave it empty or torn. It is for files that can be made again.
 """
 
 from __future__ import annotations
@@ -24,21 +24,27 @@ _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 def write_durably(path: Path, content: bytes) -> None:
     """Replace a file as a whole, and make missing folders above it. It is on disk, under its name, when this returns."""
     make_folder(path.parent)
-    write_atomically(path, content)
-    sync(path)  # also if it was there before: its writer may have been killed before that
+    if holds(path, content):
+        sync(path)  # its writer may have been killed before that
+    else:
+        _replace(path, content, synced=True)
     sync(path.parent)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file as a whole. If it already holds `content`, nothing happens; a failure leaves no draft."""
-    if holds(path, content):
-        return
+    if not holds(path, content):
+        _replace(path, content, synced=False)
+
+
+def _replace(path: Path, content: bytes, *, synced: bool) -> None:
     # The mode is given here and never changed later: some file systems refuse that.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with _draft_of(path) as draft, os.fdopen(os.open(draft, flags, 0o644), "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        if synced:
+            os.fsync(file.fileno())
 
 
 @contextmanager

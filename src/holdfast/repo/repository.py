@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir
 from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such_commit
-from holdfast.repo.files import write_atomically
+from holdfast.repo.files import write_durably
 from holdfast.repo.git import CommitIdentity, Git, GitResult, as_lines, decode_text, require_git
 from holdfast.repo.private_git_dir import make_private_git_dir
 from holdfast.repo.ref_updates import RefUpdates
@@ -173,11 +173,10 @@ class Repository:
         line = f"/{folder}/".encode()
         exclude = self.common_dir / "info" / "exclude"
         with doing(f"keep {folder} out of `git status`", exclude):
-            exclude.parent.mkdir(exist_ok=True)
             content = exclude.read_bytes() if exclude.exists() else b""
             if line not in content.splitlines():
                 gap = b"" if not content or content.endswith(b"\n") else b"\n"
-                write_atomically(exclude, content + gap + line + b"\n")
+                write_durably(exclude, content + gap + line + b"\n")
 
 
 def _private_git(found: RepositoryLocation, identity: CommitIdentity | None) -> Git | OSError:

@@ -28,7 +28,7 @@ from holdfast.fleet.protocol import Fleet
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, number_after
 from holdfast.repo.debris import remove_workspaces
-from holdfast.repo.files import write_atomically
+from holdfast.repo.files import write_durably
 from holdfast.repo.refs import known_runs, refs_by_commit
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
@@ -261,4 +261,4 @@ def write_resume_note(repo: Repository, state: RunState) -> None:
     # The run's rest is already in the journal: a full disk may cost this note, but nothing else.
     with suppress(OSError, HoldfastError):
         text = resume_note(state, refs_by_commit(repo, run), at)
-        write_atomically(repo.state_dir.run(run).note, text.encode("utf-8", "surrogateescape"))
+        write_durably(repo.state_dir.run(run).note, text.encode("utf-8", "surrogateescape"))

@@ -23,7 +23,6 @@ from holdfast.repo.files import (
     draft_prefix,
     is_plain_directory,
     link_atomically,
-    write_atomically,
     write_durably,
 )
 
@@ -95,7 +94,7 @@ class MirrorFiles:
         if file.link:
             draft.symlink_to(file.link)
         else:
-            write_atomically(draft, file.content)
+            write_durably(draft, file.content)
         try:
             draft.replace(path)
         except OSError as error:
@@ -153,7 +152,7 @@ def _put_across(file: NativeFile, path: Path) -> None:
     if file.link:
         link_atomically(path, Path(file.link))
     else:
-        write_atomically(path, file.content)
+        write_durably(path, file.content)
 
 
 def _read(path: Path) -> Ledger:
