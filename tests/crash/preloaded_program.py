@@ -7,6 +7,7 @@ by the fault injector and broken.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import signal
@@ -96,6 +97,7 @@ def _serve(bug: str, library: str) -> None:
     plant(bug)
     install_filter = ctypes.CDLL(library, use_errno=True).install_filter
     install_filter.argtypes, install_filter.restype = [ctypes.c_bool], ctypes.c_bool
+    gc.freeze()  # else the collector of each copy would touch, and thereby copy, every object there is
     for line in sys.stdin:
         request = json.loads(line)
         _reap()

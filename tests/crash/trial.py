@@ -48,6 +48,8 @@ KINDS: dict[str, Fault] = {
     "enospc": Fault("errno", 0, errno.ENOSPC),
     "full": Fault("errno", 0, errno.ENOSPC, lasting=True),
 }
+_PREVIEWED_EVERY = 4
+_EXAMINED_EVERY = 8
 TORN_CALLS = ("write", "pwrite64", "writev", "pwritev", "sendfile")
 
 
@@ -84,6 +86,10 @@ class TrialResult:
     def fired(self) -> bool:
         """Whether every fault of the cycle really struck."""
         return len(self.struck) == len(self.planned)
+
+    def is_one_of(self, every: int) -> bool:
+        """Tell whether this is one of every so many points; a cycle without a fault always is."""
+        return all(fault.point % every == 0 for fault in self.planned[:1])
 
     def harms(self) -> tuple[str, ...]:
         """Return what the violations mean to the user, each harm once."""
@@ -173,7 +179,8 @@ class CrashTrial:
         planned = PlannedFault(left.kind, left.point.number)
         outcome = TrialResult((planned,), [left.point], log=f"--- {planned}, played back\n{left.printed}")
         try:
-            self._recover(outcome, [self._after(left.printed, None, outcome)])
+            cut = self._after(left.printed, None, outcome)
+            self._recover(outcome, [cut], cut.moment)
         except (HoldfastError, AssertionError) as error:
             outcome.violations.append(Violation(14, str(error)))
         return outcome
@@ -181,7 +188,7 @@ class CrashTrial:
     def _suffer(self, outcome: TrialResult) -> None:
         cuts: list[BeforeCrash] = []
         verdicts: list[FaultResult] = []
-        words = self.operation.words
+        words, is_still = self.operation.words, False
         try:
             for fault in outcome.planned:
                 verdict = run_with_fault(self.program(words), fault.fault)
@@ -197,8 +204,9 @@ class CrashTrial:
                 if not self.operation.has_agents:
                     wait_for_survivors(verdict, FAULT_S)
                 cuts.append(self._after(verdict.output, verdict.exit_status, outcome))
+                is_still = not verdict.survivors
                 words = self.operation.next_steps(cuts[-1].moment)[0].words
-            self._recover(outcome, cuts)
+            self._recover(outcome, cuts, cuts[-1].moment if is_still else self._look())
         finally:
             for verdict in verdicts:
                 end_survivors(verdict)
@@ -213,42 +221,45 @@ class CrashTrial:
             outcome.violations += self.operation.violations(self._judged([cut], cut.moment))
         return cut
 
-    def _recover(self, outcome: TrialResult, cuts: list[BeforeCrash]) -> None:
-        for step in self.operation.next_steps(self._look()):
-            ended = self._carry_on(outcome, step)
+    def _recover(self, outcome: TrialResult, cuts: list[BeforeCrash], now: Moment) -> None:
+        """Do what a user does next, then judge. What costs much and finds little more is done for some points only."""
+        for step in self.operation.next_steps(now):
+            ended, now = self._carry_on(outcome, step, now)
             if not self._expect(outcome, 14, step, ended):
                 return
-        end = self._look(at_rest=True)
-        outcome.violations += self.operation.violations(self._judged(cuts, end))
-        outcome.redone = redone(cuts, end)
-        outcome.wasted = 0 if end.stored is None else sum(task.wasted for task in end.stored.tasks)
+        outcome.violations += self.operation.violations(self._judged(cuts, now))
+        outcome.redone = redone(cuts, now)
+        outcome.wasted = 0 if now.stored is None else sum(task.wasted for task in now.stored.tasks)
         again = self.operation.repetition
         self._expect(outcome, 13, again, self._logged(outcome, again.words))
-        outcome.violations += repetition_violations(end, self._look(at_rest=True))
+        outcome.violations += repetition_violations(now, self._look(at_rest=True))
         outcome.violations += leftover_violations(
             self.repository, None if self.operation.changes_checkout else self.untouched, self.operation.also
         )
-        self._expect(outcome, 12, NextCommand(DOCTOR), self.run(*DOCTOR))
+        if not self.operation.has_agents or outcome.is_one_of(_EXAMINED_EVERY):
+            self._expect(outcome, 12, NextCommand(DOCTOR), self.run(*DOCTOR))
 
-    def _carry_on(self, outcome: TrialResult, step: NextCommand) -> Ended:
-        """Do what a user does next, a few times if a run was broken, and compare it with the preview of it."""
+    def _carry_on(self, outcome: TrialResult, step: NextCommand, now: Moment) -> tuple[Ended, Moment]:
+        """Type a command, a few times if it resumes a run, and compare it with its preview; return how it ended, and then."""
         ended = Ended(-1, "")
         tries = TRIES_MAX if step.words == CARRY_ON else 1
         while tries and ended.code not in step.codes:
-            before = self._look(at_rest=step.words == CARRY_ON)
-            foreseen = step.words == CARRY_ON and before.stored is not None
-            preview = self.run(*PREVIEW) if foreseen else None
-            ended = self._logged(outcome, step.words)
+            before = now
+            is_foreseen = step.words == CARRY_ON and before.stored is not None
+            preview = self.run(*PREVIEW) if is_foreseen and outcome.is_one_of(_PREVIEWED_EVERY) else None
+            ended, now = self._logged(outcome, step.words), self._look(at_rest=True)
             if preview is not None:
                 outcome.log += f"--- foretold, ended with {preview.code}\n{preview.output}"
-                outcome.violations += preview_violations(preview.output, before, self._look(at_rest=True))
+                outcome.violations += preview_violations(preview.output, before, now)
             outcome.resumes += 1
             tries -= 1
-        return ended
+        return ended, now
 
     def _logged(self, outcome: TrialResult, words: Sequence[str]) -> Ended:
         ended = self.run(*words)
         outcome.log += f"--- {' '.join(words)}, ended with {ended.code}\n{ended.output}"
+        if "Traceback" in ended.output:
+            outcome.violations.append(Violation(14, f"it did not explain itself: {ended.output[-1500:]}"))
         return ended
 
     def _expect(self, outcome: TrialResult, invariant: int, step: NextCommand, ended: Ended) -> bool:
