@@ -14,8 +14,9 @@ these are the disks that real kills leave.
 
 With `main_process`, the others go on. They cannot tell two moments apart between which the main process did nothing that
 another can notice (no file changed, no process started or signalled, no lock, no message, no closed pipe), and none of
-them said anything through a pipe or a socket, which is how they would notice that it is gone. The tool counts these
-exchanges, so points with the same count are equal. The count errs on the safe side: it knows not who listens.
+them did anything by which it could notice that the main process is gone (a message through a pipe or a socket, a signal,
+a lock). The tool counts these exchanges, so points with the same count are equal. The count errs on the safe side: it does not
+ask who is at the other end.
 
 An error is returned to one call at one point, and what becomes of it is up to the program: no two are taken for equal.
 ENOSPC is only returned by calls that need room, and by syncs, which may be the first to need it.

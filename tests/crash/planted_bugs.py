@@ -17,6 +17,7 @@ from typing import Any
 from holdfast import boot, disk_sync
 from holdfast.core import events as ev, task_transitions
 from holdfast.core.facts import BranchFacts
+from holdfast.core.plan import Plan
 from holdfast.journal import lease, sqlite
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.process import fork_server
@@ -94,6 +95,11 @@ def _write_afterwards() -> None:
     _replace(SqliteJournal, "close", close)
 
 
+def _continue_commands() -> None:
+    """A command that was cut short goes on from its own half-done work, as an agent does: what it did, it does again."""
+    _replace(Plan, "resume_mode", lambda *_: "continue")
+
+
 def _pretend_reboot() -> None:
     """No bug: the machine has another boot id than the one that wrote what is there."""
     _replace(boot, "_BOOT_ID", str(OTHER_BOOT_ID))
@@ -148,6 +154,7 @@ BUGS: dict[str, Callable[[], None]] = {
     "deliver-late": _deliver_late,
     "believe-anybody": _believe_anybody,
     "write-afterwards": _write_afterwards,
+    "continue-commands": _continue_commands,
     "sync-nothing": _sync_nothing,
     "sync-no-objects": _sync_no_objects,
     "sync-no-ref-names": _sync_no_ref_names,

@@ -235,17 +235,41 @@ bool find_point(pid_t tid, const info_t *info, struct point *point)
     return path_of_fd(tid, (int)info->seccomp.args[point->call->fd - 1], point->path) && is_below(point->path);
 }
 
-bool is_exchange(pid_t tid, const info_t *info, bool by_main_process)
+static bool is_message(pid_t tid, int fd)
 {
     char name[64];
     struct stat status;
-    if (by_main_process)
+    snprintf(name, sizeof name, "/proc/%d/fd/%d", tid, fd);
+    return stat(name, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+static bool is_lock_command(__uint64_t command)
+{
+    return command == F_GETLK || command == F_SETLK || command == F_SETLKW || command == F_OFD_GETLK ||
+           command == F_OFD_SETLK || command == F_OFD_SETLKW;
+}
+
+bool is_exchange(pid_t tid, const info_t *info, bool by_main_process)
+{
+    switch (info->seccomp.nr) {
+    case SYS_fcntl:
+        return is_lock_command(info->seccomp.args[1]);
+    case SYS_flock:
+    case SYS_kill:
+    case SYS_tkill:
+    case SYS_tgkill:
+    case SYS_pidfd_send_signal:
         return true;
-    for (int i = 0; i < CALL_COUNT; i++)
-        if ((__uint64_t)CALLS[i].nr == info->seccomp.nr && !CALLS[i].fd)
-            return false;
-    snprintf(name, sizeof name, "/proc/%d/fd/%d", tid, (int)info->seccomp.args[0]);
-    return info->seccomp.nr != SYS_close && stat(name, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendmsg:
+    case SYS_sendmmsg:
+    case SYS_sendto:
+    case SYS_connect:
+    case SYS_shutdown:
+        return by_main_process || is_message(tid, (int)info->seccomp.args[0]);
+    }
+    return by_main_process;
 }
 
 const char *shown_path(const char *path)

@@ -46,8 +46,8 @@ bool set_directory(const char *name);
 /* Fills in call, path and grows if the call at which `tid` stands would change a file below the directory. */
 bool find_point(pid_t tid, const info_t *info, struct point *point);
 
-/* Whether a call that is no point may let processes notice each other: anything that the main process does but read, and
- * what any other says through a pipe or a socket. */
+/* Whether a call that is no point may let processes notice each other: anything that the main process does but read, what
+ * any other says through a pipe or a socket, and whatever tells who is alive: signals and locks. */
 bool is_exchange(pid_t tid, const info_t *info, bool by_main_process);
 
 /* A point as a JSON object that the caller closes; and one more text in it. */

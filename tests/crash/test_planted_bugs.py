@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.invariants import Violation
 from tests.crash.evidence import BRANCH, look
 from tests.crash.faults import Point
-from tests.crash.invariants import BeforeCrash, crash_violations, end_violations
+from tests.crash.invariants import BeforeCrash, Harm, crash_violations, end_violations
 from tests.crash.operations import CONFLICTING_RUN, run_of
 from tests.crash.sample_run import START, git
 from tests.crash.trial import CrashTrial, PlannedFault
@@ -100,6 +100,16 @@ def test_a_recovery_that_does_not_look_for_landings_is_noticed(trial: CrashTrial
 def test_events_that_are_written_after_their_effects_are_noticed(trial: CrashTrial) -> None:
     """What the program said is not in its journal when it is killed."""
     assert is_noticed(trial, around(landings(trial.points()), "kill", 5), invariant=7)
+
+
+@bug("continue-commands")
+def test_a_command_that_goes_on_from_its_own_work_is_noticed(trial: CrashTrial) -> None:
+    """Killed when it has done its work and nobody knows, it does it once more, and the result has it twice."""
+    exits = [
+        p.number for p in trial.points() if p.syscall == "rename" and p.path.endswith("/agent/exit.json")
+    ]
+    outcomes = (trial.cycle([fault]) for fault in around(exits, "kill", 0))
+    assert any(Harm.DOUBLED in outcome.harms() for outcome in outcomes)
 
 
 def violations_without_fault(trial: CrashTrial) -> list[Violation]:
