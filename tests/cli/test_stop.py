@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, cli_at_work, is_alive, writes
+from tests.support.command import Cli, cli_at_work, eventually, is_alive, writes
 from tests.support.runs import Fifo
+
+
+def requests(cli: Cli) -> list[Path]:
+    """Return the requests that no runner has answered."""
+    return list((cli.here / ".holdfast" / "runs" / "01-try-it" / "requests").glob("*.json"))
 
 
 def test_stop_ends_the_agents_and_returns_when_the_run_rests(tmp_path: Path) -> None:
@@ -30,6 +35,20 @@ def test_stop_after_a_crash_stops_what_is_left(tmp_path: Path) -> None:
     assert is_alive(agent)
     done = cli("stop")
     assert (done.code, "has no runner; stopping" in done.out) == (0, True), done.err
+    assert not is_alive(agent)
+    assert cli.run_status() == "stopped"
+    assert cli.project.git("show", "refs/holdfast/01-try-it/wip/a:half.txt") == "half"
+
+
+def test_a_runner_that_dies_while_it_is_asked_is_stopped_all_the_same(tmp_path: Path) -> None:
+    """Nobody is left to answer the request, so `stop` ends the agents itself before it says that they have ended."""
+    cli, runner, agent = cli_at_work(tmp_path)
+    os.killpg(runner.pid, signal.SIGSTOP)
+    stop = cli.start("stop")
+    eventually(lambda: bool(requests(cli)), "the request is there")
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert stop.wait() == 0
     assert not is_alive(agent)
     assert cli.run_status() == "stopped"
     assert cli.project.git("show", "refs/holdfast/01-try-it/wip/a:half.txt") == "half"
@@ -59,7 +78,7 @@ def test_a_stop_that_comes_too_late_does_not_stop_the_next_runner(tmp_path: Path
     cli, runner, _ = cli_at_work(tmp_path)
     cli("stop")
     runner.wait()
-    assert not list((cli.here / ".holdfast" / "runs" / "01-try-it" / "requests").glob("*.json"))
+    assert not requests(cli)
 
 
 def test_what_cannot_be_done_now_is_said_in_words(tmp_path: Path) -> None:

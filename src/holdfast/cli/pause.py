@@ -26,6 +26,6 @@ def execute(args: Namespace) -> int:
         if opened.holder(run) is None:
             return stop.stop_without_runner(opened, run, args)
         if stop.ask_and_wait(opened, run, Request(action="pause", now=args.now), args.wait):
-            return stop.print_stopped(opened, run, args)
+            return stop.complete_stop(opened, run, args)
         detail = f"{run} pauses when the tasks under way have landed; `holdfast status {run}` shows it."
         return print_result(opened, run, detail, args, pending=True)

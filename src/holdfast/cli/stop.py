@@ -32,7 +32,7 @@ def execute(args: Namespace) -> int:
         if opened.holder(run) is None:
             return stop_without_runner(opened, run, args)
         stop_run(opened, run, args.wait)
-        return print_stopped(opened, run, args)
+        return complete_stop(opened, run, args)
 
 
 def stop_run(opened: OpenRepo, run: str, seconds: float) -> None:
@@ -45,6 +45,13 @@ def stop_run(opened: OpenRepo, run: str, seconds: float) -> None:
         )
 
 
+def complete_stop(opened: OpenRepo, run: str, args: Namespace) -> int:
+    """Say how a run has stopped that was asked to. If its runner died before it did as it was asked, stop it ourselves."""
+    if opened.journal.load(run).row.status is RunStatus.RUNNING:
+        return stop_without_runner(opened, run, args)
+    return _print_stopped(opened, run, args)
+
+
 def stop_without_runner(opened: OpenRepo, run: str, args: Namespace) -> int:
     """Stop the agents of a crashed runner. If there can be none, only say so."""
     status = opened.journal.load(run).row.status
@@ -54,10 +61,10 @@ def stop_without_runner(opened: OpenRepo, run: str, args: Namespace) -> int:
     stop_leftover_agents(
         opened.repo, opened.journal, run, plain_lines(sys.stderr if args.json else sys.stdout)
     )
-    return print_stopped(opened, run, args)
+    return _print_stopped(opened, run, args)
 
 
-def print_stopped(opened: OpenRepo, run: str, args: Namespace) -> int:
+def _print_stopped(opened: OpenRepo, run: str, args: Namespace) -> int:
     """Say how a run has stopped, and where its resume note is."""
     detail = f"{run} is {opened.journal.load(run).row.status}. `holdfast resume {run}` continues it."
     note = opened.directory(run).note
