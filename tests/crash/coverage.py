@@ -16,7 +16,7 @@ With `main_process`, the others go on. They cannot tell two moments apart betwee
 another can notice (no file changed, no process started or signalled, no lock, no message, no closed pipe), and none of
 them did anything by which it could notice that the main process is gone (a message through a pipe or a socket, a signal,
 a lock). The tool counts these exchanges, so points with the same count are equal. The count errs on the safe side: it does not
-ask who is at the other end.
+ask who is at the other end. And where no other process is alive, the death of the main process is the death of all: `kill`.
 
 An error is returned to one call at one point, and what becomes of it is up to the program: no two are taken for equal.
 ENOSPC is only returned by calls that need room, and by syncs, which may be the first to need it.
@@ -46,7 +46,10 @@ class Target:
 
 
 def targets(kind: str, points: Sequence[Point]) -> list[Target]:
-    """Return the points at which a fault that leaves processes alive is made, each with how many it stands for."""
+    """Return the points at which a fault that leaves processes alive is made, each with how many it stands for.
+
+    Those of `equal_to_kills` are not among them.
+    """
     if kind == "enospc":
         return [Target(point.number) for point in points if point.needs_room]
     if kind != "main_process":
@@ -54,9 +57,16 @@ def targets(kind: str, points: Sequence[Point]) -> list[Target]:
     first: dict[int, int] = {}
     count: dict[int, int] = {}
     for point in points:
+        if point.is_alone:
+            continue
         first.setdefault(point.exchanges, point.number)
         count[point.exchanges] = count.get(point.exchanges, 0) + 1
     return [Target(number, count[exchanges]) for exchanges, number in first.items()]
+
+
+def equal_to_kills(kind: str, points: Sequence[Point]) -> int:
+    """Return how many points of a fault leave nothing but the disk after all."""
+    return sum(point.is_alone for point in points) if kind == "main_process" else 0
 
 
 @dataclass(frozen=True, slots=True)

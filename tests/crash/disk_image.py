@@ -44,6 +44,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
     syscall: str = ""
     path: str = ""
     exchanges: int = 0
+    is_alone: bool = False
     needs_room: bool = False
     result: int = 0
     inode: int = 0

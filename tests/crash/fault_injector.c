@@ -121,6 +121,14 @@ static void forget(pid_t tid)
             tracees[i--] = tracees[--tracee_count];
 }
 
+static bool is_alone(pid_t group)
+{
+    for (int i = 0; i < tracee_count; i++)
+        if (tracees[i].group != group)
+            return false;
+    return true;
+}
+
 /* A task that shows up later is killed when it first stops; no call of the table runs any more, because none is resumed. */
 static void end_all(int signal_number)
 {
@@ -245,7 +253,8 @@ static void on_call(struct tracee *tracee)
     info_t info;
     struct point point = { .pid = tracee->group, .is_main_process = tracee->group == main_process };
     pid_t tid = tracee->tid;
-    if (background || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0) {
+    bool is_over = hits && want.mode == ERRNO && !want.lasting; /* nothing is left to do but to let them run */
+    if (background || is_over || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0) {
         resume(tid, PTRACE_CONT, 0);
         return;
     }
@@ -263,6 +272,7 @@ static void on_call(struct tracee *tracee)
     }
     point.number = ++seen;
     point.exchanges = exchanges;
+    point.is_alone = is_alone(main_process);
     exchanges += point.is_main_process && !point.call->syncs;
     read_proc(point.pid, "comm", point.comm, sizeof point.comm);
     point.comm[strcspn(point.comm, "\n")] = '\0';

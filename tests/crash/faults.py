@@ -74,8 +74,9 @@ class Fault:
 class Point:
     """One file-changing call: `path` is relative to the program's root.
 
-    `exchanges` counts what had passed between the main process and the others before it; only listings tell. Only a call
-    that `needs_room` can fail because the disk is full; a sync is one, too.
+    `exchanges` counts what had passed between the main process and the others before it; only listings tell. `is_alone`
+    says that no other process was alive. Only a call that `needs_room` can fail because the disk is full; a sync is
+    one, too.
     """
 
     number: int
@@ -85,6 +86,7 @@ class Point:
     syscall: str
     path: str
     exchanges: int = 0
+    is_alone: bool = False
     needs_room: bool = False
 
     @property

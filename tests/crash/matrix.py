@@ -13,10 +13,12 @@ comes. A part of the matrix (`--operation`, `--fault`) is printed and does not r
 from __future__ import annotations
 
 import argparse
+import ctypes
 import hashlib
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,7 +33,7 @@ from typing import Protocol
 
 import msgspec
 
-from tests.crash.coverage import DISK_FAULTS, FAULTS, LeftDisk, Target, left_disks, targets
+from tests.crash.coverage import DISK_FAULTS, FAULTS, LeftDisk, Target, equal_to_kills, left_disks, targets
 from tests.crash.faults import Point, Program
 from tests.crash.matrix_page import Header, Matrix, Result, read_results, write_page
 from tests.crash.operations import OPERATIONS
@@ -46,6 +48,7 @@ PAGE = ROOT / "docs" / "kill-matrix.md"
 RESULTS = ROOT / "tests" / "crash" / "build"
 WORKERS = 2
 _CHUNK = 20
+_SET_PDEATHSIG = 1
 _TRIES = 3
 _SHOWN_S = 30.0
 _MEMORY = Path("/dev/shm")
@@ -120,6 +123,7 @@ _worker: list[_Worker] = []
 
 
 def _start_worker(folder: str, results: str) -> None:
+    ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL)  # a matrix that is killed leaves nobody at work
     place = Path(tempfile.mkdtemp(dir=folder))
     _worker.append(_Worker(place, Path(results)))
 
@@ -235,7 +239,7 @@ class MatrixRun:
                 operation=name,
                 event="listed",
                 points=len(points),
-                covers={kind: sum(t.covers for t in targets(kind, points)) for kind in FAULTS[3:]},
+                covers={kind: equal_to_kills(kind, points) for kind in FAULTS if kind not in DISK_FAULTS},
             )
         )
         return points
@@ -301,6 +305,7 @@ def _arguments() -> argparse.Namespace:
 def main() -> int:
     """Run the matrix, or what is left of it, and write the page; 1 if any promise of Holdfast's was broken."""
     args = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is cut short is tidied up
     results = _results_file(args, _header())
     print(f"results go to {results}; --continue {results} goes on if this is cut short", flush=True)
     scratch, began = _scratch(), time.monotonic()

@@ -35,7 +35,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the results: a point that was broken; or, with `event`, how far an operation is.
 
-    `covers` says for how many points of each fault it stands, itself among them. `harms` are the columns of harm done.
+    `covers` says for how many points of each fault it stands, itself among them; of an event, how many points are equal to
+    kills. `harms` are the columns of harm done.
     """
 
     event: str = ""
@@ -85,7 +86,7 @@ class Matrix:
     seconds: float = 0.0
     cycle_s: float = 0.0
     played_back: set[str] = field(default_factory=set)
-    points: dict[str, int] = field(default_factory=dict)
+    equal: dict[str, Mapping[str, int]] = field(default_factory=dict)
     results: dict[tuple[str, str, int], Result] = field(default_factory=dict)
 
     def take(self, result: Result) -> None:
@@ -99,10 +100,10 @@ class Matrix:
             self.played_back.discard(result.operation)
             for key in [key for key in self.results if key[0] == result.operation and key[1] in DISK_FAULTS]:
                 del self.results[key]
-        elif result.event in ("done", "listed"):
-            self.points[result.operation] = result.points
-            if result.event == "done":
-                self.played_back.add(result.operation)
+        elif result.event == "listed":
+            self.equal[result.operation] = result.covers
+        elif result.event == "done":
+            self.played_back.add(result.operation)
         else:
             self.results[result.operation, result.kind, result.point] = result
 
@@ -135,6 +136,9 @@ class Matrix:
                 cell = cells.setdefault((row, kind), Cell())
                 cell.equal += count - (kind == result.kind and result.fired)
                 cell.harms += Counter(dict.fromkeys(set(result.harms), count))
+        for operation, counts in self.equal.items():
+            for kind, count in counts.items():
+                cells.setdefault((operation.partition("/")[0], kind), Cell()).equal += count
         return cells
 
     def summary(self) -> str:

@@ -134,17 +134,15 @@ CONFLICTING_RUN = run_of(CONFLICT.text(), CONFLICT, "conflict")
 # ---- resume, of runs that were killed at the worst moments ----
 
 
-def _killed(plan: SamplePlan, at: Callable[[Sequence[Point]], Point]) -> Callable[[Workbench], None]:
+def _leave_killed(
+    bench: Workbench, plan: str, at: Callable[[Sequence[Point]], Point], exit_status: int = 0
+) -> None:
     """Run a plan, and leave the repository as a kill at one of its points does."""
-
-    def prepare(bench: Workbench) -> None:
-        make_template(bench.repository, plan.text())
-        recording = record(bench.program(START))
-        moment = recording.moment(at(recording.points).number)
-        shutil.rmtree(bench.repository)
-        moment.disk.whole().write_to(bench.repository)
-
-    return prepare
+    make_template(bench.repository, plan)
+    recording = record(bench.program(START), exit_status)
+    moment = recording.moment(at(recording.points).number)
+    shutil.rmtree(bench.repository)
+    moment.disk.whole().write_to(bench.repository)
 
 
 def _first_landing(points: Sequence[Point]) -> Point:
@@ -164,7 +162,7 @@ def _resume(situation: str, plan: SamplePlan, at: Callable[[Sequence[Point]], Po
     return Operation(
         "resume",
         situation,
-        _killed(plan, at),
+        lambda bench: _leave_killed(bench, plan.text(), at),
         CARRY_ON,
         _continue,
         _completes(plan),
@@ -175,7 +173,8 @@ def _resume(situation: str, plan: SamplePlan, at: Callable[[Sequence[Point]], Po
 
 # ---- stop: the plan's own task asks for it, so that one tree of processes holds both sides ----
 
-# It leaves the agent's session and environment, by which it would be taken for a part of the agent and ended.
+# It leaves the agent's session and environment, by which it would be taken for a part of the agent and ended. Like a user,
+# it asks again if that failed; then it gives up, and the task ends like one that was cut short.
 _ASK = f"env -i PATH=$PATH PYTHONPATH=$PYTHONPATH setsid {' '.join(HOLDFAST)} stop {RUN} --json > /dev/null"
 _STOPPED = SamplePlan(
     stages=(
@@ -184,8 +183,8 @@ _STOPPED = SamplePlan(
             SampleTask(
                 "stopped",
                 command(
-                    f"echo more >> more && if test $HOLDFAST_ATTEMPT_NUMBER = 1; then (cd REPOSITORY && {_ASK}) & "
-                    "exec sleep 60; fi"
+                    "echo more >> more && if test $HOLDFAST_ATTEMPT_NUMBER = 1; then "
+                    f"(cd REPOSITORY && {{ {_ASK} || {_ASK} || kill -9 $$; }}) & exec sleep 60; fi"
                 ),
                 after=("first",),
             ),
@@ -198,12 +197,9 @@ INTERRUPTED = 130
 
 
 def _prepare_stop(bench: Workbench) -> None:
-    make_template(bench.repository, _STOPPED.text().replace("REPOSITORY", str(bench.repository)))
-
-
-def _stop_and_continue(moment: Moment) -> tuple[NextCommand, ...]:
-    start = (NextCommand(START, codes=(0, INTERRUPTED)),) if moment.stored is None else ()
-    return (*start, NextCommand(STOP), NextCommand(CARRY_ON))
+    """Let the first task be about to land: the runner that is stopped lands it and starts the second."""
+    plan = _STOPPED.text().replace("REPOSITORY", str(bench.repository))
+    _leave_killed(bench, plan, _first_landing, INTERRUPTED)
 
 
 # ---- commands about a run that has ended: one task landed, the other failed for good and left half its work ----
@@ -422,8 +418,8 @@ OPERATIONS: tuple[Operation, ...] = (
         "stop",
         "live",
         _prepare_stop,
-        START,
-        _stop_and_continue,
+        CARRY_ON,
+        lambda _: (NextCommand(STOP), NextCommand(CARRY_ON)),
         _completes(_STOPPED),
         NextCommand(CARRY_ON),
         exit_status=INTERRUPTED,

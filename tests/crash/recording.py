@@ -47,6 +47,7 @@ class Recording:
                 call.syscall,
                 call.path,
                 call.exchanges,
+                call.is_alone,
                 call.needs_room,
             )
             for call in self.calls

@@ -294,5 +294,6 @@ void print_point(FILE *file, const struct point *point)
     print_string(file, "comm", point->comm);
     print_string(file, "syscall", point->call->name);
     print_string(file, "path", shown_path(point->path));
-    fprintf(file, ",\"exchanges\":%ld,\"needs_room\":%s", point->exchanges, point->grows || point->call->syncs ? "true" : "false");
+    fprintf(file, ",\"exchanges\":%ld,\"is_alone\":%s", point->exchanges, point->is_alone ? "true" : "false");
+    fprintf(file, ",\"needs_room\":%s", point->grows || point->call->syncs ? "true" : "false");
 }

@@ -28,7 +28,7 @@ struct call {
 struct point {
     long number;
     pid_t pid;
-    bool is_main_process, grows;
+    bool is_main_process, is_alone, grows; /* alone: no other process lives */
     long exchanges; /* how much had passed between the main process and the others before it */
     const struct call *call;
     char comm[32], path[PATH_MAX];
