@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
-_START_TICKS = 19  # counted after the command name; proc(5) counts from 1 and has two fields before
+_STATE, _START_TICKS = 0, 19  # proc(5) counts from 1 and has two fields before the state
 
 
 def boot_id() -> str:
@@ -18,14 +18,21 @@ def boot_id() -> str:
         return file.read().decode().strip()
 
 
-def start_ticks(pid: int) -> int:
-    """Return when a process was started, in clock ticks after boot; 0 if there is none."""
+def stat_fields(pid: int) -> list[bytes]:
+    """Return the fields of `/proc/PID/stat` from the state on; none when there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - see above
             text = file.read()
     except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(text.rpartition(b")")[2].split()[_START_TICKS])  # the command name may contain anything
+        return []
+    # The command name may hold spaces and parentheses; the fields after the last parenthesis never do.
+    return text[text.rindex(b")") + 2 :].split()
+
+
+def start_ticks(pid: int) -> int:
+    """Return when a process was started, in clock ticks after boot; 0 if there is none."""
+    fields = stat_fields(pid)
+    return int(fields[_START_TICKS]) if fields else 0
 
 
 def own_process() -> str:
@@ -34,6 +41,10 @@ def own_process() -> str:
 
 
 def is_alive(process: str) -> bool:
-    """Tell whether a process lives, by the name that `own_process` gave it. Anything else names none."""
+    """Tell whether a process lives, by the name that `own_process` gave it. Anything else names none.
+
+    One that only waits to be reaped has ended.
+    """
     pid, _, started = process.partition("-")
-    return pid.isdecimal() and started.isdecimal() and start_ticks(int(pid)) == int(started) > 0
+    fields = stat_fields(int(pid)) if pid.isdecimal() else []
+    return bool(fields) and fields[_STATE] not in (b"Z", b"X") and fields[_START_TICKS] == started.encode()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.boot import own_process
+from holdfast.boot import own_process, start_ticks
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.journal import open_journal
@@ -50,6 +50,16 @@ def test_unfinished_files_of_dead_writers_are_removed_and_no_others(tmp_path: Pa
     alive.touch()
     trial.execute()
     assert (dead.exists(), alive.exists()) == (False, True)
+
+
+def test_a_writer_that_only_waits_to_be_reaped_is_dead(tmp_path: Path) -> None:
+    """In a container nobody may ever ask how it ended: it stays in the process table, and finishes no file."""
+    with subprocess.Popen(["true"]) as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        draft = tmp_path / f"journal.db.{ended.pid}-{start_ticks(ended.pid)}.new"
+        draft.touch()
+        open_journal(tmp_path / "journal.db").close()
+        assert not draft.exists()
 
 
 def test_a_journal_left_half_made_is_removed(tmp_path: Path) -> None:

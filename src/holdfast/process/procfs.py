@@ -10,12 +10,14 @@ import os
 import time
 from collections.abc import Container
 
+from holdfast.boot import stat_fields
+
 TOKEN_VARIABLE = "HOLDFAST_ATTEMPT"  # noqa: S105 - the name of the variable, not a secret
 _TOKEN_PREFIX = TOKEN_VARIABLE.encode() + b"="
 EXEC_WAIT_S = 5.0
 _READ_AGAIN_S = 0.001
 _STATE, _PPID, _STARTED, _VSIZE, _STARTCODE, _ENV_START, _ENV_END = 0, 1, 19, 20, 23, 47, 48
-"""Indexes into what `_stat_fields` returns. proc(5) counts from 1 and has two fields before them."""
+"""Indexes into what `stat_fields` returns. proc(5) counts from 1 and has two fields before them."""
 
 
 class ProcessStat:
@@ -37,22 +39,12 @@ class ProcessStat:
 
 def stat(pid: int) -> ProcessStat | None:
     """Return one process's entry, or None when there is no such process."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return (
         ProcessStat(pid, int(fields[_PPID]), fields[_STATE].decode(), int(fields[_STARTED]))
         if fields
         else None
     )
-
-
-def _stat_fields(pid: int) -> list[bytes]:
-    """Return the fields of `/proc/PID/stat` from the state on; none when there is no such process."""
-    try:
-        text = _read(f"/proc/{pid}/stat")
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    # The command name may hold spaces and parentheses; the fields after the last parenthesis never do.
-    return text[text.rindex(b")") + 2 :].split()
 
 
 def pids() -> list[int]:
@@ -101,7 +93,7 @@ def _has_environment(pid: int) -> bool:
     The kernel notes where the code is only after it has set up the environment. Kernel threads and ended processes have
     no memory at all.
     """
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     if not fields or fields[_VSIZE] == b"0":
         return False
     return fields[_STARTCODE] == b"0" or fields[_ENV_START] != fields[_ENV_END]
