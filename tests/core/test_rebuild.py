@@ -73,6 +73,11 @@ def test_what_never_landed_below_something_that_did_is_noticed() -> None:
     assert _restored(TWO, _branch("b"), "a").tasks["a"].status is TaskStatus.SKIPPED
 
 
+def test_a_task_that_was_skipped_twice_over_is_skipped_once() -> None:
+    """Adopted as skipped, and passed over by what landed since: both say the same."""
+    assert _restored(TWO, _branch("b"), "a", "a").tasks["a"].status is TaskStatus.SKIPPED
+
+
 def test_a_commit_by_hand_on_top_is_the_ground_to_build_on() -> None:
     """The tip is where the branch is, not where the last landing was."""
     branch = BranchFacts(tip="hand", landings=_branch("a").landings)

@@ -57,7 +57,7 @@ def _settled_tasks(state: RunState, branch: BranchFacts, skipped: Collection[str
     newest = {landing.task: landing for landing in branch.landings if landing.task in state.tasks}
     for name, landing in newest.items():
         yield ev.TaskLanded(task=name, attempt=landing.attempt, commit=landing.commit, head=landing.head)
-    yield from (ev.TaskSkipped(task=name) for name in skipped if name not in newest)
+    yield from (ev.TaskSkipped(task=name) for name in dict.fromkeys(skipped) if name not in newest)
 
 
 def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.Event]:

@@ -187,14 +187,15 @@ class _LostRun:
             return rebuild_events(state, BranchFacts(tip=""), {}, ())
         refs = run_refs(self.repo, self.run)
         branch, archived = self._branch(refs)
-        skipped = [
+        skipped = [event.task for event in inherited if isinstance(event, ev.TaskSkipped)]
+        skipped += [
             name
             for name, above in passed_over(self.plan, branch).items()
-            if ask(
+            if name not in skipped
+            and ask(
                 f"{self.run}: {name} never landed, yet {above}, which builds on it, did. Was {name} skipped?"
             )
         ]
-        skipped += [event.task for event in inherited if isinstance(event, ev.TaskSkipped)]
         began = [event for event in inherited if isinstance(event, ev.RunAdopted | ev.TaskInherited)]
         events = rebuild_events(state, branch, self._begun_tasks(branch, refs), skipped, began)
         return events + state.apply_all(self._ending(state, branch, ask, archived=archived))
