@@ -258,7 +258,7 @@ class Simulation:
 
     def _advance(self) -> None:
         """Let time pass until the next effect has something to do, or a task's waiting time is over."""
-        wake = next_wake(self.state)
+        wake = next_wake(self.state, self._clock)
         waits = wake - self._clock if wake is not None else -1.0
         if waits > 0 and (not self.effects or self.effects[0][0] > self.machine.now + waits):
             self.machine.now += waits + 1e-6

@@ -352,7 +352,32 @@ def test_a_run_at_rest_decides_nothing(event: ev.Event) -> None:
     state = begin(plan((task("a"),)))
     state.apply(event)
     assert decide(state, NOW) == []
-    assert next_wake(state) is None
+    assert next_wake(state, NOW) is None
+
+
+def test_a_stop_waits_for_the_gate_of_a_stage_that_is_not_current_any_more() -> None:
+    """A stage below it was reopened, yet its check runs: a run that rested now would leave that process behind."""
+    state = begin(plan((task("a"),), (task("b"),)))
+    state.apply_all([ev.TaskSkipped(task="a"), ev.StageClosing(stage="s1"), ev.StageClosed(stage="s1")])
+    state.apply_all([ev.StageOpening(stage="s2"), ev.TaskRetried(task="a"), ev.StopRequested()])
+    assert decide(state, NOW) == []
+    state.apply(ev.StageGateReset(stage="s2", gate="entry"))
+    assert decide(state, NOW) == [RecordEvent(ev.RunStopped())]
+
+
+@pytest.mark.parametrize(
+    "result", [ev.StageClosed(stage="s1"), ev.StageGateFailed(stage="s1", gate="exit", error="red")]
+)
+def test_an_exit_gate_proves_nothing_about_a_task_that_was_retried_meanwhile(result: ev.Event) -> None:
+    """Its check ends first, on the old tree; then the task is done, and the gate is checked on the new one."""
+    state = begin(plan((task("a"),)))
+    state.apply_all([ev.TaskSkipped(task="a"), ev.StageClosing(stage="s1"), ev.TaskRetried(task="a")])
+    assert decide(state, NOW) == []
+    state.apply(result)
+    assert settle(state) == ["a"]
+    walk_on = [done("a", 1), ev.TaskVerified(task="a", attempt=1), ev.LandingStarted(task="a", attempt=1)]
+    state.apply_all([*walk_on, ev.TaskLanded(task="a", attempt=1, commit="m", head="a-head1")])
+    assert decide(state, NOW) == [CloseStage("s1")]
 
 
 # -- time and cost -------------------------------------------------------------------------------------------
@@ -363,7 +388,7 @@ def test_waiting_is_measured_on_the_runs_own_clock() -> None:
     state = begin(plan((task("a"),)))
     settle(state)
     state.apply(failed("a", 1, FailureKind.ENVIRONMENT, clock=100.0))
-    wake = next_wake(state)
+    wake = next_wake(state, 100.0)
     assert wake == 101.0
     assert decide(state, 100.5) == []
     assert [type(command) for command in decide(state, wake)] == [StartAttempt]

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun
-from holdfast.core.commands import StartAttempt
+from holdfast.core.commands import RecordEvent, StartAttempt, ValidateTask
 from holdfast.core.decide import decide, next_wake, session_for
 from holdfast.core.facts import BranchFacts, Facts
-from holdfast.core.plan import AgentProvider, Limits, Plan, Task
+from holdfast.core.plan import AgentProvider, Limits, Plan, Task, Validator
 from holdfast.core.projection import Parked, RunRow, decode_run_row, encode_row
 from holdfast.core.provider_limits import KNOWN_WAIT_MAX_S, default_wait, park_provider
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import FailureKind, RunStatus, TaskStatus
-from tests.core.builders import ATTACHED, begin, plan, settle, start, task
+from tests.core.builders import ATTACHED, begin, done, failed, plan, settle, start, task
 
 WALL = 1_800_000_000.0
 
@@ -73,10 +75,34 @@ def test_the_run_wakes_when_the_limit_ends_and_starts_what_waited() -> None:
     """Nothing polls: the next thing to do is known to the second."""
     state = _two()
     parked = _limit(state, WALL + 100)
-    wake = next_wake(state)
+    wake = next_wake(state, 0.0)
     assert wake == parked.wait_s
     assert 100 <= parked.wait_s <= 110
     assert settle(state, now=wake) == ["t", "u", "v"]
+
+
+def _full(on_limit: Literal["wait", "stop"]) -> RunState:
+    """Return a run whose only workspace holds work that waits for a validator at a limit, and a task that is due."""
+    judged = msgspec.structs.replace(task("t"), validators=(Validator(id="v", prompt="judge", agent="a"),))
+    state = begin(plan((judged, task("u")), limits=Limits(jobs=1, on_limit=on_limit)))
+    state.apply_all([start("u", 1), failed("u", 1), start("t", 1), done("t", 1)])
+    parked = park_provider(state, "a", "token", WALL + 100, WALL, 0.0)
+    state.apply(msgspec.structs.replace(parked, words="a is at its limit"))
+    return state
+
+
+def test_a_task_that_waits_for_a_workspace_hides_no_limit() -> None:
+    """It is due already, and nothing but the end of the limit will free the workspace."""
+    state = _full("wait")
+    assert decide(state, 1.0) == []
+    wake = next_wake(state, 1.0)
+    assert wake == state.row.parked["a"].not_before
+    assert decide(state, wake) == [ValidateTask("t", 1)]
+
+
+def test_a_task_that_waits_for_a_workspace_keeps_no_run_from_blocking() -> None:
+    """Nobody waits for the limit, so nobody will ever free the workspace."""
+    assert decide(_full("stop"), 1.0) == [RecordEvent(ev.RunBlocked(reason="a is at its limit"))]
 
 
 def test_several_attempts_that_run_into_one_limit_are_one_hit() -> None:

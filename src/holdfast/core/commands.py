@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 
 from holdfast.core import events as ev
 from holdfast.core.status import AttemptKind
@@ -67,6 +67,8 @@ class RecordEvent:
     event: ev.Event
 
 
+_FIELDS = tuple(field.name for field in fields(StartAttempt))
+
 Command = OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | RecordEvent
 
 
@@ -86,7 +88,7 @@ def intents(command: Command, token: str) -> list[ev.Event]:
         case LandTasks(tasks):
             return [ev.LandingStarted(task=task, attempt=attempt) for task, attempt in tasks]
         case StartAttempt():
-            return [ev.AttemptStarted(token=token, **asdict(command))]
+            return [ev.AttemptStarted(token=token, **{name: getattr(command, name) for name in _FIELDS})]
 
 
 def undo_intents(command: Command) -> list[ev.Event]:

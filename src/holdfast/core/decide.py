@@ -76,16 +76,19 @@ def decide(state: RunState, now: float) -> list[Command]:
     if not state.row.pausing:
         commands += _stage_moves(state)
         commands += _attempts(state, now)
-    if commands or _in_flight(state) or next_wake(state) is not None:
+    if commands or _in_flight(state) or next_wake(state, now) is not None:
         return commands
     return [RecordEvent(_ending(state, now))]
 
 
-def next_wake(state: RunState) -> float | None:
-    """Return the time on the run's clock at which `decide` may return something new without an event."""
+def next_wake(state: RunState, now: float) -> float | None:
+    """Return the time on the run's clock, after `now`, at which `decide` may return something new without an event.
+
+    What is due already waits for a workspace, not for the clock.
+    """
     if state.row.pausing or state.row.stopping or state.row.status is not RunStatus.RUNNING:
         return None
-    return min(_wakes(state), default=None)
+    return min((wake for wake in _wakes(state) if wake > now), default=None)
 
 
 def _wakes(state: RunState) -> Iterator[float]:
@@ -94,14 +97,20 @@ def _wakes(state: RunState) -> Iterator[float]:
     def wakes(free: float) -> bool:
         return free < NEVER and state.plan.limits.on_limit == "wait"
 
-    working = [stage for stage in state.current_stages if _takes_work(state, stage)]
-    for task in [*_failed(state), *_retryable(state), *_parked_tasks(state, working)]:
+    for task in _failed(state):
         free = earliest_start(state, task)
         if not free or wakes(free):
             yield max(task.not_before, free)
-    for task in state.awaiting_checks.values() if state.row.parked else ():
+    if not state.row.parked:
+        return  # Only the clock and the end of a limit come without an event.
+    working = [stage for stage in state.current_stages if _takes_work(state, stage)]
+    for task in [*_retryable(state), *_parked_tasks(state, working)]:
+        free = earliest_start(state, task)
+        if wakes(free):
+            yield free
+    for task in state.awaiting_checks.values():
         free = earliest_validation(state, task)
-        if free and wakes(free):
+        if wakes(free):
             yield free
 
 
@@ -121,7 +130,8 @@ def _in_flight(state: RunState) -> bool:
     if len(state.active) > len(state.awaiting_checks) or state.landing:
         return True
     gates = (StageStatus.OPENING, StageStatus.CLOSING)
-    return any(state.stage(stage).status in gates for stage in state.current_stages)
+    # All stages: one that is not current any more, because a stage below it was reopened, may still be checked.
+    return any(stage.status in gates for stage in state.row.stages.values())
 
 
 # -- Finished work ------------------------------------------------------------------------------------------
@@ -141,7 +151,9 @@ def _checks(state: RunState, now: float) -> Iterator[Command]:
 def _landings(state: RunState) -> Iterator[Command]:
     """One landing at a time: the tree that lands must be the tree that was checked. Tasks without checks need
     none between them, so several of them may share one move of the branch."""
-    queue = [] if state.landing else state.next_to_land(LANDING_BATCH_MAX)
+    if state.landing or not state.merge_queue:
+        return
+    queue = state.next_to_land(LANDING_BATCH_MAX)
     if queue:
         without_checks = list(takewhile(lambda task: not state.checks_of(task.id), queue))
         yield LandTasks(tuple((task.id, task.attempt) for task in without_checks or queue[:1]))
@@ -149,6 +161,8 @@ def _landings(state: RunState) -> Iterator[Command]:
 
 def _abandonments(state: RunState) -> Iterator[Command]:
     """A pending task is judged only once it could start again: until then it may be skipped or reset."""
+    if not (state.failed or state.on_hold or state.tried_before):
+        return
     pending = [
         task for task in state.tried_before.values() if _is_selected(state, task) and state.needs_met(task)
     ]
@@ -173,8 +187,11 @@ def _stage_moves(state: RunState) -> Iterator[Command]:
 
 def _attempts(state: RunState, now: float) -> Iterator[Command]:
     """Fill the free workspaces."""
+    free = state.jobs - len(state.active)
+    if free <= 0:
+        return
     used = {task.latest.workspace_number for task in state.active.values()}
-    for task in islice(_candidates(state, now), max(0, state.jobs - len(state.active))):
+    for task in islice(_candidates(state, now), free):
         agent = available_agent(state, task, now) or ""
         workspace = _workspace(state, task, agent, used)
         start = task.carry or state.row.tip
@@ -231,10 +248,12 @@ def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
     def has_agent(task: TaskRow) -> bool:
         return available_agent(state, task, now) is not None
 
-    yield from (task for task in _failed(state) if task.not_before <= now and has_agent(task))
-    yield from filter(has_agent, _retryable(state))
+    if state.failed:
+        yield from (task for task in _failed(state) if task.not_before <= now and has_agent(task))
+    if state.on_hold:
+        yield from filter(has_agent, _retryable(state))
     for stage in state.current_stages:
-        if _takes_work(state, stage):
+        if state.ready[stage] and _takes_work(state, stage):
             yield from state.ready_tasks(stage, state.jobs, has_agent if state.row.parked else None)
 
 
@@ -257,12 +276,8 @@ def _is_selected(state: RunState, task: TaskRow) -> bool:
 
 
 def _may_start(state: RunState, task: TaskRow) -> bool:
-    return (
-        _is_selected(state, task)
-        and state.needs_met(task)
-        and _takes_work(state, state.stage_of[task.id])
-        and not reason_to_give_up(task, state.limits_of(task.id))
-    )
+    """Tell whether a task may be tried again. Those without an attempt left have been abandoned before this is asked."""
+    return _is_selected(state, task) and state.needs_met(task) and _takes_work(state, state.stage_of[task.id])
 
 
 def _takes_work(state: RunState, stage: str) -> bool:

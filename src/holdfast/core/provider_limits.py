@@ -59,7 +59,7 @@ def limits_in_the_way(state: RunState, task: TaskRow, now: float) -> list[Parked
     if available_agent(state, task, now) is not None:
         return []
     providers = dict.fromkeys(provider_of(state, agent).provider for agent in agents_of(state, task))
-    return [state.row.parked[name] for name in providers if name in state.row.parked]
+    return [state.row.parked[name] for name in providers]
 
 
 def _free_at(state: RunState, agent: str) -> float:

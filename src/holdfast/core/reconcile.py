@@ -21,7 +21,7 @@ def reconcile(state: RunState, facts: Facts) -> list[ev.Event]:
         *_branch_changes(state, facts),
         *_tasks_in_flight(state, facts),
         *_gates_in_flight(state),
-        *(shorten_waits(state, facts.wall) if facts.wall else ()),
+        *shorten_waits(state, facts.wall),
     ]
 
 
@@ -74,14 +74,9 @@ def _task_in_flight(state: RunState, task: TaskRow, facts: Facts) -> Iterator[ev
         yield ev.AttemptLost(task=task.id, attempt=task.attempt)
     elif task.status is TaskStatus.VERIFYING and task.latest.checking:
         yield ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
-    elif task.status is TaskStatus.RUNNING and _is_lost(task, facts):
+    elif task.status is TaskStatus.RUNNING and facts.sightings[task.id].presence is Presence.LOST:
         carry, set_aside = state.carry_or_set_aside(task, task.latest.snapshot)
         yield ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside)
-
-
-def _is_lost(task: TaskRow, facts: Facts) -> bool:
-    sighting = facts.sightings.get(task.id)
-    return sighting is not None and sighting.presence is Presence.LOST
 
 
 def _gates_in_flight(state: RunState) -> Iterator[ev.Event]:

@@ -54,13 +54,15 @@ STAGE_EVENTS: dict[type[ev.Event], StageRule] = {
         StageMove((_G.OPENING,), _G.BLOCKED), StageMove((_G.CLOSING,), _G.BLOCKED), _gate_failed
     ),
     ev.StageGateReset: StageRule(
-        StageMove((_G.PENDING, _G.OPENING, _G.BLOCKED), _G.PENDING),
+        StageMove((_G.OPENING, _G.BLOCKED), _G.PENDING),
         StageMove((_G.RUNNING, _G.CLOSING, _G.BLOCKED), _G.RUNNING),
     ),
     ev.StageGateWaived: StageRule(
         StageMove((_G.BLOCKED,), _G.RUNNING), StageMove((_G.BLOCKED,), _G.COMPLETED), _gate_waived
     ),
-    ev.StageRewound: StageRule(StageMove(tuple(_G), _G.PENDING), fold=_stage_rewound),
+    ev.StageRewound: StageRule(
+        StageMove((_G.RUNNING, _G.BLOCKED, _G.COMPLETED), _G.PENDING), fold=_stage_rewound
+    ),
 }
 
 

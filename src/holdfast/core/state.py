@@ -22,6 +22,8 @@ from holdfast.core.task_transitions import TASK_EVENTS, IllegalEventError, TaskR
 
 _MOVES_COMPLETION = frozenset({ev.StageClosed, ev.StageGateWaived, ev.StageRewound})
 """The events after which other stages may be complete: only then the stages are indexed again."""
+_ENDS_EXIT_GATE = frozenset({ev.StageClosed, ev.StageGateFailed, ev.StageGateWaived})
+"""The events after which a stage is looked at again: a task of it may have been reset while its gate was checked."""
 
 
 class RunState:
@@ -146,9 +148,7 @@ class RunState:
         if rule is not None:
             self._apply_to_task(rule, event)
         elif isinstance(event, ev.StageEvent):
-            apply_to_stage(self.row, event)
-            if type(event) in _MOVES_COMPLETION:
-                self._index_stages()
+            self._apply_to_stage(event)
         else:
             apply_to_run(self.row, event)
 
@@ -160,6 +160,13 @@ class RunState:
             applied.append(event)
         return applied
 
+    def _apply_to_stage(self, event: ev.StageEvent) -> None:
+        apply_to_stage(self.row, event)
+        if type(event) in _MOVES_COMPLETION:
+            self._index_stages()
+        if type(event) in _ENDS_EXIT_GATE and self.unsettled[event.stage]:
+            self._reopen(self.stage(event.stage))
+
     def _apply_to_task(self, rule: TaskRule, event: Any) -> None:
         task = self.tasks.get(event.task)
         if task is None:
@@ -167,11 +174,14 @@ class RunState:
         status = allowed_move(rule, task, event)
         if type(event) is ev.AttemptStarted and not self.is_startable(task):
             raise IllegalEventError(f"AttemptStarted: the needs of task {task.id} are not met")
+        self.changed[task.id] = task
+        if rule.keeps_queues:
+            rule.fold(self.row, self.plan.limits, task, event)
+            return
         self._leave(task)
         task.status = status
         rule.fold(self.row, self.plan.limits, task, event)
         self._enter(task)
-        self.changed[task.id] = task
 
     def _leave(self, task: TaskRow) -> None:
         """Take a task out of the queues of its status. Heaps drop stale entries when they come up."""
@@ -231,9 +241,15 @@ class RunState:
                 self._push_ready(name)
 
     def _reopen(self, stage: StageRow) -> None:
-        """A stage is only as complete as its tasks: the result of its exit gate is no longer true."""
-        if stage.status in (StageStatus.CLOSING, StageStatus.COMPLETED):
+        """A stage is only as complete as its tasks: if one is to be done again, the exit gate proves nothing.
+
+        A gate that is being checked is left to end first: at that moment the stage is looked at again.
+        """
+        if stage.status is StageStatus.COMPLETED or (
+            stage.status is StageStatus.BLOCKED and stage.gate == "exit"
+        ):
             stage.status = StageStatus.RUNNING
+            stage.error = stage.detail = ""
             stage.waived = tuple(gate for gate in stage.waived if gate != "exit")
             self._index_stages()
 

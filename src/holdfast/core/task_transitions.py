@@ -336,10 +336,14 @@ def _leave_session(task: TaskRow, carry: str) -> None:
 
 
 class TaskRule(NamedTuple):
-    """The row of a task event: the status that it leads to from each status in which it may happen, and its fold."""
+    """The row of a task event: the status that it leads to from each status in which it may happen, and its fold.
+
+    `keeps_queues`: it changes neither the status nor anything else that a queue depends on.
+    """
 
     moves: dict[TaskStatus, TaskStatus]
     fold: Callable[[RunRow, Limits, TaskRow, Any], None]
+    keeps_queues: bool = False
 
 
 def _stays(*statuses: TaskStatus) -> dict[TaskStatus, TaskStatus]:
@@ -358,27 +362,27 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.AttemptLimited: TaskRule({_S.RUNNING: _S.WAITING_LIMIT}, _attempt_limited),
     ev.AttemptBlocked: TaskRule({_S.RUNNING: _S.BLOCKED}, _attempt_blocked),
     ev.AttemptLost: TaskRule(_from((_S.RUNNING, _S.VERIFYING), _S.PENDING), _attempt_lost),
-    ev.AttemptHalted: TaskRule(_stays(_S.RUNNING), _attempt_halted),
-    ev.AgentObserved: TaskRule(_stays(_S.RUNNING), _agent_observed),
-    ev.ProgressReported: TaskRule(_stays(_S.RUNNING, _S.VERIFYING), _progress_reported),
-    ev.InterfacePublished: TaskRule(_stays(*_IN_QUEUE_OR_BEFORE), _interface_published),
-    ev.SnapshotSaved: TaskRule(_stays(_S.RUNNING), _snapshot_saved),
+    ev.AttemptHalted: TaskRule(_stays(_S.RUNNING), _attempt_halted, keeps_queues=True),
+    ev.AgentObserved: TaskRule(_stays(_S.RUNNING), _agent_observed, keeps_queues=True),
+    ev.ProgressReported: TaskRule(_stays(_S.RUNNING), _progress_reported, keeps_queues=True),
+    ev.InterfacePublished: TaskRule(_stays(_S.RUNNING), _interface_published),
+    ev.SnapshotSaved: TaskRule(_stays(_S.RUNNING), _snapshot_saved, keeps_queues=True),
     ev.ChecksStarted: TaskRule(_stays(_S.VERIFYING), _checks_started),
     ev.ChecksSucceeded: TaskRule(_stays(_S.VERIFYING), _checks_succeeded),
     ev.ChecksFailed: TaskRule({_S.VERIFYING: _S.FAILED}, _checks_failed),
     ev.ChecksInterrupted: TaskRule(_stays(_S.VERIFYING), _checks_interrupted),
     ev.ValidationStarted: TaskRule(_stays(_S.VERIFYING), _checks_started),
-    ev.ValidatorScored: TaskRule(_stays(_S.VERIFYING), _validator_scored),
+    ev.ValidatorScored: TaskRule(_stays(_S.VERIFYING), _validator_scored, keeps_queues=True),
     ev.ValidationFailed: TaskRule({_S.VERIFYING: _S.FAILED}, _validation_failed),
     ev.TaskVerified: TaskRule({_S.VERIFYING: _S.VERIFIED}, _task_verified),
     ev.LandingStarted: TaskRule({_S.VERIFIED: _S.MERGING}, _nothing_more),
-    ev.MergePrepared: TaskRule(_stays(_S.MERGING), _merge_prepared),
+    ev.MergePrepared: TaskRule(_stays(_S.MERGING), _merge_prepared, keeps_queues=True),
     ev.MergeConflicted: TaskRule({_S.MERGING: _S.FAILED}, _merge_conflicted),
     ev.MergeRefused: TaskRule({_S.MERGING: _S.FAILED}, _merge_refused),
     ev.LandingInterrupted: TaskRule({_S.MERGING: _S.VERIFIED}, _landing_interrupted),
     ev.TaskLanded: TaskRule(_from((*_AT_REST, *_IN_QUEUE_OR_BEFORE, _S.SKIPPED), _S.COMPLETED), _task_landed),
     ev.LandingVanished: TaskRule({_S.COMPLETED: _S.PENDING}, _landing_vanished),
-    ev.LandingReplaced: TaskRule(_stays(_S.COMPLETED), _landing_replaced),
+    ev.LandingReplaced: TaskRule(_stays(_S.COMPLETED), _landing_replaced, keeps_queues=True),
     ev.TaskAbandoned: TaskRule(_from((_S.FAILED, _S.PENDING, _S.WAITING_LIMIT), _S.ABANDONED), _task_abandoned),
     ev.TaskSkipped: TaskRule(_from(_AT_REST, _S.SKIPPED), _task_skipped),
     ev.TaskRetried: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_reset),

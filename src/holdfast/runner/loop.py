@@ -193,10 +193,9 @@ class RunLoop:
 
     async def _wait(self) -> None:
         """Sleep until something arrives or the next retry is due."""
-        wake_at = next_wake(self._context.state)
-        # Tasks that were already due at the last decision wait for a workspace, not for the clock.
+        wake_at = next_wake(self._context.state, self._decided_at)
         timeout = None
-        if wake_at is not None and wake_at > self._decided_at:
+        if wake_at is not None:
             timeout = min(max(0.0, wake_at - self._context.clock()), _SLEEP_MAX_S)
         if self._context.state.row.status is RunStatus.RUNNING:
             try:
