@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from holdfast.core import events as ev
 from holdfast.core.status import AttemptKind, FailureKind, RunStatus, StageStatus
+from holdfast.errors import LeaseLostError
 from holdfast.journal import open_journal, open_reader
+from holdfast.journal.sqlite import SqliteJournal
 from holdfast.runner.session import RunOptions, execute_run
 from tests.support.repositories import Project, fingerprint
 from tests.support.runs import Fifo, Trial, sh, stage
@@ -128,3 +132,34 @@ def test_needs_within_a_stage_are_kept(tmp_path: Path) -> None:
     )
     assert trial.execute() is RunStatus.COMPLETED
     assert trial.landed() == ["A", "B"]
+
+
+def test_a_runner_whose_lease_was_taken_away_starts_nothing_more(tmp_path: Path) -> None:
+    """Somebody removed the file that it holds: another runner may be at work, so it ends before the next agent."""
+    project = Project.create(tmp_path / "p")
+    lease, started = project.open().state_dir.run("01-try-it").lease, tmp_path / "started"
+    tasks = (sh("A", f"rm {lease}; false"), sh("B", f"touch {started}"))
+    trial = Trial.of(project, stage("one", *tasks), limits={"jobs": 1, "attempts": 1, "keep_going": True})
+    with pytest.raises(LeaseLostError):
+        trial.execute()
+    assert not started.exists()
+
+
+def test_a_runner_reads_the_run_after_it_has_fenced_off_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runner that lost its lease and does not know it yet writes at the worst moment: that is not overlooked."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a"), sh("B", "false")))
+    take_epoch = SqliteJournal.take_epoch
+
+    def write_first(journal: SqliteJournal, run: str) -> int:
+        state, epoch = journal.load(run).state(), take_epoch(journal, run)
+        skipped = ev.TaskSkipped(task="B")
+        state.apply(skipped)
+        journal.append(run, epoch, [skipped], state.row, state.take_changed(), 0.0)
+        monkeypatch.setattr(SqliteJournal, "take_epoch", take_epoch)
+        return take_epoch(journal, run)
+
+    monkeypatch.setattr(SqliteJournal, "take_epoch", write_first)
+    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.violations() == []

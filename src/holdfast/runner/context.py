@@ -15,6 +15,7 @@ from holdfast.agents.presets import Presets
 from holdfast.core.events import Event
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
+from holdfast.errors import LeaseLostError
 from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal
@@ -108,6 +109,14 @@ class RunContext:
     def check_key(self, owner: str, attempt: int, label: str) -> LaunchKey:
         """Return a key for one execution of a check, never used again: a repeated check gets a new key."""
         return LaunchKey(self.run, owner, attempt, f"{label}-{self.epoch}.{next(self._serial)}")
+
+    def require_lease(self) -> None:
+        """Look at the lease right before an effect that another runner would suffer from.
+
+        Raises LeaseLostError if somebody took it away: then this runner must have no further effect.
+        """
+        if not self.lease.is_ours():
+            raise LeaseLostError(f"the lease of run {self.run} was taken away", "Look at `holdfast status`.")
 
     async def record(self, events: Sequence[Event]) -> None:
         """Make events durable and return once they are. Raises OvertakenError if one may no longer happen."""

@@ -70,6 +70,7 @@ async def wait_or_stop(
         if ended in done:
             return ended.result()
         if stop in done:
+            context.require_lease()
             return await context.fleet.cancel(key)
         raise TimeoutError
     finally:

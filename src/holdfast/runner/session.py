@@ -141,10 +141,11 @@ class RunSession:
         directory = repo.state_dir.run(run)
         lease = Lease.acquire(directory.lease)
         try:
-            session = cls(repo, journal, journal.load(run).state(), presets_of(repo.checkout), lease)
+            epoch = _fence(journal, run)
+            # Read only now: a runner that lost its lease and does not know it yet cannot change this any more.
+            state = journal.load(run).state()
+            session = cls(repo, journal, state, presets_of(repo.checkout), lease, epoch)
             if not session.is_over:
-                refuse_half_adopted(session.state.row)
-                session._epoch = journal.take_epoch(run)
                 apply_options(session.state, options, session.presets)
                 with doing("remove the old resume note"):
                     directory.note.unlink(missing_ok=True)
@@ -193,6 +194,16 @@ class RunSession:
     def close(self) -> None:
         """Release the lease. Idempotent."""
         self._lease.release()
+
+
+def _fence(journal: Journal, run: str) -> int:
+    """Refuse all earlier writers of a run and return our epoch; 0 if there is nothing left to execute."""
+    for listing in journal.runs():
+        if listing.row.run == run and listing.row.status in RUN_IS_OVER:
+            return 0
+        if listing.row.run == run:
+            refuse_half_adopted(listing.row)
+    return journal.take_epoch(run)
 
 
 def apply_options(state: RunState, options: RunOptions, presets: Presets) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.reporting.recovery_report import ResumeAction
 from holdfast.runner.health import examine_run
 from tests.support.repositories import Project, git
-from tests.support.runs import Trial, open_project_journal, sh, stage
+from tests.support.runs import Fifo, Trial, kill, open_project_journal, sh, stage, start_runner
 
 
 def _half_done(tmp_path: Path) -> tuple[Trial, Path]:
@@ -98,3 +101,37 @@ def test_a_dry_run_knows_what_is_provably_there(tmp_path: Path) -> None:
     git(worktree, "commit", "-q", "-m", "squashed")
     moves = {name: task.move for name, task in trial.preview().items()}
     assert moves == {"A": ResumeAction.SKIP, "B": ResumeAction.SKIP, "C": ResumeAction.RUN}
+
+
+def test_an_agent_whose_landing_was_put_back_is_ended(tmp_path: Path) -> None:
+    """The branch was reset, B was being done again, and then the branch was put back: nobody needs that agent."""
+    again = Fifo(tmp_path / "again")
+    waits = f"[ $HOLDFAST_ATTEMPT_NUMBER -lt 2 ] || {{ {again.give}; exec sleep 1000; }}"
+    tasks = (sh("A", "echo a > A.txt"), sh("B", f"{waits}; echo b > B.txt", needs=["A"]), sh("C", "false"))
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", *tasks), limits={"attempts": 1})
+    assert trial.execute(only=frozenset({"A", "B"})) is RunStatus.PAUSED
+    branch, landed = trial.stored().row.branch, trial.facts().tip
+    trial.project.git("update-ref", branch, f"{landed}~1")
+    runner = start_runner(trial)
+    pid = int(again.wait())
+    kill(runner)
+    trial.project.git("update-ref", branch, landed)
+    assert trial.execute() is RunStatus.BLOCKED
+    assert trial.landed() == ["A", "B"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_landing_that_somebody_put_back_meanwhile_is_not_repeated(tmp_path: Path) -> None:
+    """The merge queue finds the branch moved and the task on it: the run rests, and recovery takes note."""
+    project = Project.create(tmp_path / "p")
+    lands_itself = (
+        "echo b > b; git add b; git commit -qm b; r=refs/heads/holdfast/$HOLDFAST_RUN; "
+        "m=$(printf 'x\\n\\nHoldfast-Run: %s\\nHoldfast-Task: B\\nHoldfast-Attempt: 1\\n' $HOLDFAST_RUN | "
+        f"git commit-tree -p $r -p HEAD HEAD^{{tree}}); git -C {project.path} update-ref $r $m"
+    )
+    trial = Trial.of(project, stage("one", sh("A", "echo a > a"), sh("B", lands_itself, needs=["A"])))
+    assert trial.execute() is RunStatus.BLOCKED
+    assert "somebody else landed B" in trial.stored().row.reason
+    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.landed() == ["A", "B"]

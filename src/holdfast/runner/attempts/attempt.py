@@ -12,7 +12,7 @@ from holdfast.core.facts import ExitReason, Presence, Sighting
 from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LeaseLostError
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import collect, cut_short, keep_unfinished
 from holdfast.runner.attempts.snapshots import (
@@ -57,6 +57,8 @@ async def _start_if_new(context: RunContext, task: TaskRow) -> ev.Event | None:
         with doing(f"start the agent of task {task.id}"):
             if context.fleet.inspect(key).presence is Presence.UNKNOWN:
                 await start_agent(context, task)
+    except LeaseLostError:
+        raise
     except (HoldfastError, OSError) as error:
         await context.fleet.cancel(key)  # its supervisor may have died after it had started the agent
         failure = as_holdfast_error(error)

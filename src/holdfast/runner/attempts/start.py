@@ -31,6 +31,7 @@ async def start_agent(context: RunContext, task: TaskRow) -> None:
         await asyncio.to_thread(_leave_if_occupied, context, task)
     workspace = await context.workspaces.prepare(task, task.latest.start)
     brief = await asyncio.to_thread(_write_brief, context, task)
+    context.require_lease()
     await context.fleet.launch(_launch(context, task, workspace, brief))
 
 

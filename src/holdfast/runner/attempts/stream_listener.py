@@ -101,6 +101,7 @@ async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -
         halt = _reason_to_halt(context, task, listener)
         if halt is not None:
             await context.record([*observed, halt])
+            context.require_lease()
             await context.fleet.cancel(listener.key)
             return
         due = time.monotonic() - listener.recorded_at >= HEARTBEAT_S

@@ -28,13 +28,13 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
     Raises LeaseHeldError if a runner lives, HoldfastError if the decision cannot be made now.
     """
     with Lease.acquire(repo.state_dir.run(run).lease):
+        epoch = journal.take_epoch(run)
         stored = journal.load(run)
         if stored.row.status in RUN_IS_OVER:
             raise HoldfastError(
                 f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan again"
             )
         state = state_after(stored, *events)
-        epoch = journal.take_epoch(run)
         journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
         if failures := write_mirrors(repo, journal, run):
             journal.append(run, epoch, failures, state.row, (), time.time())

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from holdfast.core import events as ev, ids
 from holdfast.core.commands import LandTasks
 from holdfast.core.projection import TaskRow
-from holdfast.errors import HoldfastError, LeaseLostError
-from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, trailers
+from holdfast.core.status import TaskStatus
+from holdfast.errors import HoldfastError
+from holdfast.repo.landing import Conflicted, branch_facts, commit_merge, merge, move_branch, trailers
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import UnsyncedLandingError, as_holdfast_error
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
@@ -81,8 +82,7 @@ async def _move(context: RunContext, prepared: list[_Prepared], tip: str) -> lis
         )
         onto = item.commit
     await context.record(intents)
-    if not context.lease.is_ours():
-        raise LeaseLostError(f"the lease of run {context.run} was taken away", "Look at `holdfast status`.")
+    context.require_lease()
     if await asyncio.to_thread(_move_branch, context, onto, tip):
         return [
             ev.TaskLanded(task=p.task.id, attempt=p.task.attempt, commit=p.commit, head=p.task.latest.head)
@@ -114,15 +114,31 @@ async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: 
         await asyncio.to_thread(move_branch, context.repo, branch, tip, "")
         return again
     await asyncio.to_thread(context.repo.ref_updates.sync, branch)
+    name = branch.removeprefix("refs/heads/")
+    if unknown := await asyncio.to_thread(_unknown_landings, context):
+        reason = (
+            f"somebody else landed {', '.join(unknown)} on branch {name}; `holdfast resume` takes note of it"
+        )
+        return [*again, ev.StopRequested(blocked_by=reason)]
     if await asyncio.to_thread(context.repo.is_ancestor, tip, actual):
         return [*again, ev.BranchMoved(commit=actual)]
     await asyncio.to_thread(context.repo.keep, ids.archive_ref(context.run, f"moved-{actual[:12]}"), actual)
-    name = branch.removeprefix("refs/heads/")
     reason = (
         f"branch {name} was moved away from {tip[:12]} to {actual[:12]}, which does not contain what landed; "
         f"put it back with `git update-ref {branch} {tip}` and resume"
     )
     return [*again, ev.StopRequested(blocked_by=reason)]
+
+
+def _unknown_landings(context: RunContext) -> list[str]:
+    """Return the tasks that landed, as the branch shows, and are not recorded as landed: they must not land twice.
+
+    Somebody put back a landing that he had taken off, or another runner was at work.
+    """
+    state = context.state
+    found = branch_facts(context.repo, state.row.branch, state.row.base, context.run)
+    tasks = [state.tasks[landing.task] for landing in found.landings if landing.task in state.tasks]
+    return [task.id for task in tasks if task.status is not TaskStatus.COMPLETED]
 
 
 def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.Event:

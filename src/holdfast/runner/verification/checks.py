@@ -101,6 +101,7 @@ async def _run_once(
     context: RunContext, owner: str, attempt: int, label: str, launch: Callable[[LaunchKey], LaunchSpec]
 ) -> tuple[LaunchKey, Exit | None]:
     key = context.check_key(owner, attempt, label)
+    context.require_lease()
     await context.fleet.launch(launch(key))
     ended = (await wait_or_stop(context, key)).exit
     if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
