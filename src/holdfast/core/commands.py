@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import msgspec
+from msgspec.structs import asdict
 
 from holdfast.core import events as ev
 from holdfast.core.status import AttemptKind
 
 
-@dataclass(frozen=True, slots=True)
-class OpenStage:
+class OpenStage(msgspec.Struct, frozen=True):
     """Check the entry gate of a stage."""
 
     stage: str
 
 
-@dataclass(frozen=True, slots=True)
-class CloseStage:
+class CloseStage(msgspec.Struct, frozen=True):
     """Check the exit gate of a stage."""
 
     stage: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartAttempt:
+class StartAttempt(msgspec.Struct, frozen=True):
     """Start an agent on a task, from commit `start`: a fresh one, unless it resumes a `session`. The fields are the event's."""
 
     task: str
@@ -37,37 +35,31 @@ class StartAttempt:
     fresh_because: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckTask:
+class CheckTask(msgspec.Struct, frozen=True):
     """Run a task's checks on what its attempt produced."""
 
     task: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class ValidateTask:
+class ValidateTask(msgspec.Struct, frozen=True):
     """Run those of a task's validators that have given no score yet."""
 
     task: str
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class LandTasks:
+class LandTasks(msgspec.Struct, frozen=True):
     """Merge these tasks, in this order, and move the run branch once."""
 
     tasks: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(msgspec.Struct, frozen=True):
     """Write down a decision that needs no effect."""
 
     event: ev.Event
 
-
-_FIELDS = tuple(field.name for field in fields(StartAttempt))
 
 Command = OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | RecordEvent
 
@@ -88,7 +80,7 @@ def intents(command: Command, token: str) -> list[ev.Event]:
         case LandTasks(tasks):
             return [ev.LandingStarted(task=task, attempt=attempt) for task, attempt in tasks]
         case StartAttempt():
-            return [ev.AttemptStarted(token=token, **{name: getattr(command, name) for name in _FIELDS})]
+            return [ev.AttemptStarted(token=token, **asdict(command))]
 
 
 def undo_intents(command: Command) -> list[ev.Event]:

@@ -31,7 +31,7 @@ delay or provider limit is over. A task on hold for a person waits until a runne
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count, islice, takewhile
 
 from holdfast.core import events as ev
@@ -79,6 +79,14 @@ def decide(state: RunState, now: float) -> list[Command]:
     if commands or _in_flight(state) or next_wake(state, now) is not None:
         return commands
     return [RecordEvent(_ending(state, now))]
+
+
+def leads_on(commands: Sequence[Command]) -> bool:
+    """Tell whether `decide` may return more once the intents of these commands are applied.
+
+    Only a decision without an effect leads to another one. Effects lead on by their results, which are events.
+    """
+    return any(type(command) is RecordEvent for command in commands)
 
 
 def next_wake(state: RunState, now: float) -> float | None:

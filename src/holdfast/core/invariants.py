@@ -162,6 +162,8 @@ def _order(state: RunState, evidence: Evidence, branch: BranchFacts) -> Iterator
 
     The order in which another system worked is not judged.
     """
+    if not branch.landings:
+        return
     adopted = {landing.task for landing in branch.landings if landing.adopted}
     places = {landing.task: place for place, landing in enumerate(branch.landings)}
     waived = {name for name, task in state.tasks.items() if task.status is TaskStatus.SKIPPED}

@@ -24,7 +24,7 @@ from holdfast.core.commands import (
     ValidateTask,
     intents,
 )
-from holdfast.core.decide import decide, next_wake
+from holdfast.core.decide import decide, leads_on, next_wake
 from holdfast.core.event_codec import storable
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
@@ -141,6 +141,8 @@ class RunLoop:
                     state.apply(event)
                     events.append(event)
                 decided.append(command)
+            if not leads_on(commands):
+                break
         return decided
 
     def _commit(self, events: Sequence[ev.Event]) -> None:
