@@ -13,6 +13,7 @@ from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.journal import open_journal
 from holdfast.runner.health import examine_run
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
+from tests.support.power_cut import after_power_cut
 from tests.support.repositories import Project
 from tests.support.runs import (
     DEADLINE_S,
@@ -234,3 +235,20 @@ def test_a_log_without_its_journal_is_never_played_into_a_new_one(tmp_path: Path
         open_journal(path)
     _rebuild(trial)
     assert trial.execute() is RunStatus.COMPLETED
+
+
+def test_a_landing_that_rebuild_takes_note_of_survives_a_power_cut(tmp_path: Path) -> None:
+    """A runner was killed right after it had moved the branch: it is synced before the new journal says so."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a"), sh("B", "false")))
+    trial.execute(only=frozenset({"A"}))
+    branch, landed = trial.stored().row.branch, trial.facts().tip
+    trial.project.git("update-ref", branch, f"{landed}~1")
+    _lose_journal(trial)
+    moved_and_rebuilt = f"""
+from holdfast.runner.recovery.rebuild import rebuild
+git("-c", "core.fsync=none", "update-ref", "{branch}", "{landed}")
+rebuild(repo, lambda question: False, replace=False)
+"""
+    left = Trial(after_power_cut(trial.project, moved_and_rebuilt), trial.run)
+    assert left.status_of("A") == "completed"
+    assert left.landed() == ["A"]

@@ -203,6 +203,8 @@ class _LostRun:
     def _branch(self, refs: dict[str, str]) -> tuple[BranchFacts, bool]:
         """Return what git shows of the run branch, or of the newest archived one if it is gone, and which."""
         base = self.started.base
+        # A killed runner may have moved it a moment ago: what the new journal says must survive a power cut.
+        self.repo.ref_updates.sync(ids.run_branch(self.run))
         branch = branch_facts(self.repo, ids.run_branch(self.run), base, self.run)
         archived = [ref for ref in refs if ref.startswith(ids.archive_ref(self.run, "branch-"))]
         if branch.tip or not archived:
