@@ -52,18 +52,18 @@ _ACTIONS = get_args(get_type_hints(Request)["action"])
 def test_only_a_request_to_skip_skips_a_task(action: str) -> None:
     """An action that somebody adds and forgets to handle must not skip a task."""
     request = Request(action=action, task="a", stage="s", system="apex")  # type: ignore[arg-type]
-    assert not isinstance(event_for(request), ev.TaskSkipped)
+    assert not isinstance(event_for(request, "1"), ev.TaskSkipped)
 
 
 def test_a_request_to_skip_skips_the_task_that_it_names() -> None:
     """The user's word about one task is about that task alone."""
-    assert event_for(Request(action="skip", task="a")) == ev.TaskSkipped(task="a")
+    assert event_for(Request(action="skip", task="a"), "1") == ev.TaskSkipped(task="a", request="1")
 
 
 def test_an_unknown_request_is_refused() -> None:
     """Nothing is done for a request that nobody understands."""
     with pytest.raises(KeyError):
-        event_for(Request(action="restart", task="a"))  # type: ignore[arg-type]
+        event_for(Request(action="restart", task="a"), "1")  # type: ignore[arg-type]
 
 
 SEND = """

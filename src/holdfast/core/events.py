@@ -2,7 +2,7 @@
 
 The journal stores exactly these. The class name is the stored `kind`, unless `tag` keeps an older spelling. Fields are
 only ever added, with defaults, so that old journals stay readable. An event that announces an effect (an intent) is
-durable before that effect starts; its result follows.
+durable before that effect starts; its result follows. `request` is the id of the request that an event answers.
 
 To add an event, add a class here and a row to `task_transitions.py` or `run_transitions.py`: when it may happen, what it changes.
 """
@@ -46,10 +46,7 @@ class AttemptEnded(AttemptEvent, frozen=True):
 
 
 class RunStarted(Event, frozen=True):
-    """A run exists. Its plan, the commit it starts from and the branch it lands on never change.
-
-    `adopting` is the digest of another system's files that `RunAdopted` will have taken in.
-    """
+    """A run exists; its plan, base and branch never change. `adopting` is the digest of what `RunAdopted` takes in."""
 
     run: str
     goal: str
@@ -107,12 +104,14 @@ class PauseRequested(Event, frozen=True):
     """No new attempt starts; those under way may finish and land. `now`: they are stopped, their work kept."""
 
     now: bool = False
+    request: str = ""
 
 
 class StopRequested(Event, frozen=True):
     """Nothing new starts and running agents are stopped, their work kept. `blocked_by` says why, if not the user."""
 
     blocked_by: str = ""
+    request: str = ""
 
 
 class RunPaused(Event, frozen=True):
@@ -140,10 +139,7 @@ class RunAbandoned(Event, frozen=True):
 
 
 class RunAdopted(Event, frozen=True):
-    """The run took in everything in another system's files; git keeps the files themselves.
-
-    `name` is the run's name in that system, `main` its state file, `digest` identifies the content of all files.
-    """
+    """The run took in all files of a system's run `name`; `main` is its state file, `digest` identifies their content."""
 
     system: str
     name: str
@@ -156,12 +152,14 @@ class MirrorKept(Event, frozen=True):
 
     system: str
     folder: str = ""
+    request: str = ""
 
 
 class MirrorEnded(Event, frozen=True):
     """From now on the native files of a system are left as they are."""
 
     system: str
+    request: str = ""
 
 
 class MirrorFailed(Event, frozen=True):
@@ -222,6 +220,7 @@ class StageGateWaived(StageEvent, frozen=True):
     """The user lets a stage continue although its gate failed."""
 
     gate: Gate
+    request: str = ""
 
 
 class StageGateReset(StageEvent, frozen=True):
@@ -324,10 +323,7 @@ class AgentObserved(AttemptEvent, frozen=True):
 
 
 class ProgressReported(AttemptEvent, frozen=True):
-    """What an agent says about its own progress: the fields of `Report`, each only if it says so.
-
-    `heard` is how many bytes of its reports are taken in, so that after a crash no report counts twice.
-    """
+    """What an agent says of itself: the fields of `Report`. `heard` counts the bytes read, so that none counts twice."""
 
     progress: float | None = None
     file: str = ""
@@ -461,9 +457,13 @@ class TaskAbandoned(TaskEvent, frozen=True):
 class TaskSkipped(TaskEvent, frozen=True):
     """The user declared the task unnecessary; tasks that need it may start."""
 
+    request: str = ""
+
 
 class TaskRetried(TaskEvent, frozen=True, tag="TaskReset"):
     """The user gave the task a fresh budget of attempts."""
+
+    request: str = ""
 
 
 class TaskRewound(TaskEvent, frozen=True):

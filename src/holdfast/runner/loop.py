@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,13 @@ from holdfast.runner.context import Observer, RunContext
 from holdfast.runner.effect_errors import OvertakenError, guarded
 from holdfast.runner.landing.merge_queue import land_tasks
 from holdfast.runner.recovery.recover import recover
-from holdfast.runner.requests import RequestListener, event_for, pending_requests, remove_requests
+from holdfast.runner.requests import (
+    RequestListener,
+    event_for,
+    pending_requests,
+    remove_answered_requests,
+    remove_requests,
+)
 from holdfast.runner.verification.checks import check_task
 from holdfast.runner.verification.gates import check_gate
 from holdfast.runner.verification.validators import validate_task
@@ -70,6 +76,7 @@ class RunLoop:
         self._commit([attached, *recovered])
         await self._monitor.begin()
         self._watch_running()
+        remove_answered_requests(self._context.directory, self._recorded)
         with RequestListener(self._context.directory, self._read_requests, self._read_reports, self._stop):
             self._read_requests()
             while self._context.state.row.status is RunStatus.RUNNING:
@@ -216,6 +223,10 @@ class RunLoop:
     def _read_reports(self) -> None:
         self._inbox.deliver(self._context.reports.fresh())
 
+    def _recorded(self) -> Iterator[ev.Event]:
+        events = self._context.journal.events(self._context.state.row.run)
+        return (recorded.event for recorded in events)
+
     def _read_requests(self) -> None:
         """Take in each request once. Its file goes when its event is durable, or when all work is saved."""
         for path, request in pending_requests(self._context.directory):
@@ -227,7 +238,7 @@ class RunLoop:
                 continue
             self._answered.append(path)
             if request is not None:
-                self._inbox.deliver([event_for(request)])
+                self._inbox.deliver([event_for(request, path.stem)])
 
     async def _save(self, path: Path) -> None:
         """Have all work under way saved, then remove the request: that is the answer. Writes no event."""

@@ -1,7 +1,8 @@
 """Requests of other processes to a live runner: a durable spool of files, and a pipe that wakes the runner.
 
 The pipe is a FIFO, so no pid has to be trusted. It only saves time: a timer finds everything that nobody woke us for,
-so a file system without FIFOs will do. A request is removed only after its event is durable.
+so a file system without FIFOs will do. A request is removed only after its event is durable, and the event has its id:
+so a request counts once, also if its file outlives the runner.
 """
 
 from __future__ import annotations
@@ -47,7 +48,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
 
 
-_EVENTS: dict[str, Callable[[Request], ev.Event]] = {
+Decision = (
+    ev.StopRequested
+    | ev.PauseRequested
+    | ev.TaskRetried
+    | ev.TaskSkipped
+    | ev.StageGateWaived
+    | ev.MirrorKept
+    | ev.MirrorEnded
+)
+"""What a request may become."""
+
+_EVENTS: dict[str, Callable[[Request], Decision]] = {
     "stop": lambda _: ev.StopRequested(),
     "pause": lambda request: ev.PauseRequested(now=request.now),
     "retry": lambda request: ev.TaskRetried(task=request.task),
@@ -59,9 +71,20 @@ _EVENTS: dict[str, Callable[[Request], ev.Event]] = {
 """The event of each decision. `save` has none: the loop has the work saved instead."""
 
 
-def event_for(request: Request) -> ev.Event:
-    """Return the event that a decision becomes. Raises KeyError for a request that is no decision."""
-    return _EVENTS[request.action](request)
+def event_for(request: Request, name: str) -> Decision:
+    """Return the event that the request of that id becomes. Raises KeyError for one that is no decision."""
+    return msgspec.structs.replace(_EVENTS[request.action](request), request=name)
+
+
+def remove_answered_requests(directory: RunDir, recorded: Callable[[], Iterable[ev.Event]]) -> None:
+    """Remove the requests that an earlier runner recorded and did not live to remove.
+
+    `recorded` returns the events of the run; it is called only if there are requests at all.
+    """
+    if pending := [path for path, _ in pending_requests(directory)]:
+        answered = {event.request for event in recorded() if isinstance(event, Decision)}
+        if done := [path for path in pending if path.stem in answered]:
+            remove_requests(directory, done)
 
 
 def send_request(directory: RunDir, request: Request) -> Path:
