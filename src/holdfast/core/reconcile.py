@@ -75,7 +75,7 @@ def _task_in_flight(state: RunState, task: TaskRow, facts: Facts) -> Iterator[ev
     elif task.status is TaskStatus.VERIFYING and task.latest.checking:
         yield ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
     elif task.status is TaskStatus.RUNNING and facts.sightings[task.id].presence is Presence.LOST:
-        carry, set_aside = state.carry_or_set_aside(task, task.latest.snapshot)
+        carry, set_aside = state.carry_or_set_aside(task, task.latest.snapshot, lost=True)
         yield ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside)
 
 

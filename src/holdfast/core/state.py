@@ -18,7 +18,13 @@ from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
 from holdfast.core.run_transitions import apply_to_run, apply_to_stage, first_row
 from holdfast.core.status import TASK_IS_SETTLED, StageStatus, TaskStatus
-from holdfast.core.task_transitions import TASK_EVENTS, IllegalEventError, TaskRule, allowed_move
+from holdfast.core.task_transitions import (
+    TASK_EVENTS,
+    IllegalEventError,
+    TaskRule,
+    allowed_move,
+    began_too_recently,
+)
 
 _MOVES_COMPLETION = frozenset({ev.StageClosed, ev.StageGateWaived, ev.StageRewound})
 """The events after which other stages may be complete: only then the stages are indexed again."""
@@ -113,13 +119,18 @@ class RunState:
         """Tell whether the attempt after a task's latest one starts without its work, if that one is cut short."""
         return self.plan.resume_mode(self.specs[task.id], task.latest.agent) == "clean"
 
-    def carry_or_set_aside(self, task: TaskRow, commit: str) -> tuple[str, str]:
+    def starts_clean_if_lost(self, task: TaskRow) -> bool:
+        """Tell the same for an attempt that is lost: one that has only begun is not continued, either."""
+        return self.starts_clean(task) or began_too_recently(task, self.plan.limits)
+
+    def carry_or_set_aside(self, task: TaskRow, commit: str, *, lost: bool = False) -> tuple[str, str]:
         """Return what the next attempt continues from, and what it starts without: one is `commit`, one is empty.
 
         `commit` has the work of the task's latest attempt, which was cut short, or whose landing is gone: with that work
         in place, a command would have its effect twice.
         """
-        return ("", commit) if self.starts_clean(task) else (commit, "")
+        clean = self.starts_clean_if_lost(task) if lost else self.starts_clean(task)
+        return ("", commit) if clean else (commit, "")
 
     def is_startable(self, task: TaskRow) -> bool:
         """Tell whether an attempt at the task may begin: its stage is open and its needs are met."""

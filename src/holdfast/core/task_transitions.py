@@ -107,12 +107,13 @@ def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptL
     _leave_session(task, event.carry or event.set_aside)
     _leave_workspace(task)
     task.crash_count += event.cause == "crash"
-    _keep(task, "" if _began_too_recently(task, limits) else event.carry)
+    # Older events still carry such work.
+    _keep(task, "" if began_too_recently(task, limits) else event.carry)
     _put_aside(task, event.set_aside)
 
 
-def _began_too_recently(task: TaskRow, limits: Limits) -> bool:
-    """Below the threshold a fresh agent does better with a clean start; the snapshot stays at its ref."""
+def began_too_recently(task: TaskRow, limits: Limits) -> bool:
+    """Below the threshold a fresh agent does better with a clean start; what there is, is set aside."""
     report = task.latest.report
     return report is not None and report.progress is not None and report.progress < limits.restart_below
 

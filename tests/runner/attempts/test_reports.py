@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from holdfast.core.status import RunStatus
 from holdfast.report_channel import FILE_BYTES_MAX, LINE_BYTES_MAX
 from holdfast.reporting.displayed_status import progress_of
 from holdfast.runner.attempts.reports import AttemptReports, report_file
+from holdfast.runner.requests import Request, send_request
 from tests.support.command import eventually
 from tests.support.repositories import Project
 from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, kill_everything, sh, stage, start_runner
@@ -117,6 +119,13 @@ def test_reports_made_while_no_runner_lived_are_read_once(tmp_path: Path) -> Non
 
 def lost_after(tmp_path: Path, report: str, **limits: float) -> Trial:
     """Return a run whose first agent wrote half of its work, reported, and was lost with everything else."""
+    trial, runner = half_done(tmp_path, report, **limits)
+    kill_everything(trial, runner)
+    return trial
+
+
+def half_done(tmp_path: Path, report: str, **limits: float) -> tuple[Trial, subprocess.Popen[bytes]]:
+    """Return a run whose first agent wrote half of its work and reported, and its runner."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     first = f"echo half > half.txt; {report}; {here.give}; {never.take}"
     script = f"if [ -e {tmp_path}/told ]; then ls > seen.txt; else touch {tmp_path}/told; {first}; fi"
@@ -124,8 +133,7 @@ def lost_after(tmp_path: Path, report: str, **limits: float) -> Trial:
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", task), limits=limits)
     runner = start_runner(trial)
     here.wait()
-    kill_everything(trial, runner)
-    return trial
+    return trial, runner
 
 
 def test_a_lost_agents_sections_are_told_to_the_next_one(tmp_path: Path) -> None:
@@ -149,6 +157,26 @@ def test_an_attempt_lost_too_early_starts_clean(tmp_path: Path) -> None:
     assert trial.execute() is RunStatus.COMPLETED
     assert "half.txt" not in trial.show("seen.txt").split()
     kept = trial.project.git("ls-tree", "--name-only", ids.snapshot_ref(trial.run, "A"))
+    assert "half.txt" in kept.split()
+
+
+def test_the_work_of_an_attempt_lost_too_early_stays_at_a_ref(tmp_path: Path) -> None:
+    """The next attempt's snapshots replace it at the snapshot ref, whose log git forgets after a month."""
+    trial = lost_after(tmp_path, "holdfast report progress 5")
+    assert trial.execute() is RunStatus.COMPLETED
+    ref = ids.cut_short_ref(trial.run, "A", 1)
+    assert "half.txt" in trial.project.git("ls-tree", "--name-only", ref).split()
+    assert trial.project.git("rev-parse", ref)[:12] in trial.brief("A", 2)
+
+
+def test_an_agent_stopped_too_early_starts_clean_and_its_work_stays_at_a_ref(tmp_path: Path) -> None:
+    """A stop is no different from a crash here."""
+    trial, runner = half_done(tmp_path, "holdfast report progress 5")
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
+    runner.communicate()
+    assert trial.execute() is RunStatus.COMPLETED
+    assert "half.txt" not in trial.show("seen.txt").split()
+    kept = trial.project.git("ls-tree", "--name-only", ids.cut_short_ref(trial.run, "A", 1))
     assert "half.txt" in kept.split()
 
 

@@ -102,11 +102,18 @@ def test_a_torn_file_is_put_right_although_its_size_and_time_are_known(tmp_path:
     assert trial.show("copy") == base
 
 
-def test_the_last_snapshot_of_a_command_is_kept_although_its_files_are_gone(tmp_path: Path) -> None:
-    """The command starts without it, so the snapshots of its next attempt would replace it at the task's ref."""
+@pytest.mark.parametrize(
+    ("resume", "report"), [("clean", "true"), ("continue", "holdfast report progress 5")]
+)
+def test_the_last_snapshot_is_kept_although_its_files_are_gone(
+    tmp_path: Path, resume: str, report: str
+) -> None:
+    """A command, or an agent lost too early, starts without it, and the next snapshots replace it at the task's ref."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
-    script = f"echo half > half; if ! test -f '{tmp_path}/again'; then {here.give}; {never.take}; fi"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
+    script = (
+        f"{report}; echo half > half; if ! test -f '{tmp_path}/again'; then {here.give}; {never.take}; fi"
+    )
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume=resume)))
     runner = start_runner(trial, in_another_boot=True)
     here.wait()
     send_request(trial.project.open().state_dir.run(trial.run), Request(action="save"))

@@ -123,5 +123,6 @@ async def _wait(context: RunContext, task: TaskRow) -> Sighting:
 
 
 def _keep_work(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.Event:
-    carry, set_aside = context.state.carry_or_set_aside(task, save_last_snapshot(context, task))
+    commit = save_last_snapshot(context, task)
+    carry, set_aside = context.state.carry_or_set_aside(task, commit, lost=True)
     return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause=cause)

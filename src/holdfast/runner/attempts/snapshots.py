@@ -41,11 +41,11 @@ def save_last_snapshot(context: RunContext, task: TaskRow) -> str:
 
 
 def keep_set_aside(context: RunContext, task: TaskRow, commit: str) -> None:
-    """Keep half-done work at a ref of its own if the next attempt starts without it.
+    """Keep half-done work at a ref of its own if the next attempt may start without it.
 
     The snapshots of that attempt will not contain it, and replace it at the task's snapshot ref. Idempotent.
     """
-    if commit and context.state.starts_clean(task):
+    if commit and context.state.starts_clean_if_lost(task):
         context.repo.keep(ids.cut_short_ref(context.run, task.id, task.attempt), commit)
 
 

@@ -43,7 +43,8 @@ async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
     await context.fleet.sweep(context.run, frozenset(context.agent_key(task) for task in alive), ended)
     started = [task for task in running if sightings[task.id].presence is not Presence.UNKNOWN]
     lost = [task for task in running if sightings[task.id].presence is Presence.LOST]
-    reported = [*_reports(context, started), *_observations(context, lost)]
+    # What they reported decides what becomes of their work.
+    reported = context.state.apply_all([*_reports(context, started), *_observations(context, lost)])
     in_use = frozenset(str(task.latest.workspace_number) for task in alive)
     await asyncio.to_thread(clear_debris, context.repo, context.workspaces.pool, in_use)
     if rebooted:
@@ -53,7 +54,7 @@ async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
         saved = await asyncio.to_thread(_save_lost_work, context, lost)
     keep_plan(context.repo, context.journal, context.run, context.state.plan)
     facts = await asyncio.to_thread(_restore_branch, context, sightings)
-    events = context.state.apply_all(reported + saved)
+    events = reported + context.state.apply_all(saved)
     events += context.state.apply_all(reconcile(context.state, facts))
     await _end_overtaken(context, alive)
     still = {task.id: sightings[task.id] for task in running if task.status is TaskStatus.RUNNING}
@@ -106,7 +107,8 @@ def _set_torn_work_aside(context: RunContext, lost: list[TaskRow], unknown: list
     for task in lost:
         keep_set_aside(context, task, task.latest.snapshot)
     torn = {task.id: keep_torn_work(context, task) for task in (*lost, *unknown)}
-    ends = ((task, context.state.carry_or_set_aside(task, task.latest.snapshot)) for task in lost)
+    state = context.state
+    ends = ((task, state.carry_or_set_aside(task, task.latest.snapshot, lost=True)) for task in lost)
     return [
         ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=torn[task.id] or set_aside)
         for task, (carry, set_aside) in ends
