@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import pytest
 
 import holdfast
 from holdfast.core.facts import Presence
+from holdfast.errors import LaunchError
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.paths import StateDir
+from holdfast.process import fork_server_main
 from holdfast.process.fork_server import ForkServer
 from holdfast.process.supervisor import is_abandoned
 from tests.crash.faults import Program, list_points
@@ -88,6 +94,45 @@ def test_a_killed_fork_server_is_replaced_and_its_launches_live_on(setup: FleetS
     assert asyncio.run(setup.finish(second)).code == 2
     (setup.work / "gate").write_text("go")
     assert asyncio.run(ended(setup.fleet.wait(first.key))).code == 1
+
+
+class FullMachine:
+    """Stands for the fork server of a machine that has no room for another process."""
+
+    def hand_over(self, link: socket.socket, _holds: Sequence[int]) -> None:
+        """Take the link, and try to fork as the fork server does."""
+        fork_server_main._fork([os.dup(link.fileno())], -1, "")
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+def test_a_machine_without_room_for_a_process_says_so(
+    setup: FleetSetup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fork server answers before it reads the order, and the link may be closed before that is sent."""
+
+    def fork() -> int:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(os, "fork", fork)
+    monkeypatch.setattr(setup.fleet, "_fork_server", FullMachine())
+    with pytest.raises(LaunchError, match="fork: Resource temporarily unavailable") as refused:
+        asyncio.run(setup.fleet.launch(setup.sh("exit 0")))
+    assert "No more processes" in refused.value.hint
+
+
+def test_a_supervisor_that_cannot_open_another_file_says_so(setup: FleetSetup) -> None:
+    """It has one descriptor less than it needs. Nothing was started, so the key can be launched later."""
+    assert asyncio.run(setup.finish(setup.sh("exit 0"))).code == 0
+    second = setup.sh("exit 2", attempt=2)
+    fork_server = setup.fleet._fork_server._process  # type: ignore[attr-defined]
+    before = resource.prlimit(fork_server.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(fork_server.pid, resource.RLIMIT_NOFILE, (4, before[1]))
+    with pytest.raises(LaunchError, match="Too many open files"):
+        asyncio.run(setup.fleet.launch(second))
+    resource.prlimit(fork_server.pid, resource.RLIMIT_NOFILE, before)
+    assert asyncio.run(setup.finish(second)).code == 2
 
 
 def test_an_order_cut_short_starts_nothing(setup: FleetSetup) -> None:

@@ -193,8 +193,9 @@ class LocalFleet:
             ours.setblocking(False)
             loop = asyncio.get_running_loop()
             try:
-                await loop.sock_sendall(ours, order)
-                ours.shutdown(socket.SHUT_WR)
+                with suppress(ConnectionError):  # who does not read the order may have said why
+                    await loop.sock_sendall(ours, order)
+                    ours.shutdown(socket.SHUT_WR)
                 return await loop.sock_recv(ours, _ANSWER_BYTES)
             except ConnectionError:
                 return b""

@@ -65,17 +65,22 @@ def main(link: int, boot: str) -> None:
         return
     os.setsid()
     _PRCTL(_PR_SET_NAME, b"hf-supervisor", 0, 0, 0)  # what `ps` and `top` show
-    supervision = Supervision(order)
     try:
+        supervision = Supervision(order)
         make_folder(order.folder)
         answer = _take(order, boot, link)
     except OSError as error:
-        answer = f"{order.folder}: {error.strerror}".encode()
-    with suppress(BrokenPipeError):  # a runner that died meanwhile finds the launch when it comes back
-        os.write(link, answer)
-    os.close(link)
+        _answer(link, f"{order.folder}: {error.strerror}".encode())
+        return
+    _answer(link, answer)
     if answer == STARTED:
         supervision.run()
+
+
+def _answer(link: int, words: bytes) -> None:
+    with suppress(BrokenPipeError):  # a runner that died meanwhile finds the launch when it comes back
+        os.write(link, words)
+    os.close(link)
 
 
 def _read_order(link: int) -> LaunchOrder | None:
