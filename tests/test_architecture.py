@@ -22,7 +22,7 @@ WALK_FILES_MAX = 20
 MODULE = re.compile(r"(?<![\w/.<])(?:\w+/)*\w+\.py\b")
 PACKAGE = re.compile(r"^\| `(\w+)/` \| .+? \| (.+?) \|$", re.M)
 ROW = re.compile(r"^\| (\d+) \| (.+) \|$", re.M)
-VIOLATION = re.compile(r"(?:Violation|_violated)\((\d+),")
+VIOLATION = re.compile(r"(?:Violation|violated)\((\d+),")
 STEP = re.compile(r"`([\w/]+\.(?:py|toml|yaml))`((?:[ ,]+(?:and )?`[\w.]+`)*)")
 
 
@@ -103,7 +103,8 @@ def test_each_number_of_an_invariant_is_explained_with_the_files_that_use_it() -
     """`doctor`, the crash sweep and the simulation print numbers; one table says what each means."""
     rows = dict(ROW.findall(INVARIANTS.read_text()))
     assert list(rows) == [str(number) for number in range(1, len(rows) + 1)]
-    for path in [SOURCE / "core" / "invariants.py", *sorted((ROOT / "tests" / "crash").glob("*.py"))]:
+    judges = [SOURCE / "core" / "invariants.py", ROOT / "tests" / "core" / "simulation" / "judge.py"]
+    for path in [*judges, *sorted((ROOT / "tests" / "crash").glob("*.py"))]:
         name = str(path.relative_to(SOURCE if path.is_relative_to(SOURCE) else ROOT))
         numbers = set(VIOLATION.findall(path.read_text()))
         assert [number for number in sorted(numbers) if f"`{name}`" not in rows[number]] == [], name

@@ -99,7 +99,7 @@ TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/
 """The tests of `tests/cli/` that are about no command by itself, and the commands whose tests are not there."""
 
 SUBJECTS = {
-    "core/simulation": "the whole core, driven through random runs and crashes",
+    "core/simulation": "the whole core, driven through random runs and faults",
     "journal/migrations": "files of older versions",
     "journal/open_journal": "which journal an address opens",
     "repo/state_folder": "`.holdfast` in a cloned or hostile repository",
