@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.paths import StateDir
-from holdfast.runner.requests import Request, SaveRequests, event_for, pending_requests
+from holdfast.runner.requests import Request, SaveRequests, event_for, pending_requests, send_request
 from tests.support.power_cut import left_in
 
 
@@ -64,6 +64,14 @@ def test_an_unknown_request_is_refused() -> None:
     """Nothing is done for a request that nobody understands."""
     with pytest.raises(KeyError):
         event_for(Request(action="restart", task="a"), "1")  # type: ignore[arg-type]
+
+
+def test_a_request_that_was_taken_back_meanwhile_does_not_hide_the_others(tmp_path: Path) -> None:
+    """`stop` removes its own once the run rests, and the next runner may be starting at that moment."""
+    directory = StateDir(tmp_path / ".holdfast").run("01-run")
+    send_request(directory, Request(action="stop"))
+    (directory.requests / "gone.json").symlink_to("nowhere")  # it has a name, and nothing to read
+    assert [request for _, request in pending_requests(directory)] == [Request(action="stop")]
 
 
 SEND = """

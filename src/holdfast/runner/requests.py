@@ -124,13 +124,19 @@ def _open_pipe(path: Path) -> int | None:
 def pending_requests(directory: RunDir) -> Iterator[tuple[Path, Request | None]]:
     """Yield the spooled requests, oldest first; None stands for one that cannot be read."""
     with doing("read the requests to the runner"):
-        paths = directory.requests.glob("*.json")
-        found = sorted((path.stat().st_mtime_ns, path, path.read_bytes()) for path in paths)
+        found = sorted(_contents(directory))
     for _, path, content in found:
         try:
             yield path, msgspec.json.decode(content, type=Request)
         except msgspec.MsgspecError:
             yield path, None
+
+
+def _contents(directory: RunDir) -> Iterator[tuple[int, Path, bytes]]:
+    """Yield for each request when it was written, its file, and what that holds."""
+    for path in directory.requests.glob("*.json"):
+        with suppress(FileNotFoundError):  # it was taken back a moment ago
+            yield path.stat().st_mtime_ns, path, path.read_bytes()
 
 
 class RequestListener:
