@@ -1,7 +1,8 @@
 """A preloaded interpreter: it has imported the program and forks a copy of itself for each command.
 
-Starting Python costs more than what most commands of a sweep do. A command runs to its end here, or it waits to be traced
-by the fault injector and broken.
+Starting Python costs more than what most commands of a sweep do, and so does what a process loads, compiles and reads on
+first use: a first run does that before the forks. A command runs to its end here, or it waits to be traced by the fault
+injector and broken.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast import disk_sync
 from tests.crash.faults import build_filter
-from tests.crash.sample_run import environment
+from tests.crash.sample_run import CARRY_ON, PREVIEW, START, environment, make_template
 
 COMMAND_S = 60
 PRELOADED = (
@@ -94,9 +97,13 @@ def _serve(bug: str, library: str) -> None:
     for command in PRELOADED:
         # Loaded before the forks, which then need not.
         module_of(command)
-    plant(bug)
+    if bug:
+        plant(bug)  # without a first run, which would be broken, too
+    else:
+        _run_once(main)
     install_filter = ctypes.CDLL(library, use_errno=True).install_filter
     install_filter.argtypes, install_filter.restype = [ctypes.c_bool], ctypes.c_bool
+    gc.collect()
     gc.freeze()  # else the collector of each copy would touch, and thereby copy, every object there is
     for line in sys.stdin:
         request = json.loads(line)
@@ -109,6 +116,17 @@ def _serve(bug: str, library: str) -> None:
             print(pid, flush=True)
         else:
             print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+
+def _run_once(main: Any) -> None:
+    """Run a plan in this very process. No thread may be left of it: a fork would not have it."""
+    with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nothing:
+        make_template(Path(folder, "repository"))
+        with redirect_stdout(nothing), redirect_stderr(nothing), chdir(Path(folder, "repository")):
+            codes = [main(list(words)) for words in (START, CARRY_ON, PREVIEW)]
+    disk_sync._threads().shutdown()
+    disk_sync._threads.cache_clear()
+    assert (codes, threading.enumerate()) == ([0, 0, 0], [threading.main_thread()])
 
 
 def _reap() -> None:
