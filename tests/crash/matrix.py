@@ -46,7 +46,8 @@ from tests.crash.trial import CrashTrial, PlannedFault, TrialResult
 
 PAGE = ROOT / "docs" / "kill-matrix.md"
 RESULTS = ROOT / "tests" / "crash" / "build"
-WORKERS = 2
+WORKERS = 2 * (os.cpu_count() or 1)
+"""A cycle waits for about half its time, mostly for one process to wake up another."""
 _CHUNK = 20
 _SET_PDEATHSIG = 1
 _TRIES = 3

@@ -131,7 +131,16 @@ def run_of(text: str, plan: SamplePlan = CONFLICT, situation: str = "") -> Opera
 CONFLICTING_RUN = run_of(CONFLICT.text(), CONFLICT, "conflict")
 
 
-# ---- resume, of runs that were killed at the worst moments ----
+# ---- resume, of runs that were killed at the worst moments; with one task, since all that follows is a run's again ----
+
+_SINGLE = SamplePlan(
+    stages=((SampleTask("a", command("echo a >> a && echo left >> shared")),),),
+    lines={"shared": ("base", "left"), "kept": ("kept",), "a": ("a",)},
+)
+_TOGGLED = SamplePlan(
+    stages=(COMMANDS.stages[0][:1],),
+    lines={"shared": ("base",), "kept": ("kept",), "on": ("on",)},
+)
 
 
 def _leave_killed(
@@ -215,10 +224,6 @@ _FAILS = SamplePlan(
 )
 _ANEW = SamplePlan(_FAILS.stages, {name: text for name, text in _FAILS.lines.items() if name != "half"})
 """The same once `b` was reset, or its failure forgotten: its next attempt does not go on from what the first left."""
-_SINGLE = SamplePlan(
-    stages=((SampleTask("a", command("echo a >> a && echo left >> shared")),),),
-    lines={"shared": ("base", "left"), "kept": ("kept",), "a": ("a",)},
-)
 
 
 def _ended(plan: SamplePlan, code: int) -> Callable[[Workbench], None]:
@@ -412,8 +417,8 @@ OPERATIONS: tuple[Operation, ...] = (
     CONFLICTING_RUN,
     run_of(COMMANDS.text(), COMMANDS, "commands"),
     run_of(AGENTS.text(), AGENTS, "agents"),
-    _resume("landing", CONFLICT, _first_landing),
-    _resume("working", COMMANDS, _first_exit),
+    _resume("landing", _SINGLE, _first_landing),
+    _resume("working", _TOGGLED, _first_exit),
     Operation(
         "stop",
         "live",
