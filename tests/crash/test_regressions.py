@@ -20,7 +20,7 @@ from holdfast.process.launch_order import draft_file, exit_file
 from holdfast.runner.effect_errors import UncollectedError
 from tests.crash.evidence import BRANCH, look
 from tests.crash.faults import Fault, run_with_fault
-from tests.crash.operations import CONFLICTING_RUN
+from tests.crash.operations import CONFLICTING_RUN, OPERATIONS
 from tests.crash.sample_run import START
 from tests.crash.trial import CrashTrial, PlannedFault
 from tests.support.repositories import Project
@@ -183,3 +183,13 @@ def test_a_branch_that_moved_and_cannot_be_synced_is_not_called_back(tmp_path: P
         for number in syncs:
             outcome = trial.cycle([PlannedFault("eio", number)])
             assert (outcome.fired, list(outcome.sentences())) == (True, [])
+
+
+def test_a_new_journal_leaves_nothing_of_its_draft(tmp_path: Path) -> None:
+    """SQLite says nothing when it cannot remove a file of its own, and whoever rebuilds again finds a sound journal."""
+    rebuild = next(operation for operation in OPERATIONS if operation.name == "rebuild")
+    removed = ("unlink", ".holdfast/journal.db.rebuilt-shm")
+    with closing(CrashTrial(tmp_path, rebuild)) as trial:
+        number = next(point.number for point in trial.points() if (point.syscall, point.path) == removed)
+        outcome = trial.cycle([PlannedFault("eio", number)])
+    assert (outcome.fired, list(outcome.sentences())) == (True, [])

@@ -16,8 +16,8 @@ from holdfast.errors import JournalError, JournalUnavailableError
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.sqlite_read import beside, consistent_read, explained
 
-_LOG = "-wal"
-_BESIDE = ("", _LOG, "-shm")
+_LOG, _LOG_INDEX = "-wal", "-shm"
+_BESIDE = ("", _LOG, _LOG_INDEX)
 _DRAFT = ".rebuilt"
 
 
@@ -69,6 +69,7 @@ def put_in_place(path: Path) -> Path | None:
         raise JournalUnavailableError(
             f"the new journal {_draft(path)} is still in use", "run the command again"
         )
+    beside(_draft(path), _LOG_INDEX).unlink(missing_ok=True)  # SQLite says nothing if it could not
     kept = _set_aside(path)
     _draft(path).rename(path)
     sync(path.parent)
