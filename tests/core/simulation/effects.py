@@ -188,7 +188,7 @@ def lost(
     runner: SimulatedRunner, task: TaskRow, cause: Literal["crash", "stop"], unfinished: str
 ) -> ev.Event:
     """Return the end of an attempt that was cut short by a crash or a stop."""
-    carry, set_aside = runner.state.carry_or_set_aside(task, unfinished)
+    carry, set_aside = runner.state.carry_or_set_aside(task, unfinished, lost=True)
     return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause=cause)
 
 
@@ -405,7 +405,7 @@ def _move(runner: SimulatedRunner, prepared: list[ev.MergePrepared], tip: str) -
     world.step(5)
     moved = runner.swap(tip, prepared[-1].commit)
     if moved:
-        world.step(8)
+        world.step(20)
         world.repository.sync()
         world.step(5)
         for merge in prepared:
