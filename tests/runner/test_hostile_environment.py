@@ -199,7 +199,7 @@ def test_an_ignored_file_of_the_users_is_not_landed_over(tmp_path: Path) -> None
     (cli.here / ".env").write_text("mine\n")
     assert cli("run", "plan.json", "--yes").code == 0
     refused = cli("land", "--yes")
-    assert (refused.code, (cli.here / ".env").read_text()) == (2, "mine\n")
+    assert (refused.code, (cli.here / ".env").read_text()) == (3, "mine\n")
     assert "would be overwritten" in refused.err
 
 
