@@ -39,6 +39,18 @@ def test_landing_into_a_branch_that_is_not_there_is_refused(completed: Cli) -> N
     assert completed("land", "--yes", "--into", "no-such").code == 2
 
 
+def test_an_index_that_another_program_holds_is_left_to_it(completed: Cli) -> None:
+    """An editor may lock the index without git. Its lock stays, and nothing else changes."""
+    lock, before = completed.project.git_dir / "index.lock", completed.project.git("rev-parse", "HEAD")
+    lock.touch()
+    refused = completed("land", "--yes")
+    assert (refused.code, lock.exists()) == (3, True)
+    assert (completed.project.git("rev-parse", "HEAD"), completed.project.git("diff")) == (before, "")
+    assert "Another git command may be running" in refused.err
+    lock.unlink()
+    assert completed("land", "--yes").code == 0
+
+
 def test_a_file_of_the_user_in_the_way_waits_for_their_decision(completed: Cli) -> None:
     """Exit code 3, not 2: the command is right, and works once the file is out of the way."""
     mine = completed.here / "a.txt"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.runner.requests import Request, send_request
 from tests.support.command import Cli, cli_at_work, eventually, writes
 
 
@@ -26,6 +27,15 @@ def test_a_live_runner_takes_a_decision_about_a_task(tmp_path: Path) -> None:
     eventually(lambda: cli.task("b")["status"] == "skipped", "the runner records it")
     cli("stop")
     runner.wait()
+
+
+def test_what_a_dead_runner_was_asked_comes_before_a_later_decision(blocked: Cli) -> None:
+    """A runner that is killed before it reads `retry` leaves the request; it must not undo the `skip` that follows."""
+    directory = blocked.project.open().state_dir.run(blocked.json("status")["run"]["id"])
+    send_request(directory, Request(action="retry", task="b"))
+    assert blocked("skip", "b").code == 0
+    assert blocked("resume", "--yes").code == 0
+    assert blocked.task("b")["status"] == "skipped"
 
 
 def test_a_finished_run_takes_no_decisions(completed: Cli) -> None:

@@ -46,6 +46,7 @@ from tests.crash.sample_run import (
 
 RESUMES_MAX = 4
 RECORD_S = 120.0
+_SHOWN_CHARS = 8000
 NUMBERS = "".join(f"{number}\n" for number in range(1, 2001))
 FILES = {"shared": "base\nmore\n", "own": "own\n", "numbers": NUMBERS, "kept": "kept\n"}
 PLAN = json.dumps(
@@ -177,7 +178,9 @@ class PowerTrial:
             ended = self.run(result, *(CARRY_ON if self._has_run() else START))
             result.resumes += 1
         if ended.code != 0:
-            result.violations.append(Violation(14, f"resume ended with {ended.code}: {ended.output[-2000:]}"))
+            result.violations.append(
+                Violation(14, f"resume ended with {ended.code}:\n{result.log[-_SHOWN_CHARS:]}")
+            )
         return look(self.repository)
 
     def _has_run(self) -> bool:

@@ -9,7 +9,7 @@ from holdfast.cli.arguments import JSON, RUN, Arguments, positional
 from holdfast.cli.open_repo import choose_run, open_repo, require_task
 from holdfast.cli.output import print_result
 from holdfast.core import events as ev
-from holdfast.runner.decisions.user_decisions import record_decision, state_after
+from holdfast.runner.decisions.user_decisions import apply_decision, record_decision
 from holdfast.runner.requests import Request, send_request
 
 ARGUMENTS: Arguments = (
@@ -35,7 +35,7 @@ def decide_about_task(args: Namespace, action: Literal["retry", "skip"], event: 
             detail = f"{args.task} {done}. `holdfast resume {run}` continues the run."
         else:
             # A decision that the state does not allow is refused here, not by the runner.
-            state_after(stored, event)
+            apply_decision(stored.state(), event)
             send_request(opened.directory(run), Request(action=action, task=args.task))
             detail = f"{args.task}: asked the runner of {run} ({held}). `holdfast status {run}` shows what it does."
         return print_result(opened, run, detail, args, task=args.task, pending=held is not None)

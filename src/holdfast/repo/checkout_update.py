@@ -23,6 +23,7 @@ from holdfast.system_errors import doing
 
 _RECORD = "holdfast-update"
 _LOCKS = ("index.lock", "HEAD.lock", "ORIG_HEAD.lock")
+_TAKEN = "index.lock': File exists"
 _LINK = "120000"
 _SUBMODULE = "160000"
 
@@ -64,7 +65,10 @@ class CheckoutUpdate:
         self.repo.ref_updates.sync_objects()
         result = self.repo.git.try_run(*args, work_tree=self.place, git_dir=self.git_dir)
         if result.rc != 0:
-            self.complete()
+            if _TAKEN in result.stderr:
+                self._record.unlink()  # nothing was begun, and the lock is another program's
+            else:
+                self.complete()
             in_the_way = (
                 f"Commit, stash or move what is in the way in {self.place}, then run the command again."
             )

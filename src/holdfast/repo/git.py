@@ -70,6 +70,10 @@ _HINTS = (
     (r"dubious ownership", "The repository belongs to another user; see `git help config`, safe.directory."),
     (r"Permission denied|insufficient permission", "Check who owns the files of the repository."),
     (
+        r"unable to write file",
+        "Look whether the disk has room (`df .`) and who may write there, then try again.",
+    ),
+    (
         r"filter '.*' failed|filter .* not available",
         "A content filter such as git-lfs is configured but does not run.",
     ),

@@ -87,6 +87,21 @@ def remove_answered_requests(directory: RunDir, recorded: Callable[[], Iterable[
             remove_requests(directory, done)
 
 
+def overdue_decisions(
+    directory: RunDir, recorded: Callable[[], Iterable[ev.Event]]
+) -> list[tuple[Path, Decision]]:
+    """Return what a runner was asked to record before it died and did not, oldest first; `recorded` as above.
+
+    A stop or a pause is none of it: the runner is gone.
+    """
+    remove_answered_requests(directory, recorded)
+    return [
+        (path, event_for(request, path.stem))
+        for path, request in pending_requests(directory)
+        if request is not None and request.action not in ("stop", "pause", "save")
+    ]
+
+
 def send_request(directory: RunDir, request: Request) -> Path:
     """Spool a request and wake the runner; return the file, which is gone once the request is durable.
 

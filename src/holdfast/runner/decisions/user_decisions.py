@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from holdfast.core import events as ev
 from holdfast.core.state import RunState
@@ -12,44 +13,57 @@ from holdfast.core.task_transitions import IllegalEventError
 from holdfast.core.user_decisions import gate_waivers
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease, holder
-from holdfast.journal.protocol import Journal, StoredRun
+from holdfast.journal.protocol import Journal
 from holdfast.repo.debris import remove_workspaces
 from holdfast.repo.land_run import discard_run
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import Observer
 from holdfast.runner.mirror.mirror_writer import write_mirrors
-from holdfast.runner.requests import Request, remove_requests, send_request
+from holdfast.runner.requests import Request, overdue_decisions, remove_requests, send_request
 from holdfast.runner.session import RunOptions, execute_run
 
 
 def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Event) -> None:
-    """Record a decision of the user, whole or not at all.
+    """Record a decision of the user, whole or not at all, after those that a runner was asked for and did not live to record.
 
     Raises LeaseHeldError if a runner lives, HoldfastError if the decision cannot be made now.
     """
-    with Lease.acquire(repo.state_dir.run(run).lease):
+    directory = repo.state_dir.run(run)
+    with Lease.acquire(directory.lease):
         epoch = journal.take_epoch(run)
         stored = journal.load(run)
         if stored.row.status in RUN_IS_OVER:
             raise HoldfastError(
                 f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan again"
             )
-        state = state_after(stored, *events)
-        journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
+        state = stored.state()
+        asked = overdue_decisions(directory, lambda: (record.event for record in journal.events(run)))
+        earlier = _apply_possible(state, [event for _, event in asked])
+        apply_decision(state, *events)
+        journal.append(run, epoch, [*earlier, *events], state.row, state.take_changed(), time.time())
+        remove_requests(directory, [path for path, _ in asked])
         if failures := write_mirrors(repo, journal, run):
             journal.append(run, epoch, failures, state.row, (), time.time())
 
 
-def state_after(stored: StoredRun, *events: ev.Event) -> RunState:
-    """Return the state after a decision of the user, or raise HoldfastError if it cannot be made now."""
-    state = stored.state()
+def apply_decision(state: RunState, *events: ev.Event) -> None:
+    """Apply a decision of the user, or raise HoldfastError if it cannot be made now."""
     try:
         state.apply_all(events)
     except IllegalEventError as error:
-        hint = f"`holdfast status {stored.row.run}` shows where it stands"
+        hint = f"`holdfast status {state.row.run}` shows where it stands"
         # The core's message names the event, then the obstacle; only the obstacle is useful to the user.
         raise HoldfastError(f"that cannot be done now: {str(error).rpartition(': ')[2]}", hint) from error
-    return state
+
+
+def _apply_possible(state: RunState, events: Sequence[ev.Event]) -> list[ev.Event]:
+    """Apply and return those of the events that can still happen, as a runner does."""
+    applied = []
+    for event in events:
+        with suppress(IllegalEventError):
+            state.apply(event)
+            applied.append(event)
+    return applied
 
 
 def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer: Observer) -> bool:

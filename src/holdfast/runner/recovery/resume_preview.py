@@ -34,7 +34,7 @@ from holdfast.reporting.recovery_report import (
     recovery_report,
     start_again,
 )
-from holdfast.runner.decisions.user_decisions import state_after
+from holdfast.runner.decisions.user_decisions import apply_decision
 from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
 from holdfast.runner.session import RunOptions, apply_options
 
@@ -75,7 +75,8 @@ def preview_resume(
     stored = journal.load(run)
     state = stored.state()
     state.jobs = options.jobs or state.jobs
-    future = state_after(journal.load(run), *decisions)
+    future = journal.load(run).state()
+    apply_decision(future, *decisions)
     apply_options(future, options, presets_of(repo.checkout))
     sightings = find_agents(fleet, run, future.active.values())
     if future.row.status not in RUN_IS_OVER:
