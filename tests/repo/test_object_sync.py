@@ -44,6 +44,33 @@ looks.sync_new()
     assert written == ["1", "2"]
 
 
+def test_an_object_with_the_name_and_inode_of_an_earlier_one_is_synced(tmp_path: Path) -> None:
+    """A file system may give the number of a removed file to the next one. Writing over a file looks the same."""
+    code = """
+write(1)
+looks.sync_new()
+(objects / "ab" / f"{1:038x}").write_text("later")
+write(2)
+looks.sync_new()
+"""
+    left = after_power_cut(Project.create(tmp_path / "p"), BEGIN + code)
+    assert (left.git_dir / "objects" / "ab" / f"{1:038x}").read_text() == "later"
+
+
+def test_a_clock_that_is_set_forward_hides_no_object(tmp_path: Path) -> None:
+    """Only at the first look are old files taken for synced; what comes later is new, whatever the clock says."""
+    code = """
+import time
+looks.sync_new()
+now = time.time
+time.time = lambda: now() + 86_400
+write(1)
+looks.sync_new()
+"""
+    left = after_power_cut(Project.create(tmp_path / "p"), BEGIN + code)
+    assert (left.git_dir / "objects" / "ab" / f"{1:038x}").read_text() == "1"
+
+
 def test_a_second_look_syncs_only_what_is_new(tmp_path: Path) -> None:
     """A file that is on disk is not synced again, nor is the folder above a folder that is known."""
     code = "write(1)\nlooks.sync_new()\nwrite(2)\nlooks.sync_new()\nlooks.sync_new()\n"

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from holdfast.disk_sync import DurableNames, sync_all
 
@@ -25,12 +26,23 @@ _TICK_NS = 50_000_000
 _SECOND_NS = 1_000_000_000
 
 
+class _File(NamedTuple):
+    """A file for as long as it is the same one: a later one may get its name and its inode. `changed` tells them apart."""
+
+    name: str
+    inode: int
+    changed: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Listing:
     """A folder at the last look: when it had changed, and its files. All are on disk. `changed` 0 means: look again."""
 
     changed: int
-    files: frozenset[tuple[str, int]]
+    files: frozenset[_File]
+
+
+_EMPTY = _Listing(0, frozenset())
 
 
 class ObjectSync:
@@ -39,6 +51,8 @@ class ObjectSync:
     def __init__(self, objects: Path) -> None:
         self._objects = str(objects)
         self._known: dict[str, _Listing] = {}
+        self._stores: set[str] = set()
+        self._oldest = _oldest_unwritten()
         self._names = DurableNames()
         self._failure: tuple[int | None, str | None, str | None] | None = None
         self._one_at_a_time = Lock()
@@ -60,25 +74,27 @@ class ObjectSync:
                 raise
 
     def _sync_store(self, store: str) -> None:
+        """Sync what is new. At the first look, that is what is young: later the clock may jump, and nothing is told by it."""
         folders = [f"{store}/{name}" for name in _names(store) if len(name) == _FAN_OUT]
         self._sync(store, folders)
         # After the loose ones: a repack may just have moved some of them into a pack.
         self._sync(store, [f"{store}/{_PACKS}"])
+        self._stores.add(store)
 
     def _sync(self, store: str, folders: list[str]) -> None:
         paths: list[str] = []
         changed: list[str] = []
         listings: dict[str, _Listing] = {}
-        oldest = _oldest_unwritten()
         for folder in folders:
-            listing = self._look(folder, oldest)
-            if listing is None:
+            known = self._known.get(folder, _EMPTY)
+            if (listing := _look(folder, known.changed)) is None:
                 continue
             listings[folder] = listing
-            known = self._known.get(folder)
-            fresh = listing.files - known.files if known else _changed_since(folder, oldest)
+            fresh = listing.files - known.files
+            if store not in self._stores:
+                fresh = frozenset(file for file in fresh if file.changed >= self._oldest)
             if fresh:
-                paths += [f"{folder}/{name}" for name, _ in fresh if not name.startswith(_UNFINISHED)]
+                paths += [f"{folder}/{file.name}" for file in fresh if not file.name.startswith(_UNFINISHED)]
                 changed.append(folder)
         # Git removes the folder of the last loose object, and makes it again for the next one.
         unknown = self._names.unknown(changed)
@@ -86,36 +102,24 @@ class ObjectSync:
         self._names.remember(unknown)
         self._known |= listings
 
-    def _look(self, folder: str, oldest: int) -> _Listing | None:
-        """Return what a folder holds; None if nothing was added to it since the last look, or since long ago."""
-        now = time.time_ns()
-        try:
-            changed = os.stat(folder).st_ctime_ns  # noqa: PTH116 - asked of 256 folders at a time
-        except FileNotFoundError:
+
+def _look(folder: str, known: int) -> _Listing | None:
+    """Return what a folder holds; None if nothing was added to it or removed since it changed at the time `known`."""
+    now = time.time_ns()
+    try:
+        changed = os.stat(folder).st_ctime_ns  # noqa: PTH116 - asked of 256 folders at a time
+        if changed == known:
             return None
-        known = self._known.get(folder)
-        if changed == known.changed if known else changed < oldest:
-            return None
-        try:
-            with os.scandir(folder) as entries:
-                files = frozenset((entry.name, entry.inode()) for entry in entries)
-        except (FileNotFoundError, PermissionError):
-            return None  # removed since, or closed to us, and so to every git command of ours
-        return _Listing(0 if _may_change_again(changed, now) else changed, files)
+        with os.scandir(folder) as entries:
+            files = frozenset(_File(entry.name, entry.inode(), _changed(entry)) for entry in entries)
+    except (FileNotFoundError, PermissionError):
+        return None  # not there, or closed to us, and so to every git command of ours
+    return _Listing(0 if _may_change_again(changed, now) else changed, files)
 
 
 def _may_change_again(changed: int, now: int) -> bool:
     """Tell whether a folder can still change and keep its time stamp: some file systems count whole seconds only."""
     return changed + (_TICK_NS if changed % _SECOND_NS else 3 * _SECOND_NS) > now
-
-
-def _changed_since(folder: str, oldest: int) -> set[tuple[str, int]]:
-    """Return the files whose content or name is no older than that."""
-    try:
-        with os.scandir(folder) as entries:
-            return {(entry.name, entry.inode()) for entry in entries if _changed(entry) >= oldest}
-    except FileNotFoundError:
-        return set()
 
 
 def _changed(entry: os.DirEntry[str]) -> int:

@@ -26,6 +26,7 @@ from holdfast.repo.files import (
     open_up,
     remove,
     write_atomically,
+    write_durably,
 )
 from holdfast.repo.git import GitError
 from holdfast.repo.index import changed_paths, gitlinks
@@ -260,19 +261,19 @@ def _write_files(files: dict[Path, bytes]) -> list[Path]:
     for path in wrong:
         if is_plain_directory(path):
             remove(path)
-        write_atomically(path, files[path])
+        write_durably(path, files[path])
     return wrong
 
 
 def _install(git_dir: Path, files: dict[str, bytes]) -> None:
-    """Make the administrative directory complete or not at all."""
+    """Make the administrative directory complete or not at all. Durably: torn files in it break the user's own git."""
     git_dir.parent.mkdir(exist_ok=True)
     staging = private_dir(git_dir.parent.parent) / "staging"
     staging.mkdir(parents=True, exist_ok=True)
     fresh = staging / f"{git_dir.name}.{os.urandom(4).hex()}"
     fresh.mkdir()
     for name, content in files.items():
-        write_atomically(fresh / name, content)
+        write_durably(fresh / name, content)
     fresh.rename(git_dir)
 
 
