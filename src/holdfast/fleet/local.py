@@ -146,6 +146,10 @@ class LocalFleet:
         records = ((key, _decode(record_file(self.folder(key)), _Record)) for key in launches)
         return {record.cwd: key for key, record in records if record is not None and record.cwd}
 
+    def may_be_torn(self, key: LaunchKey) -> bool:
+        """Tell whether the machine was restarted since the launch, and what it wrote was not synced. If unknown, it was."""
+        return _may_be_torn(self.folder(key), _exit(self.folder(key)))
+
     def is_occupied(self, folder: Path) -> bool:
         """Tell whether the current directory of any process is this folder or below it."""
         return procfs.works_in(str(folder.absolute()))
@@ -230,11 +234,14 @@ def _exit(folder: str) -> Exit | None:
 
 def _ended_sighting(folder: str, ended: Exit) -> Sighting:
     """Return a launch that left an exit record. After a reboot it counts only if the files it speaks of were synced."""
-    if not ended.synced:
-        record = _decode(record_file(folder), _Record)
-        if record is None or record.boot != boot_id():
-            return Sighting(Presence.LOST)
-    return Sighting(Presence.ENDED, ended)
+    return Sighting(Presence.LOST) if _may_be_torn(folder, ended) else Sighting(Presence.ENDED, ended)
+
+
+def _may_be_torn(folder: str, ended: Exit | None) -> bool:
+    if ended is not None and ended.synced:
+        return False
+    record = _decode(record_file(folder), _Record)
+    return record is None or record.boot != boot_id()
 
 
 def _decode(path: str, kind: type[_T]) -> _T | None:

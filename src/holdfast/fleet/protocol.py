@@ -95,6 +95,9 @@ class Fleet(Protocol):
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
         """Return the folders in which launches of this step worked, each with the last one that did."""
 
+    def may_be_torn(self, key: LaunchKey) -> bool:
+        """Tell whether a power cut may have torn what a launch wrote: the machine was restarted since, and nobody synced it."""
+
     def is_occupied(self, folder: Path) -> bool:
         """Tell whether a process works in a folder, even one that belongs to no launch that can be known by its token."""
 

@@ -61,6 +61,10 @@ class FunctionFleet:
         """Return nothing: a function leaves no record in a folder."""
         return {}
 
+    def may_be_torn(self, key: LaunchKey) -> bool:
+        """Tell whether the launch is one of an earlier fleet."""
+        return key not in self.launches
+
     def is_occupied(self, folder: Path) -> bool:
         """Return False: there are no processes."""
         return False

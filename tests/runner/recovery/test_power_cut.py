@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.core import events as ev, ids
 from holdfast.core.status import RunStatus
+from holdfast.runner.recovery.rebuild import rebuild
 from holdfast.runner.requests import Request, send_request
 from tests.support.command import eventually
 from tests.support.repositories import Project
@@ -125,6 +126,63 @@ def test_the_last_snapshot_is_kept_although_its_files_are_gone(
     (lost,) = trial.of_kind(ev.AttemptLost)
     assert trial.project.git("show", f"{lost.set_aside}:half") == "half"
     assert trial.project.git("rev-parse", ids.cut_short_ref(trial.run, "A", 1)) == lost.set_aside
+
+
+def lose_journal_and_rebuild(trial: Trial) -> None:
+    """Delete the journal, and have it made again from git."""
+    for path in (trial.project.path / ".holdfast").glob("journal.db*"):
+        path.unlink()
+    rebuild(trial.project.open(), lambda _question: False, replace=False)
+
+
+@pytest.mark.parametrize(("resume", "seen"), [("continue", "half"), ("clean", "nothing")])
+def test_rebuild_keeps_torn_files_and_builds_on_the_last_snapshot(
+    tmp_path: Path, resume: str, seen: str
+) -> None:
+    """With the journal gone too, the supervisor's record tells that the machine was restarted since."""
+    here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
+    script = (
+        f"if test -f '{tmp_path}/again'; then cat half > seen || echo nothing > seen;"
+        f" else echo half > half; {here.give}; {never.take}; fi"
+    )
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume=resume)))
+    runner = start_runner(trial, in_another_boot=True)
+    here.wait()
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="save"))
+    eventually(lambda: bool(trial.state().tasks["A"].latest.snapshot), "its work is saved")
+    kill_everything(trial, runner)
+    whole = trial.state().tasks["A"].latest.snapshot
+    (tmp_path / "again").touch()
+    tear(workspace(trial) / "half")
+    lose_journal_and_rebuild(trial)
+    restored = trial.state().tasks["A"]
+    assert restored.carry == (whole if resume == "continue" else "")
+    assert trial.project.git("rev-parse", ids.snapshot_ref(trial.run, "A")) == whole
+    assert trial.project.git("rev-parse", ids.cut_short_ref(trial.run, "A", 1)) == restored.set_aside
+    assert trial.project.git("cat-file", "-s", f"{restored.set_aside}:half") == "5"
+    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.show("seen") == seen
+    assert trial.violations() == []
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_rebuild_builds_on_a_finished_agents_work_only_if_it_was_synced(tmp_path: Path, synced: bool) -> None:
+    """The record of its end says whether its files were on the disk before the power cut."""
+    here, go = Fifo(tmp_path / "here"), Fifo(tmp_path / "go")
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", f"echo whole > whole; {here.give}; {go.take}", resume="continue")),
+    )
+    runner = start_runner(trial, in_another_boot=True)
+    here.wait()
+    kill(runner)
+    go.release()
+    record = trial.project.path / ".holdfast/runs" / trial.run / "attempts/A/1/agent/exit.json"
+    eventually(record.exists, "the agent's end is recorded")
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"synced": synced}))
+    lose_journal_and_rebuild(trial)
+    restored = trial.state().tasks["A"]
+    assert (bool(restored.carry), bool(restored.set_aside)) == (synced, not synced)
 
 
 def test_an_unfinished_record_that_came_back_is_removed_from_a_run_that_is_over(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from functools import partial
 from holdfast.core import events as ev, ids
 from holdfast.core.projection import TaskRow
 from holdfast.errors import HoldfastError
+from holdfast.fleet.protocol import LaunchKey
 from holdfast.repo.landing import trailers
+from holdfast.repo.repository import Repository
 from holdfast.repo.snapshots import count_snapshots, take_snapshot
-from holdfast.repo.workspaces import WorkspaceGoneError
+from holdfast.repo.workspaces import Workspace, WorkspaceGoneError
 from holdfast.reporting.snapshot_message import snapshot_message
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import capture_safely
@@ -54,14 +56,19 @@ def keep_torn_work(context: RunContext, task: TaskRow) -> str:
 
     Empty if nothing was there beyond the start. A workspace that still holds an earlier attempt's work needs nothing.
     """
-    workspace, ref = context.workspaces.of(task), ids.cut_short_ref(context.run, task.id, task.attempt)
+    workspace = context.workspaces.of(task)
     if workspace.start() != task.latest.start:
         return ""
-    message = (
-        f"{task.id}: files that a power cut may have torn\n\n{trailers(context.run, task.id, task.attempt)}"
-    )
+    return keep_torn_files(context.repo, workspace, LaunchKey.of_agent(context.run, task))
+
+
+def keep_torn_files(repo: Repository, workspace: Workspace, agent: LaunchKey) -> str:
+    """Keep what is in the workspace of an agent that a reboot ended; return the commit, empty if there is nothing."""
+    attempt = (agent.run, agent.owner, agent.attempt)
+    message = f"{agent.owner}: files that a power cut may have torn\n\n{trailers(*attempt)}"
+    take = partial(take_snapshot, repo, workspace, ids.cut_short_ref(*attempt), message)
     try:
-        return capture_safely(workspace.path, lambda: take_snapshot(context.repo, workspace, ref, message))
+        return capture_safely(workspace.path, take)
     except WorkspaceGoneError:
         return ""
 

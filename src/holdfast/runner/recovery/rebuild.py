@@ -27,7 +27,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus
 from holdfast.errors import HoldfastError, NeedsDecisionError
 from holdfast.fleet import open_fleet
-from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
+from holdfast.fleet.protocol import AGENT_STEP, Fleet
 from holdfast.journal import open_reader
 from holdfast.journal.lease import Lease
 from holdfast.journal.maintenance import diagnose, open_draft, put_in_place
@@ -40,11 +40,14 @@ from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import read_origin, read_record
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspaces import WorkspaceGoneError, Workspaces
+from holdfast.runner.attempts.snapshots import keep_torn_files
 from holdfast.runner.effect_errors import capture_safely
 from holdfast.runner.health import runs_missing_in_journal
 
 Ask = Callable[[str], bool]
 """Asks the user a question whose safe answer is no."""
+_TornFiles = dict[tuple[str, int], str]
+"""The commits of files that a power cut may have torn, by task and attempt; empty where there was nothing."""
 
 
 class RestoredRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,37 +142,46 @@ class _LostRun:
     def restore(self, journal: Journal, ask: Ask) -> RestoredRun:
         """Write the run into a journal as git shows it. The caller holds its lease."""
         with closing(open_fleet(self.repo.state_dir.fleet)) as fleet:
-            asyncio.run(self._end_and_save(fleet))
+            torn = asyncio.run(self._end_and_save(fleet))
         # Above any epoch of the lost journal: a count of take-overs is far below the seconds since 1970.
         epoch = 1 + max(int(time.time()), self._last_epoch())
         started = msgspec.structs.replace(self.started, epoch=epoch)
         state = RunState(self.plan, first_row(started))
         journal.create_run(self.plan, state.row, started, self.at)
-        events = self._history(state, ask)
+        events = self._history(state, ask, torn)
         epoch = journal.take_epoch(self.run)
         journal.append(self.run, epoch, events, state.row, state.take_changed(), self.at)
         landed = sum(task.status in TASK_IS_SETTLED for task in state.tasks.values())
         return RestoredRun(run=self.run, status=state.row.status, landed=landed, tasks=len(state.tasks))
 
-    async def _end_and_save(self, fleet: Fleet) -> None:
-        """End what a dead runner left running, and commit what is in its workspaces."""
+    async def _end_and_save(self, fleet: Fleet) -> _TornFiles:
+        """End what a dead runner left running, and commit what is in its workspaces, unless that was collected.
+
+        If a power cut may have torn it, it is kept apart and the last snapshot counts. The record of the launch tells:
+        the journal is gone, and we have signed the lease ourselves.
+        """
         await fleet.sweep(self.run, frozenset())
         pool = Workspaces(self.repo, self.repo.state_dir.run(self.run).workspaces)
         clear_debris(self.repo, pool)
+        pool.forget_files()
+        torn: _TornFiles = {}
         occupants = fleet.occupants(self.run, AGENT_STEP)
         for name in filter(str.isdigit, pool.names()):
-            self._save(pool, name, occupants.get(str(pool.path(name))))
+            last = occupants.get(str(pool.path(name)))
+            if last is None or all(task.id != last.owner for _, task in self.plan.tasks()):
+                self._save(pool, name, ids.archive_ref(self.run, f"workspace-{name}"))
+            elif self.repo.read_ref(ids.task_ref(self.run, last.owner, last.attempt)):
+                continue
+            elif fleet.may_be_torn(last):
+                torn[last.owner, last.attempt] = keep_torn_files(self.repo, pool.get(name), last)
+            else:
+                about = trailers(self.run, last.owner, last.attempt)
+                self._save(pool, name, ids.snapshot_ref(self.run, last.owner), f"\n\n{about}")
+        return torn
 
-    def _save(self, pool: Workspaces, name: str, last: LaunchKey | None) -> None:
-        """Commit a workspace for the task whose agent worked in it last, unless that was collected; else archive it."""
-        message = f"WIP found in workspace {name} when the journal was lost"
-        ref = ids.archive_ref(self.run, f"workspace-{name}")
-        if last is not None and any(task.id == last.owner for _, task in self.plan.tasks()):
-            if self.repo.read_ref(ids.task_ref(self.run, last.owner, last.attempt)):
-                return
-            ref = ids.snapshot_ref(self.run, last.owner)
-            message += f"\n\n{trailers(self.run, last.owner, last.attempt)}"
-        # A workspace that was deleted together with the state has its earlier snapshots at their ref.
+    def _save(self, pool: Workspaces, name: str, ref: str, about: str = "") -> None:
+        """Commit a workspace at a ref. One that was deleted together with the state has its earlier snapshots there."""
+        message = f"WIP found in workspace {name} when the journal was lost{about}"
         with suppress(WorkspaceGoneError):
             capture_safely(pool.path(name), partial(take_snapshot, self.repo, pool.get(name), ref, message))
 
@@ -179,7 +191,7 @@ class _LostRun:
         epochs = (re.search(r"-(\d+)\.\d+$", name) for name in names)
         return max((int(found[1]) for found in epochs if found), default=0)
 
-    def _history(self, state: RunState, ask: Ask) -> list[ev.Event]:
+    def _history(self, state: RunState, ask: Ask, torn: _TornFiles) -> list[ev.Event]:
         """Bring the run to where git shows it to be; return the events that did it."""
         inherited = read_origin(self.repo, self.run).events()
         if self.started.adopting and not inherited:
@@ -197,7 +209,7 @@ class _LostRun:
             )
         ]
         began = [event for event in inherited if isinstance(event, ev.RunAdopted | ev.TaskInherited)]
-        events = rebuild_events(state, branch, self._begun_tasks(branch, refs), skipped, began)
+        events = rebuild_events(state, branch, self._begun_tasks(branch, refs, torn), skipped, began)
         return events + state.apply_all(self._ending(state, branch, ask, archived=archived))
 
     def _branch(self, refs: dict[str, str]) -> tuple[BranchFacts, bool]:
@@ -212,7 +224,9 @@ class _LostRun:
         newest = max(archived, key=lambda ref: commit_time(self.repo, ref))
         return branch_facts(self.repo, newest, base, self.run), True
 
-    def _begun_tasks(self, branch: BranchFacts, refs: dict[str, str]) -> Iterator[ev.TaskRestored]:
+    def _begun_tasks(
+        self, branch: BranchFacts, refs: dict[str, str], torn: _TornFiles
+    ) -> Iterator[ev.TaskRestored]:
         """Yield what is left of every task that was ever begun."""
         landed = {landing.task: landing.attempt for landing in branch.landings}
         base = self.started.base
@@ -225,16 +239,23 @@ class _LostRun:
             done = commits[max(commits)] if commits else ""
             snapshot = refs.get(ids.snapshot_ref(self.run, task.id), "")
             left = "" if task.id in landed else _newest(self.repo, done, snapshot)
+            aside = torn.get((task.id, attempts), "")
             if left and self.plan.resume_mode(task) == "clean":
-                yield self._restored_clean(task.id, max(attempts, 1), left)
+                yield self._restored_clean(task.id, max(attempts, 1), left, aside)
             elif attempts or left:
                 below = (self.repo.merge_base(branch.tip or base, left) or base) if left else ""
-                yield ev.TaskRestored(task=task.id, attempts=max(attempts, 1), carry=left, base=below)
+                yield ev.TaskRestored(
+                    task=task.id, attempts=max(attempts, 1), carry=left, set_aside=aside, base=below
+                )
 
-    def _restored_clean(self, task: str, attempts: int, left: str) -> ev.TaskRestored:
-        """Return a task that starts without the work it left: git does not say whether that was cut short or finished."""
-        self.repo.keep(ids.cut_short_ref(self.run, task, attempts), left)
-        return ev.TaskRestored(task=task, attempts=attempts, set_aside=left)
+    def _restored_clean(self, task: str, attempts: int, left: str, torn: str) -> ev.TaskRestored:
+        """Return a task that starts without the work it left: git does not say whether that was cut short or finished.
+
+        Files that a power cut may have torn are at that ref already, and the log of the snapshot ref has the rest.
+        """
+        if not torn:
+            self.repo.keep(ids.cut_short_ref(self.run, task, attempts), left)
+        return ev.TaskRestored(task=task, attempts=attempts, set_aside=torn or left)
 
     def _ending(
         self, state: RunState, branch: BranchFacts, ask: Ask, *, archived: bool
