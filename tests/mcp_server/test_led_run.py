@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core import ids
 from tests.mcp_server.lead_client import RefusedError, asks, leading, led, plan_of
 from tests.support.command import Cli
 from tests.support.repositories import Project, write
@@ -89,6 +90,26 @@ def test_a_checkpoint_saves_the_work_and_says_how_far_it_is(tmp_path: Path) -> N
             assert Cli(project.path).task("a")["progress"] == 50
             same = await leader("checkpoint", task="a", token=token)
             assert same["commit"] == kept["commit"]
+
+    led(play)
+
+
+def test_a_checkpoint_that_could_not_be_saved_is_refused_with_the_reason(tmp_path: Path) -> None:
+    """The agent must not take the checkpoint before it for this one. It still holds its claim."""
+    project = Project.create(tmp_path / "p")
+    lock = project.git_dir / f"{ids.snapshot_ref('01-try-it', 'a')}.lock"
+
+    async def play() -> None:
+        async with leading(project.path) as leader:
+            await leader("open_run", plan=TWO)
+            claim = await leader.claim("a")
+            write(Path(claim["workspace"]) / "a.txt", "half\n")
+            write(lock, "")
+            with pytest.raises(RefusedError, match="could not save a: ") as refused:
+                await leader("checkpoint", task="a", token=claim["token"])
+            assert refused.value.kind == "NotSavedError"
+            lock.unlink()
+            assert (await leader("checkpoint", task="a", token=claim["token"]))["commit"]
 
     led(play)
 

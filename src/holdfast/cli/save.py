@@ -13,7 +13,7 @@ from holdfast.core.status import RUN_IS_OVER, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.paths import RunDir
 from holdfast.report_channel import WAKE_VARIABLE
-from holdfast.runner.requests import Request, send_request
+from holdfast.runner.requests import NotSavedError, Request, send_request, take_refusal
 
 _POLL_S = 0.02
 
@@ -48,19 +48,31 @@ def _save(args: Namespace) -> None:
     live = [row.run for row in rows if row.status not in RUN_IS_OVER and opened.holder(row.run) is not None]
     if not live and not args.quiet:
         print("No runner is at work here. Work in workspaces stays there; `holdfast resume` saves it.")
+    failures = []
     for run in live:
-        saved = _ask(opened.directory(run), deadline)
+        try:
+            saved = _ask(opened.directory(run), deadline)
+        except NotSavedError as error:
+            failures.append(f"{run}: {error.message}")
+            continue
         if not args.quiet:
             _print_saved(opened, run, saved=saved)
+    if failures:
+        raise NotSavedError.of("\n".join(failures))
 
 
 def _ask(directory: RunDir, deadline: float) -> bool:
-    """Send the request and wait until it is answered; False if that takes too long, or no runner lives to read it."""
+    """Send the request and wait until it is answered; False if that takes too long, or no runner lives to read it.
+
+    Raises NotSavedError if the runner could not save something.
+    """
     request = send_request(directory, Request(action="save"))
     while request.exists():
         if time.monotonic() > deadline:
             return False
         time.sleep(_POLL_S)
+    if why := take_refusal(request):
+        raise NotSavedError.of(why)
     return True
 
 

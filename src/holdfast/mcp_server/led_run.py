@@ -34,7 +34,7 @@ from holdfast.repo.refs import refs_by_commit
 from holdfast.report_channel import LINE_BYTES_MAX, REPORT_VARIABLE, WAKE_VARIABLE, send_report
 from holdfast.reporting.displayed_status import displayed_task_statuses
 from holdfast.reporting.resume_note import resume_note
-from holdfast.runner.requests import Request, send_request
+from holdfast.runner.requests import NotSavedError, Request, send_request
 from holdfast.runner.session import RunSession
 from holdfast.views.status import status_view
 from holdfast.views.text import timestamp
@@ -143,12 +143,17 @@ class LedRun:
         return self._checkpoint_result(self._held(task, token))
 
     async def checkpoint(self, task: str, token: str, report: dict[str, str | float]) -> CheckpointResult:
-        """Save the current unfinished work, with a report on it. Without a change, nothing new is saved."""
+        """Save the current unfinished work, with a report on it. Without a change, nothing new is saved.
+
+        Raises NotSavedError if it could not be saved.
+        """
         offer = self._held(task, token)
         if report:
             await self._report(offer, report)
         saved = asyncio.ensure_future(self._session.save_requests.take())
         await asyncio.wait([saved, self._task], return_when=asyncio.FIRST_COMPLETED)
+        if saved.done() and (why := saved.result().get(task)):
+            raise NotSavedError.of(f"could not save {task}: {why}")
         saved.cancel()  # a run that failed saves nothing any more
         return self._checkpoint_result(offer)
 

@@ -40,6 +40,7 @@ from holdfast.runner.requests import (
     RequestListener,
     event_for,
     pending_requests,
+    refuse_request,
     remove_answered_requests,
     remove_requests,
 )
@@ -241,9 +242,11 @@ class RunLoop:
                 self._inbox.deliver([event_for(request, path.stem)])
 
     async def _save(self, path: Path) -> None:
-        """Have all work under way saved, then remove the request: that is the answer. Writes no event."""
-        await self._context.save_requests.take()
-        remove_requests(self._context.directory, [path])
+        """Have all work under way saved, then remove the request or refuse it: that is the answer. Writes no event."""
+        if failures := await self._context.save_requests.take():
+            refuse_request(path, "; ".join(f"could not save {task}: {why}" for task, why in failures.items()))
+        else:
+            remove_requests(self._context.directory, [path])
         self._saving.discard(path)
         self._effects.discard(asyncio.current_task())
 

@@ -15,13 +15,14 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.status import Gate
 from holdfast.disk_sync import sync_if_there
+from holdfast.errors import ExitCode, HoldfastError
 from holdfast.paths import RunDir
 from holdfast.repo.files import write_durably
 from holdfast.report_channel import wake
@@ -31,6 +32,19 @@ _LOOK_S = 2.0
 """How often to look for requests and reports without a wake-up: a sandbox may keep an agent from writing to the pipe."""
 _LOOK_WITHOUT_PIPE_S = 0.25
 """How often if nobody can wake us."""
+
+
+class NotSavedError(HoldfastError):
+    """Unfinished work could not be saved. It is in its workspace, and the earlier snapshots are valid."""
+
+    exit_code = ExitCode.NEEDS_DECISION
+
+    @classmethod
+    def of(cls, why: str) -> Self:
+        """Return the error for the tasks and reasons that a runner named."""
+        return cls(
+            why, "the files are in the workspaces, the earlier snapshots stay: remove the cause, save again"
+        )
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,6 +134,29 @@ def remove_requests(directory: RunDir, paths: Iterable[Path]) -> None:
         for path in paths:
             path.unlink(missing_ok=True)
         sync_if_there(directory.requests)
+
+
+def refuse_request(path: Path, why: str) -> None:
+    """Answer a request that could not be met. Needs no space on the disk, which may be full."""
+    with doing("answer a request"):
+        with path.open("r+b") as file:
+            file.write(why.encode("utf-8", "replace"))
+            file.truncate()
+        path.rename(_refusal(path))
+
+
+def take_refusal(path: Path) -> str:
+    """Return why a request that is gone could not be met, once; an empty string if it was met."""
+    try:
+        why = _refusal(path).read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+    _refusal(path).unlink(missing_ok=True)
+    return why
+
+
+def _refusal(path: Path) -> Path:
+    return path.with_suffix(".refused")
 
 
 def _open_pipe(path: Path) -> int | None:
@@ -213,7 +250,7 @@ class SaveRequests:
 
     def __init__(self) -> None:
         self._wanted: dict[str, asyncio.Event] = {}
-        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, list[asyncio.Future[dict[str, str]]]] = {}
 
     @contextmanager
     def open_for(self, task: str) -> Iterator[asyncio.Event]:
@@ -227,21 +264,26 @@ class SaveRequests:
                 del self._wanted[task], self._waiting[task]
 
     @contextmanager
-    def taking(self, task: str) -> Iterator[None]:
-        """Save a task's work inside this, for all current waiters. Later ones wait for the next snapshot."""
+    def taking(self, task: str) -> Iterator[dict[str, str]]:
+        """Save a task's work inside this, for all current waiters. Later ones wait for the next snapshot.
+
+        Yields where to say why it could not be saved.
+        """
         self._wanted[task].clear()
         waiting, self._waiting[task] = self._waiting[task], []
+        failures: dict[str, str] = {}
         try:
-            yield
+            yield failures
         finally:
             for waiter in waiting:
                 if not waiter.done():
-                    waiter.set_result(None)
+                    waiter.set_result(failures)
 
-    async def take(self) -> None:
-        """Ask every attempt to save its work and return when all have."""
+    async def take(self) -> dict[str, str]:
+        """Ask every attempt to save its work, and wait until all have tried; return those that could not, and why."""
         waiters = [asyncio.get_running_loop().create_future() for _ in self._wanted]
         for (task, wanted), waiter in zip(self._wanted.items(), waiters, strict=True):
             self._waiting[task].append(waiter)
             wanted.set()
-        await asyncio.gather(*waiters)
+        answers = await asyncio.gather(*waiters)
+        return {task: why for failures in answers for task, why in failures.items()}

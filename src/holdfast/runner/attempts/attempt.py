@@ -116,8 +116,13 @@ async def _wait(context: RunContext, task: TaskRow) -> Sighting:
             try:
                 return await wait_or_stop(context, key, context.state.plan.limits.snapshot_s, wanted)
             except TimeoutError:
-                with context.save_requests.taking(task.id):
-                    commit = await asyncio.to_thread(save_snapshot, context, task)
+                with context.save_requests.taking(task.id) as failures:
+                    try:
+                        commit = await asyncio.to_thread(save_snapshot, context, task)
+                    except (HoldfastError, OSError) as error:
+                        # The agent may be changing what is read. The earlier snapshots stay, the next one comes soon.
+                        failures[task.id] = as_holdfast_error(error).message
+                        continue
                     if saved := snapshot_saved(task, commit):
                         await context.record(saved)
 

@@ -7,7 +7,6 @@ from functools import partial
 
 from holdfast.core import events as ev, ids
 from holdfast.core.projection import TaskRow
-from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchKey
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
@@ -21,13 +20,15 @@ from holdfast.runner.effect_errors import capture_safely
 def save_snapshot(context: RunContext, task: TaskRow) -> str:
     """Take a snapshot while the agent works; return the newest one, or "" if there is none.
 
-    Without a change in the workspace there is no new commit. If the workspace cannot be read now, because
-    the agent is at work in it, the earlier snapshots stay valid.
+    Without a change in the workspace there is no new commit.
     """
-    try:
-        return _take(context, task)
-    except (HoldfastError, OSError):
-        return task.latest.snapshot
+    ref = ids.snapshot_ref(context.run, task.id)
+
+    def message(files: Sequence[str]) -> str:
+        number = count_snapshots(context.repo, ref) + 1
+        return snapshot_message(task, number, files, trailers(context.run, task.id, task.attempt))
+
+    return take_snapshot(context.repo, context.workspaces.of(task), ref, message) or task.latest.snapshot
 
 
 def save_last_snapshot(context: RunContext, task: TaskRow) -> str:
@@ -81,16 +82,6 @@ def snapshot_saved(task: TaskRow, commit: str) -> list[ev.Event]:
 
 
 def _take_last(context: RunContext, task: TaskRow) -> str:
-    commit = _take(context, task)
+    commit = save_snapshot(context, task)
     keep_set_aside(context, task, commit)
     return commit
-
-
-def _take(context: RunContext, task: TaskRow) -> str:
-    ref = ids.snapshot_ref(context.run, task.id)
-
-    def message(files: Sequence[str]) -> str:
-        number = count_snapshots(context.repo, ref) + 1
-        return snapshot_message(task, number, files, trailers(context.run, task.id, task.attempt))
-
-    return take_snapshot(context.repo, context.workspaces.of(task), ref, message) or task.latest.snapshot
