@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,11 @@ from holdfast.core.ids import run_branch
 from holdfast.errors import RepositoryError
 from holdfast.repo.checkout import read_checkout
 from holdfast.repo.land_run import discard_run, land_on_branch
-from tests.support.power_cut import after_power_cut
+from tests.crash.disk_image import Tree
+from tests.crash.faults import Program
+from tests.crash.power_models import choice_of
+from tests.crash.recording import record
+from tests.support.power_cut import after_power_cut, using
 from tests.support.repositories import RUN, Project, git
 
 
@@ -161,6 +166,80 @@ land_on_branch(repo, done, {target!r}, "m")
     left = after_power_cut(project, code)
     assert left.git("show", f"{target}:run.txt") == "run"
     assert left.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("step", ["_merge", "_sync_files"])
+def test_a_killed_landing_that_was_completed_survives_a_power_cut(tmp_path: Path, step: str) -> None:
+    """Who says "already there", or lands again, answers for what the killed one did not sync."""
+    project = Project.create(tmp_path / "p")
+    commit = run_commit(project, "new/run.txt", "run\n" * 3000)
+    code = f"""
+import signal
+from holdfast.repo.checkout_update import CheckoutUpdate
+from holdfast.repo.land_run import land_on_branch
+if os.fork() == 0:
+    CheckoutUpdate.{step} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    land_on_branch(repo, {commit!r}, "main", "m")
+os.wait()
+land_on_branch(Repository.open(Path.cwd()), {commit!r}, "main", "m")
+"""
+    left = after_power_cut(project, code)
+    assert (left.head(), left.git("status", "--porcelain")) == (commit, "")
+    assert (left.path / "new/run.txt").read_text() == "run\n" * 3000
+
+
+def test_what_is_put_back_survives_a_power_cut(tmp_path: Path) -> None:
+    """The record of it is gone then, so nobody would do it again."""
+    project = Project.create(tmp_path / "p")
+    before = (project.path / "a.txt").read_text()
+    commit = run_commit(project, "a.txt", "changed\n")
+    fields = ["main", project.head(), commit, "a.txt"]
+    (project.git_dir / "holdfast-update").write_text("\0".join(fields))
+    (project.path / "a.txt").unlink()
+    code = """
+from holdfast.repo.checkout_update import CheckoutUpdate
+CheckoutUpdate(repo, Path.cwd(), Path.cwd() / ".git").complete()
+"""
+    left = after_power_cut(project, code)
+    assert not (left.git_dir / "holdfast-update").exists()
+    assert (left.path / "a.txt").read_text() == before
+    assert left.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("model", [("least", 0), ("names", 0), ("names", 1), ("subset", 0)])
+def test_a_landing_cut_by_a_power_cut_is_completed_by_landing_again(
+    tmp_path: Path, model: tuple[str, int]
+) -> None:
+    """Before git is done, before the branch is synced and before the files are."""
+    project = Project.create(tmp_path / "p")
+    commit = run_commit(project, "a.txt", "run\n" * 3000)
+    code = f"""
+from holdfast.repo.land_run import land_on_branch
+land_on_branch(repo, {commit!r}, "main", "m")
+"""
+    for number, tree in enumerate(cut_disks(using(project, code), model)):
+        left = Project(tmp_path / f"left-{number}")
+        tree.write_to(left.path)
+        land_on_branch(left.open(), commit, "main", "m")
+        assert (left.head(), left.git("status", "--porcelain")) == (commit, "")
+        assert (left.path / "a.txt").read_text() == "run\n" * 3000
+
+
+def cut_disks(program: Program, model: tuple[str, int]) -> Iterator[Tree]:
+    """Yield what power cuts in a landing leave, each disk once: around all that is done to `a.txt` and the branch."""
+    recording = record(program)
+    touched = [
+        point.number
+        for point in recording.points
+        if point.path.endswith(("/a.txt", "/refs/heads/main", "/refs/heads/main.lock", "/.git/index.lock"))
+    ]
+    seen = set()
+    for moment in recording.moments():
+        if {moment.number, moment.number - 1} & set(touched):
+            tree = moment.disk.after(choice_of(*model, moment.number))
+            if (digest := tree.digest(times=False)) not in seen:
+                seen.add(digest)
+                yield tree
 
 
 def test_a_discarded_run_stays_discarded_after_a_power_cut(tmp_path: Path) -> None:
