@@ -201,6 +201,16 @@ def test_work_is_captured_although_a_power_cut_tore_holdfasts_own_index(tmp_path
     assert capture(prepared).changed == ("a.txt",)
 
 
+@pytest.mark.parametrize("left", [b"", bytes(40), b"\xff\xfe" * 20, b"0" * 40, b"3f786850e387"])
+def test_work_is_saved_although_a_power_cut_tore_the_note_of_its_start(tmp_path: Path, left: bytes) -> None:
+    """Nobody syncs it; what is no commit id counts as no note."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "changed\n")
+    prepared.workspace.start_file.write_bytes(left)
+    assert prepared.workspace.start() == ""
+    assert prepared.project.git("show", f"{save(prepared)}:a.txt") == "changed"
+
+
 def test_commits_of_an_agent_whose_objects_are_gone_are_not_built_on(tmp_path: Path) -> None:
     """An agent's git syncs nothing. Its files are there, so nothing is lost but the steps between."""
     prepared = PreparedWorkspace.create(tmp_path / "p")

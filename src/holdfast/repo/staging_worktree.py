@@ -60,6 +60,7 @@ class StagingWorktree:
         nothing, if files of others would be lost or the worktree is not ours.
         """
         self._repair()
+        self._replace_torn_note(commit)
         shown = self._shown()
         if not shown:
             self._make(commit)
@@ -136,6 +137,19 @@ class StagingWorktree:
             self._require_none("was half made and has files", self._files_since(new))
         self._pool.prepare(self.path.name, new)
         remove(self._note)
+
+    def _replace_torn_note(self, commit: str) -> None:
+        """Make the worktree again if a power cut took what we noted about it, and everything else says that it is ours.
+
+        Nobody else was at work there if it is on a commit of the run's history and all its files are of that commit.
+        """
+        if self._workspace.start() or not self._pool.is_intact(self.path.name):
+            return
+        head = self._workspace.head()
+        busy = any(os.path.lexists(self._workspace.git_dir / name) for name in _UNDER_WAY)
+        if head and not busy and self._repo.is_ancestor(head, commit):
+            self._announce("", head)
+            self._repair()
 
     def _edits(self, shown: str) -> Iterator[str]:
         """Yield what others changed in a worktree that shows a commit."""

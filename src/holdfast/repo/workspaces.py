@@ -35,6 +35,7 @@ from holdfast.repo.repository import Repository
 
 ADMIN_PREFIX = "holdfast-"
 _TRASH_PREFIX = ".removed-"
+_COMMIT_ID = rb"(?!0+\s*$)(?:[0-9a-f]{40}|[0-9a-f]{64})"
 
 
 class WorkspaceGoneError(RepositoryError):
@@ -55,11 +56,12 @@ class Workspace:
         return self.index.with_suffix(".start")
 
     def start(self) -> str:
-        """Return the commit that was last put into the workspace whole, or an empty string."""
-        try:
-            return self.start_file.read_text().strip()
-        except FileNotFoundError:
-            return ""
+        """Return the commit that was last put into the workspace whole, or an empty string, also if a power cut tore it."""
+        return _commit_id(self.start_file)
+
+    def head(self) -> str:
+        """Return the commit that the workspace is on, as its HEAD says; an empty string if it is on a branch or torn."""
+        return _commit_id(self.git_dir / "HEAD")
 
     def pointer(self) -> bytes:
         """Return what `.git` in the directory says: where git's files about it are."""
@@ -284,12 +286,21 @@ def _admin_files(workspace: Workspace) -> dict[Path, bytes]:
     }
 
 
+def _commit_id(file: Path) -> str:
+    """Return the commit id that a file holds, or an empty string if it holds anything else."""
+    try:
+        content = file.read_bytes().strip()
+    except FileNotFoundError:
+        return ""
+    return content.decode() if re.fullmatch(_COMMIT_ID, content) else ""
+
+
 def _has_head(workspace: Workspace) -> bool:
     head = workspace.git_dir / "HEAD"
     return (
         head.is_file()
         and os.access(head, os.R_OK)
-        and re.fullmatch(rb"ref: .+\n?|(?!0+\n?$)[0-9a-f]{40,64}\n?", head.read_bytes()) is not None
+        and re.fullmatch(rb"(ref: .+|%s)\n?" % _COMMIT_ID, head.read_bytes()) is not None
     )
 
 

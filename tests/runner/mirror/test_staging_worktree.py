@@ -177,6 +177,62 @@ def test_a_half_made_worktree_is_completed_unless_it_holds_something_else(projec
     assert git(staging.path, "status", "--porcelain") == ""
 
 
+_TORN = [b"", bytes(40), b"\xff" * 40]
+
+
+@pytest.mark.parametrize("torn", _TORN)
+def test_a_power_cut_that_tore_our_note_does_not_make_it_somebody_elses(
+    project: Project, torn: bytes
+) -> None:
+    """HEAD, which we wrote too, says what it shows. A file whose end the cut took away is whole again."""
+    old, new = _two_commits(project)
+    staging = _shown(project, old)
+    _tear_start(project, torn)
+    (staging.path / "src/b.txt").write_bytes(b"")
+    staging.show(old)
+    assert git(staging.path, "status", "--porcelain") == ""
+    _tear_start(project, torn)
+    staging.show(new)
+    assert (staging.path / "a.txt").read_text() == "new\n"
+    assert git(staging.path, "rev-parse", "HEAD") == new
+    assert git(staging.path, "status", "--porcelain") == ""
+    _is_sound(project)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo mine > a.txt",
+        "echo mine > mine.txt",
+        "echo '*.log' >> ../../../../.git/info/exclude; echo mine > my.log",
+        "echo mine > a.txt; git commit -qam mine",
+        "git commit -q --allow-empty -m mine",
+        "git switch -qc mine",
+    ],
+)
+def test_without_our_note_what_a_user_did_is_kept_too(project: Project, script: str) -> None:
+    """A file, a commit or a branch of his own: nothing of it can be had again."""
+    old, new = _two_commits(project)
+    staging = _shown(project, old)
+    subprocess.run(["sh", "-ec", script], cwd=staging.path, check=True)
+    before = _content(staging.path)
+    _tear_start(project, b"")
+    for _ in range(2):
+        with pytest.raises(StagingKeptError, match="left as it is"):
+            staging.show(new)
+    assert _content(staging.path) == before
+
+
+def _tear_start(project: Project, torn: bytes) -> None:
+    (start,) = (project.git_dir / "holdfast-private/indexes").glob("*.start")
+    start.write_bytes(torn)
+
+
+def _content(place: Path) -> tuple[str, dict[str, bytes]]:
+    files = {path.name: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    return git(place, "log", "-1", "--format=%H %D"), files
+
+
 def test_a_worktree_that_was_removed_is_made_again(project: Project) -> None:
     """As with the native files: what a mirror shows is there."""
     old, new = _two_commits(project)
