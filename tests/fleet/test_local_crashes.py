@@ -179,6 +179,19 @@ def test_a_supervisor_killed_before_it_took_the_launch_leaves_it_unknown(setup: 
     assert asyncio.run(setup.finish(spec)).code == 3
 
 
+def test_a_launch_that_is_made_again_shows_none_of_the_output_before_it(setup: FleetSetup) -> None:
+    """A power cut took the record of the first one and left its output, which must not speak for the second."""
+    spec = setup.sh("exit 0")
+    folder = setup.folder(spec.key)
+    folder.mkdir(parents=True)
+    (folder / "supervisor.json").touch()
+    for name in ("output.log", "output.log.44"):
+        (folder / name).write_text("usage limit reached\n")
+    assert setup.fleet.inspect(spec.key).presence is Presence.UNKNOWN
+    asyncio.run(setup.finish(spec))
+    assert setup.fleet.output(spec.key).data == b""
+
+
 def test_the_secrets_of_the_environment_are_stored_nowhere(setup: FleetSetup) -> None:
     """What an agent gets in its environment is in no file of its launch, and the files are for their owner alone."""
     spec = setup.sh("echo ok")

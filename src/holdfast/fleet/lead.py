@@ -24,6 +24,7 @@ from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchSpec
 from holdfast.locks import open_lockable, try_lock
 from holdfast.paths import StateDir
 from holdfast.process.launch_order import exit_file, log_file, make_folder, record_file, to_json, write_whole
+from holdfast.process.output_log import remove_output
 from holdfast.process.procfs import TOKEN_VARIABLE
 from holdfast.redaction import redact
 from holdfast.report_channel import REPORT_VARIABLE
@@ -217,6 +218,7 @@ def _take(offer: Offer) -> int:
     if not try_lock(fd):
         os.close(fd)
         raise ClaimError("the task is claimed elsewhere", "list what is ready, and claim another one")
+    remove_output(log_file(offer.folder))
     record: dict[str, str | float] = {
         "pid": os.getpid(),
         "boot": boot_id(),

@@ -63,6 +63,12 @@ class BoundedLog:
             os.unlink(self._kept.pop(0))  # noqa: PTH108 - pathlib is too heavy for the supervisor
 
 
+def remove_output(path: str) -> None:
+    """Remove all output: it is of an earlier launch, whose record a power cut took. Usually there is none."""
+    for _, segment in _segments(path):
+        os.unlink(segment)  # noqa: PTH108 - pathlib is too heavy for the supervisor
+
+
 def read_output(path: str, offset: int, most: int | None = None) -> tuple[int, bytes, int]:
     """Return where the output from `offset` on really begins, at most `most` bytes of it, and where the output ends.
 

@@ -31,7 +31,7 @@ from holdfast.process.launch_order import (
     to_json,
     write_whole,
 )
-from holdfast.process.output_log import BoundedLog
+from holdfast.process.output_log import BoundedLog, remove_output
 from holdfast.process.spawn import NotStartedError, spawn
 
 _PR_SET_NAME = 15
@@ -102,6 +102,7 @@ def _take(order: LaunchOrder, boot: str, link: int) -> bytes:
     held = locks.hold_record_lock(record_file(order.folder))
     if held is None or os.fstat(held).st_size or is_abandoned(link):
         return TAKEN
+    remove_output(log_file(order.folder))
     os.write(held, to_json({"pid": os.getpid(), "boot": boot, "token": order.token, "cwd": order.cwd}))
     return STARTED
 
