@@ -202,11 +202,14 @@ class MatrixRun:
             self._args.workers, context, _start_worker, (str(scratch), str(self._results))
         ) as pool:
             pending: set[Future[None]] = {pool.submit(_work, unit) for unit in self._units(scratch)}
-            while pending:
-                done, pending = wait(pending, _SHOWN_S, FIRST_COMPLETED)
-                for future in done:
-                    future.result()
-                self._show(len(pending))
+            try:
+                while pending:
+                    done, pending = wait(pending, _SHOWN_S, FIRST_COMPLETED)
+                    for future in done:
+                        future.result()
+                    self._show(len(pending))
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # who ends it does not wait for all that is left
 
     def _units(self, scratch: Path) -> Iterator[Unit]:
         before = read_results(self._results)
