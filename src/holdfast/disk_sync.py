@@ -60,8 +60,8 @@ def sync_if_there(path: str | os.PathLike[str]) -> None:
 def sync_all(paths: Collection[str], on: str) -> None:
     """Sync files and folders, all of them on the file system of the folder `on`.
 
-    Those that are gone, or that we may not read, are passed over. Side by side, because a disk writes many files in about the time of one. Where it can be trusted, one sync of the
-    whole file system replaces hundreds of them.
+    Those that are gone, or that we may not read, are passed over. It is done side by side, because a disk writes many files in
+    about the time of one. Where it can be trusted, one sync of the whole file system replaces hundreds of them.
     """
     if len(paths) > _MANY and sync_filesystem(on):
         return

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.command import Cli, Done, eventually
+from tests.support.command import Cli, Done, eventually, is_alive
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
 
@@ -187,7 +187,7 @@ def test_an_interrupted_planning_ends_the_planner(tmp_path: Path) -> None:
     agent = int(at_work.wait())
     command.send_signal(signal.SIGINT)
     assert command.wait() == 130
-    assert not Path(f"/proc/{agent}").exists()
+    assert not is_alive(agent)
     go_on.release()
     assert planner("plan", GOAL).code == 0
     assert planner.asked == 2

@@ -209,7 +209,8 @@ class MatrixRun:
                         future.result()
                     self._show(len(pending))
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)  # who ends it does not wait for all that is left
+                # Whoever ends it does not wait for all that is left.
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def _units(self, scratch: Path) -> Iterator[Unit]:
         before = read_results(self._results)

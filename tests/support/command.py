@@ -132,7 +132,7 @@ def is_alive(pid: int) -> bool:
     """Tell whether a process lives; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
