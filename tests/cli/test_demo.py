@@ -35,11 +35,11 @@ def test_the_killed_demo_loses_nothing_and_repeats_nothing(crashed: tuple[str, d
     assert "8 landed, 0 lost, 0 repeated" in output
 
 
-def test_the_killed_demo_reattaches_an_agent(crashed: tuple[str, dict[str, object]]) -> None:
-    """Two runners, and at least one agent that outlived the first."""
+def test_an_agent_outlives_the_killed_runner_of_the_demo(crashed: tuple[str, dict[str, object]]) -> None:
+    """The second runner takes over one that still works; on a busy machine, the work of one that has finished meanwhile."""
     output, recap = crashed
-    assert recap["runners"] == 2
-    assert "re-attached to" in output
+    assert (recap["runners"], recap["adopted"] != 0) == (2, True)
+    assert "re-attached to" in output or "which finished meanwhile" in output
 
 
 def test_the_demo_shows_a_conflict_and_a_failing_check_fixed(crashed: tuple[str, dict[str, object]]) -> None:
