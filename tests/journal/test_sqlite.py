@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 import subprocess
@@ -18,6 +19,7 @@ from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
 from holdfast.journal.filesystem_checks import network_filesystem
 from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite_read import consistent_read
 from holdfast.locks import folder_locked
 from tests.contract.journals import RUN, begin, run_row, write_for_ever
 from tests.journal.full_disk import SCENES, check_unchanged_by_looking, leave_a_log_behind
@@ -241,6 +243,39 @@ def test_what_a_killed_writer_left_is_readable_and_left_alone(path: Path) -> Non
     check_unchanged_by_looking(path, leave_a_log_behind(path))
 
 
+HOLD = """
+import fcntl, os, struct, sys, time
+shared = os.open(sys.argv[1], os.O_RDWR)
+fcntl.fcntl(shared, fcntl.F_SETLK, struct.pack("hhqqi", fcntl.F_RDLCK, os.SEEK_SET, 128, 1, 0))
+print("held", flush=True)
+time.sleep(600)
+"""
+"""A program that holds the shared index as a writer does that has just made it and not filled it yet."""
+
+
+def test_a_look_waits_for_a_writer_that_is_just_starting(path: Path) -> None:
+    """SQLite refuses to read beside a shared index that is still empty. A moment later all is well."""
+    leave_a_log_behind(path)
+    shared = path.with_name("journal.db-shm")
+    os.truncate(shared, 0)
+    refused = []
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(shared)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+
+        def count_runs(db: sqlite3.Connection) -> int:
+            try:
+                return int(db.execute("SELECT count(*) FROM runs").fetchone()[0])
+            except sqlite3.OperationalError as error:
+                refused.append(error.sqlite_errorname)
+                writer.kill()
+                writer.wait()
+                raise
+
+        assert consistent_read(path, count_runs) == 1
+    assert refused == ["SQLITE_READONLY_RECOVERY"]
+
+
 def test_a_view_in_the_writers_process_does_not_loosen_its_locks(path: Path) -> None:
     """Were they lost, another process that closes the journal would remove the log under the writer."""
     journal = SqliteJournal.open(path)
@@ -350,6 +385,7 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
 from holdfast.journal.sqlite import SqliteJournal
+from holdfast.journal.sqlite_read import consistent_read
 from tests.contract.journals import begin, write_for_ever
 path = Path.cwd() / ".holdfast" / "journal.db"
 def write():

@@ -7,6 +7,7 @@ works in a read-only folder and on a full disk.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -79,6 +80,7 @@ def _explanation(path: Path, error: sqlite3.Error) -> JournalError:
 
 T = TypeVar("T")
 _TRIES = 10
+_PAUSE_S = 0.02
 _LOG_HEADER_BYTES = 32
 """A log this short holds no change, and SQLite cannot read one whose writer was killed before its first change."""
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder is made inside it
@@ -102,19 +104,25 @@ def consistent_read(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
     """Run `query` on a consistent view of the journal and return its answer. Leaves everything as it was.
 
     A writer that comes or goes meanwhile changes which way is right, so an answer that might be torn is
-    discarded and the query repeated.
+    discarded and the query repeated. One that has just made its shared index and not filled it is given time to.
     """
-    for _ in range(_TRIES):
+    for number in range(_TRIES):
         files = _files(path)
         try:
             answer = _ask(path, files, query)
-        except (sqlite3.Error, FileNotFoundError):
-            if _files(path) == files:
+        except (sqlite3.Error, FileNotFoundError) as error:
+            if _files(path) == files and (number == _TRIES - 1 or not _is_unfilled_index(error)):
                 raise
+            time.sleep(_PAUSE_S)
             continue
         if files.guarded or _files(path) == files:
             return answer
     raise JournalError(f"journal {path} keeps changing hands", "try again in a moment")
+
+
+def _is_unfilled_index(error: Exception) -> bool:
+    """Tell whether SQLite would have to fill the shared index, which whoever only looks may not."""
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_READONLY
 
 
 def _files(path: Path) -> _Files:
