@@ -78,7 +78,7 @@ def crash_violations(cut: BeforeCrash) -> Iterator[Violation]:
             yield Violation(7, f"it printed {len(cut.said)} events, yet the journal has no run")
         return
     yield from fold_violations(moment.stored.plan, moment.recorded, moment.stored.row, moment.stored.tasks)
-    yield from _printed(cut.said, moment)
+    yield from printed_violations(cut.said, moment)
     yield from violations(moment.state(), Evidence(branch=_branch(moment), prepared=_prepared(moment)))
 
 
@@ -188,7 +188,7 @@ def redone(cuts: Sequence[BeforeCrash], end: Moment) -> int:
     )
 
 
-def _printed(said: Sequence[ev.Event], moment: Moment) -> Iterator[Violation]:
+def printed_violations(said: Sequence[ev.Event], moment: Moment) -> Iterator[Violation]:
     """Invariant 7: what was printed is in the journal, and what was called landed is on the branch."""
     missing = Counter(map(encode_event, said)) - Counter(map(encode_event, moment.events))
     for body in missing:
@@ -207,7 +207,7 @@ def _since(cut: BeforeCrash, end: Moment) -> Iterator[Violation]:
     before = cut.moment
     if end.recorded[: len(before.recorded)] != before.recorded:
         yield Violation(7, "events that were recorded before the fault are gone or changed")
-    yield from _printed(cut.said, end)
+    yield from printed_violations(cut.said, end)
     for task, landing in before.landed.items():
         if end.landed.get(task) != landing:
             yield Violation(7, f"{task} had landed as {landing.commit} before the fault and no longer is")

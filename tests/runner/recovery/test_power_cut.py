@@ -103,6 +103,17 @@ def test_a_torn_file_is_put_right_although_its_size_and_time_are_known(tmp_path:
     assert trial.show("copy") == base
 
 
+def saved_and_killed(tmp_path: Path, here: Fifo, script: str, resume: str) -> Trial:
+    """Run a command in another boot until it is `here`, save its work, and kill everything."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume=resume)))
+    runner = start_runner(trial, in_another_boot=True)
+    here.wait()
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="save"))
+    eventually(lambda: bool(trial.state().tasks["A"].latest.snapshot), "its work is saved")
+    kill_everything(trial, runner)
+    return trial
+
+
 @pytest.mark.parametrize(
     ("resume", "report"), [("clean", "true"), ("continue", "holdfast report progress 5")]
 )
@@ -114,12 +125,7 @@ def test_the_last_snapshot_is_kept_although_its_files_are_gone(
     script = (
         f"{report}; echo half > half; if ! test -f '{tmp_path}/again'; then {here.give}; {never.take}; fi"
     )
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume=resume)))
-    runner = start_runner(trial, in_another_boot=True)
-    here.wait()
-    send_request(trial.project.open().state_dir.run(trial.run), Request(action="save"))
-    eventually(lambda: bool(trial.state().tasks["A"].latest.snapshot), "its work is saved")
-    kill_everything(trial, runner)
+    trial = saved_and_killed(tmp_path, here, script, resume)
     (tmp_path / "again").touch()
     (workspace(trial) / "half").unlink()
     assert trial.execute() is RunStatus.COMPLETED
@@ -145,12 +151,7 @@ def test_rebuild_keeps_torn_files_and_builds_on_the_last_snapshot(
         f"if test -f '{tmp_path}/again'; then cat half > seen || echo nothing > seen;"
         f" else echo half > half; {here.give}; {never.take}; fi"
     )
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume=resume)))
-    runner = start_runner(trial, in_another_boot=True)
-    here.wait()
-    send_request(trial.project.open().state_dir.run(trial.run), Request(action="save"))
-    eventually(lambda: bool(trial.state().tasks["A"].latest.snapshot), "its work is saved")
-    kill_everything(trial, runner)
+    trial = saved_and_killed(tmp_path, here, script, resume)
     whole = trial.state().tasks["A"].latest.snapshot
     (tmp_path / "again").touch()
     tear(workspace(trial) / "half")
