@@ -22,6 +22,7 @@ from holdfast.core.invariants import Evidence, Violation, commits_to_keep, fold_
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.fleet import open_fleet
+from holdfast.fleet.protocol import Fleet
 from holdfast.journal import open_journal
 from holdfast.journal.protocol import Journal, StoredRun
 from holdfast.plans.reader import parse_plan
@@ -63,11 +64,11 @@ class Trial:
         with open_project_journal(repo) as journal:
             return cls(project, create_run(repo, journal, parsed, "plan.json"))
 
-    def execute(self, **choices: Any) -> RunStatus:
-        """Execute the run in this process until it rests."""
+    def execute(self, fleet: Fleet | None = None, **choices: Any) -> RunStatus:
+        """Execute the run in this process until it rests, with the project's fleet or another one."""
         repo = self.project.open()
         with open_project_journal(repo) as journal:
-            return execute_run(repo, journal, self.run, RunOptions(**choices), self._observe)
+            return execute_run(repo, journal, self.run, RunOptions(**choices), self._observe, fleet)
 
     def _observe(self, events: Sequence[ev.Event], _state: RunState) -> None:
         self.events.extend(events)

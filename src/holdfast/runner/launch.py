@@ -1,19 +1,26 @@
-"""Launches in a workspace: what a fleet starts for agents, planners, validators and checks; and the wait
-until a launch is over.
+"""Launches in a workspace: what a fleet starts for agents, planners, validators and checks; their start, which waits for
+room on the machine; and the wait until a launch is over.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.agents.invocation import Invocation, Placeholders
 from holdfast.core.facts import Sighting
+from holdfast.core.retry import delay_after
+from holdfast.core.status import FailureKind
+from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.report_channel import REPORT_VARIABLE, WAKE_VARIABLE
 from holdfast.runner.context import RunContext
 from holdfast.runner.environment import attempt_environment
+
+_LAUNCH_TRIES = 6
+"""With the waits between them, half a minute by default."""
 
 
 def workspace_launch(
@@ -53,6 +60,28 @@ def placeholders(key: LaunchKey, workspace: Path, brief: Path, session: str = ""
     """Return what the argv of an agent in a workspace may name. With a `session`, the agent resumes it."""
     text = brief.read_text(encoding="utf-8")
     return Placeholders(str(brief), text, str(workspace), key.owner, key.attempt, key.run, session)
+
+
+async def launch_when_possible(context: RunContext, spec: LaunchSpec) -> None:
+    """Launch, and wait a while for a machine that has no room for a process now. Raises LaunchError if it stays so.
+
+    Launches nothing once the run is to stop.
+    """
+    for tried in range(1, _LAUNCH_TRIES):
+        try:
+            await context.fleet.launch(spec)
+        except LaunchError as error:
+            if error.is_lasting:
+                raise
+        else:
+            return
+        delay = delay_after(FailureKind.ENVIRONMENT, tried, context.state.plan.limits.retry_delay_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await context.stopping.wait()
+                return
+        context.require_lease()
+    await context.fleet.launch(spec)
 
 
 async def wait_or_stop(

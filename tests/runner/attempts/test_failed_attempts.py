@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.core.status import FailureKind, RunStatus
+from holdfast.errors import LaunchError
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.testing import FunctionFleet
 from tests.support.repositories import Project
 from tests.support.runs import Trial, sh, stage
 
@@ -101,3 +106,47 @@ def test_a_silent_agent_is_stopped_at_its_stall_limit(tmp_path: Path) -> None:
     )
     trial.execute()
     assert [f.kind for f in trial.state().tasks["A"].failures] == [FailureKind.STALLED]
+
+
+def write_name(spec: LaunchSpec) -> int:
+    """Do the work of a task: a file of its name."""
+    (spec.cwd / spec.key.owner).touch()
+    return 0
+
+
+@dataclass(slots=True)
+class CrowdedFleet(FunctionFleet):
+    """A machine that has no room for a process until it was asked for it several times."""
+
+    refusals: int = 0
+    refused: Counter[LaunchKey] = field(default_factory=Counter)
+
+    async def launch(self, spec: LaunchSpec) -> None:
+        """Refuse, or launch."""
+        if self.refused[spec.key] < self.refusals:
+            self.refused[spec.key] += 1
+            raise LaunchError("fork: Resource temporarily unavailable", "End some processes.")
+        await FunctionFleet.launch(self, spec)
+
+
+def test_a_machine_without_room_for_a_process_is_waited_for(tmp_path: Path) -> None:
+    """An attempt and its check begin as soon as there is room, and nothing is charged."""
+    limits = {"attempts": 1, "retry_delay": 0}
+    trial = Trial.of(
+        Project.create(tmp_path / "p"), stage("one", sh("A", "", verify=["true"])), limits=limits
+    )
+    fleet = CrowdedFleet(write_name, refusals=3)
+    assert trial.execute(fleet) is RunStatus.COMPLETED
+    assert [refused for refused in fleet.refused.values() if refused < 3] == []
+    assert (len(fleet.refused) > 1, trial.state().tasks["A"].failures) == (True, [])
+
+
+def test_a_run_without_room_for_a_process_rests_and_charges_nobody(tmp_path: Path) -> None:
+    """No task is abandoned for what the machine lacks: `resume` does it as if nothing had been tried."""
+    limits = {"attempts": 1, "retry_delay": 0}
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", ""), sh("B", "")), limits=limits)
+    assert trial.execute(CrowdedFleet(write_name, refusals=1_000)) is RunStatus.BLOCKED
+    assert "could not carry out attempt 1 of task" in trial.stored().row.reason
+    assert "End some processes." in trial.stored().row.reason
+    assert trial.execute(FunctionFleet(write_name)) is RunStatus.COMPLETED
+    assert (sorted(trial.landed()), trial.violations()) == (["A", "B"], [])

@@ -12,7 +12,7 @@ from holdfast.core.facts import ExitReason, Presence, Sighting
 from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind
-from holdfast.errors import HoldfastError, LeaseLostError
+from holdfast.errors import HoldfastError, LaunchError, LeaseLostError
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import collect, cut_short, keep_unfinished
 from holdfast.runner.attempts.snapshots import (
@@ -62,8 +62,8 @@ async def _start_if_new(context: RunContext, task: TaskRow) -> ev.Event | None:
     except (HoldfastError, OSError) as error:
         await context.fleet.cancel(key)  # its supervisor may have died after it had started the agent
         failure = as_holdfast_error(error)
-        if failure.is_lasting:
-            raise
+        if failure.is_lasting or isinstance(failure, LaunchError):
+            raise  # the machine's trouble, whatever the task: the run rests
         keep_set_aside(context, task, task.latest.snapshot)
         carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot)
         kind = FailureKind.ENVIRONMENT

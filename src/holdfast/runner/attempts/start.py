@@ -19,7 +19,7 @@ from holdfast.fleet.protocol import LaunchSpec
 from holdfast.repo.repository import Repository
 from holdfast.runner.attempts.reports import report_file
 from holdfast.runner.context import RunContext
-from holdfast.runner.launch import placeholders, workspace_launch
+from holdfast.runner.launch import launch_when_possible, placeholders, workspace_launch
 from holdfast.system_errors import doing
 
 _DIFF_BYTES = 32_000
@@ -32,7 +32,7 @@ async def start_agent(context: RunContext, task: TaskRow) -> None:
     workspace = await context.workspaces.prepare(task, task.latest.start)
     brief = await asyncio.to_thread(_write_brief, context, task)
     context.require_lease()
-    await context.fleet.launch(_launch(context, task, workspace, brief))
+    await launch_when_possible(context, _launch(context, task, workspace, brief))
 
 
 def _leave_if_occupied(context: RunContext, task: TaskRow) -> None:

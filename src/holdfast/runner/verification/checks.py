@@ -13,7 +13,7 @@ from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.runner.context import RunContext
-from holdfast.runner.launch import wait_or_stop, workspace_launch
+from holdfast.runner.launch import launch_when_possible, wait_or_stop, workspace_launch
 
 _OUTPUT_CHARS = 8_000
 
@@ -102,7 +102,7 @@ async def _run_once(
 ) -> tuple[LaunchKey, Exit | None]:
     key = context.check_key(owner, attempt, label)
     context.require_lease()
-    await context.fleet.launch(launch(key))
+    await launch_when_possible(context, launch(key))
     ended = (await wait_or_stop(context, key)).exit
     if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
         raise ChecksStopped
