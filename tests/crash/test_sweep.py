@@ -93,7 +93,7 @@ def test_a_recovery_that_is_killed_is_recovered_from(trial: CrashTrial, points: 
 
 def test_status_changes_no_file_after_a_crash(trial: CrashTrial, points: list[Point]) -> None:
     """It works on a full disk because it needs none: not one file-changing call."""
-    for point in points[50::200]:
+    for point in points[50:-50:150]:  # the next run may have a few points less
         trial.reset()
         assert run_with_fault(trial.program(START), PlannedFault("kill", point.number).fault).fired
         changes = list_points(trial.program(STATUS))
