@@ -9,9 +9,15 @@ from typing import get_args, get_type_hints
 import pytest
 
 from holdfast.core import events as ev
+from holdfast.core.status import RunStatus
+from holdfast.fleet.protocol import LaunchSpec
 from holdfast.paths import StateDir
 from holdfast.runner.requests import Request, SaveRequests, event_for, pending_requests, send_request
+from holdfast.testing import FunctionFleet
+from tests.support.command import eventually
 from tests.support.power_cut import left_in
+from tests.support.repositories import Project
+from tests.support.runs import Trial, sh, stage
 
 
 def test_who_asks_while_a_save_is_under_way_waits_for_the_next() -> None:
@@ -77,6 +83,8 @@ def test_a_request_that_was_taken_back_meanwhile_does_not_hide_the_others(tmp_pa
 SEND = """
 from pathlib import Path
 from holdfast.journal.lease import Lease
+from holdfast.core.status import RunStatus
+from holdfast.fleet.protocol import LaunchSpec
 from holdfast.paths import StateDir
 from holdfast.runner.requests import Request, remove_requests, send_request
 directory = StateDir(Path.cwd() / ".holdfast").run("01-run")
@@ -99,3 +107,17 @@ def test_an_answered_request_does_not_come_back(tmp_path: Path) -> None:
     left = left_in(tmp_path / "checkout", SEND + "remove_requests(directory, sent[:1])")
     requests = [request for _, request in pending_requests(StateDir(left / ".holdfast").run("01-run"))]
     assert [request.task for request in requests if request] == ["b"]
+
+
+def test_a_request_that_nothing_can_come_of_is_answered_at_once(tmp_path: Path) -> None:
+    """A gate that nobody holds up cannot be waived. Who asks is not left waiting until the agent is done."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "")))
+    directory = trial.project.open().state_dir.run(trial.run)
+
+    def work(spec: LaunchSpec) -> int:
+        (spec.cwd / "A.txt").touch()
+        asked = send_request(directory, Request(action="accept", stage="one"))
+        eventually(lambda: not asked.exists(), "the request is gone")
+        return 0
+
+    assert trial.execute(FunctionFleet(work)) is RunStatus.COMPLETED

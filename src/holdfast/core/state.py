@@ -171,6 +171,18 @@ class RunState:
             applied.append(event)
         return applied
 
+    def apply_possible(self, events: Iterable[ev.Event]) -> tuple[list[ev.Event], IllegalEventError | None]:
+        """Apply those that may still happen; return them, and the last error if there are others."""
+        applied, refused = [], None
+        for event in events:
+            try:
+                self.apply(event)
+            except IllegalEventError as error:
+                refused = error
+            else:
+                applied.append(event)
+        return applied, refused
+
     def _apply_to_stage(self, event: ev.StageEvent) -> None:
         apply_to_stage(self.row, event)
         if type(event) in _MOVES_COMPLETION:

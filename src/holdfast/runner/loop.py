@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class RunLoop:
         self._commit([attached, *recovered])
         await self._monitor.begin()
         self._watch_running()
-        remove_answered_requests(self._context.directory, self._recorded)
+        remove_answered_requests(self._context.directory, self._context.journal.events(self._context.run))
         with RequestListener(self._context.directory, self._read_requests, self._read_reports, self._stop):
             self._read_requests()
             while self._context.state.row.status is RunStatus.RUNNING:
@@ -129,14 +129,8 @@ class RunLoop:
 
     def _accept(self, arrived: Sequence[ev.Event], events: list[ev.Event]) -> IllegalEventError | None:
         """Apply results. Leave out what may no longer happen, such as an old attempt's result."""
-        refused = None
-        for event in map(storable, arrived):
-            try:
-                self._context.state.apply(event)
-            except IllegalEventError as error:
-                refused = error
-            else:
-                events.append(event)
+        applied, refused = self._context.state.apply_possible(map(storable, arrived))
+        events.extend(applied)
         return refused
 
     def _decide(self, events: list[ev.Event]) -> list[Command]:
@@ -155,13 +149,13 @@ class RunLoop:
 
     def _commit(self, events: Sequence[ev.Event]) -> None:
         """Make a turn durable. If this fails, nothing has been acted on and the runner ends; agents live on."""
-        if not events:
-            return
-        self._context.append(events)
+        if events:
+            self._context.append(events)
         if self._answered:
             remove_requests(self._context.directory, self._answered)
             self._answered.clear()
-        self._tell(events)
+        if events:
+            self._tell(events)
 
     def _tell(self, events: Sequence[ev.Event]) -> None:
         for observer in self._observers:
@@ -223,10 +217,6 @@ class RunLoop:
 
     def _read_reports(self) -> None:
         self._inbox.deliver(self._context.reports.fresh())
-
-    def _recorded(self) -> Iterator[ev.Event]:
-        events = self._context.journal.events(self._context.state.row.run)
-        return (recorded.event for recorded in events)
 
     def _read_requests(self) -> None:
         """Take in each request once. Its file goes when its event is durable, or when all work is saved."""

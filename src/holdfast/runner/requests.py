@@ -20,6 +20,7 @@ from typing import Literal, Self
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.event_codec import Recorded
 from holdfast.core.status import Gate
 from holdfast.disk_sync import sync_if_there
 from holdfast.errors import ExitCode, HoldfastError
@@ -90,30 +91,33 @@ def event_for(request: Request, name: str) -> Decision:
     return msgspec.structs.replace(_EVENTS[request.action](request), request=name)
 
 
-def remove_answered_requests(directory: RunDir, recorded: Callable[[], Iterable[ev.Event]]) -> None:
-    """Remove the requests that an earlier runner recorded and did not live to remove.
-
-    `recorded` returns the events of the run; it is called only if there are requests at all.
-    """
-    if pending := [path for path, _ in pending_requests(directory)]:
-        answered = {event.request for event in recorded() if isinstance(event, Decision)}
-        if done := [path for path in pending if path.stem in answered]:
-            remove_requests(directory, done)
+def remove_answered_requests(directory: RunDir, recorded: Iterable[Recorded]) -> None:
+    """Remove the requests that an earlier runner recorded and did not live to remove."""
+    pending = list(pending_requests(directory))
+    waiting = _unanswered(pending, recorded)
+    if len(waiting) < len(pending):
+        remove_requests(directory, {path for path, _ in pending} - {path for path, _ in waiting})
 
 
-def overdue_decisions(
-    directory: RunDir, recorded: Callable[[], Iterable[ev.Event]]
-) -> list[tuple[Path, Decision]]:
-    """Return what a runner was asked to record before it died and did not, oldest first; `recorded` as above.
+def overdue_decisions(directory: RunDir, recorded: Iterable[Recorded]) -> list[tuple[Path, Decision]]:
+    """Return what a runner was asked to record before it died and did not, oldest first.
 
     A stop or a pause is none of it: the runner is gone.
     """
-    remove_answered_requests(directory, recorded)
     return [
         (path, event_for(request, path.stem))
-        for path, request in pending_requests(directory)
+        for path, request in _unanswered(list(pending_requests(directory)), recorded)
         if request is not None and request.action not in ("stop", "pause", "save")
     ]
+
+
+def _unanswered(
+    pending: list[tuple[Path, Request | None]], recorded: Iterable[Recorded]
+) -> list[tuple[Path, Request | None]]:
+    if not pending:
+        return []  # the events are read only if they are needed
+    answered = {record.event.request for record in recorded if isinstance(record.event, Decision)}
+    return [(path, request) for path, request in pending if path.stem not in answered]
 
 
 def send_request(directory: RunDir, request: Request) -> Path:

@@ -94,6 +94,8 @@ def _kill_runner_and_commands(trial: Trial, at_work: Fifo) -> None:
     for command in commands:
         signal.pidfd_send_signal(command, signal.SIGKILL)
         os.close(command)
+    records = list(trial.project.open().state_dir.run(trial.run).attempts.glob("*/1/agent/supervisor.json"))
+    eventually(lambda: all((path.parent / "exit.json").exists() for path in records), "each end is recorded")
 
 
 def _stop_after_a_crash(trial: Trial, at_work: Fifo) -> None:
@@ -163,12 +165,21 @@ def test_a_command_that_is_killed_while_nobody_watches_has_its_effect_once(tmp_p
     at_work, never = Fifo(tmp_path / "at_work"), Fifo(tmp_path / "never")
     trial = _commands(tmp_path, f"{at_work.give}; {never.take}")
     _kill_runner_and_commands(trial, at_work)
-    records = list(trial.project.open().state_dir.run(trial.run).attempts.glob("*/1/agent/supervisor.json"))
-    eventually(lambda: all((path.parent / "exit.json").exists() for path in records), "each end is recorded")
     assert {task.move for task in trial.preview().values()} == {ResumeAction.REDO}
     assert trial.execute() is RunStatus.COMPLETED
     _assert_once(trial)
     assert [row.attempt for row in trial.state().tasks.values()] == [2] * len(EFFECTS)
+
+
+def test_the_preview_promises_no_attempt_that_a_killed_command_does_not_have(tmp_path: Path) -> None:
+    """A kill is charged, so a command that was killed in its last attempt is not run again."""
+    at_work, never = Fifo(tmp_path / "at_work"), Fifo(tmp_path / "never")
+    trial = _commands(tmp_path, f"{at_work.give}; {never.take}", "append", attempts=1)
+    _kill_runner_and_commands(trial, at_work)
+    preview = trial.preview()["append"]
+    assert (preview.move, "its last attempt" in preview.why) == (ResumeAction.COLLECT, True)
+    assert trial.execute() is RunStatus.BLOCKED
+    assert (trial.status_of("append"), trial.state().tasks["append"].attempt) == ("abandoned", 1)
 
 
 def test_a_command_that_finished_without_a_record_has_its_effect_once(tmp_path: Path) -> None:

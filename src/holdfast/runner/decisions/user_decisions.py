@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 from holdfast.core import events as ev
 from holdfast.core.state import RunState
@@ -19,7 +18,13 @@ from holdfast.repo.land_run import discard_run
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import Observer
 from holdfast.runner.mirror.mirror_writer import write_mirrors
-from holdfast.runner.requests import Request, overdue_decisions, remove_requests, send_request
+from holdfast.runner.requests import (
+    Request,
+    overdue_decisions,
+    remove_answered_requests,
+    remove_requests,
+    send_request,
+)
 from holdfast.runner.session import RunOptions, execute_run
 
 
@@ -37,8 +42,9 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
                 f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan again"
             )
         state = stored.state()
-        asked = overdue_decisions(directory, lambda: (record.event for record in journal.events(run)))
-        earlier = _apply_possible(state, [event for _, event in asked])
+        remove_answered_requests(directory, journal.events(run))
+        asked = overdue_decisions(directory, journal.events(run))
+        earlier, _ = state.apply_possible(event for _, event in asked)
         apply_decision(state, *events)
         journal.append(run, epoch, [*earlier, *events], state.row, state.take_changed(), time.time())
         remove_requests(directory, [path for path, _ in asked])
@@ -54,16 +60,6 @@ def apply_decision(state: RunState, *events: ev.Event) -> None:
         hint = f"`holdfast status {state.row.run}` shows where it stands"
         # The core's message names the event, then the obstacle; only the obstacle is useful to the user.
         raise HoldfastError(f"that cannot be done now: {str(error).rpartition(': ')[2]}", hint) from error
-
-
-def _apply_possible(state: RunState, events: Sequence[ev.Event]) -> list[ev.Event]:
-    """Apply and return those of the events that can still happen, as a runner does."""
-    applied = []
-    for event in events:
-        with suppress(IllegalEventError):
-            state.apply(event)
-            applied.append(event)
-    return applied
 
 
 def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer: Observer) -> bool:

@@ -36,6 +36,7 @@ from holdfast.reporting.recovery_report import (
 )
 from holdfast.runner.decisions.user_decisions import apply_decision
 from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
+from holdfast.runner.requests import overdue_decisions
 from holdfast.runner.session import RunOptions, apply_options
 
 _BY_PRESENCE = {
@@ -70,12 +71,15 @@ def preview_resume(
 ) -> RecoveryReport:
     """Return the recovery report of a run as it is now: where it stands, and what resuming does.
 
-    The preview is for these options, after the decisions that the user makes along with them.
+    The preview is for these options, after the decisions that the user makes along with them, and those before that a
+    runner was asked for and did not live to record.
     """
     stored = journal.load(run)
     state = stored.state()
     state.jobs = options.jobs or state.jobs
     future = journal.load(run).state()
+    asked = overdue_decisions(repo.state_dir.run(run), journal.events(run))
+    future.apply_possible(event for _, event in asked)
     apply_decision(future, *decisions)
     apply_options(future, options, presets_of(repo.checkout))
     sightings = find_agents(fleet, run, future.active.values())
@@ -112,8 +116,7 @@ def _preview_task(
     state: RunState, task: TaskRow, shown: TaskStatus, sighting: Sighting | None
 ) -> TaskPreview:
     if shown is TaskStatus.RUNNING and sighting is not None:
-        cut = sighting.exit is not None and sign_of(sighting.exit) in _CUT_SHORT and state.starts_clean(task)
-        return TaskPreview(task.id, *_BY_PRESENCE[Presence.LOST if cut else sighting.presence])
+        return _preview_running(state, task, sighting)
     if shown is TaskStatus.PENDING:
         return _preview_pending(task)
     if task.status is TaskStatus.BLOCKED:
@@ -124,6 +127,14 @@ def _preview_task(
         why = f"failed; it {start_again(task)}; what it had done is kept"
         return TaskPreview(task.id, ResumeAction.REDO, why)
     return TaskPreview(task.id, *_BY_STATUS[shown])
+
+
+def _preview_running(state: RunState, task: TaskRow, sighting: Sighting) -> TaskPreview:
+    if sighting.exit is None or sign_of(sighting.exit) not in _CUT_SHORT or not state.starts_clean(task):
+        return TaskPreview(task.id, *_BY_PRESENCE[sighting.presence])
+    if task.charged + 1 >= state.limits_of(task.id).attempts:
+        return TaskPreview(task.id, ResumeAction.COLLECT, "it was cut short, and that was its last attempt")
+    return TaskPreview(task.id, *_BY_PRESENCE[Presence.LOST])
 
 
 def _preview_pending(task: TaskRow) -> TaskPreview:
