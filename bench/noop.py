@@ -22,7 +22,7 @@ import msgspec
 from bench.measurement import Span, peak_rss_mb, timed
 from holdfast.core import events as ev, ids
 from holdfast.core.commands import CloseStage, Command, LandTasks, OpenStage, StartAttempt
-from holdfast.core.facts import BranchFacts, Exit, ExitReason, Facts, Landing
+from holdfast.core.facts import BranchFacts, Exit, ExitReason, Facts, Landing, Presence, Sighting
 from holdfast.core.plan import Limits, Plan, Stage, Task, plan_hash
 from holdfast.core.reconcile import reconcile
 from holdfast.core.run_transitions import first_row
@@ -139,7 +139,8 @@ def _reconcile(state: RunState) -> list[ev.Event]:
     landings = tuple(
         Landing(task.id, task.attempt, task.merge_commit, task.latest.head, _TREE) for task in done
     )
-    events = reconcile(state, Facts(branch=BranchFacts(state.row.tip, landings)))
+    sightings = {name: Sighting(Presence.LOST) for name in state.active}
+    events = reconcile(state, Facts(branch=BranchFacts(state.row.tip, landings), sightings=sightings))
     for event in events:
         state.apply(event)
     return events

@@ -164,8 +164,8 @@ def _context(repo: Repository, branches: int) -> RunContext:
     row = RunRow(run=_RUN, goal="bench", plan_hash="", base=tip, branch=_QUEUE, tip=tip)
     rows = [TaskRow(id=name, attempt=1, latest=AttemptRow(head=repo.resolve(name))) for name in names]
     state = RunState(Plan(goal="bench", stages=(Stage(id="only", tasks=tasks),)), row, rows)
-    lease = SimpleNamespace(is_ours=lambda: True)
-    return cast("RunContext", SimpleNamespace(repo=repo, state=state, lease=lease, record=_record, run=_RUN))
+    context = SimpleNamespace(repo=repo, state=state, require_lease=lambda: None, record=_record, run=_RUN)
+    return cast("RunContext", context)
 
 
 async def _record(_events: Sequence[ev.Event]) -> None:
