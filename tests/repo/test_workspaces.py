@@ -11,6 +11,8 @@ import pytest
 
 from holdfast.errors import RepositoryError
 from holdfast.repo.workspaces import Workspaces, workspace_changes
+from tests.crash.power_models import NamesOnly, synced
+from tests.support.power_cut import after_power_cut
 from tests.support.repositories import PreparedWorkspace, Project, git
 
 
@@ -256,3 +258,15 @@ def test_the_agents_stash_and_branches_survive(tmp_path: Path) -> None:
     kept = prepared.agent_commits("idea.txt", "x")
     prepared.pool.prepare("0", prepared.base)
     assert git(prepared.project.path, "rev-parse", "idea") == kept
+
+
+def test_a_power_cut_tears_nothing_that_the_users_own_git_reads(tmp_path: Path) -> None:
+    """The folder of a workspace must not be there with empty files in it: git would not know it, or fail elsewhere."""
+    code = """
+from holdfast.repo.workspaces import Workspaces
+Workspaces(repo, Path.cwd() / ".holdfast/work/run").prepare("0", repo.resolve("HEAD"))
+"""
+    left = after_power_cut(Project.create(tmp_path / "p"), code, NamesOnly(synced))
+    assert [path.name for path in (left.git_dir / "worktrees").iterdir()]
+    assert left.git("worktree", "list", "--porcelain").count("worktree ") == 2
+    left.git("fetch", "-q", ".", "HEAD:copy")

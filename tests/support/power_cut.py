@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from tests.crash.disk_image import Choice
 from tests.crash.faults import Program
 from tests.crash.power_models import Least
 from tests.crash.recording import record
@@ -32,9 +33,9 @@ def using(project: Project, code: str) -> Program:
     return Program([sys.executable, "-c", OPEN + code], project.path, project.path)
 
 
-def after_power_cut(project: Project, code: str) -> Project:
+def after_power_cut(project: Project, code: str, choice: Choice | None = None) -> Project:
     """Run a program in a project, cut the power when it ends, and return what is left, in a folder beside it."""
-    return Project(left_by(using(project, code)))
+    return Project(left_by(using(project, code), choice))
 
 
 def left_in(folder: Path, code: str) -> Path:
@@ -42,9 +43,9 @@ def left_in(folder: Path, code: str) -> Path:
     return left_by(Program([sys.executable, "-c", code], folder, folder))
 
 
-def left_by(program: Program) -> Path:
+def left_by(program: Program, choice: Choice | None = None) -> Path:
     """Run a program, cut the power when it and all that it started have ended, and return what is left of its root."""
     left = program.root.with_name(f"{program.root.name}-after")
     *_, last = record(program).moments()
-    last.disk.after(Least()).write_to(left)
+    last.disk.after(choice or Least()).write_to(left)
     return left
