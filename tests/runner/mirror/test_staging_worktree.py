@@ -61,6 +61,14 @@ def _shown(project: Project, commit: str) -> StagingWorktree:
     return staging
 
 
+def _changed_by_hand(project: Project, script: str) -> tuple[StagingWorktree, str]:
+    """Show a commit, let the user do something in the worktree, and return it with the commit to show next."""
+    old, new = _two_commits(project)
+    staging = _shown(project, old)
+    subprocess.run(["sh", "-ec", script], cwd=staging.path, check=True)
+    return staging, new
+
+
 def test_the_worktree_shows_the_build_and_follows_it(tmp_path: Path) -> None:
     """There from the first moment, at the tip of the run branch when the run rests, and clean."""
     trial = _trial(tmp_path)
@@ -127,9 +135,7 @@ def test_a_move_keeps_ignored_files(project: Project) -> None:
 )
 def test_nothing_that_a_user_did_is_moved_over(project: Project, script: str) -> None:
     """Edited, staged, committed, on a branch, deleted, or ignored and in the way: the worktree stays as it is."""
-    old, new = _two_commits(project)
-    staging = _shown(project, old)
-    subprocess.run(["sh", "-ec", script], cwd=staging.path, check=True)
+    staging, new = _changed_by_hand(project, script)
     before = git(staging.path, "rev-parse", "HEAD")
     with pytest.raises(StagingKeptError, match="left as it is"):
         staging.show(new)
@@ -212,9 +218,7 @@ def test_a_power_cut_that_tore_our_note_does_not_make_it_somebody_elses(
 )
 def test_without_our_note_what_a_user_did_is_kept_too(project: Project, script: str) -> None:
     """A file, a commit or a branch of his own: nothing of it can be had again."""
-    old, new = _two_commits(project)
-    staging = _shown(project, old)
-    subprocess.run(["sh", "-ec", script], cwd=staging.path, check=True)
+    staging, new = _changed_by_hand(project, script)
     before = _content(staging.path)
     _tear_start(project, b"")
     for _ in range(2):
