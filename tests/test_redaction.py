@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast.redaction import Redactor, mask, names_a_secret, redact, secret_values
+from tests.support.canaries import CANARIES, ENCODINGS, Canary
 
 KEYS = [
     "sk-ant-api03-Zx8Qw3Er5Ty7Ui9Op1As3Df5",
@@ -39,6 +40,62 @@ def test_a_key_of_a_known_shape_is_blotted_out(key: str) -> None:
                                   "a sk- alone", "risk-assessment-2024-version-10-final"])  # fmt: skip
 def test_ordinary_words_stay_as_they_are(text: str) -> None:
     """A redaction where no secret was would hide what a person needs to read."""
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.name)
+def test_no_encoding_hides_a_secret(canary: Canary, encoding: str) -> None:
+    """Most agents print JSON, many print colours: what is escaped is read before it is judged."""
+    written = ENCODINGS[encoding](canary.text)
+    assert canary.core in written
+    cleaned = redact(f"before {written}\nafter")
+    assert canary.core not in cleaned
+    assert len(cleaned) == len(f"before {written}\nafter")
+    assert (cleaned[:7], cleaned[-6:]) == ("before ", "\nafter")
+
+
+@pytest.mark.parametrize("encoding", ["json", "json in json", "coloured json"])
+@pytest.mark.parametrize("canary", CANARIES, ids=lambda canary: canary.name)
+def test_a_line_of_json_is_still_one_without_its_secret(canary: Canary, encoding: str) -> None:
+    """Streams of agents are read from the log."""
+    assert isinstance(json.loads(redact(ENCODINGS[encoding](canary.text))), dict)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("step", [1, 7, 100, 700])
+def test_no_cut_of_the_stream_hides_an_encoded_secret(step: int, encoding: str) -> None:
+    """A long token arrives in several writes, and so may the escape before it."""
+    for canary in CANARIES:
+        data = ENCODINGS[encoding](canary.text).encode()
+        redactor = Redactor([])
+        out = b"".join(redactor.feed(data[at : at + step]) for at in range(0, len(data), step))
+        out += redactor.finish()
+        assert len(out) == len(data)
+        assert canary.core.encode() not in out, canary.name
+
+
+def test_a_mention_of_a_private_key_hides_only_the_next_lines() -> None:
+    """Programs name the mark of a key, too. What follows a quote, or is longer than any key, is no key."""
+    code = 'if text.startswith("-----BEGIN RSA PRIVATE KEY-----"):\n    return load(text)\n'
+    assert redact(code) == code
+    flood = "-----BEGIN RSA PRIVATE KEY-----\n" + "an ordinary line\n" * 4000
+    assert redact(flood).endswith("an ordinary line\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://example.com/a@b and https://user@example.com/x",
+        "see http://localhost:8080/path?x=1#y:z@w",
+        '{"input_tokens": 123456789, "session_id": "0a1b2c3d-1111-2222-3333-444455556666"}',
+        "commit 4b1d0c0ffee1234567890abcdef9876543210fee and sha256:4b1dc0ffee1234567890abcdef9876543210feedbead5566aa77",
+        "Bearer authentication is used; the password is asked for",
+        "src/holdfast/runner/attempts/reports.py:120: in test_patterns_of_errors_2",
+    ],
+)
+def test_what_only_resembles_a_secret_stays(text: str) -> None:
+    """Ports, ids, digests and long paths are what people look for in a log."""
     assert redact(text) == text
 
 

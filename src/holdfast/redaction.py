@@ -1,31 +1,59 @@
-"""Redacts secrets before anything is written: known values, and text that has the shape of a key.
+"""Redacts secrets before anything is written: known values, and text that has the shape of a secret.
 
-The replacement of a secret has its length, so an offset into a log always means the same byte, and a line of
-JSON stays one. A leaf module without any import: every supervisor has it in its memory.
+The shapes are those of `secret_shapes.py` and some of our own. They are looked for in the decoded text, so that no
+escape hides one. The replacement of a secret has its length, so an offset into a log always means the same byte, and
+a line of JSON stays one. A light leaf module: every supervisor has it in its memory.
 """
 
 from __future__ import annotations
 
-_WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
-_TOKEN = _WORD + b".+/="
+from collections.abc import Callable
+
+from holdfast.escapes import ESCAPE_BYTES_MAX, DecodedText
+from holdfast.secret_shapes import ALNUM, SHAPES, TOKEN, WORD
+
+Span = tuple[int, int]
+Shape = tuple[bytes, int, bytes, bool]
+"""A beginning, how many characters of which alphabet follow at least, and whether it may stand within a word."""
+
+_OWN_SHAPES: tuple[Shape, ...] = (
+    (b"sk-", 20, TOKEN, False), (b"gsk_", 20, TOKEN, False), (b"xai-", 20, TOKEN, False), (b"nvapi-", 20, TOKEN, False),
+    (b"GOCSPX-", 20, WORD, False), (b"ya29.", 30, TOKEN, False), (b"AIza", 30, WORD, False), (b"AQ.Ab", 30, WORD, False),
+    (b"ghp_", 30, ALNUM, True), (b"gho_", 30, ALNUM, True), (b"ghs_", 30, ALNUM, True), (b"npm_", 30, ALNUM, False),
+    (b"pypi-", 40, TOKEN, False), (b"hf_", 30, ALNUM, False), (b"dckr_pat_", 20, WORD, False), (b"sbp_", 40, ALNUM, False),
+    (b"hvs.", 20, WORD, False), (b"hvb.", 20, WORD, False), (b".atlasv1.", 40, TOKEN, True), (b"Q~", 31, TOKEN, True),
+    (b"SG.", 40, TOKEN, False), (b"xoxb-", 16, WORD, True), (b"xoxp-", 16, WORD, True), (b"xoxs-", 16, WORD, True),
+    (b"xoxo-", 16, WORD, True), (b"xoxe-", 16, WORD, True), (b"xapp-", 16, WORD, True), (b"eyJ", 60, TOKEN, False),
+    (b"ZXlK", 80, TOKEN, False), (b"AccountKey=", 40, TOKEN, True), (b"SharedAccessKey=", 32, TOKEN, True),
+    (b"hooks.slack.com/services/", 20, TOKEN, True), (b"discord.com/api/webhooks/", 30, TOKEN, True),
+    (b".webhook.office.com/webhookb2/", 30, TOKEN + b"@", True), (b"bedrock-api-key-", 24, TOKEN, True),
+)  # fmt: skip
+"""Shapes that gitleaks lacks, or for which it asks for more characters than a cut key has."""
+
+_ALL_SHAPES = (*SHAPES, *_OWN_SHAPES)
+_BY_LAST_CHAR = {
+    last: tuple(shape for shape in _ALL_SHAPES if shape[0][-1:] == last)
+    for last in sorted({shape[0][-1:] for shape in _ALL_SHAPES})
+}
+_SHORTEST = min(len(prefix) + least for prefix, least, _, _ in _ALL_SHAPES)
+_IN_TOKENS = frozenset(TOKEN + b"~@")
+_SPACED = bytes(code if code in _IN_TOKENS else ord(" ") for code in range(256))
+"""Turns everything that is in no token into a space."""
+
 _DIGITS = frozenset(b"0123456789")
+_MIXED_CHARS_MIN = 30
 _MASK = b"[redacted]"
-_HELD_MAX = 512
+_HELD_MAX = 1024
+"""More than any shape needs to be known, with each of its characters escaped."""
+_CONTEXT_MAX = 256
 _VALUE_CHARS_MIN = 8
 
-_SHAPES: tuple[tuple[bytes, int], ...] = (
-    (b"sk-", 20), (b"sk_live_", 16), (b"rk_live_", 16),
-    (b"ghp_", 30), (b"gho_", 30), (b"ghu_", 30), (b"ghs_", 30), (b"ghr_", 30), (b"github_pat_", 30), (b"glpat-", 18),
-    (b"AKIA", 16), (b"ASIA", 16), (b"AIza", 30), (b"ya29.", 30),
-    (b"xoxb-", 16), (b"xoxp-", 16), (b"xoxa-", 16), (b"xoxs-", 16), (b"xapp-", 16),
-    (b"npm_", 30), (b"pypi-", 40), (b"hf_", 30), (b"dop_v1_", 40), (b"SG.", 40), (b"eyJ", 60),
-    (b"AGE-SECRET-KEY-", 40),
-)  # fmt: skip
-"""How the keys of widely used services begin, and how many characters follow at least."""
-
-_KEY_BEGINS, _KEY_ENDS = b"-----BEGIN ", b"-----END "
-_KEY_MARK = b"PRIVATE KEY-----"
-_KEY_LINE_MAX = 64
+_KEY_BEGINS, _KEY_MARK = b"-----BEGIN ", b"PRIVATE KEY"
+_KEY_ENDS = (b"-----END", b'"', b"'", b"`")
+_KEY_LINE_MAX = 80
+_KEY_BODY_MAX = 32_768
+_HOST_ENDS = bytes(ord(" ") if code <= 32 or code in b"\"'`<>/?#,;()[]{}\\" else code for code in range(256))
+_SCHEMES = (b"bearer", b"basic", b"token", b"apikey", b"digest", b"negotiate")
 
 _SECRET_PARTS = frozenset((
     "KEY", "KEYS", "APIKEY", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE",
@@ -73,14 +101,15 @@ def redact(text: str, values: list[bytes] | None = None) -> str:
 class Redactor:
     """Redacts secrets in a stream, wherever its chunks are cut.
 
-    The last word of a chunk is held back until the next chunk shows how it continues; `finish` returns it.
+    The last words of a chunk are held back until the next chunk shows how they continue; `finish` returns them.
     """
 
     def __init__(self, values: list[bytes]) -> None:
         self._values = values
         self._held = b""
-        self._before = b""
-        self._in_key = False
+        self._context = b""
+        self._token_goes_on = b""
+        self._key_left = 0
 
     def feed(self, data: bytes) -> bytes:
         """Take a chunk and return what may be written by now."""
@@ -89,56 +118,69 @@ class Redactor:
             data = data.replace(value, mask(len(value)))
         cut = len(data) - self._unsure(data)
         self._held = data[cut:]
-        return self._clean(data[:cut])
+        return self._clean(data, cut)
 
     def finish(self) -> bytes:
         """Return what was held back; the stream is over."""
         rest, self._held = self._held, b""
-        return self._clean(rest)
+        return self._clean(rest, len(rest))
 
     def _unsure(self, data: bytes) -> int:
         """Return how many bytes at the end may be the beginning of a secret."""
-        unsure = min(len(data) - len(data.rstrip(_TOKEN)), _HELD_MAX)
+        unsure = _last_words(data)
         for value in self._values:
             most = min(len(value) - 1, len(data))
             unsure = max(unsure, next((n for n in range(most, 0, -1) if data.endswith(value[:n])), 0))
         return max(unsure, _unfinished_mark(data, len(data) - unsure))
 
-    def _clean(self, data: bytes) -> bytes:
-        if not data:
-            return data
-        data = self._without_keys(data)
-        spans = [span for prefix, least in _SHAPES for span in _tokens(data, prefix, least, self._before)]
-        self._before = data[-1:]
-        return _masked(data, spans) if spans else data
+    def _clean(self, data: bytes, cut: int) -> bytes:
+        """Return the data up to `cut`; what follows helps to judge it."""
+        if not cut:
+            return b""
+        decoded = DecodedText(data)
+        end = decoded.length_of(cut)
+        keys = [
+            (decoded.place(begin - 1, begin)[1] if begin else 0, decoded.place(begin, stop)[1])
+            for begin, stop in self._key_bodies(decoded.text[:end])
+        ]
+        places = [decoded.place(*span) for span in self._secrets(decoded, end)]
+        if b"%" in data:
+            places += _passwords_in_addresses(data)  # decoded, an escaped `/` would end the host
+        self._context = (self._context + decoded.text[:end])[-_CONTEXT_MAX:]
+        return _masked(data, _merged(places), keys)[:cut]
 
-    def _without_keys(self, data: bytes) -> bytes:
-        """Redact the lines between the marks of a private key. They may come in many chunks."""
-        if not self._in_key and _KEY_MARK not in data:
-            return data
-        out, at = b"", 0
-        while at < len(data):
-            if self._in_key:
-                end = data.find(_KEY_ENDS, at)
-                stop = len(data) if end < 0 else end
-                out += bytes(byte if byte in b"\r\n" else ord("*") for byte in data[at:stop])
-                self._in_key = end < 0
-            else:
-                begin = data.find(_KEY_BEGINS, at)
-                mark = data.find(_KEY_MARK, begin) if begin >= 0 else -1
-                within = 0 <= begin < mark <= begin + _KEY_LINE_MAX
-                stop = mark + len(_KEY_MARK) if within else len(data)
-                out += data[at:stop]
-                self._in_key = within
+    def _secrets(self, decoded: DecodedText, end: int) -> list[Span]:
+        """Return the secrets of the text. One that goes on behind `end` is remembered."""
+        before = len(self._context)
+        text = self._context + decoded.text
+        spans = [(span, TOKEN) for span in _secrets_by_context(text)]
+        spans += [(span, TOKEN) for value in self._values for span in _occurrences(text, value)]
+        for shape in _shapes_in(text):
+            spans += [(span, shape[2]) for span in _tokens(text, shape, decoded.is_after_escape, before)]
+        if self._token_goes_on:
+            length = _run(decoded.text, 0, self._token_goes_on)
+            spans.append(((before, before + length), self._token_goes_on))
+        ongoing = [alphabet for span, alphabet in spans if span[0] < before + end <= span[1]]
+        self._token_goes_on = ongoing[0] if ongoing else b""
+        return [(max(begin - before, 0), stop - before) for (begin, stop), _ in spans if stop > before]
+
+    def _key_bodies(self, text: bytes) -> list[Span]:
+        """Return what stands between the marks of private keys. A body may come in many chunks."""
+        spans: list[Span] = []
+        at = 0
+        while True:
+            if not self._key_left:
+                at = _after_key_mark(text, at)
+                if at < 0:
+                    return spans
+                self._key_left = _KEY_BODY_MAX
+            stop = _key_end(text, at, self._key_left)
+            if text[at:stop].strip():
+                spans.append((at, at + len(text[at:stop].rstrip(b" "))))
+            self._key_left = self._key_left - (stop - at) if stop == len(text) else 0
+            if stop == len(text):
+                return spans
             at = stop
-        return out
-
-
-def _unfinished_mark(data: bytes, cut: int) -> int:
-    """Return how many bytes to hold back so that the first line of a private key is not torn at `cut`."""
-    at = data.rfind(_KEY_BEGINS, max(0, len(data) - _KEY_LINE_MAX), cut + len(_KEY_BEGINS))
-    torn = 0 <= at < cut and data.find(_KEY_MARK, at, cut) < 0
-    return len(data) - at if torn else 0
 
 
 def mask(length: int) -> bytes:
@@ -146,23 +188,171 @@ def mask(length: int) -> bytes:
     return _MASK.ljust(length, b"*") if length >= len(_MASK) else b"*" * length
 
 
-def _tokens(data: bytes, prefix: bytes, least: int, before: bytes) -> list[tuple[int, int]]:
-    """Return where words begin with `prefix` and continue like a key: long enough, letters with digits."""
-    found: list[tuple[int, int]] = []
-    at = data.find(prefix)
+def _last_words(data: bytes) -> int:
+    """Return how long the last two words of an unfinished line are, bounded, and with no escape cut in two."""
+    tail = data[-_HELD_MAX:]
+    line = tail[tail.rfind(b"\n") + 1 :]
+    words = line.rsplit(None, 2)
+    held = len(line) - (len(words[0]) if len(words) > 2 else 0)
+    if held < _HELD_MAX:
+        return held
+    before = data[-_HELD_MAX - ESCAPE_BYTES_MAX : -_HELD_MAX]
+    marks = max(before.rfind(mark) for mark in (b"\\", b"\x1b", b"%"))
+    return held + (len(before) - marks if marks >= 0 else 0)
+
+
+def _unfinished_mark(data: bytes, cut: int) -> int:
+    """Return how many bytes to hold back so that the first line of a private key is not torn at `cut`."""
+    at = data.rfind(_KEY_BEGINS, max(0, cut - _KEY_LINE_MAX), cut + len(_KEY_BEGINS))
+    torn = 0 <= at < cut and _after_key_mark(data[at:cut], 0) < 0
+    return len(data) - at if torn else 0
+
+
+def _after_key_mark(text: bytes, at: int) -> int:
+    """Return where the body of the next private key begins; -1 if there is none."""
+    while (begin := text.find(_KEY_BEGINS, at)) >= 0:
+        at = begin + len(_KEY_BEGINS)
+        line = text[at : at + _KEY_LINE_MAX]
+        mark, end = line.find(_KEY_MARK), line.find(b"-----")
+        if 0 <= mark < end:
+            return at + end + len(b"-----")
+    return -1
+
+
+def _key_end(text: bytes, at: int, most: int) -> int:
+    """Return where a key's body ends: at its end mark, at a quote, or when it is longer than any key."""
+    ends = [end for mark in _KEY_ENDS if (end := text.find(mark, at, at + most)) >= 0]
+    return min([*ends, at + most, len(text)])
+
+
+def _shapes_in(text: bytes) -> list[Shape]:
+    """Return the shapes whose beginning is in the text. Most text has no word that is long enough."""
+    words = b" ".join([word for word in text.translate(_SPACED).split() if len(word) >= _SHORTEST])
+    if not words:
+        return []
+    groups = (shapes for last, shapes in _BY_LAST_CHAR.items() if last in words)
+    return [shape for shapes in groups for shape in shapes if shape[0] in words]
+
+
+def _tokens(text: bytes, shape: Shape, is_after_escape: Callable[[int], bool], before: int) -> list[Span]:
+    """Return where words begin with a shape's prefix and continue like a key: long enough, and no plain words.
+
+    The first `before` characters were judged earlier, without their escapes.
+    """
+    prefix, least, alphabet, within_word = shape
+    found: list[Span] = []
+    at = text.find(prefix)
     while at >= 0:
-        ahead = data[at - 1 : at] if at else before
-        rest = data[at + len(prefix) : at + len(prefix) + 4096]
-        tail = rest[: len(rest) - len(rest.lstrip(_TOKEN))].rstrip(b".=/+-")
-        end = at + len(prefix) + len(tail)
-        if (not ahead or ahead not in _WORD) and len(tail) >= least and not _DIGITS.isdisjoint(tail):
+        begin = at + len(prefix)
+        end = begin + _run(text, begin, alphabet)
+        starts = within_word or not at or text[at - 1] not in WORD or is_after_escape(at - before)
+        if starts and end - begin >= least and _is_random(text[begin:end]):
             found.append((at, end))
-        at = data.find(prefix, max(end, at + 1))
+        at = text.find(prefix, max(end, at + 1))
     return found
 
 
-def _masked(data: bytes, spans: list[tuple[int, int]]) -> bytes:
+def _run(text: bytes, at: int, alphabet: bytes) -> int:
+    """Return how many characters of the alphabet stand at a place; a full stop at the end is not one of them."""
+    length, step = 0, 256
+    while True:
+        part = text[at + length : at + length + step]
+        same = len(part) - len(part.lstrip(alphabet))
+        length += same
+        if same < len(part) or not part:
+            break
+        step *= 4
+    return length if at + length == len(text) else len(text[at : at + length].rstrip(b".=/+-"))
+
+
+def _is_random(rest: bytes) -> bool:
+    """Tell a key from words: it has digits, or it is long and mixes capitals with small letters."""
+    mixed = len(rest) >= _MIXED_CHARS_MIN and not rest.islower() and not rest.isupper() and rest.isalpha()
+    return mixed or not _DIGITS.isdisjoint(rest)
+
+
+def _occurrences(text: bytes, value: bytes) -> list[Span]:
+    found: list[Span] = []
+    at = text.find(value)
+    while at >= 0:
+        found.append((at, at + len(value)))
+        at = text.find(value, at + len(value))
+    return found
+
+
+def _secrets_by_context(text: bytes) -> list[Span]:
+    """Return the secrets that are known by what stands around them."""
+    return [*_passwords_in_addresses(text), *_credentials_in_headers(text), *_netrc_passwords(text)]
+
+
+def _passwords_in_addresses(text: bytes) -> list[Span]:
+    """Return the passwords of `scheme://user:password@host`. Without a colon, a long user is a token."""
+    found: list[Span] = []
+    for at, begin in _occurrences(text, b"://"):
+        if text[at - 1 : at].isalpha():
+            host = text[begin : begin + 512].translate(_HOST_ENDS).partition(b" ")[0]
+            user, has_user, _ = host.rpartition(b"@")
+            name, has_password, password = user.partition(b":")
+            if has_user and has_password and password:
+                found.append((begin + len(name) + 1, begin + len(user)))
+            elif has_user and len(user) >= 20 and _is_random(user):
+                found.append((begin, begin + len(user)))
+    return found
+
+
+def _credentials_in_headers(text: bytes) -> list[Span]:
+    """Return what follows `Bearer`, and what follows `Authorization:` with or without a scheme."""
+    found: list[Span] = []
+    for _, at in _occurrences(text, b"earer "):
+        length = _run(text, at, TOKEN)
+        if length >= 16 and _is_random(text[at : at + length]):
+            found.append((at, at + length))
+    for _, at in _occurrences(text, b"uthorization"):
+        begin = at + _run_of_any(text, at, b"\"': =")
+        scheme = text[begin : begin + 16].partition(b" ")[0]
+        if begin > at and scheme.lower() in _SCHEMES:
+            begin += len(scheme) + 1
+        length = _run(text, begin, TOKEN)
+        if begin > at and length >= 8 and _is_random(text[begin : begin + length]):
+            found.append((begin, begin + length))
+    return found
+
+
+def _run_of_any(text: bytes, at: int, chars: bytes) -> int:
+    part = text[at : at + 16]
+    return len(part) - len(part.lstrip(chars))
+
+
+def _netrc_passwords(text: bytes) -> list[Span]:
+    """Return the passwords of a netrc file: the word after `password`, where a `login` or `machine` stands before."""
+    found: list[Span] = []
+    for at, begin in _occurrences(text, b"password"):
+        spaces = _run_of_any(text, begin, b" \t\n")
+        ahead = text[max(0, at - _CONTEXT_MAX) : at].split()
+        if spaces and (b"login" in ahead[-2:-1] or b"machine" in ahead[-4:-1]):
+            word = text[begin + spaces : begin + spaces + 256].translate(_HOST_ENDS).partition(b" ")[0]
+            found.append((begin + spaces, begin + spaces + len(word)))
+    return found
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    """Return spans that do not overlap: two shapes may see one secret."""
+    merged: list[Span] = []
+    for begin, end in sorted(spans):
+        if merged and begin < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _masked(data: bytes, secrets: list[Span], keys: list[Span]) -> bytes:
+    """Return the data with each secret masked, and each key's body line by line."""
+    if not secrets and not keys:
+        return data
     out = bytearray(data)
-    for begin, end in spans:
+    for begin, end in secrets:
         out[begin:end] = mask(end - begin)
+    for begin, end in keys:
+        out[begin:end] = bytes(byte if byte in b"\r\n" else ord("*") for byte in data[begin:end])
     return bytes(out)

@@ -173,6 +173,7 @@ def _last(texts: list[str], most: int) -> str:
 
 def clean(text: str) -> str:
     """Return an agent's text without secrets, terminal control sequences and invalid characters."""
-    plain = re.sub(r"[^\t\n]", lambda found: found[0] if found[0].isprintable() else " ", text)
-    # Agents may have secrets from the user's environment, which have no recognisable shape.
-    return redact(plain, secret_values(dict(os.environ))).strip()
+    # Agents may have secrets from the user's environment, which have no recognisable shape. Colours are still there:
+    # without their escape, what is left of them would cut a secret in two.
+    safe = redact(text, secret_values(dict(os.environ)))
+    return re.sub(r"[^\t\n]", lambda found: found[0] if found[0].isprintable() else " ", safe).strip()
