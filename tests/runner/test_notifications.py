@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
@@ -91,6 +92,25 @@ def test_a_webhook_gets_the_news_of_a_run_that_needs_a_decision(tmp_path: Path) 
     assert (news["event"], news["status"]) == ("needs_decision", "blocked")
     assert "A abandoned" in news["reason"]
     assert _told(trial) == []
+
+
+def test_the_address_of_a_webhook_may_be_in_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address is a secret, and a plan is kept: `$NAME` is read when there is something to post."""
+    with _server(_status(204)) as (url, posted):
+        monkeypatch.setenv("TEAM_WEBHOOK", url)
+        trial = _trial(tmp_path, webhook="$TEAM_WEBHOOK")
+        assert trial.execute() is RunStatus.COMPLETED
+    assert len(posted) == 1
+    assert _told(trial) == []
+
+
+def test_a_webhook_whose_variable_is_not_set_is_told(tmp_path: Path) -> None:
+    """The run goes on, and its journal says what is missing."""
+    trial = _trial(tmp_path, webhook="$NO_SUCH_WEBHOOK")
+    assert trial.execute() is RunStatus.COMPLETED
+    assert _told(trial) == [("the webhook at $NO_SUCH_WEBHOOK", "this variable is not set")]
 
 
 def test_a_webhook_that_answers_with_an_error_is_told_without_its_address(tmp_path: Path) -> None:

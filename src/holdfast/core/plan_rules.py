@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from holdfast.core.ids import ID_PATTERN, is_valid_id
 from holdfast.core.plan import PLACEHOLDERS, AgentSpec, Plan, Stage, Task, find_cycle
+from holdfast.core.plan_secrets import secrets_in
 from holdfast.errors import did_you_mean, quoted
-from holdfast.redaction import names_a_secret, redact
 
 Where = tuple[str | int, ...]
 """The place of a value in a plan: `("stages", 0, "tasks", 2, "needs")`."""
 
-_KEY_CHARS_MIN = 20
 _GRAMMAR = (
     f"use letters, digits, `.`, `_` and `-`, at most 64, starting with a letter or digit ({ID_PATTERN})"
 )
@@ -46,7 +45,7 @@ def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[BrokenRu
     yield from _agents(plan, tasks, known_agents)
     yield from chain.from_iterable(_files(at, task) for at, _, task in tasks)
     yield from chain.from_iterable(_steps(plan, at, task, known_agents) for at, _, task in tasks)
-    yield from _secrets(plan, tasks)
+    yield from (BrokenRule(at, what) for at, what in secrets_in(plan))
     if plan.base.startswith("-"):
         yield BrokenRule(
             ("base",), f"{quoted(plan.base)} cannot name a commit; write a branch, a tag or a commit id"
@@ -77,36 +76,6 @@ def _ids(kind: str, named: list[tuple[str, Where]]) -> Iterator[BrokenRule]:
             yield BrokenRule(
                 (*at, "id"), f"the {kind} id {quoted(name)} {clash}; rename one", (*earlier[1], "id")
             )
-
-
-def _secrets(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[BrokenRule]:
-    """The journal and git keep a plan as long as a run of it exists, so it must hold no key."""
-    for name, agent in plan.agents.items():
-        for variable, value in agent.env.items():
-            if redact(value) != value or (names_a_secret(variable) and len(value) >= _KEY_CHARS_MIN):
-                yield BrokenRule(
-                    ("agents", name, "env", variable),
-                    f"this looks like a secret, and plans are kept in git; export {variable} and write "
-                    f"`pass_env: [{variable}]` instead",
-                )
-    for at, text in _texts(plan, tasks):
-        if redact(text) != text:
-            yield BrokenRule(
-                at, "this holds what looks like a secret, and plans are kept in git; name a variable instead"
-            )
-
-
-def _texts(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[tuple[Where, str]]:
-    """Yield the texts and commands of a plan, with their places."""
-    yield ("goal",), plan.goal
-    for at, _, task in tasks:
-        yield (*at, "prompt"), task.prompt
-        yield (*at, "run"), " ".join(task.run)
-        yield (*at, "verify"), " ".join(task.verify)
-    for name, agent in plan.agents.items():
-        yield ("agents", name, "args"), " ".join(agent.args)
-        yield ("agents", name, "command"), " ".join(agent.command)
-    yield ("verify",), " ".join(plan.verify)
 
 
 def _stage_needs(stages: list[tuple[Where, Stage]], tasks: Collection[str]) -> Iterator[BrokenRule]:

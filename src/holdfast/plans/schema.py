@@ -145,7 +145,10 @@ NOTIFY = RecordType(
     "notify",
     {
         "command": Field(ARGV, "A command that gets each notification as JSON on its standard input."),
-        "webhook": Field(text(r"https?://\S+"), "An address that each notification is posted to, as JSON."),
+        "webhook": Field(
+            text(r"(?:https?://\S+|\$[A-Za-z_][A-Za-z0-9_]*)"),
+            "An address that each notification is posted to, as JSON, or `$NAME`, the variable that holds it.",
+        ),
     },
 )
 

@@ -62,7 +62,12 @@ def notification_of(event: ev.Event, state: RunState) -> Notification | None:
 
 
 def displayed_webhook(url: str) -> str:
-    """Return a webhook's address without its secret part: knowing the path is enough to post there."""
+    """Return a webhook's address without its secret part: knowing the path is enough to post there.
+
+    A variable that holds the address is shown by its name.
+    """
+    if url.startswith("$"):
+        return url
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname or ''}/…"
 

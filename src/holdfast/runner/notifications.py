@@ -50,7 +50,7 @@ class Notifier:
             self._begin(f"the command {notify.command[0]}", _run_command(self._context, notify.command, body))
         if notify.webhook:
             channel = f"the webhook at {displayed_webhook(notify.webhook)}"
-            self._begin(channel, _post_in_thread(notify.webhook, body))
+            self._begin(channel, _post(notify.webhook, body))
 
     def _begin(self, channel: str, sending: Coroutine[Any, Any, str]) -> None:
         self._sending[asyncio.ensure_future(sending)] = channel
@@ -100,6 +100,16 @@ async def _run_command(context: RunContext, command: tuple[str, ...], body: byte
     if ended.reason is ExitReason.EXITED:
         return "" if ended.code == 0 else f"it exited with {ended.code}"
     return ended.error or f"it was stopped: {ended.reason}"
+
+
+async def _post(webhook: str, body: bytes) -> str:
+    """Post to a webhook's address; `$NAME` stands for the variable of the user that holds it."""
+    if not webhook.startswith("$"):
+        return await _post_in_thread(webhook, body)
+    url = os.environ.get(webhook[1:], "")
+    if not url.startswith(("http://", "https://")):
+        return "this variable holds no http address" if url else "this variable is not set"
+    return await _post_in_thread(url, body)
 
 
 async def _post_in_thread(url: str, body: bytes) -> str:
