@@ -1,11 +1,12 @@
 """A small agent that speaks the Agent Client Protocol through its own library: what the adapter's tests talk to.
 
-Its only argument says how it behaves: `work`, `ask` (for permission to write outside), `limit`, `auth`, `hang`, `die`.
+Its only argument says how it behaves: `work`, `ask` (for permission to write outside, or what requests.json says), `limit`, `auth`, `hang`, `die`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -79,15 +80,24 @@ class ScriptedAcpAgent:
         return acp.PromptResponse(stop_reason="end_turn")
 
     async def _ask(self, session_id: str) -> acp.PromptResponse:
-        where = schema.ToolCallLocation(path="/etc/hosts")
-        call = schema.ToolCallUpdate(tool_call_id="t2", title="Edit /etc/hosts", locations=[where])
+        """Ask for each call of requests.json, or to edit a file of the system, and write down the answers."""
+        told = self._cwd / "requests.json"
+        calls = json.loads(told.read_text()) if told.exists() else [{"locations": [{"path": "/etc/hosts"}]}]
+        answers = [
+            await self._ask_for(session_id, f"t{number}", call) for number, call in enumerate(calls, 2)
+        ]
+        (self._cwd / "answer.txt").write_text("\n".join(answers))
+        return acp.PromptResponse(stop_reason="end_turn")
+
+    async def _ask_for(self, session_id: str, name: str, asked: dict[str, Any]) -> str:
+        whole = {"toolCallId": name, "title": "Edit /etc/hosts", "kind": "edit", **asked}
+        call = schema.ToolCallUpdate.model_validate(whole)
         options = [
             schema.PermissionOption(option_id="yes", name="Yes", kind="allow_once"),
             schema.PermissionOption(option_id="no", name="No", kind="reject_once"),
         ]
         answer = await self._client.request_permission(session_id=session_id, tool_call=call, options=options)
-        (self._cwd / "answer.txt").write_text(getattr(answer.outcome, "option_id", "cancelled"))
-        return acp.PromptResponse(stop_reason="end_turn")
+        return getattr(answer.outcome, "option_id", "cancelled")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.acp.permissions import PermissionPolicy, choose_option, is_allowed
+from holdfast.agents.acp.permissions import PermissionPolicy, ToolCall, choose_option, is_allowed
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core.observations import AgentTrouble, StreamSummary
@@ -120,9 +120,38 @@ def test_a_link_out_of_the_workspace_is_outside(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "link").symlink_to("/etc")
     where = str(tmp_path / "work")
-    assert is_allowed(PermissionPolicy.WORKSPACE, ["a/b.txt", f"{where}/c"], where)
-    assert not is_allowed(PermissionPolicy.WORKSPACE, ["link/hosts"], where)
-    assert not is_allowed(PermissionPolicy.WORKSPACE, ["../x"], where)
+    edit = ToolCall("edit", frozenset({"a/b.txt", f"{where}/c"}))
+    assert is_allowed(PermissionPolicy.WORKSPACE, edit, where)
+    for path in ("link/hosts", "../x", "a/../../x"):
+        assert not is_allowed(PermissionPolicy.WORKSPACE, ToolCall("edit", edit.paths | {path}), where)
+
+
+IN_WORKSPACE: list[dict[str, Any]] = [
+    {"locations": [{"path": "a.txt"}]},
+    {"content": [{"type": "diff", "path": "src/b.txt", "newText": "x"}]},
+]
+NOT_PLAINLY: list[dict[str, Any]] = [
+    {},
+    {"locations": []},
+    {"locations": [{"path": "a.txt"}], "kind": "execute"},
+    {"locations": [{"path": "a.txt"}], "kind": "fetch"},
+    {"locations": [{"path": "a.txt"}], "kind": None},
+    {"content": [{"type": "diff", "path": "/etc/passwd", "newText": "x"}]},
+    {"locations": [{"path": "a.txt"}], "content": [{"type": "diff", "path": "/etc/passwd", "newText": "x"}]},
+    {"locations": [{"path": "a.txt"}], "rawInput": {"file_path": "/etc/passwd"}},
+    {"locations": [{"path": "~/.ssh/authorized_keys"}]},
+    {"locations": [{"path": "$HOME/.bashrc"}]},
+    {"locations": [{"path": "file:///etc/passwd"}]},
+    {"locations": [{"path": "a/../../b.txt"}]},
+]
+
+
+def test_in_the_workspace_only_what_plainly_stays_there_is_allowed(tmp_path: Path) -> None:
+    """Where nobody can be asked, a request that names no file, or not clearly one of the workspace, is refused."""
+    (tmp_path / "requests.json").write_text(json.dumps(IN_WORKSPACE + NOT_PLAINLY))
+    told(tmp_path, "ask", "--permissions", "workspace")
+    answers = (tmp_path / "answer.txt").read_text().splitlines()
+    assert answers == ["yes"] * len(IN_WORKSPACE) + ["no"] * len(NOT_PLAINLY)
 
 
 def test_an_answer_for_once_is_preferred_to_one_for_ever() -> None:

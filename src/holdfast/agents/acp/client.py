@@ -17,7 +17,7 @@ import acp
 import msgspec
 from acp import schema
 
-from holdfast.agents.acp.permissions import PermissionPolicy, choose_option, is_allowed
+from holdfast.agents.acp.permissions import PermissionPolicy, ToolCall, choose_option, is_allowed
 from holdfast.agents.streams.acp import AcpLine
 
 _TEXT_CHARS = 4_000
@@ -44,6 +44,7 @@ class _Client:
 
     def __init__(self, turn: AcpTurn) -> None:
         self._turn = turn
+        self._calls: dict[str, ToolCall] = {}
 
     async def request_permission(
         self,
@@ -53,8 +54,8 @@ class _Client:
         **_: Any,
     ) -> acp.RequestPermissionResponse:
         """Answer by the policy, at once."""
-        paths = [location.path for location in tool_call.locations or ()]
-        allowed = is_allowed(self._turn.policy, paths, self._turn.workspace)
+        call = self._told_of(tool_call)
+        allowed = is_allowed(self._turn.policy, call, self._turn.workspace)
         if not allowed:
             print_line(AcpLine.REFUSED, what=tool_call.title or tool_call.tool_call_id)
         by_kind = {str(one.kind): one.option_id for one in reversed(options)}
@@ -66,8 +67,17 @@ class _Client:
         )
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ARG002
-        """Print what the update tells."""
+        """Print what the update tells, and remember what a tool call names: the request may not say it again."""
+        if getattr(update, "session_update", "") in ("tool_call", "tool_call_update"):
+            self._told_of(update)
         print_update(update)
+
+    def _told_of(self, update: Any) -> ToolCall:
+        """Return all that was told of a tool call, this update included."""
+        known = self._calls.get(update.tool_call_id, ToolCall())
+        call = ToolCall(update.kind or known.kind, known.paths | _named_paths(update))
+        self._calls[update.tool_call_id] = call
+        return call
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         """Refuse what the protocol does not know."""
@@ -78,6 +88,19 @@ class _Client:
 
     def on_connect(self, conn: Any) -> None:
         """Nothing to prepare."""
+
+
+def _named_paths(update: Any) -> frozenset[str]:
+    """Return every path that a tool call names: where it works, what its diffs change, and what its input says."""
+    paths = {location.path for location in update.locations or ()}
+    paths |= {part.path for part in update.content or () if isinstance(part, schema.FileEditToolCallContent)}
+    if isinstance(update.raw_input, dict):
+        paths |= {
+            value
+            for name, value in update.raw_input.items()
+            if isinstance(value, str) and any(word in str(name).lower() for word in ("path", "file", "uri"))
+        }
+    return frozenset(paths)
 
 
 async def run_turn(turn: AcpTurn) -> int:
