@@ -72,6 +72,13 @@ def names_a_secret(name: str) -> bool:
     )
 
 
+def holds_a_secret(name: str, value: str) -> bool:
+    """Tell whether a variable holds a secret, judging by its name and by what is in it: many hold addresses or settings."""
+    # Bundler keeps the login of a host in BUNDLE_<HOST>, with `__` for each dot; Nix keeps tokens among its settings.
+    login = name.startswith("BUNDLE_") and "__" in name
+    return names_a_secret(name) or login or "access-tokens" in value or redact(value) != value
+
+
 def secret_values(env: dict[str, str]) -> list[bytes]:
     """Return what must never be written from an environment: secrets and passwords in URLs, longest first.
 

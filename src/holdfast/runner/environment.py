@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from holdfast.fleet.protocol import LaunchKey
-from holdfast.redaction import names_a_secret
+from holdfast.redaction import holds_a_secret, names_a_secret
 
 _ORDINARY = frozenset((
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR",
@@ -30,7 +30,7 @@ _ORDINARY_FAMILIES = (
     "RUST", "CMAKE_", "MAVEN_", "GRADLE_", "SDKMAN_", "ANDROID_", "DOTNET_", "RUBY", "GEM_", "BUNDLE_", "RBENV_",
     "PHP", "COMPOSER_", "ASDF_", "MISE_", "NIX_", "HOMEBREW_", "PLAYWRIGHT_", "CHROME_",
 )  # fmt: skip
-"""What programs and tool chains need to run at all. A name that suggests a secret is not ordinary."""
+"""What programs and tool chains need to run at all. A variable that holds a secret is not ordinary."""
 
 _AGENT_GIT_CONFIG = {
     # Auto-gc starts a session of its own and would outlive the attempt that caused it.
@@ -43,7 +43,7 @@ def attempt_environment(
     key: LaunchKey, workspace: Path, brief: Path | None, pass_env: tuple[str, ...]
 ) -> dict[str, str]:
     """Return the environment of one attempt's processes. `pass_env` names variables, or families as `NAME_*`."""
-    env = {name: value for name, value in os.environ.items() if _is_passed(name, pass_env)}
+    env = {name: value for name, value in os.environ.items() if _is_passed(name, value, pass_env)}
     env |= _git_settings() | _search_path()
     # Git must never walk up from a damaged workspace into the user's own repository.
     env["GIT_CEILING_DIRECTORIES"] = str(workspace.parent)
@@ -58,12 +58,34 @@ def attempt_environment(
     return env
 
 
-def _is_passed(name: str, wanted: tuple[str, ...]) -> bool:
+def withheld_variables(pass_env: tuple[str, ...]) -> list[str]:
+    """Return the variables that agents would get if there were no credentials in them, such as a proxy's password."""
+    return sorted(
+        name
+        for name, value in os.environ.items()
+        if _is_ordinary(name)
+        and not names_a_secret(name)
+        and holds_a_secret(name, value)
+        and not _is_wanted(name, pass_env)
+    )
+
+
+def _is_passed(name: str, value: str, wanted: tuple[str, ...]) -> bool:
     if name.startswith(("GIT_", "HOLDFAST_")):
         return False  # these would point git, or a holdfast that the agent calls, somewhere else
-    if any(fnmatchcase(name, pattern) for pattern in wanted):
-        return True
-    return (name in _ORDINARY or name.startswith(_ORDINARY_FAMILIES)) and not names_a_secret(name)
+    return _is_wanted(name, wanted) or (_is_ordinary(name) and not _holds_a_secret(name, value))
+
+
+def _is_wanted(name: str, wanted: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in wanted)
+
+
+def _is_ordinary(name: str) -> bool:
+    return name in _ORDINARY or name.startswith(_ORDINARY_FAMILIES)
+
+
+# Every launch asks about the same variables.
+_holds_a_secret = lru_cache(maxsize=1024)(holds_a_secret)
 
 
 @lru_cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,36 @@ def test_an_agent_gets_no_variable_that_nobody_gave_it(tmp_path: Path) -> None:
     seen = {line.split("=")[0] for line in trial.show("seen.txt").splitlines()}
     assert {"PATH", "HOME", "HOLDFAST_TASK"} <= seen
     assert not {"WORK_DATABASE_URL", "BUILD_API_KEY", "VAULT_PASSWORD"} & seen
+
+
+CREDENTIALS = {
+    "NIX_CONFIG": "access-tokens = git.example=abcdefghij",
+    "BUNDLE_GEMS__EXAMPLE__COM": "someone:open sesame",
+    "PIP_INDEX_URL": "https://me:open-sesame@pip.example/simple",
+    "UV_INDEX_URL": "https://me:open-sesame@uv.example/simple",
+    "npm_config__auth": "bWU6b3BlbiBzZXNhbWU=",
+    "npm_config_//r.example/:_authToken": "open-sesame",
+    "HTTPS_PROXY": "http://me:open-sesame@proxy.example:3128",
+    "CARGO_NOTE": CANARY,
+}
+"""Ordinary variables of tool chains, with credentials in them."""
+
+
+def test_an_ordinary_variable_with_credentials_in_it_is_passed_only_if_the_plan_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Package indexes, proxies and settings are what tools need, and may hold a login."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example:3128")
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "env > seen.txt")),
+        pass_env=["UV_INDEX_URL"],
+    )
+    assert trial.execute() is RunStatus.COMPLETED
+    seen = {line.split("=")[0] for line in trial.show("seen.txt").splitlines()}
+    assert seen & {*CREDENTIALS, "HTTP_PROXY"} == {"UV_INDEX_URL", "HTTP_PROXY"}
 
 
 @pytest.mark.usefixtures("planted")
@@ -96,6 +127,74 @@ def test_a_key_in_a_command_of_a_plan_is_refused_too(tmp_path: Path, part: dict[
     """Checks and arguments are kept with the plan like everything else."""
     with pytest.raises(PlanError, match="looks like a secret"):
         Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "true")), **part)
+
+
+PASS = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    ("field", "part"),
+    [
+        (
+            "notify.webhook",
+            {"notify": {"webhook": "https://hooks.slack.com/services/T01/B02/Zx8Qw3Er5Ty7Ui9Op1As3Df5"}},
+        ),
+        ("notify.webhook", {"notify": {"webhook": f"https://me:{PASS}@ci.example/hook"}}),
+        ("notify.command", {"notify": {"command": ["tell", "--api-key", PASS]}}),
+        ("agents.m.env.MY_TOKEN", {"agents": {"m": {"command": ["a"], "env": {"MY_TOKEN": PASS}}}}),
+        ("agents.m.env.URL", {"agents": {"m": {"command": ["a"], "env": {"URL": f"x://u:{PASS}@h"}}}}),
+        ("agents.m.command", {"agents": {"m": {"command": ["a", f"--api-key={PASS}"]}}}),
+        ("agents.m.args", {"agents": {"m": {"preset": "codex", "args": ["--token", PASS]}}}),
+        ("verify", {"verify": [f"DB_PASSWORD={PASS} make test"]}),
+        ("stages[0].exit", {"exit": [f"git push https://ci:{PASS}@git.example/x"]}),
+        ("stages[0].tasks[0].prompt", {"prompt": f"Clone https://me:{PASS}@git.example/x and build it"}),
+        ("stages[0].tasks[0].acceptance", {"acceptance": [CANARY]}),
+        ("stages[0].tasks[0].title", {"title": f"Use {CANARY}"}),
+    ],
+)
+def test_a_secret_in_any_field_of_a_plan_is_refused_with_its_place(
+    tmp_path: Path, field: str, part: dict[str, Any]
+) -> None:
+    """The error names file, line and field, says what to write instead, and does not repeat the secret."""
+    task: dict[str, Any] = {"id": "A", "run": ["true"]}
+    one = stage("one", task)
+    for key, value in part.items():
+        (one if key == "exit" else task if key in ("prompt", "acceptance", "title") else {})[key] = value
+    if "prompt" in part:
+        del task["run"]
+    top = {key: value for key, value in part.items() if key not in ("exit", "prompt", "acceptance", "title")}
+    with pytest.raises(PlanError) as raised:
+        Trial.of(
+            Project.create(tmp_path / "p"), one, **{"agent": "claude", **top} if "prompt" in part else top
+        )
+    line = next(line for line in str(raised.value).splitlines() if f" {field}: " in line)
+    assert re.search(r":\d+: ", line)
+    assert "pass_env" in line or "webhook: $NAME" in line
+    assert PASS not in str(raised.value)
+    assert CANARY not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {
+            "verify": [
+                "curl --token $CI_TOKEN x",
+                'API_KEY="$KEY" make',
+                "tool --max-tokens 100000000 --key-file /etc/k1",
+            ]
+        },
+        {
+            "agents": {
+                "m": {"command": ["a"], "env": {"OPENAI_API_KEY": "ollama", "SSH_KEY": "/home/me/.ssh/id_1"}}
+            }
+        },
+        {"notify": {"webhook": "$TEAM_WEBHOOK"}},
+    ],
+)
+def test_a_plan_that_only_names_its_secrets_is_accepted(tmp_path: Path, part: dict[str, Any]) -> None:
+    """Variables, paths, numbers and the dummies of local models are what a plan should hold."""
+    assert Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "true")), **part)
 
 
 def test_whoever_agrees_to_a_plan_is_told_which_variables_it_asks_for(tmp_path: Path) -> None:
