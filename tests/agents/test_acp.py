@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agents.acp.permissions import PermissionPolicy, ToolCall, choose_option, is_allowed
+from holdfast.agents.acp.permissions import NamedToolCall, PermissionPolicy, choose_option, is_allowed
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core.observations import AgentTrouble, StreamSummary
@@ -120,10 +120,10 @@ def test_a_link_out_of_the_workspace_is_outside(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "link").symlink_to("/etc")
     where = str(tmp_path / "work")
-    edit = ToolCall("edit", frozenset({"a/b.txt", f"{where}/c"}))
+    edit = NamedToolCall("edit", frozenset({"a/b.txt", f"{where}/c"}))
     assert is_allowed(PermissionPolicy.WORKSPACE, edit, where)
     for path in ("link/hosts", "../x", "a/../../x"):
-        assert not is_allowed(PermissionPolicy.WORKSPACE, ToolCall("edit", edit.paths | {path}), where)
+        assert not is_allowed(PermissionPolicy.WORKSPACE, NamedToolCall("edit", edit.paths | {path}), where)
 
 
 IN_WORKSPACE: list[dict[str, Any]] = [

@@ -17,7 +17,7 @@ import acp
 import msgspec
 from acp import schema
 
-from holdfast.agents.acp.permissions import PermissionPolicy, ToolCall, choose_option, is_allowed
+from holdfast.agents.acp.permissions import NamedToolCall, PermissionPolicy, choose_option, is_allowed
 from holdfast.agents.streams.acp import AcpLine
 
 _TEXT_CHARS = 4_000
@@ -44,7 +44,7 @@ class _Client:
 
     def __init__(self, turn: AcpTurn) -> None:
         self._turn = turn
-        self._calls: dict[str, ToolCall] = {}
+        self._calls: dict[str, NamedToolCall] = {}
 
     async def request_permission(
         self,
@@ -72,10 +72,10 @@ class _Client:
             self._told_of(update)
         print_update(update)
 
-    def _told_of(self, update: Any) -> ToolCall:
+    def _told_of(self, update: Any) -> NamedToolCall:
         """Return all that was told of a tool call, this update included."""
-        known = self._calls.get(update.tool_call_id, ToolCall())
-        call = ToolCall(update.kind or known.kind, known.paths | _named_paths(update))
+        known = self._calls.get(update.tool_call_id, NamedToolCall())
+        call = NamedToolCall(update.kind or known.kind, known.paths | _named_paths(update))
         self._calls[update.tool_call_id] = call
         return call
 

@@ -23,14 +23,14 @@ class PermissionPolicy(StrEnum):
     REFUSE = "refuse"
 
 
-class ToolCall(NamedTuple):
+class NamedToolCall(NamedTuple):
     """What an agent said of a tool call: its kind, and every path that it named."""
 
     kind: str | None = None
     paths: frozenset[str] = frozenset()
 
 
-def is_allowed(policy: PermissionPolicy, call: ToolCall, workspace: str) -> bool:
+def is_allowed(policy: PermissionPolicy, call: NamedToolCall, workspace: str) -> bool:
     """Tell whether a tool call may be made."""
     if policy is not PermissionPolicy.WORKSPACE:
         return policy is PermissionPolicy.ALLOW
