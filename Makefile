@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 FUSE   := $(VENV)/.fuse
+BWRAP  := $(VENV)/.bubblewrap
 AGENTS := tests/agents/node_modules/.ready
 MORE   := tests/agents/more/.ready
 NPM    := npm install --no-save --no-progress --loglevel=error
@@ -32,6 +33,11 @@ $(FUSE): $(READY)
 	@command -v fusermount3 >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet fuse3; } || true
 	touch $@
 
+# The sandbox. Where bubblewrap cannot be had, its tests are skipped and say so.
+$(BWRAP): $(READY)
+	@command -v bwrap >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet bubblewrap; } || true
+	touch $@
+
 # Aider needs a Python below 3.13, in an environment of its own.
 $(MORE): tests/agents/more/package-lock.json
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || true
@@ -43,7 +49,7 @@ $(MORE): tests/agents/more/package-lock.json
 demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
 	$(BIN)/holdfast demo --crash
 
-test: check $(AGENTS) $(FUSE)         ## what CI runs
+test: check $(AGENTS) $(FUSE) $(BWRAP)  ## what CI runs
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not more_agents'
 
 test-agents: $(READY) $(AGENTS) $(MORE)  ## every real agent we can install

@@ -36,6 +36,7 @@ from holdfast.process.launch_order import (
     record_file,
 )
 from holdfast.process.output_log import read_output
+from holdfast.process.sandbox import probe_sandbox, sandbox_argv
 from holdfast.redaction import secret_values
 from holdfast.system_errors import way_out_of
 
@@ -134,6 +135,11 @@ class LocalFleet:
             _remove_draft(self.folder(key))
         return sorted({*found, *ended})
 
+    def sandbox_obstacle(self) -> str:
+        """Return why this machine has no sandbox, and what to do about it; an empty string if it has one."""
+        found = probe_sandbox()
+        return "" if found.program else f"{found.obstacle}; {found.hint}"
+
     def remove_drafts(self, run: str) -> None:
         """Remove the unfinished files of supervisors of a run that is over: a power cut can bring them back. Idempotent."""
         for key in self._launches(run):
@@ -225,7 +231,18 @@ def _order(spec: LaunchSpec, folder: str, lease: str) -> LaunchOrder:
         stop_signal=signal.Signals[f"SIG{spec.stop_signal}"].value,
         secrets=secret_values(dict(spec.env)),
         lease=lease,
+        sandbox=_sandbox(spec),
     )
+
+
+def _sandbox(spec: LaunchSpec) -> list[str]:
+    """Return the command around a launch; empty if it gets no sandbox."""
+    if spec.sandbox is None:
+        return []
+    found = probe_sandbox()
+    if not found.program:
+        raise LaunchError(f"there is no sandbox: {found.obstacle}", found.hint)
+    return sandbox_argv(spec.sandbox, found.program, spec.cwd.absolute())
 
 
 def _exit(folder: str) -> Exit | None:

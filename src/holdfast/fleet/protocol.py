@@ -12,6 +12,8 @@ import msgspec
 
 from holdfast.core.facts import Sighting
 from holdfast.core.projection import TaskRow
+from holdfast.process.sandbox import SandboxPolicy as SandboxPolicy
+from holdfast.process.tool_folders import tools_to_show as tools_to_show
 
 AGENT_STEP = "agent"
 """The step of a launch that is an attempt's agent."""
@@ -42,7 +44,7 @@ class LaunchSpec:
     An agent's `token` is in the journal before the launch; everything else gets a new one.
     `holds` are a few descriptors of the caller: the supervisor keeps them open until the whole process tree
     is gone, the process itself does not get them. So a lock lives as long as what it guards.
-    `stop_signal` asks the process to end, before it is killed.
+    `stop_signal` asks the process to end, before it is killed. Without a `sandbox` it sees what the user sees.
     """
 
     key: LaunchKey
@@ -57,6 +59,7 @@ class LaunchSpec:
     log_bytes_max: int = 64 * 1024 * 1024
     holds: tuple[int, ...] = ()
     stop_signal: str = "TERM"
+    sandbox: SandboxPolicy | None = None
 
 
 class LaunchOutput(NamedTuple):
@@ -111,6 +114,9 @@ class Fleet(Protocol):
 
         `tokens` are those of launches that the caller knows, even if the fleet has lost every record of them.
         """
+
+    def sandbox_obstacle(self) -> str:
+        """Return why launches cannot be put into a sandbox here; an empty string if they can."""
 
     def remove_drafts(self, run: str) -> None:
         """Remove the unfinished files of supervisors of a run that is over: a power cut can bring them back. Idempotent."""

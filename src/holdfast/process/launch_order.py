@@ -18,7 +18,8 @@ class LaunchOrder:
     """One launch, as its supervisor needs it.
 
     `stdin` is a path, or empty for none; `secrets` must not appear in the log; `stop_signal` asks the tree to end;
-    `lease` is the file that a runner holds locked for as long as it collects what launches leave.
+    `lease` is the file that a runner holds locked for as long as it collects what launches leave. `sandbox` is the command
+    that runs `argv` in a sandbox; empty for none.
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 
@@ -35,6 +36,7 @@ class LaunchOrder:
     secrets: list[bytes]
     stop_signal: int
     lease: str
+    sandbox: list[str]
 
     def __init__(self, **fields: object) -> None:
         vars(self).update(fields)

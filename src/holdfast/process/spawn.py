@@ -11,6 +11,7 @@ from holdfast.process.procfs import TOKEN_VARIABLE
 # An ignored signal stays ignored through exec, and Python ignores two: every agent starts with all of them at default.
 _SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _NOT_EXECUTABLE = 8  # ENOEXEC
+_FIRST_LINE_BYTES = 256
 
 
 class NotStartedError(Exception):
@@ -24,11 +25,15 @@ def spawn(order: LaunchOrder, output: int) -> int:
     except OSError as error:
         raise NotStartedError(f"workspace {order.cwd} cannot be entered: {error.strerror}") from error
     program = find_program(order.argv[0], order.env)
+    executed, argv = program, order.argv
+    if order.sandbox:
+        _require_executable(program)  # the sandbox would start, and only then fail
+        executed, argv = order.sandbox[0], [*order.sandbox, program, *order.argv[1:]]
     stdin = _open_stdin(order.stdin or os.devnull)
     try:
         return os.posix_spawn(
-            program,
-            order.argv,
+            executed,
+            argv,
             {**order.env, TOKEN_VARIABLE: order.token},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, stdin, 0),
@@ -40,7 +45,7 @@ def spawn(order: LaunchOrder, output: int) -> int:
             setsigdef=_SIGNALS,
         )
     except OSError as error:
-        raise NotStartedError(_explain(program, error)) from error
+        raise NotStartedError(_explain(executed, error)) from error
     finally:
         os.close(stdin)
 
@@ -54,6 +59,22 @@ def find_program(name: str, env: dict[str, str]) -> str:
         if os.access(path, os.X_OK) and not os.path.isdir(path):  # noqa: PTH112 - pathlib is too heavy here
             return path
     raise NotStartedError(f"command not found: {name}")
+
+
+def _require_executable(program: str) -> None:
+    """Raise NotStartedError if the kernel would refuse to execute a program."""
+    try:
+        with open(program, "rb") as file:  # noqa: PTH123 - pathlib is too heavy here
+            first = file.readline(_FIRST_LINE_BYTES)
+    except PermissionError:
+        first = b""  # some programs can be executed, but not read
+    except OSError as error:
+        raise NotStartedError(_explain(program, error)) from error
+    interpreter = first[2:].split()[:1] if first.startswith(b"#!") else []
+    if not os.access(program, os.X_OK):
+        raise NotStartedError(_explain(program, PermissionError()))
+    if interpreter and not os.access(interpreter[0], os.F_OK):
+        raise NotStartedError(_explain(program, FileNotFoundError()))
 
 
 def _open_stdin(path: str) -> int:

@@ -53,6 +53,19 @@ _STALLED = "stalled"
 _CANCELLED = "cancelled"
 _NOT_STARTED = "not_started"
 _STOP = int(signal.SIGTERM)
+_SHELL_SIGNAL = 128
+_DEADLY = frozenset(
+    (
+        signal.SIGILL,
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGFPE,
+        signal.SIGKILL,
+        signal.SIGSEGV,
+        signal.SIGTERM,
+    )
+)
+"""The signals that end agents. Other numbers above 128 are more likely to be exit statuses of their own."""
 
 
 def main(link: int, boot: str) -> None:
@@ -184,7 +197,7 @@ class Supervision:
         try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self.agent:
-                    self.code = os.waitstatus_to_exitcode(ended[1])
+                    self.code = _exit_code(ended[1], sandboxed=bool(self.order.sandbox))
                     self.reason = self.reason or _EXITED
         except ChildProcessError:
             return False
@@ -217,7 +230,16 @@ class Supervision:
     def _signal_tree(self, number: int) -> int:
         """Signal every process below this one and return how many there were."""
         tree = procfs.descendants(os.getpid())
-        return sum(_signal(entry, tree, number) for entry in tree.values())
+        asked = [entry for entry in tree.values() if number == signal.SIGKILL or not self._is_sandbox(entry)]
+        return sum(_signal(entry, tree, number) for entry in asked)
+
+    def _is_sandbox(self, entry: procfs.ProcessStat) -> bool:
+        """Tell whether a process is the sandbox, not one in it. Its end would kill all in it, without any grace.
+
+        It is two processes: our child, and the first process inside, which becomes our child when the agent has ended.
+        All others inside are below that one.
+        """
+        return bool(self.order.sandbox) and entry.ppid in (os.getpid(), self.agent)
 
     def _listen(self) -> None:
         """Sleep until there is output, a signal, or a limit is reached."""
@@ -271,6 +293,12 @@ class Supervision:
             return sync_filesystem(self.order.cwd) and sync_filesystem(self.order.folder)
         except OSError:
             return False
+
+
+def _exit_code(status: int, *, sandboxed: bool) -> int:
+    """Return an exit status, or a signal as a negative number, which a sandbox tells as shells do: 128 and the signal."""
+    code = os.waitstatus_to_exitcode(status)
+    return _SHELL_SIGNAL - code if sandboxed and code - _SHELL_SIGNAL in _DEADLY else code
 
 
 def _signal(entry: procfs.ProcessStat, tree: dict[int, procfs.ProcessStat], number: int) -> bool:

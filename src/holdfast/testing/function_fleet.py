@@ -34,6 +34,10 @@ class FunctionFleet:
         code = await asyncio.to_thread(self.work, spec)
         return Exit(token=spec.token, reason=ExitReason.EXITED, code=code)
 
+    def sandbox_obstacle(self) -> str:
+        """Return an empty string: functions do what they are told, sandbox or not."""
+        return ""
+
     def inspect(self, key: LaunchKey) -> Sighting:
         """Return the status of a launch of this fleet."""
         launch = self.launches.get(key)

@@ -1,0 +1,139 @@
+"""The sandbox around a launch: what its processes see and may write, as arguments of bubblewrap; and whether this machine
+can have one.
+
+Everything keeps its path inside. The file system is read-only; what must not be seen is covered by an empty folder, and
+what is needed of it is shown again. Processes have a process table of their own, in which nobody else exists. Nothing
+here starts an agent, and nothing decides what a launch needs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+_PROGRAM = "bwrap"
+_PROBE_S = 20.0
+_SAID_CHARS = 300
+_NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+# Bubblewrap as root leaves the switches of the kernel writable: the kernel asks for their owner, not for a capability.
+_KERNEL_SWITCHES = tuple(Path("/proc", name) for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr"))
+_TEMPORARY = ("TMPDIR", "TEMP", "TMP")
+_FOR_ALL, _FOR_OWNER, _FOR_READING = "1777", "0700", "0755"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxPolicy:
+    """What the processes of one launch may see and write. Paths are absolute; those that are not there are left out.
+
+    `covered` folders are empty and cannot be written to. `scratch` folders are empty, too, and what is written there
+    is gone with the launch. `readable` and `writable` are shown where they are, also below such a folder; `withheld` files
+    cannot be opened. All else of the system can be read.
+    """
+
+    covered: tuple[Path, ...] = ()
+    scratch: tuple[Path, ...] = ()
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    withheld: tuple[Path, ...] = ()
+
+
+def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
+    """Return the command that runs another one, to be added, in the sandbox. `program` is the path of bubblewrap."""
+    return [
+        program,
+        *_NAMESPACES,
+        *("--cap-drop", "ALL"),
+        *("--ro-bind", "/", "/"),
+        *("--dev", "/dev"),
+        *("--proc", "/proc"),
+        *_words(("--ro-bind", path, path) for path in _KERNEL_SWITCHES if path.exists()),
+        *_words(_mounts(policy)),
+        *_words(("--remount-ro", folder) for folder in _real(policy.covered)),
+        *_words(("--unsetenv", name) for name in _TEMPORARY),
+        *("--chdir", str(cwd)),
+        "--",
+    ]
+
+
+def is_below(path: Path, folders: Iterable[Path]) -> bool:
+    """Tell whether a path is one of these folders or lies in one."""
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _mounts(policy: SandboxPolicy) -> Iterator[tuple[str | Path, ...]]:
+    """Yield what is put where, a folder before what lies in it: what is put on a folder later would hide that again."""
+    places: list[tuple[Path, int, tuple[str | Path, ...]]] = [
+        *((path, 0, ("--perms", _FOR_READING, "--tmpfs", path)) for path in _real(policy.covered)),
+        *((path, 0, ("--perms", _mode(path), "--tmpfs", path)) for path in _real(policy.scratch)),
+        *((path, 1, ("--ro-bind", path, path)) for path in _real(policy.readable)),
+        *((path, 2, ("--bind", path, path)) for path in _real(policy.writable)),
+        *((path, 3, ("--ro-bind", os.devnull, path)) for path in _real(policy.withheld)),
+    ]
+    for _, _, words in sorted(places, key=lambda place: (place[0].parts, place[1])):
+        yield words
+    yield from _links(policy)
+
+
+def _links(policy: SandboxPolicy) -> Iterator[tuple[str | Path, ...]]:
+    """Yield the names of what is readable that are links in an empty folder: the target is there, the name is not."""
+    empty, shown = [*_real(policy.covered), *_real(policy.scratch)], _real(policy.readable)
+    for path in policy.readable:
+        link = path.parent.resolve() / path.name
+        if link.is_symlink() and is_below(link, empty) and not is_below(link, shown):
+            yield "--symlink", path.resolve(), link
+
+
+def _real(paths: tuple[Path, ...]) -> list[Path]:
+    """Return the places themselves, not the links that lead there: bubblewrap would follow those outside the sandbox."""
+    found = dict.fromkeys(path.resolve() for path in paths)
+    return [path for path in found if path != Path("/") and path.exists()]
+
+
+def _mode(folder: Path) -> str:
+    """Return the mode of a scratch folder: everybody's folder for temporary files stays everybody's."""
+    return _FOR_ALL if folder.name == "tmp" else _FOR_OWNER
+
+
+def _words(groups: Iterable[tuple[str | Path, ...]]) -> list[str]:
+    return [str(word) for group in groups for word in group]
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxProbe:
+    """Whether this machine can have a sandbox: the path of bubblewrap, or else why not, and what to do about it."""
+
+    program: str = ""
+    obstacle: str = ""
+    hint: str = ""
+
+
+@lru_cache(maxsize=1)
+def probe_sandbox() -> SandboxProbe:
+    """Try the sandbox once, with a command that does nothing. Ask only before something is started: it takes some 20 ms."""
+    program = shutil.which(_PROGRAM)
+    if program is None:
+        return SandboxProbe(obstacle="bubblewrap is not installed", hint="install the package bubblewrap")
+    argv = [
+        *sandbox_argv(SandboxPolicy(scratch=(Path("/srv"),)), program, Path("/")),
+        "/bin/sh",
+        "-c",
+        ":",
+    ]
+    try:
+        tried = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return SandboxProbe(obstacle=f"{program} cannot be run: {error}", hint="try it by hand")
+    if tried.returncode == 0:
+        return SandboxProbe(program)
+    said = tried.stderr.decode(errors="replace").strip()[-_SAID_CHARS:]
+    return SandboxProbe(
+        obstacle=f"bubblewrap cannot make namespaces here ({said})",
+        hint="allow user namespaces: sysctl kernel.unprivileged_userns_clone, a rule of AppArmor, or the container",
+    )

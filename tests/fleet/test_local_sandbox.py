@@ -1,0 +1,158 @@
+"""What a launch in a sandbox sees, how it is stopped, and how its end is told: as without one, except for what it must not see."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.facts import Exit, ExitReason, Presence
+from holdfast.fleet.protocol import LaunchSpec, SandboxPolicy
+from holdfast.process import procfs
+from tests.support.launches import RUN, FleetSetup, ended
+from tests.support.sandboxes import needs_sandbox
+
+pytestmark = needs_sandbox
+WAITS = "echo there > up; exec cat gate"
+
+
+def inside(setup: FleetSetup, script: str, **more: Any) -> LaunchSpec:
+    """Return a launch of a shell script that sees of the test's own folder only the working folder."""
+    policy = SandboxPolicy(covered=(setup.work.parent,), writable=(setup.work,))
+    return replace(setup.sh(script, **more), sandbox=policy)
+
+
+def finish(setup: FleetSetup, spec: LaunchSpec) -> tuple[Exit, str]:
+    """Launch, wait for the end, and return its record and what was printed."""
+    record = asyncio.run(setup.finish(spec))
+    return record, setup.fleet.output(spec.key).data.decode()
+
+
+def processes_of(setup: FleetSetup, spec: LaunchSpec) -> list[int]:
+    """Return the live processes of a launch, also those that carry no token."""
+    found = procfs.open_carriers({spec.token})
+    for fd in found.values():
+        os.close(fd)
+    return sorted({*found, *(pid for carrier in found for pid in procfs.descendants(carrier))})
+
+
+def test_nothing_but_the_working_folder_can_be_written(setup: FleetSetup) -> None:
+    """The system is read-only, also for root."""
+    script = "echo a > a; for f in /etc/x /usr/x /x ../x; do echo no > $f; done 2>/dev/null; cat a"
+    record, said = finish(setup, inside(setup, script))
+    assert (record.code, said) == (0, "a\n")
+    assert (setup.work / "a").read_text() == "a\n"
+    assert not any(Path(place).exists() for place in ("/etc/x", "/usr/x", "/x"))
+
+
+def test_the_switches_of_the_kernel_are_read_only(setup: FleetSetup) -> None:
+    """Root without capabilities still owns them: only a read-only mount keeps it from, say, naming a program for core files."""
+    script = (
+        "for f in kernel/core_pattern vm/swappiness; do : >> /proc/sys/$f && echo open; done 2>/dev/null; :"
+    )
+    assert finish(setup, inside(setup, script))[1] == ""
+
+
+def test_a_covered_folder_is_empty_and_what_lies_in_it_is_shown_only_if_named(setup: FleetSetup) -> None:
+    """The journal beside a workspace is not there."""
+    (setup.work.parent / "secret").write_text("hunter2")
+    record, said = finish(setup, inside(setup, "ls ..; cat ../secret 2>/dev/null; ls up"))
+    assert (record.code, said) == (0, "work\nup\n")
+
+
+def test_no_process_outside_is_seen_or_can_be_signalled(setup: FleetSetup) -> None:
+    """Its own process table begins with the sandbox itself."""
+    ours = os.getpid()
+    script = f"ls -d /proc/[0-9]* | wc -l; kill -0 {ours} 2>/dev/null || echo gone; test -e /proc/{ours} || echo unseen"
+    count, *said = finish(setup, inside(setup, script))[1].split()
+    assert int(count) < 10
+    assert said == ["gone", "unseen"]
+
+
+def test_scratch_folders_are_gone_with_the_launch(setup: FleetSetup) -> None:
+    """What is written to a temporary folder reaches neither the machine nor the next launch."""
+    policy = SandboxPolicy(scratch=(Path("/var/tmp"),), writable=(setup.work,))
+    spec = replace(
+        setup.sh("ls /var/tmp; echo x > /var/tmp/holdfast-test && cat /var/tmp/holdfast-test"), sandbox=policy
+    )
+    assert finish(setup, spec)[1] == "x\n"
+    assert not Path("/var/tmp/holdfast-test").exists()
+
+
+def test_the_exit_status_is_the_programs_own(setup: FleetSetup) -> None:
+    """A status, and the signal that killed it, as without a sandbox."""
+    assert finish(setup, inside(setup, "exit 7"))[0].code == 7
+    assert finish(setup, inside(setup, "kill -KILL $$", attempt=2))[0].code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "why"),
+    [
+        (None, 0, "command not found"),
+        ("#!/bin/sh\n", 0o644, "is not executable"),
+        ("#!/no/such/shell\n", 0o755, "names an interpreter that is not there"),
+    ],
+)
+def test_a_program_that_cannot_be_executed_is_not_started(
+    setup: FleetSetup, content: str | None, mode: int, why: str
+) -> None:
+    """It is told as what it is, and not as an agent that failed."""
+    program = setup.work / "program"
+    if content is not None:
+        program.write_text(content)
+        program.chmod(mode)
+    record, _ = finish(setup, replace(inside(setup, ""), argv=(str(program),)))
+    assert record.reason is ExitReason.NOT_STARTED
+    assert why in record.error
+
+
+def test_a_stop_gives_the_agent_its_grace(setup: FleetSetup) -> None:
+    """The signal reaches the agent and not the sandbox, whose end would kill the agent at once."""
+    script = "trap 'echo saved > saved; exit 0' TERM; echo there > up; while :; do read x < gate; done"
+    spec = inside(setup, script, grace_s=60.0)
+    asyncio.run(setup.fleet.launch(spec))
+    setup.heard("up")
+    record = asyncio.run(ended(setup.fleet.cancel(spec.key)))
+    assert record.reason is ExitReason.CANCELLED
+    assert (setup.work / "saved").read_text() == "saved\n"
+
+
+def test_what_ignores_the_stop_is_killed_with_all_that_it_started(setup: FleetSetup) -> None:
+    """Also what cleared its environment and went into a session of its own."""
+    stubborn = "env -i setsid sh -c 'trap \"\" TERM; while :; do read x < gate; done' & trap '' TERM; "
+    spec = inside(setup, f"{stubborn}echo there > up; while :; do read x < agent; done", grace_s=0.1)
+    asyncio.run(setup.fleet.launch(spec))
+    setup.heard("up")
+    before = processes_of(setup, spec)
+    assert len(before) >= 4
+    asyncio.run(setup.fleet.cancel(spec.key))
+    assert [procfs.stat(pid) for pid in before] == [None] * len(before)
+
+
+def test_what_an_agent_left_running_is_ended_and_counted(setup: FleetSetup) -> None:
+    """The sandbox itself is not counted."""
+    record, _ = finish(setup, inside(setup, "setsid cat gate & exit 3"))
+    assert (record.reason, record.code, record.strays) == (ExitReason.EXITED, 3, 1)
+    assert finish(setup, inside(setup, "exit 0", attempt=2))[0].strays == 0
+
+
+def test_time_limits_hold(setup: FleetSetup) -> None:
+    """As without a sandbox."""
+    assert finish(setup, inside(setup, "cat gate", timeout_s=0.2))[0].reason is ExitReason.TIMEOUT
+
+
+def test_if_the_supervisor_is_killed_a_sweep_ends_even_what_carries_no_token(setup: FleetSetup) -> None:
+    """The first process of the sandbox carries it, and all others end with that one."""
+    spec = inside(setup, f"env -i setsid cat gate & {WAITS}")
+    asyncio.run(setup.fleet.launch(spec))
+    setup.heard("up")
+    before = processes_of(setup, spec)
+    os.kill(setup.supervisor(spec.key), signal.SIGKILL)
+    assert asyncio.run(setup.fleet.wait(spec.key)).presence is Presence.LOST
+    asyncio.run(setup.fleet.sweep(RUN, frozenset()))
+    assert [pid for pid in before if (found := procfs.stat(pid)) and found.alive] == []

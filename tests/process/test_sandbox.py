@@ -1,0 +1,80 @@
+"""The arguments of bubblewrap: what is put where, and in which order."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.process.sandbox import SandboxPolicy, probe_sandbox, sandbox_argv
+from tests.support.sandboxes import needs_sandbox
+
+
+def run(policy: SandboxPolicy, script: str) -> str:
+    """Return what a shell script prints in a sandbox."""
+    argv = [*sandbox_argv(policy, probe_sandbox().program, Path("/")), "/bin/sh", "-c", script]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@needs_sandbox
+def test_what_is_shown_below_a_covered_folder_is_there_however_the_policy_is_written(tmp_path: Path) -> None:
+    """A folder comes before what lies in it, so nothing that was shown is hidden again, and nothing hidden is shown."""
+    for name in ("a/b/c/secret", "a/b/file", "a/other"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    a = tmp_path / "a"
+    policy = SandboxPolicy(covered=(a / "b" / "c", a), readable=(a / "b",))
+    assert run(policy, f"cd {a}; find . -type f; ls -a b/c | wc -l") == "./b/file\n2\n"
+
+
+@needs_sandbox
+def test_a_withheld_file_cannot_be_opened_although_the_folder_around_it_is_shown(tmp_path: Path) -> None:
+    """So a login beside a tool chain stays secret."""
+    (tmp_path / "credentials").write_text("hunter2")
+    (tmp_path / "tool").write_text("ok")
+    policy = SandboxPolicy(readable=(tmp_path,), withheld=(tmp_path / "credentials",))
+    assert run(policy, f"cat {tmp_path}/credentials 2>/dev/null; cat {tmp_path}/tool") == "ok"
+
+
+@needs_sandbox
+def test_a_link_is_followed_here_and_never_inside(tmp_path: Path) -> None:
+    """What a link leads to is covered, and what is shown by a link can be reached by its name."""
+    real, elsewhere = tmp_path / "real", tmp_path / "elsewhere"
+    for folder in (real / "home", elsewhere):
+        folder.mkdir(parents=True)
+    (real / "home" / "secret").write_text("hunter2")
+    (elsewhere / "tool").write_text("ok")
+    (tmp_path / "home").symlink_to(real / "home")
+    (real / "home" / "bin").symlink_to(elsewhere)
+    policy = SandboxPolicy(scratch=(tmp_path / "home",), readable=(tmp_path / "home" / "bin",))
+    assert run(policy, f"ls {real}/home; cat {tmp_path}/home/bin/tool") == "bin\nok"
+
+
+@needs_sandbox
+def test_nobody_inside_has_a_capability(tmp_path: Path) -> None:
+    """Root could undo every mount with one."""
+    assert set(run(SandboxPolicy(), "grep CapEff /proc/self/status").split()[1]) == {"0"}
+
+
+def test_a_machine_without_bubblewrap_says_so_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nobody has to guess which package it is."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = probe_sandbox.__wrapped__()
+    assert (found.program, found.obstacle) == ("", "bubblewrap is not installed")
+    assert "bubblewrap" in found.hint
+
+
+def test_a_bubblewrap_that_does_not_work_is_told_with_its_own_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Many containers refuse namespaces."""
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho no permissions to create a new namespace >&2; exit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = probe_sandbox.__wrapped__()
+    assert found.program == ""
+    assert "no permissions to create a new namespace" in found.obstacle

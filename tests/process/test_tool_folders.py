@@ -1,0 +1,81 @@
+"""Which folders programs need, as pyenv, nvm, cargo, pipx and others lay them out below a home."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.process.tool_folders import ToolFolders, tools_to_show
+from tests.support.repositories import write
+
+
+def shown(home: Path, *path: str) -> ToolFolders:
+    """Return what is shown of a home that is covered, for a PATH of these folders in it."""
+    return tools_to_show(":".join(str(home / folder) for folder in path), home, (home,))
+
+
+def names(home: Path, *path: str) -> set[str]:
+    """Return what is shown, relative to the home."""
+    return {
+        str(folder.relative_to(home)) for folder in shown(home, *path).folders if folder.is_relative_to(home)
+    }
+
+
+def test_a_folder_of_programs_alone_is_shown_alone(tmp_path: Path) -> None:
+    """Nothing beside it is."""
+    write(tmp_path / "bin" / "tool", "")
+    write(tmp_path / "notes", "")
+    assert names(tmp_path, "bin") == {"bin"}
+
+
+def test_an_installation_is_shown_whole(tmp_path: Path) -> None:
+    """A program of nvm's node needs the libraries beside it; a virtual environment needs its Python."""
+    write(tmp_path / ".nvm/versions/node/v22/bin/node", "")
+    write(tmp_path / ".nvm/versions/node/v22/lib/npm.js", "")
+    write(tmp_path / "venv/bin/pytest", "")
+    write(tmp_path / "venv/pyvenv.cfg", f"home = {tmp_path}/python/bin\nversion = 3.12\n")
+    write(tmp_path / "python/bin/python3", "")
+    assert {".nvm/versions/node/v22", "venv", "python"} <= names(
+        tmp_path, ".nvm/versions/node/v22/bin", "venv/bin"
+    )
+
+
+def test_a_shim_is_shown_with_the_versions_that_it_chooses_from(tmp_path: Path) -> None:
+    """The shims of pyenv and the programs of npm are useless by themselves."""
+    write(tmp_path / ".pyenv/shims/python", "")
+    write(tmp_path / "node_modules/.bin/tsc", "")
+    assert {".pyenv", "node_modules"} <= names(tmp_path, ".pyenv/shims", "node_modules/.bin")
+
+
+def test_where_a_link_leads_is_shown(tmp_path: Path) -> None:
+    """pipx and native installers put only links into ~/.local/bin."""
+    write(tmp_path / ".local/share/pipx/venvs/black/bin/black", "")
+    write(tmp_path / ".local/share/pipx/venvs/black/pyvenv.cfg", "home = /usr/bin\n")
+    write(tmp_path / ".local/share/keyrings/login", "hunter2")
+    write(tmp_path / ".local/bin/own", "")
+    (tmp_path / ".local/bin/black").symlink_to(tmp_path / ".local/share/pipx/venvs/black/bin/black")
+    found = names(tmp_path, ".local/bin")
+    assert ".local/share/pipx/venvs/black" in found
+    assert not found & {".local", ".local/share", ".local/share/keyrings"}
+
+
+def test_a_login_is_withheld_even_in_a_folder_that_is_shown(tmp_path: Path) -> None:
+    """A PATH may name a folder that nobody expects programs in."""
+    write(tmp_path / ".docker/config.json", "hunter2")
+    write(tmp_path / ".docker/docker-compose", "")
+    assert shown(tmp_path, ".docker").logins == (tmp_path / ".docker/config.json",)
+
+
+def test_of_cargo_only_the_programs_are_shown(tmp_path: Path) -> None:
+    """It keeps its token in the folder around them, which looks like an installation."""
+    write(tmp_path / ".cargo/bin/cargo", "")
+    write(tmp_path / ".cargo/lib/x", "")
+    assert names(tmp_path, ".cargo/bin") == {".cargo/bin", ".rustup/toolchains", ".rustup/settings.toml"}
+
+
+def test_no_path_makes_a_covered_folder_visible(tmp_path: Path) -> None:
+    """Not by naming the home itself, nor a folder around it, nor programs that lie directly in the home."""
+    write(tmp_path / "home" / "lib" / "x", "")
+    write(tmp_path / "home" / "bin" / "x", "")
+    home = tmp_path / "home"
+    found = tools_to_show(f"{home}:{tmp_path}:{home}/bin:/", home, (home,))
+    assert [folder for folder in found.folders if folder.is_relative_to(tmp_path)] == [home / "bin"]
