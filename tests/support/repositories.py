@@ -75,12 +75,13 @@ class PreparedWorkspace:
     base: str
 
     @classmethod
-    def create(cls, path: Path) -> PreparedWorkspace:
+    def create(cls, path: Path, *, clones: bool = False) -> PreparedWorkspace:
         """Make project, repository and workspace."""
         project = Project.create(path)
         repo = project.open()
         repo.prepare_state_dir()
-        prepared = cls(project, repo, Workspaces(repo, repo.state_dir.run(RUN).workspaces), project.head())
+        pool = Workspaces(repo, repo.state_dir.run(RUN).workspaces, clones=clones)
+        prepared = cls(project, repo, pool, project.head())
         prepared.pool.prepare("0", prepared.base)
         return prepared
 
@@ -121,9 +122,9 @@ def _template() -> Path:
     return project.path
 
 
-def git(where: Path, *args: str, check: bool = True) -> str:
+def git(where: Path, *args: str, check: bool = True, stdin: str = "") -> str:
     """Run a plain git in a directory and return what it printed."""
-    done = subprocess.run(["git", *args], cwd=where, capture_output=True, text=True, check=False)
+    done = subprocess.run(["git", *args], cwd=where, input=stdin, capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
         raise AssertionError(f"git {' '.join(args)}: {done.stderr}")
     return done.stdout.strip()

@@ -67,7 +67,7 @@ class ObjectSync:
             if self._failure:
                 raise OSError(*self._failure)
             try:
-                for store in _stores(self._objects):
+                for store in object_stores(self._objects):
                     self._sync_store(store)
             except OSError as error:
                 self._failure = (error.errno, error.strerror, error.filename)
@@ -136,7 +136,7 @@ def _oldest_unwritten() -> int:
     return int(max(now - _WRITTEN_BACK_S, started) * 1e9)
 
 
-def _stores(objects: str) -> list[str]:
+def object_stores(objects: str) -> list[str]:
     """Return the folders of objects: the repository's own, and those that it borrows from other repositories."""
     stores = [objects]
     for store in stores:

@@ -45,7 +45,7 @@ def make_private_git_dir(common_dir: Path, config: GitConfig) -> Path:
     filters = root / "filters"
     if not filters.is_file():
         # Lost to a power cut, they would be copied again, and could be an agent's by then.
-        write_durably(filters, _render(_matching(_FILTER, config)))
+        write_durably(filters, render_config(_matching(_FILTER, config)))
     write_atomically(root / "config", _config_file(config, filters))
     write_atomically(root / "HEAD", b"ref: refs/heads/none\n")
     return root
@@ -54,7 +54,7 @@ def make_private_git_dir(common_dir: Path, config: GitConfig) -> Path:
 def unaccepted_filters(common_dir: Path, config: GitConfig) -> list[str]:
     """Return the content filters that entered the repository's configuration after Holdfast first used it."""
     accepted = (private_dir(common_dir) / _GIT_DIR / "filters").read_bytes()
-    return sorted({pair[0] for pair in _matching(_FILTER, config) if _render([pair]) not in accepted})
+    return sorted({pair[0] for pair in _matching(_FILTER, config) if render_config([pair]) not in accepted})
 
 
 def _config_file(config: GitConfig, filters: Path) -> bytes:
@@ -65,14 +65,15 @@ def _config_file(config: GitConfig, filters: Path) -> bytes:
         ("extensions.preciousobjects", "true"),
         ("include.path", str(filters)),
     ]
-    return _render(_matching(_HARMLESS, config) + own)
+    return render_config(_matching(_HARMLESS, config) + own)
 
 
 def _matching(keys: re.Pattern[str], config: GitConfig) -> list[tuple[str, str]]:
     return [pair for pair in config.local if keys.fullmatch(pair[0])]
 
 
-def _render(pairs: list[tuple[str, str]]) -> bytes:
+def render_config(pairs: list[tuple[str, str]]) -> bytes:
+    """Return settings as a configuration file of git."""
     lines = []
     for key, value in pairs:
         section, _, rest = key.partition(".")

@@ -23,6 +23,7 @@ from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, o
 from holdfast.repo.git import GitError, decode_text
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspace_clone import head_of_clone, take_over
 from holdfast.repo.workspaces import Workspace
 from holdfast.system_errors import doing
 
@@ -129,6 +130,8 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
 
     Git is not asked where it is: it would read configuration that the agent controls.
     """
+    if workspace.is_clone:
+        return _head_of_clone(repo, workspace)
     head = workspace.git_dir / "HEAD"
     try:
         # A pipe or a device that an agent put in its place would block this read forever.
@@ -144,6 +147,18 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
         return str(commit)  # where we put it, as nearly always: no need to ask git whether it exists
     found = repo.ids_of(f"{branch or commit}^{{commit}}")[0]
     return found if found and repo.is_complete(found, start) else ""
+
+
+def _head_of_clone(repo: Repository, workspace: Workspace) -> str:
+    """Return the commit that a clone is on, after the repository has it, too; an empty string if it cannot have it."""
+    commit, start = head_of_clone(workspace.git_dir), workspace.start()
+    if commit in ("", start):
+        return commit
+    if not repo.exists(commit) and not (
+        start and take_over(repo, workspace.git_dir, workspace.index.stem, commit, start)
+    ):
+        return ""
+    return commit if repo.is_complete(commit, start) else ""
 
 
 def _changes(repo: Repository, old: str, new: str) -> tuple[tuple[str, ...], list[str]]:

@@ -1,6 +1,7 @@
 """The pool of working trees in which agents and checks work.
 
-Each is a linked worktree, so git works in it as usual. Holdfast writes the few files behind it by itself, aside, and
+Each is a linked worktree, so git works in it as usual; if its processes are in a sandbox, it is a clone (see
+`workspace_clone.py`), because they do not see the repository. Holdfast writes the few files behind it by itself, aside, and
 moves them into place in one step: `git worktree add`, killed half-way or run twice at once, can break the
 whole repository. For the same reason nothing here runs git on administrative files that an agent could have
 edited: they are rewritten before each use, and an index that only Holdfast writes brings the work tree to the
@@ -32,6 +33,7 @@ from holdfast.repo.git import GitError
 from holdfast.repo.index import changed_paths, gitlinks
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspace_clone import make_clone, restore_borrowing, still_borrows
 
 ADMIN_PREFIX = "holdfast-"
 _TRASH_PREFIX = ".removed-"
@@ -49,6 +51,11 @@ class Workspace:
     path: Path
     git_dir: Path
     index: Path
+
+    @property
+    def is_clone(self) -> bool:
+        """Whether git's files are in the directory itself."""
+        return self.git_dir.parent == self.path
 
     @property
     def start_file(self) -> Path:
@@ -81,11 +88,15 @@ class Workspace:
 
 
 class Workspaces:
-    """The workspaces of one run, `directory/<name>`. Different names may be used by different threads at once."""
+    """The workspaces of one run, `directory/<name>`. Different names may be used by different threads at once.
 
-    def __init__(self, repo: Repository, directory: Path) -> None:
+    `clones` says what is prepared from now on; each that was prepared before is what it was.
+    """
+
+    def __init__(self, repo: Repository, directory: Path, *, clones: bool = False) -> None:
         self._repo = repo
         self.directory = directory
+        self._clones = clones
         self._indexes = private_dir(repo.common_dir) / "indexes"
         # Another run has workspaces of the same names, so git's name for one includes the directory.
         readable = re.sub(r"[^A-Za-z0-9-]", "-", directory.name)
@@ -94,9 +105,16 @@ class Workspaces:
 
     def get(self, name: str) -> Workspace:
         """Return where a workspace is, whether or not it exists yet."""
-        admin = self._prefix + name
-        worktrees = self._repo.common_dir / "worktrees"
-        return Workspace(self.directory / name, worktrees / admin, self._indexes / f"{admin}.index")
+        path, admin = self.directory / name, self._prefix + name
+        linked = self._repo.common_dir / "worktrees" / admin
+        git_dir = path / ".git" if self._is_clone(path, linked) else linked
+        return Workspace(path, git_dir, self._indexes / f"{admin}.index")
+
+    def _is_clone(self, path: Path, linked: Path) -> bool:
+        """Tell whether a workspace is a clone, or will be one. Elsewhere than in our folder, `.git` may be the user's."""
+        if not self.directory.is_relative_to(self._repo.state_dir.root) or os.path.lexists(linked):
+            return False
+        return self._clones or is_plain_directory(path / ".git")
 
     def path(self, name: str) -> Path:
         """Return the directory of a workspace."""
@@ -118,6 +136,8 @@ class Workspaces:
         closed = is_closed(workspace.path) or is_closed(workspace.git_dir)
         if closed or not is_plain_directory(workspace.path) or not workspace.index.is_file():
             return False
+        if workspace.is_clone:
+            return still_borrows(self._repo, workspace.git_dir) and _has_head(workspace)
         files = {workspace.path / ".git": workspace.pointer(), **_admin_files(workspace)}
         return all(holds(path, content) for path, content in files.items()) and _has_head(workspace)
 
@@ -127,13 +147,19 @@ class Workspaces:
         Its earlier content is gone afterwards: the caller has committed it first, and no process works in it.
         Idempotent. Safe to repeat after a crash.
         """
-        workspace = self.get(name)
         self._require_real_parent()
+        workspace = self._of_wanted_kind(name)
         workspace.unlock()
         self._indexes.mkdir(parents=True, exist_ok=True)
         remove(workspace.index.with_name(workspace.index.name + ".lock"))
         remove(workspace.start_file)
-        _reset_files(workspace, commit)
+        if not is_plain_directory(workspace.path):
+            remove(workspace.path)
+            workspace.path.mkdir()
+        if workspace.is_clone:
+            make_clone(self._repo, workspace.git_dir, commit)
+        else:
+            _reset_files(workspace, commit)
         try:
             self._fill(workspace, commit)
         except GitError:
@@ -144,6 +170,13 @@ class Workspaces:
         write_atomically(workspace.start_file, commit.encode())
         copy_atomically(workspace.index, workspace.git_dir / "index")
         return workspace.path
+
+    def _of_wanted_kind(self, name: str) -> Workspace:
+        """Return a workspace that is to be prepared. If it was one of the other kind, git's files about it are removed."""
+        before = self.get(name)
+        if before.is_clone != self._clones:
+            remove(before.git_dir)
+        return self.get(name)
 
     def repair(self, name: str) -> list[str]:
         """Make git work again in and around a workspace nobody uses, keeping its files, its HEAD and the agent's index.
@@ -161,8 +194,14 @@ class Workspaces:
         for path in done:
             remove(path)
         if not self.is_intact(name) and is_plain_directory(workspace.git_dir):
-            done += _repair_files(workspace)
+            done += self._repair_clone(workspace) if workspace.is_clone else _repair_files(workspace)
         return [path.name for path in done]
+
+    def _repair_clone(self, workspace: Workspace) -> list[Path]:
+        done = restore_borrowing(self._repo, workspace.git_dir)
+        if not _has_head(workspace) and (start := workspace.start()):
+            done += _write_files({workspace.git_dir / "HEAD": start.encode() + b"\n"})
+        return done
 
     def forget_files(self) -> None:
         """Forget what the workspaces' indexes know about files, so that git reads each of them again.
@@ -242,9 +281,6 @@ def _repair_files(workspace: Workspace) -> list[Path]:
 
 def _reset_files(workspace: Workspace, commit: str) -> None:
     """Write git's files about the workspace, remove all others: no agent's setting or merge stays."""
-    if not is_plain_directory(workspace.path):
-        remove(workspace.path)
-        workspace.path.mkdir()
     _write_files({workspace.path / ".git": workspace.pointer()})
     files = {**_admin_files(workspace), workspace.git_dir / "HEAD": commit.encode() + b"\n"}
     if not is_plain_directory(workspace.git_dir):

@@ -1,0 +1,219 @@
+"""The git directory of a workspace in a sandbox: a clone of its own, which borrows the repository's objects.
+
+Git works in it as usual, and whatever an agent does to it stays in it. Its commits are taken over as data: git is never
+run on the clone. Its objects get a second name in a folder that no agent reaches, without anything else that lies beside
+them (lists of other repositories, links, pipes, indexes of commits); a pack is made of those that the repository lacks, and
+git checks it like one from a stranger. Only commits that build on the one that we put there are taken.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from holdfast.errors import RepositoryError
+from holdfast.repo.files import holds, remove, write_atomically
+from holdfast.repo.git import CommitIdentity, GitError, as_lines
+from holdfast.repo.private_git_dir import private_dir, render_config
+from holdfast.repo.repository import Repository
+
+_COMMIT_ID = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
+_HEAD = re.compile(rb"ref: (refs/heads/[!-~]+)|([0-9a-f]{40,64})")
+_SETTINGS = re.compile(
+    r"core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode)|extensions\.objectformat"
+)
+_COPIED = ("info/exclude", "info/attributes", "shallow")
+_REFS = ("refs/heads", "refs/tags", "refs/remotes")
+_OWN_BRANCHES = "refs/heads/holdfast/"
+_OBJECT_FOLDER = re.compile(r"[0-9a-f]{2}|pack")
+_OBJECT_FILE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}|pack-[0-9a-f]{40,64}\.(pack|idx)")
+_FILE_BYTES = 1024 * 1024
+_OBJECT_FILES_MAX = 200_000
+_OBJECT_BYTES_MAX = 512 * 1024 * 1024
+_LOOSE_MAX = 1000
+_COUNT_IN_PACK = slice(8, 12)
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def make_clone(repo: Repository, git_dir: Path, commit: str) -> None:
+    """Make a clone on `commit`, on no branch, in the place of whatever is there. It knows the user's branches and tags.
+
+    Nothing is synced: a torn clone harms nobody, and it is made anew before each use.
+    """
+    remove(git_dir)
+    for folder in ("objects/info", "objects/pack", "refs/heads", "info"):
+        (git_dir / folder).mkdir(parents=True)
+    files = {
+        "HEAD": f"{commit}\n".encode(),
+        "config": _config(repo),
+        "packed-refs": _packed_refs(repo),
+        **{name: found for name in _COPIED if (found := _read(repo.common_dir / name))},
+        **_borrowing(repo),
+    }
+    for name, content in files.items():
+        write_atomically(git_dir / name, content)
+
+
+def still_borrows(repo: Repository, git_dir: Path) -> bool:
+    """Tell whether a clone finds the repository's objects as it did when it was made."""
+    return all(holds(git_dir / name, content) for name, content in _borrowing(repo).items())
+
+
+def restore_borrowing(repo: Repository, git_dir: Path) -> list[Path]:
+    """Let a clone find the repository's objects again, as far as it can be restored; return what was written."""
+    with suppress(NotADirectoryError):
+        for name, content in _borrowing(repo).items():
+            (git_dir / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(git_dir / name, content)
+        return [git_dir / name for name in _borrowing(repo)]
+    return []
+
+
+def head_of_clone(git_dir: Path) -> str:
+    """Return the commit that a clone is on; an empty string if it is on none, or says so in no way that we understand."""
+    found = _HEAD.fullmatch(_read(git_dir / "HEAD").strip())
+    if not found:
+        return ""
+    branch, commit = found.groups()
+    if branch and b".." not in branch:
+        loose = _read(git_dir / os.fsdecode(branch)).strip()
+        packed = (line.split() for line in _read(git_dir / "packed-refs").splitlines())
+        commit = loose or next((line[0] for line in packed if line[1:] == [branch]), b"")
+    return commit.decode() if commit and _COMMIT_ID.fullmatch(commit) else ""
+
+
+def take_over(repo: Repository, git_dir: Path, name: str, commit: str, start: str) -> bool:
+    """Bring a commit of a clone and all that it has beyond `start` into the repository; tell whether that could be done.
+
+    Nothing refers to it yet. If it is there already, nothing happens. `name` is that of the folder of second names. The
+    agent may be alive.
+    """
+    git = repo.private_git
+    try:
+        with _second_names(repo, git_dir, name) as objects:
+            env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(objects)}
+            if git.try_run("merge-base", "--is-ancestor", start, commit, env=env).rc != 0:
+                return False
+            revs = as_lines([commit, f"^{start}"])
+            pack = git.run("pack-objects", "--revs", "--stdout", "-q", stdin=revs, env=env)
+        is_small = int.from_bytes(pack[_COUNT_IN_PACK]) <= _LOOSE_MAX
+        command = ("unpack-objects", "-q") if is_small else ("index-pack", "--stdin")
+        git.run(*command, "--strict", stdin=pack)
+    except (GitError, RepositoryError, FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _config(repo: Repository) -> bytes:
+    """Return the settings of a clone. The user's own file, in the home, cannot be seen in there."""
+    in_force = repo.config.in_force
+    who = repo.config.identity() or CommitIdentity()
+    own = {
+        "core.repositoryformatversion": "1",
+        "core.bare": "false",
+        "core.logallrefupdates": "true",
+        "user.name": who.name,
+        "user.email": who.email,
+    }
+    known = {key: value for key, value in in_force.items() if _SETTINGS.fullmatch(key)}
+    return render_config(list({**known, **own}.items()))
+
+
+def _packed_refs(repo: Repository) -> bytes:
+    lines = repo.git.run("for-each-ref", "--format=%(objectname) %(refname)", *_REFS).splitlines(
+        keepends=True
+    )
+    return b"".join(line for line in lines if not line.partition(b" ")[2].startswith(_OWN_BRANCHES.encode()))
+
+
+def _borrowing(repo: Repository) -> dict[str, bytes]:
+    return {"objects/info/alternates": os.fsencode(_quoted(repo.common_dir / "objects")) + b"\n"}
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as git reads it in a list of paths, whatever characters it has."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+@contextmanager
+def _second_names(repo: Repository, git_dir: Path, name: str) -> Iterator[Path]:
+    """Yield a folder in which a clone's own objects have second names. A killed runner's is removed with its leftovers."""
+    staging = private_dir(repo.common_dir) / "staging"
+    staging.mkdir(parents=True, exist_ok=True)
+    folder = staging / f"{name}.{os.urandom(4).hex()}"
+    folder.mkdir()
+    try:
+        _link_objects(git_dir, folder)
+        yield folder
+    finally:
+        remove(folder)
+
+
+def _link_objects(git_dir: Path, folder: Path) -> None:
+    """Give every object file of a clone a second name. Raises RepositoryError if there is too much of it.
+
+    Each folder is opened without following a link, and its files are named relative to it: whatever a live agent swaps
+    in the meantime, nothing outside the clone gets a name.
+    """
+    files = size = 0
+    with (
+        _opened(git_dir.parent) as root,
+        _opened(git_dir.name, root) as clone,
+        _opened("objects", clone) as objects,
+    ):
+        for part in filter(_OBJECT_FOLDER.fullmatch, os.listdir(objects)):  # noqa: PTH208 - of a descriptor
+            (folder / part).mkdir()
+            with suppress(NotADirectoryError), _opened(part, objects) as inner:
+                for name in filter(_OBJECT_FILE.fullmatch, os.listdir(inner)):  # noqa: PTH208 - of a descriptor
+                    size += _second_name(inner, name, folder / part / name)
+                    files += 1
+                    if files > _OBJECT_FILES_MAX or size > _OBJECT_BYTES_MAX:
+                        raise RepositoryError("The commits that an agent made are too large to be taken.")
+
+
+@contextmanager
+def _opened(name: str | Path, within: int | None = None) -> Iterator[int]:
+    """Yield the descriptor of a folder. Raises NotADirectoryError if it is a link or something else."""
+    fd = os.open(name, _FOLDER, dir_fd=within)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _second_name(within: int, name: str, target: Path) -> int:
+    """Link a file, or copy it where that is not possible; return its size. What is no plain file gets no second name."""
+    try:
+        os.link(name, target, src_dir_fd=within, follow_symlinks=False)
+    except OSError:
+        _copy(within, name, target)
+    found = target.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        target.unlink()
+        return 0
+    return found.st_size
+
+
+def _copy(within: int, name: str, target: Path) -> None:
+    fd = os.open(name, _FILE, dir_fd=within)
+    with os.fdopen(fd, "rb") as source, target.open("xb") as copy:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            shutil.copyfileobj(source, copy)
+
+
+def _read(path: Path) -> bytes:
+    """Return the content of a small plain file; nothing if it is anything else."""
+    try:
+        fd = os.open(path, _FILE)
+    except OSError:
+        return b""
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        is_fit = stat.S_ISREG(found.st_mode) and found.st_size <= _FILE_BYTES
+        return file.read() if is_fit else b""
