@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.agents.presets import agent_names, presets_of
-from holdfast.cli.arguments import JSON, PLAN_OUTPUT, YES, Arguments, option, positional
+from holdfast.cli.arguments import JSON, PLAN_OUTPUT, SANDBOX, YES, Arguments, asked_level, option, positional
 from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import say, show
 from holdfast.cli.plan_file import one_line_goal, usual_plans
@@ -41,6 +41,7 @@ ARGUMENTS: Arguments = (
     positional("goal", "the goal in words"),
     option("--agent", "A", "the agent that plans (the first one installed)", default=""),
     PLAN_OUTPUT,
+    SANDBOX,
     YES,
     JSON,
 )
@@ -112,6 +113,7 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
         schema=schema_text(),
         read=_read,
         specification=specification,
+        sandbox=asked_level(args),
     )
     return make_plan(Repository.open(Path.cwd()), work, lambda text: say(text, args))
 

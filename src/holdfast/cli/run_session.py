@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, positive
+from holdfast.cli.arguments import JSON, SANDBOX, YES, Arguments, amount, asked_level, flag, option, positive
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import say
@@ -63,6 +63,7 @@ SESSION_ARGUMENTS: Arguments = (
     option(
         "--cost-usd", "USD", "let the run cost this much in all, instead of the plan's budget", type=amount
     ),
+    SANDBOX,
     flag("--dry-run", "say what would happen and do nothing"),
     flag("--detach", "run in the background"),
     flag(
@@ -83,9 +84,12 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
         native_resume=args.native_resume,
         tokens=args.tokens,
         cost_usd=args.cost_usd,
+        sandbox=asked_level(args),
     )
     if args.detach:
-        words = options_as_typed(args, "jobs", "land", "native_resume", "tokens", "cost_usd")
+        words = options_as_typed(
+            args, "jobs", "land", "native_resume", "tokens", "cost_usd", "sandbox", "no_sandbox"
+        )
         words += ["--only", ",".join(sorted(only))] if only else []
         return _run_in_background(opened, run, words, args)
     return _run_in_foreground(opened, run, options, args)

@@ -1,10 +1,9 @@
 """Every event, a past-tense fact about a run, in this order: the run, stages, attempts, the merge queue, tasks.
 
-The journal stores exactly these. The class name is the stored `kind`, unless `tag` keeps an older spelling. Fields are
-only ever added, with defaults, so that old journals stay readable. An event that announces an effect (an intent) is
-durable before that effect starts; its result follows. `request` is the id of the request that an event answers.
-
-To add an event, add a class here and a row to `task_transitions.py` or `run_transitions.py`: when it may happen, what it changes.
+The journal stores exactly these. The class name is the stored `kind`, unless `tag` keeps an older spelling. Fields are only
+ever added, with defaults, so that old journals stay readable. An event that announces an effect (an intent) is durable before
+that effect starts; its result follows. `request` is the id of the request that an event answers. To add an event, add a class
+here and a row to `task_transitions.py` or `run_transitions.py`: when it may happen, what it changes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.core.projection import PastFailure, Report
-from holdfast.core.status import AttemptKind, FailureKind, Gate
+from holdfast.core.status import AttemptKind, FailureKind, Gate, SandboxLevel
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
@@ -70,6 +69,7 @@ class RunnerAttached(Event, frozen=True):
     pid: int
     host: str
     boot_id: str
+    sandbox: SandboxLevel = SandboxLevel.OFF
 
 
 class AgentsReattached(Event, frozen=True, tag="AgentsAdopted"):

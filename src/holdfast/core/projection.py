@@ -10,7 +10,15 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.status import AttemptKind, FailureKind, Gate, RunStatus, StageStatus, TaskStatus
+from holdfast.core.status import (
+    AttemptKind,
+    FailureKind,
+    Gate,
+    RunStatus,
+    SandboxLevel,
+    StageStatus,
+    TaskStatus,
+)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -215,6 +223,8 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     epoch: int = 0
     """Which runner writes: each take-over of the lease raises it."""
     boot_id: str = ""
+    sandbox: SandboxLevel = SandboxLevel.OFF
+    """What was in force for the launches of the last runner."""
     clock: float = 0.0
     """The latest known time on the run's own clock, which stands still while no runner lives."""
     queue_number: int = msgspec.field(name="queued", default=0)

@@ -96,6 +96,7 @@ def _run_restored(run: RunRow, event: ev.RunRestored) -> None:
 def _runner_attached(run: RunRow, event: ev.RunnerAttached) -> None:
     run.epoch = event.epoch
     run.boot_id = event.boot_id
+    run.sandbox = event.sandbox
     run.pausing = run.stopping = False
 
 

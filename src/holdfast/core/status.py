@@ -89,3 +89,11 @@ class AttemptKind(StrEnum):
     IMPLEMENTATION = "implementation"
     FIX = "fix"
     CONFLICT = "conflict"
+
+
+class SandboxLevel(StrEnum):
+    """How much of the machine agents and checks see, the most first: all that the user sees, or hardly more than their
+    workspace."""
+
+    OFF = "off"
+    WORKSPACE = "workspace"

@@ -15,6 +15,7 @@ from holdfast.agents.presets import Presets
 from holdfast.core.events import Event
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
+from holdfast.core.status import SandboxLevel
 from holdfast.errors import LeaseLostError
 from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.journal.lease import Lease
@@ -24,6 +25,7 @@ from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.attempts.reports import AttemptReports
 from holdfast.runner.requests import SaveRequests
+from holdfast.runner.sandbox import Sandbox
 from holdfast.runner.task_workspaces import TaskWorkspaces
 from holdfast.runner.verification.slots import CheckSlots
 
@@ -73,6 +75,7 @@ class RunContext:
     state: RunState
     presets: Presets
     """The agents that this machine and this project know."""
+    sandbox_level: SandboxLevel = SandboxLevel.OFF
     inbox: Inbox = field(default_factory=Inbox)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once a stop is durable: agents and checks end."""
@@ -87,7 +90,9 @@ class RunContext:
     _serial: count[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        self.workspaces = TaskWorkspaces(Workspaces(self.repo, self.directory.workspaces), self.state)
+        clones = self.sandbox_level is not SandboxLevel.OFF
+        pool = Workspaces(self.repo, self.directory.workspaces, clones=clones)
+        self.workspaces = TaskWorkspaces(pool, self.state)
         self.slots = CheckSlots(self.repo.state_dir, self.state.plan.slots)
         began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), self.state.row.clock
         self.clock = lambda: offset + time.clock_gettime(time.CLOCK_BOOTTIME) - began
@@ -96,6 +101,11 @@ class RunContext:
     def run(self) -> str:
         """The run's id."""
         return self.state.row.run
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """What keeps launches away from the rest of the machine; None if nothing does."""
+        return None if self.sandbox_level is SandboxLevel.OFF else Sandbox(self.repo)
 
     @property
     def directory(self) -> RunDir:

@@ -18,6 +18,7 @@ from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.report_channel import REPORT_VARIABLE, WAKE_VARIABLE
 from holdfast.runner.context import RunContext
 from holdfast.runner.environment import attempt_environment
+from holdfast.runner.sandbox import Sandbox
 
 _LAUNCH_TRIES = 6
 """With the waits between them, half a minute by default."""
@@ -34,25 +35,31 @@ def workspace_launch(
     pass_env: Iterable[str] = (),
     report_to: tuple[Path, Path] | None = None,
     holds: tuple[int, ...] = (),
+    sandbox: Sandbox | None = None,
+    shown: tuple[Path, ...] = (),
 ) -> LaunchSpec:
     """Return the launch of an agent or a check in a workspace.
 
-    `report_to` is the file that it may report to and the pipe that wakes the runner.
+    `report_to` is the file that it may report to, in the workspace, and the pipe that wakes the runner. Of Holdfast's own
+    files, it sees the brief and what is `shown`, even in a sandbox.
     """
     env = attempt_environment(key, workspace, brief, (*pass_env, *how.pass_env))
     if report_to is not None:
         report, wake_pipe = report_to
         env |= {REPORT_VARIABLE: str(report), WAKE_VARIABLE: str(wake_pipe)}
+    env |= how.env
+    seen, woken = (*shown, brief) if brief else shown, report_to[1:] if report_to else ()
     return LaunchSpec(
         key,
         how.argv,
         workspace,
-        env | how.env,
+        env,
         stdin=brief if how.stdin_brief else None,
         timeout_s=timeout_s,
         stall_s=stall_s,
         holds=holds,
         stop_signal=how.stop_signal,
+        sandbox=sandbox.policy(workspace, env, seen, woken) if sandbox else None,
     )
 
 

@@ -94,7 +94,13 @@ class RunLoop:
 
     def _attach(self) -> ev.Event:
         us = holder(self._context.lease.path) or Holder()
-        event = ev.RunnerAttached(epoch=self._context.epoch, pid=us.pid, host=us.host, boot_id=us.boot_id)
+        event = ev.RunnerAttached(
+            epoch=self._context.epoch,
+            pid=us.pid,
+            host=us.host,
+            boot_id=us.boot_id,
+            sandbox=self._context.sandbox_level,
+        )
         self._context.state.apply(event)
         return event
 

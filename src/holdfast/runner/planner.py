@@ -24,6 +24,7 @@ from holdfast.core.observations import StreamSummary
 from holdfast.core.outcome import OutcomeKind, WorkSign, judge_outcome
 from holdfast.core.plan import Limits, Plan
 from holdfast.core.planning_brief import PLAN_FILE, fenced_yaml, goal_key, planning_brief, same_goal
+from holdfast.core.status import SandboxLevel
 from holdfast.errors import ExitCode, HoldfastError, PlanError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
@@ -35,6 +36,7 @@ from holdfast.repo.files import write_durably
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.launch import placeholders, workspace_launch
+from holdfast.runner.sandbox import Sandbox, level_in_force
 from holdfast.system_errors import doing
 
 TRIES = 3
@@ -66,6 +68,7 @@ class PlanningOrder:
     schema: str
     read: ReadPlan
     specification: str = ""
+    sandbox: SandboxLevel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,10 @@ def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None
         workspaces = Workspaces(repo, directory.workspaces)
         if planned is None:
             with closing(open_fleet(repo.state_dir.fleet)) as fleet:
-                planning = _Planning(repo, order, record, directory, workspaces, fleet, tell)
+                level = level_in_force(order.sandbox, SandboxLevel.OFF, fleet)
+                sandbox = None if level is SandboxLevel.OFF else Sandbox(repo)
+                workspaces = Workspaces(repo, directory.workspaces, clones=sandbox is not None)
+                planning = _Planning(repo, order, record, directory, workspaces, fleet, sandbox, tell)
                 planned = asyncio.run(planning.run())
         workspaces.remove_all()
         shutil.rmtree(directory.attempts, ignore_errors=True)
@@ -118,6 +124,7 @@ class _Planning:
     directory: RunDir
     workspaces: Workspaces
     fleet: Fleet
+    sandbox: Sandbox | None
     tell: Callable[[str], None]
 
     @property
@@ -196,11 +203,20 @@ class _Planning:
         how = invoke_agent(self.order.spec, placeholders(key, workspace, brief))
         timeout_s, stall_s = limits.timeout_s, limits.stall_s
         await self.fleet.launch(
-            workspace_launch(key, how, workspace, brief, timeout_s=timeout_s, stall_s=stall_s)
+            workspace_launch(
+                key,
+                how,
+                workspace,
+                brief,
+                timeout_s=timeout_s,
+                stall_s=stall_s,
+                sandbox=self.sandbox,
+                shown=(_schema_file(brief),),
+            )
         )
 
     def _write_brief(self, path: Path, head: str, feedback: list[str]) -> None:
-        order, schema = self.order, path.with_name("plan.schema.json")
+        order, schema = self.order, _schema_file(path)
         files = list_files(self.repo, head, _FILES_BYTES)
         brief = planning_brief(order.goal, order.agent, files, str(schema), feedback, order.specification)
         with doing("write the planner's brief", path):
@@ -267,3 +283,8 @@ def _written(path: Path) -> bytes:
         except OSError:
             return b""
     return data if len(data) <= _PLAN_BYTES else b""
+
+
+def _schema_file(brief: Path) -> Path:
+    """Return the file that tells a planner what a plan looks like; its brief names it."""
+    return brief.with_name("plan.schema.json")

@@ -21,7 +21,7 @@ from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.core.projection import RunRow
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
-from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.core.status import RUN_IS_OVER, RunStatus, SandboxLevel
 from holdfast.errors import HoldfastError, JournalError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
@@ -39,6 +39,7 @@ from holdfast.runner.loop import RunLoop
 from holdfast.runner.mirror.mirror_writer import MirrorWriter, write_mirrors
 from holdfast.runner.notifications import Notifier
 from holdfast.runner.requests import SaveRequests
+from holdfast.runner.sandbox import level_in_force
 from holdfast.system_errors import doing
 
 _RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
@@ -54,6 +55,7 @@ class RunOptions:
     native_resume: bool = False
     tokens: int | None = None
     cost_usd: float | None = None
+    sandbox: SandboxLevel | None = None
 
 
 def create_run(
@@ -131,6 +133,7 @@ class RunSession:
     presets: Presets
     _lease: Lease
     _epoch: int = 0
+    _sandbox: SandboxLevel | None = None
     save_requests: SaveRequests = field(default_factory=SaveRequests)
     """For a caller in the same event loop. Other processes send a request."""
 
@@ -144,7 +147,7 @@ class RunSession:
             epoch = _fence(journal, run)
             # Read only now: a runner that lost its lease and does not know it yet cannot change this any more.
             state = journal.load(run).state()
-            session = cls(repo, journal, state, presets_of(repo.checkout), lease, epoch)
+            session = cls(repo, journal, state, presets_of(repo.checkout), lease, epoch, options.sandbox)
             if not session.is_over:
                 apply_options(session.state, options, session.presets)
                 with doing("remove the old resume note"):
@@ -175,6 +178,7 @@ class RunSession:
             self._epoch,
             self.state,
             self.presets,
+            level_in_force(self._sandbox, self.state.row.sandbox, fleet),
             save_requests=self.save_requests,
         )
         with closing(fleet):

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import Gate, RunStatus, StageStatus, TaskStatus
+from holdfast.core.status import Gate, RunStatus, SandboxLevel, StageStatus, TaskStatus
 from holdfast.journal.protocol import RunListing, StoredRun
 from holdfast.reporting.displayed_status import (
     AgentSign,
@@ -77,6 +77,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     last_sign_at: str
     held_by: str | None
     intrusions: int
+    sandbox: SandboxLevel = SandboxLevel.OFF
     adopted_from: Origin | None = None
     adopting: str = ""
     mirrors: tuple[str, ...] = ()
@@ -213,6 +214,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str
         last_sign_at=timestamp(rest.last_sign),
         held_by=holder,
         intrusions=row.intrusions,
+        sandbox=row.sandbox,
         adopted_from=row.origin,
         adopting=row.plan_source if row.adopting else "",
         mirrors=tuple(row.mirrors),

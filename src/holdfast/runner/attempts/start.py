@@ -101,5 +101,6 @@ def _launch(context: RunContext, task: TaskRow, workspace: Path, brief: Path) ->
         stall_s=plan.limits.stall_s if spec.stall_s is None else spec.stall_s,
         pass_env=plan.pass_env,
         report_to=(report_file(workspace), context.directory.wake_pipe),
+        sandbox=context.sandbox,
     )
     return replace(launch, token=task.latest.token)  # recorded before the agent starts

@@ -77,6 +77,7 @@ async def run_checks(
                 timeout_s=plan.limits.check_timeout_s,
                 pass_env=plan.pass_env,
                 holds=held,
+                sandbox=context.sandbox,
             )
             key, ended = await run_to_end(context, owner, attempt, label, launch)
             failed = _judge(context, command, key, ended)

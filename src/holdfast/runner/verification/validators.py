@@ -132,6 +132,7 @@ def _launch(
         stall_s=0.0 if validator.run else plan.limits.stall_s,
         pass_env=plan.pass_env,
         report_to=(_report_file(workspace, key), context.directory.wake_pipe),
+        sandbox=context.sandbox,
     )
 
 

@@ -1,0 +1,97 @@
+"""The sandbox of a run: which level is in force, and what a launch in a workspace sees of the machine.
+
+A launch sees its workspace, writable; what it was given, such as its brief; the system and the programs on its PATH, read
+only; and nothing else of the home, the project, other workspaces or the run. How that is done is the fleet's business.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from holdfast.core.status import SandboxLevel
+from holdfast.errors import HoldfastError, did_you_mean, quoted
+from holdfast.fleet.protocol import Fleet, SandboxPolicy, tools_to_show
+from holdfast.repo.object_sync import object_stores
+from holdfast.repo.repository import Repository
+
+SANDBOX_VARIABLE = "HOLDFAST_SANDBOX"
+"""Names the level that the user wants if no option does."""
+_HOMES = (Path("/home"), Path("/root"))
+_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - they are covered, not used
+_SOCKETS = Path("/run")
+"""Where the sockets of other programs are: containers, buses, agents that hold keys."""
+_NAME_SERVERS = tuple(
+    _SOCKETS / name for name in ("systemd/resolve", "resolvconf", "NetworkManager", "current-system", "nscd")
+)
+"""What programs need of that folder: how names are looked up, and on NixOS the programs themselves."""
+_SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/run")))
+
+
+def level_in_force(asked: SandboxLevel | None, before: SandboxLevel, fleet: Fleet) -> SandboxLevel:
+    """Return the level of a run. Without an option of the user it is never lower than the one it had `before`.
+
+    Raises HoldfastError if this machine cannot do it.
+    """
+    wanted = max(_users_level(), before, key=list(SandboxLevel).index) if asked is None else asked
+    if wanted is not SandboxLevel.OFF and (obstacle := fleet.sandbox_obstacle()):
+        raise HoldfastError(
+            f"this machine has no sandbox: {obstacle}",
+            "remove the obstacle, or give up the sandbox with --no-sandbox: agents then see all that you see",
+        )
+    return wanted
+
+
+def _users_level() -> SandboxLevel:
+    named, known = os.environ.get(SANDBOX_VARIABLE) or "off", [str(level) for level in SandboxLevel]
+    if named not in known:
+        raise HoldfastError(
+            f"{SANDBOX_VARIABLE} is {quoted(named)}, which is no level{did_you_mean(named, known)}",
+            f"use one of {', '.join(known)}",
+        )
+    return SandboxLevel(named)
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """The sandbox of all launches of a run."""
+
+    repo: Repository
+
+    def policy(
+        self,
+        folder: Path,
+        env: Mapping[str, str],
+        readable: tuple[Path, ...] = (),
+        writable: tuple[Path, ...] = (),
+    ) -> SandboxPolicy:
+        """Return what a launch in `folder`, which it may write to, sees. It is also given `readable` and `writable`."""
+        covered = (self.repo.checkout, self.repo.common_dir, _SOCKETS)
+        home = Path(env.get("HOME") or "/")
+        scratch = (*_TEMPORARY, *_homes(home))
+        tools = tools_to_show(
+            env.get("PATH", os.defpath), home, tuple(path.resolve() for path in covered + scratch)
+        )
+        objects = map(Path, object_stores(str(self.repo.common_dir / "objects")))
+        return SandboxPolicy(
+            covered=covered,
+            scratch=scratch,
+            readable=(*tools.folders, *objects, *_NAME_SERVERS, *readable),
+            writable=(folder, *writable),
+            withheld=tools.logins,
+        )
+
+
+@lru_cache(maxsize=8)
+def _homes(home: Path) -> tuple[Path, ...]:
+    """Return the folders of users that are covered: those of others, too. A home that is a part of the system is not."""
+    named = (home, Path(pwd.getpwuid(os.getuid()).pw_dir))
+    return tuple(path for path in (*_HOMES, *named) if not _belongs_to_system(path.resolve()))
+
+
+def _belongs_to_system(path: Path) -> bool:
+    return any(path.is_relative_to(part) or part.is_relative_to(path) for part in _SYSTEM)

@@ -1,0 +1,201 @@
+"""A run whose agents and checks are in a sandbox, as a user starts it: what they see, and what they cannot do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.process import procfs
+from tests.support.command import Cli, Done, writes
+from tests.support.repositories import write
+from tests.support.runs import DEADLINE_S
+from tests.support.sandboxes import needs_sandbox
+
+pytestmark = needs_sandbox
+SANDBOX = ("--sandbox", "workspace")
+
+
+def sh(task: str, script: str, **more: Any) -> dict[str, Any]:
+    """Return a task whose agent is a shell script."""
+    return {"id": task, "run": ["sh", "-c", script], **more}
+
+
+def run(cli: Cli, *more: str, **env: str) -> Done:
+    """Run the plan in a sandbox."""
+    return cli("run", "--yes", *SANDBOX, *more, **env)
+
+
+def show(cli: Cli, path: str) -> str:
+    """Return a file of the run branch."""
+    return cli.project.git("show", f"holdfast/01-try-it:{path}")
+
+
+def test_an_agent_works_commits_and_reports(tmp_path: Path) -> None:
+    """Git, the brief and `holdfast report` work as without a sandbox, and the checks see what the agent did."""
+    script = """
+        test -s "$HOLDFAST_BRIEF" && echo a > A.txt && git add A.txt && git commit -qm 'by the agent'
+        holdfast report --progress 40 && echo b > B.txt"""
+    cli = Cli.of(tmp_path / "p", sh("A", script, verify=["test -f A.txt && git log -1 --format=%s >&2"]))
+    done = run(cli, "--json")
+    assert done.code == 0, cli("logs", "1", "A").out
+    assert '"progress":40' in done.out
+    assert (show(cli, "A.txt"), show(cli, "B.txt")) == ("a", "b")
+    assert "by the agent" in cli.project.git("log", "--format=%s", "holdfast/01-try-it")
+    assert cli("doctor").code == 0
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ".holdfast/journal.db",
+        ".holdfast/runs/01-try-it/lease",
+        ".holdfast/runs/01-try-it/attempts/A/1/agent/supervisor.json",
+        ".holdfast/work/01-try-it/1/a.txt",
+        ".git/config",
+        ".git/HEAD",
+        ".git/holdfast-private",
+        "a.txt",
+        "plan.json",
+    ],
+)
+def test_nothing_of_the_project_but_the_workspace_is_seen(tmp_path: Path, place: str) -> None:
+    """No journal, no run folder, no other workspace, no main `.git`, not the user's checkout."""
+    here = tmp_path / "p"
+    cli = Cli.of(here, sh("A", f"test ! -e {here / place} && echo unseen > A.txt"), writes("B"))
+    assert run(cli).code == 0
+    assert show(cli, "A.txt") == "unseen"
+
+
+def test_the_home_is_hidden_and_what_is_written_there_is_gone(tmp_path: Path) -> None:
+    """Keys, logins and histories are not there; programs may still use it as their scratch."""
+    home = tmp_path / "home"
+    for name in (".ssh/id_ed25519", ".netrc", ".aws/credentials", ".bash_history", ".config/gh/hosts.yml"):
+        write(home / name, "hunter2")
+    script = "ls -A ~ > seen.txt; grep -rs hunter2 ~ >> seen.txt; mkdir -p ~/.cache && echo x > ~/.cache/x && echo ok >> seen.txt"
+    cli = Cli.of(tmp_path / "p", sh("A", script))
+    assert run(cli, HOME=str(home)).code == 0
+    assert show(cli, "seen.txt") == "ok"
+    assert not (home / ".cache").exists()
+
+
+def test_a_program_of_the_users_below_the_home_can_be_run(tmp_path: Path) -> None:
+    """The folder of programs is there, read-only; the login beside it is not."""
+    home = tmp_path / "home"
+    write(home / "tools/bin/mytool", "#!/bin/sh\necho made by mytool\n")
+    (home / "tools/bin/mytool").chmod(0o755)
+    write(home / "tools/token", "hunter2")
+    script = "mytool > A.txt; test ! -e ~/tools/token && ! echo x 2>/dev/null > ~/tools/bin/mytool"
+    cli = Cli.of(tmp_path / "p", sh("A", script))
+    done = run(cli, HOME=str(home), PATH=f"{home}/tools/bin:{os.environ['PATH']}")
+    assert done.code == 0, done.out
+    assert show(cli, "A.txt") == "made by mytool"
+
+
+def test_a_forged_exit_record_cannot_be_written(tmp_path: Path) -> None:
+    """The folder of the brief is read-only, so no check is passed by a file in it."""
+    forge = """
+        cd "$(dirname "$HOLDFAST_BRIEF")"; mkdir check-1.0
+        echo '{"token":"x","reason":"exited","code":0}' > check-1.0/exit.json
+        cd "$HOLDFAST_WORKSPACE"; echo a > A.txt"""
+    cli = Cli.of(tmp_path / "p", sh("A", forge, verify=["false"]), limits={"attempts": 1})
+    assert run(cli).code == 1
+    assert cli.task("A")["status"] == "abandoned"
+
+
+def test_checks_and_validators_are_in_the_sandbox_too(tmp_path: Path) -> None:
+    """A check runs what an agent wrote, and a validator follows what it reads."""
+    hidden = f"test ! -e {tmp_path}/p/.holdfast/journal.db"
+    validator = {"id": "v", "run": ["sh", "-c", f"{hidden} && echo '{{\"score\": 1.0}}'"]}
+    task = writes("A", verify=[hidden], validators=[validator], gate=0.9)
+    cli = Cli.of(tmp_path / "p", task, stages=[{"id": "s", "tasks": [task], "exit": [hidden]}])
+    assert run(cli).code == 0, cli("status").out
+
+
+def test_the_sockets_of_other_programs_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the socket of a container engine or of a program that holds keys, a sandbox would be worth nothing."""
+    with socket.socket(socket.AF_UNIX) as server:
+        monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+        server.bind("keys")
+        server.listen()
+        script = f"find /run /tmp {tmp_path} -type s > found.txt; echo a > A.txt"
+        cli = Cli.of(tmp_path / "p", sh("A", script))
+        assert run(cli).code == 0
+    assert show(cli, "found.txt") == ""
+
+
+def test_the_level_stays_in_force_until_the_user_gives_it_up(tmp_path: Path) -> None:
+    """`resume` without an option keeps it; `--no-sandbox` ends it, and `status` shows which one is in force."""
+    seen = f"test -e {tmp_path}/p/.holdfast/journal.db && echo yes > A.txt"
+    cli = Cli.of(tmp_path / "p", sh("A", seen), limits={"attempts": 1})
+    assert run(cli).code == 1
+    assert cli.json("status")["run"]["sandbox"] == "workspace"
+    assert "sandbox: workspace" in cli("status").out
+    assert cli("resume", "1", "--failed-only", "--yes").code == 1
+    assert cli("resume", "1", "--failed-only", "--yes", "--no-sandbox").code == 0
+    assert cli.json("status")["run"]["sandbox"] == "off"
+    assert show(cli, "A.txt") == "yes"
+
+
+def test_the_users_environment_can_ask_for_it(tmp_path: Path) -> None:
+    """For every run, without an option. A level that does not exist is refused."""
+    cli = Cli.of(tmp_path / "p", sh("A", f"test ! -e {tmp_path}/p/plan.json && echo a > A.txt"))
+    refused = cli("run", "--yes", HOLDFAST_SANDBOX="workspce")
+    assert refused.code != 0
+    assert "workspace" in refused.err
+    assert cli("run", "--yes", "--auto-continue", HOLDFAST_SANDBOX="workspace").code == 0
+
+
+def test_a_machine_without_a_sandbox_refuses_and_starts_nothing(tmp_path: Path) -> None:
+    """The reason is told, and the way to run without."""
+    git = tmp_path / "bin"
+    git.mkdir()
+    for name in ("git", "sh"):
+        (git / name).symlink_to(f"/usr/bin/{name}")
+    cli = Cli.of(tmp_path / "p", writes("A"))
+    done = run(cli, PATH=str(git))
+    assert done.code != 0
+    assert "bubblewrap is not installed" in done.err
+    assert "--no-sandbox" in done.err
+    assert cli.task("A")["attempts"] == 0
+
+
+def test_the_commits_of_an_agent_that_was_killed_with_its_runner_are_kept(tmp_path: Path) -> None:
+    """They are in its own clone only. They are taken over before anybody prepares the workspace anew."""
+    script = """
+        test $HOLDFAST_ATTEMPT_NUMBER = 2 && { echo b > B.txt; exit 0; }
+        echo half > half.txt; git add .; git commit -qm 'half of it'; mkfifo wait; echo > there; read x < wait"""
+    cli = Cli.of(tmp_path / "p", sh("A", script))
+    runner = cli.start("run", "--yes", *SANDBOX)
+    wait_for(tmp_path / "p" / ".holdfast" / "work" / "01-try-it" / "0" / "there")
+    kill_all(tmp_path / "p", runner)
+    done = cli("resume", "1", "--yes")
+    assert done.code == 0, done.out
+    assert show(cli, "B.txt") == "b"
+    assert "half of it" in cli.project.git("log", "--all", "--format=%s")
+
+
+def wait_for(path: Path) -> None:
+    """Wait until a file is there."""
+    waiting = subprocess.run(
+        ["sh", "-c", f"until test -e {path}; do sleep 0.05; done"], timeout=DEADLINE_S * 2, check=False
+    )
+    assert waiting.returncode == 0
+
+
+def kill_all(here: Path, runner: subprocess.Popen[bytes]) -> None:
+    """Kill a runner and every process of its agents at once, as the kernel does when memory runs out."""
+    runner.kill()
+    runner.wait(timeout=DEADLINE_S)
+    record = here / ".holdfast/runs/01-try-it/attempts/A/1/agent/supervisor.json"
+    supervisor = int(record.read_text().partition('"pid": ')[2].partition(",")[0])
+    tree = [supervisor, *procfs.descendants(supervisor)]
+    for pid in tree:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
