@@ -209,7 +209,7 @@ async def _run(context: RunContext, observer: Observer, cwd: Path | None) -> Non
         assert cwd is not None
         key = context.agent_key(task)
         await context.fleet.launch(
-            LaunchSpec(key=key, token=task.latest.token, argv=("/bin/true",), cwd=cwd, env={})
+            LaunchSpec(key, ("/bin/true",), cwd, env={}, secret=context.secrets.pop(task.latest.token))
         )
         ended = (await context.fleet.wait(key)).exit
         assert ended is not None

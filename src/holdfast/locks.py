@@ -11,6 +11,7 @@ A leaf module without pathlib: every supervisor has it in its memory.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
@@ -59,7 +60,7 @@ def hold_record_lock(path: str) -> int | None:
 
     The process must never open the file a second time: closing any descriptor of it would drop the lock.
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):
@@ -72,11 +73,13 @@ def hold_record_lock(path: str) -> int | None:
 
 
 def record_lock_holder(path: str) -> int | None:
-    """Return the pid of the process that holds the record lock, or None when nobody does."""
+    """Return the pid of the process that holds the record lock, or None when nobody does. A link is not followed."""
     try:
-        fd = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return None
+        raise
     try:
         kind, pid = _ask(fd, fcntl.F_GETLK)
     finally:

@@ -123,13 +123,14 @@ def test_many_launches_of_one_key_at_once_start_one_process(setup: FleetSetup) -
 
 
 def test_another_fleet_finds_a_live_launch(setup: FleetSetup) -> None:
-    """Nothing about a launch is remembered in the object that made it."""
+    """It needs nothing of the object that made it, but for the token that makes the end of the launch count."""
     setup.fifo("up")
     setup.fifo("gate")
     spec = setup.sh("echo $$ > up; cat gate; exit 6")
     asyncio.run(setup.fleet.launch(spec))
     setup.heard("up")
     other = type(setup.fleet)(setup.state)  # type: ignore[call-arg]
+    other.recognise(spec.key, spec.token)
     assert other.inspect(spec.key).presence is Presence.ALIVE
     assert other.live_launches(RUN) == [spec.key]
     (setup.work / "gate").write_text("go")
@@ -236,6 +237,7 @@ def test_a_url_names_the_fleet_that_is_opened(setup: FleetSetup) -> None:
     spec = setup.sh("exit 3")
     asyncio.run(setup.finish(spec))
     opened = open_fleet(setup.state.fleet)
+    opened.recognise(spec.key, spec.token)
     assert opened.inspect(spec.key) == setup.fleet.inspect(spec.key)
     opened.close()
 

@@ -49,11 +49,12 @@ sys.stdin.read()
 def launch_and_die(setup: FleetSetup) -> tuple[LaunchSpec, int]:
     """Let another process launch an agent, kill that process, and return a pidfd of its fork server."""
     spec = setup.sh("")
-    argv = [sys.executable, "-c", RUNNER, str(setup.state.root), str(setup.work), spec.token]
+    argv = [sys.executable, "-c", RUNNER, str(setup.state.root), str(setup.work), spec.secret]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
         assert runner.stdout is not None
         fork_server = os.pidfd_open(int(runner.stdout.readline()))
         runner.kill()
+    setup.fleet.recognise(spec.key, spec.token)
     return spec, fork_server
 
 
@@ -195,7 +196,7 @@ def test_a_launch_that_is_made_again_shows_none_of_the_output_before_it(setup: F
 def test_the_secrets_of_the_environment_are_stored_nowhere(setup: FleetSetup) -> None:
     """What an agent gets in its environment is in no file of its launch, and the files are for their owner alone."""
     spec = setup.sh("echo ok")
-    secret = LaunchSpec(spec.key, spec.argv, spec.cwd, {"KEY": "hunter2", **spec.env}, spec.token)
+    secret = LaunchSpec(spec.key, spec.argv, spec.cwd, {"KEY": "hunter2", **spec.env}, spec.secret)
     asyncio.run(setup.finish(secret))
     files = list(setup.folder(spec.key).iterdir())
     assert len(files) == 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -15,7 +17,6 @@ from holdfast.paths import StateDir
 from holdfast.runner.requests import Request, SaveRequests, event_for, pending_requests, send_request
 from holdfast.testing import FunctionFleet
 from tests.support.command import eventually
-from tests.support.power_cut import left_in
 from tests.support.repositories import Project
 from tests.support.runs import Trial, sh, stage
 
@@ -81,32 +82,58 @@ def test_a_request_that_was_taken_back_meanwhile_does_not_hide_the_others(tmp_pa
 
 
 SEND = """
+import sys
 from pathlib import Path
-from holdfast.journal.lease import Lease
-from holdfast.core.status import RunStatus
-from holdfast.fleet.protocol import LaunchSpec
 from holdfast.paths import StateDir
-from holdfast.runner.requests import Request, remove_requests, send_request
-directory = StateDir(Path.cwd() / ".holdfast").run("01-run")
-Lease.acquire(directory.lease)
-sent = [send_request(directory, Request(action="skip", task=name)) for name in ("a", "b")]
+from holdfast.runner.requests import Request, send_request
+send_request(StateDir(Path(sys.argv[1])).run(sys.argv[2]), Request(action="skip", task="A"))
 """
 
 
-def test_a_request_survives_a_power_cut(tmp_path: Path) -> None:
-    """It was acknowledged when the command returned, also if no runner has read it yet."""
-    (tmp_path / "checkout").mkdir()
-    left = left_in(tmp_path / "checkout", SEND)
-    requests = [request for _, request in pending_requests(StateDir(left / ".holdfast").run("01-run"))]
-    assert {request.task for request in requests if request} == {"a", "b"}
+WAIT = """
+import time
+while not sent.is_answered:
+    time.sleep(0.02)
+print(sent.refusal())
+"""
 
 
-def test_an_answered_request_does_not_come_back(tmp_path: Path) -> None:
-    """A stop that was obeyed must not stop the run again after the machine restarts."""
-    (tmp_path / "checkout").mkdir()
-    left = left_in(tmp_path / "checkout", SEND + "remove_requests(directory, sent[:1])")
-    requests = [request for _, request in pending_requests(StateDir(left / ".holdfast").run("01-run"))]
-    assert [request.task for request in requests if request] == ["b"]
+def test_a_request_counts_only_while_its_sender_lives(tmp_path: Path) -> None:
+    """Nobody was told that it was done, and nobody can say who it was."""
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > A.txt")))
+    state = trial.project.open().state_dir
+    subprocess.run([sys.executable, "-c", SEND, state.root, trial.run], check=True)
+    assert len(list(pending_requests(state.run(trial.run)))) == 1
+    assert trial.execute() is RunStatus.COMPLETED
+    assert (trial.landed(), list(pending_requests(state.run(trial.run)))) == (["A"], [])
+
+
+def two_tasks(tmp_path: Path, script: str) -> Trial:
+    """Return a run whose first agent runs a script in the user's checkout and keeps what came of it; the second waits for it."""
+    first = sh("A", f"(cd {tmp_path}/p; {script}) > A.txt 2>&1; echo $? >> A.txt")
+    return Trial.of(
+        Project.create(tmp_path / "p"), stage("one", first, sh("B", "echo b > B.txt", needs=["A"]))
+    )
+
+
+@pytest.mark.parametrize("clear", ["", "env -i PATH=$PATH "], ids=["as it is", "without our variables"])
+def test_the_command_refuses_an_agent_that_decides(tmp_path: Path, clear: str) -> None:
+    """It says who it takes the caller for, and the other task is done as if nobody had asked."""
+    trial = two_tasks(tmp_path, f"{clear}{sys.executable} -m holdfast skip B")
+    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.landed() == ["A", "B"]
+    assert "agents decide nothing" in trial.show("A.txt")
+    assert trial.show("A.txt").endswith("\n3")
+
+
+def test_a_runner_refuses_a_request_that_an_agent_wrote_by_itself(tmp_path: Path) -> None:
+    """The sender of a request must be outside of every attempt, whatever it knows."""
+    ask = SEND.replace('"A"', '"B"').replace("send_request(", "sent = send_request(") + WAIT
+    (tmp_path / "ask.py").write_text(ask)
+    trial = two_tasks(tmp_path, f"{sys.executable} {tmp_path}/ask.py {tmp_path}/p/.holdfast $HOLDFAST_RUN")
+    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.landed() == ["A", "B"]
+    assert "it came from the agent of task A" in trial.show("A.txt")
 
 
 def test_a_request_that_nothing_can_come_of_is_answered_at_once(tmp_path: Path) -> None:
@@ -117,7 +144,7 @@ def test_a_request_that_nothing_can_come_of_is_answered_at_once(tmp_path: Path) 
     def work(spec: LaunchSpec) -> int:
         (spec.cwd / "A.txt").touch()
         asked = send_request(directory, Request(action="accept", stage="one"))
-        eventually(lambda: not asked.exists(), "the request is gone")
+        eventually(lambda: asked.is_answered, "the request is gone")
         return 0
 
     assert trial.execute(FunctionFleet(work)) is RunStatus.COMPLETED

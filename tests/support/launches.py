@@ -33,10 +33,10 @@ class FleetSetup:
         return self.spec("/bin/sh", "-c", script, attempt=attempt, **limits)
 
     def spec(self, *argv: str, attempt: int = 1, **limits: float) -> LaunchSpec:
-        """Return a launch with a token of its own."""
+        """Return a launch with a secret of its own, the same one each time."""
         key = LaunchKey(RUN, "T1", attempt, "agent")
-        token = f"{self.work.parent.name}-{attempt}"
-        return LaunchSpec(key, argv, self.work, PATH, token, **limits)  # type: ignore[arg-type]
+        secret = f"{self.work.parent.name}-{attempt}"
+        return LaunchSpec(key, argv, self.work, PATH, secret, **limits)  # type: ignore[arg-type]
 
     def fifo(self, name: str) -> None:
         """Make a FIFO in the working folder. One nobody writes to blocks its reader for ever."""

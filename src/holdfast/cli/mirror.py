@@ -16,7 +16,7 @@ from holdfast.paths import STATE_DIR
 from holdfast.runner.decisions.user_decisions import record_decision
 from holdfast.runner.mirror.mirror_writer import check_mirror, export_run
 from holdfast.runner.mirror.staging_worktree import staging_path, staging_problem
-from holdfast.runner.requests import Request, send_request
+from holdfast.runner.requests import Request, ask_runner
 from holdfast.views.text import count
 
 ARGUMENTS: Arguments = (
@@ -43,9 +43,8 @@ def execute(args: Namespace) -> int:
             done = f"wrote {count(len(written), 'file')} once" if written else "its files are up to date"
             print(f"Run {row.run} is {row.status}: {done}.")
         elif opened.holder(row.run) is not None:
-            request = Request(action="mirror", system=system, folder=folder)
-            send_request(opened.directory(row.run), request)
-            print(f"Asked the runner of {row.run} to keep its {system} files up to date.")
+            ask_runner(opened.directory(row.run), Request(action="mirror", system=system, folder=folder))
+            print(f"The runner of {row.run} keeps its {system} files up to date.")
         else:
             record_decision(opened.repo, opened.journal, row.run, ev.MirrorKept(system=system, folder=folder))
             print(f"Wrote the {system} files of {row.run}. They are kept up to date when it continues.")
@@ -64,7 +63,7 @@ def start_mirror(opened: OpenRepo, run: str, system: str) -> None:
 
 def _end(opened: OpenRepo, run: str, system: System) -> int:
     if opened.holder(run) is not None:
-        send_request(opened.directory(run), Request(action="unmirror", system=system))
+        ask_runner(opened.directory(run), Request(action="unmirror", system=system))
     elif system in opened.journal.load(run).row.mirrors:
         record_decision(opened.repo, opened.journal, run, ev.MirrorEnded(system=system))
     print(f"The {system} files of {run} stay as they are from now on.")

@@ -6,6 +6,7 @@ git modules only if needed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,14 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER
-from holdfast.errors import HoldfastError, JournalError, LeaseHeldError, did_you_mean, quoted
+from holdfast.errors import (
+    HoldfastError,
+    JournalError,
+    LeaseHeldError,
+    NeedsDecisionError,
+    did_you_mean,
+    quoted,
+)
 from holdfast.journal import open_journal, open_reader
 from holdfast.journal.lease import Holder, holder
 from holdfast.journal.protocol import Journal, JournalReader, RunListing
@@ -97,6 +105,7 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
     from holdfast.repo.repository import Repository
 
     repo = Repository.open(start or Path.cwd())
+    _require_person(repo.state_dir)
     _ = repo.private_git  # who changes something needs it: say so before anything else
     if create:
         repo.prepare_state_dir()
@@ -107,6 +116,17 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
         yield OpenRepo(repo.checkout, repo.state_dir, journal, repo)
     finally:
         journal.close()
+
+
+def _require_person(state_dir: StateDir) -> None:
+    """Raise NeedsDecisionError if this process belongs to an attempt at a task of this repository."""
+    from holdfast.fleet import open_fleet
+
+    if (agent := open_fleet(state_dir.fleet).launch_of(os.getpid())) is not None:
+        raise NeedsDecisionError(
+            f"this is the {agent.step} of task {agent.owner} of run {agent.run}: agents decide nothing",
+            "`holdfast report` and `holdfast save` are for agents; ask a person for everything else",
+        )
 
 
 def no_run_yet() -> HoldfastError:

@@ -10,7 +10,7 @@ from holdfast.cli.open_repo import choose_run, open_repo, require_task
 from holdfast.cli.output import print_result
 from holdfast.core import events as ev
 from holdfast.runner.decisions.user_decisions import apply_decision, record_decision
-from holdfast.runner.requests import Request, send_request
+from holdfast.runner.requests import Request, ask_runner
 
 ARGUMENTS: Arguments = (
     positional("task"),
@@ -36,6 +36,6 @@ def decide_about_task(args: Namespace, action: Literal["retry", "skip"], event: 
         else:
             # A decision that the state does not allow is refused here, not by the runner.
             apply_decision(stored.state(), event)
-            send_request(opened.directory(run), Request(action=action, task=args.task))
-            detail = f"{args.task}: asked the runner of {run} ({held}). `holdfast status {run}` shows what it does."
-        return print_result(opened, run, detail, args, task=args.task, pending=held is not None)
+            ask_runner(opened.directory(run), Request(action=action, task=args.task))
+            detail = f"{args.task} {done}. The runner of {run} ({held}) goes on with it."
+        return print_result(opened, run, detail, args, task=args.task)

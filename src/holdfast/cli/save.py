@@ -13,7 +13,7 @@ from holdfast.core.status import RUN_IS_OVER, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.paths import RunDir
 from holdfast.report_channel import WAKE_VARIABLE
-from holdfast.runner.requests import NotSavedError, Request, send_request, take_refusal
+from holdfast.runner.requests import NotSavedError, Request, send_request
 
 _POLL_S = 0.02
 
@@ -66,13 +66,13 @@ def _ask(directory: RunDir, deadline: float) -> bool:
 
     Raises NotSavedError if the runner could not save something.
     """
-    request = send_request(directory, Request(action="save"))
-    while request.exists():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_S)
-    if why := take_refusal(request):
-        raise NotSavedError.of(why)
+    with send_request(directory, Request(action="save")) as request:
+        while not request.is_answered:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+        if why := request.refusal():
+            raise NotSavedError.of(why)
     return True
 
 

@@ -59,5 +59,9 @@ def _agent_signs(opened: ReadOnlyRepo, stored: StoredRun) -> dict[str, AgentSign
     from holdfast.fleet.protocol import LaunchKey
 
     fleet = open_fleet(opened.state_dir.fleet)
-    keys = {task.id: LaunchKey.of_agent(stored.row.run, task) for task in running}
-    return {name: AgentSign(fleet.inspect(key).presence, fleet.last_sign(key)) for name, key in keys.items()}
+    signs = {}
+    for task in running:
+        key = LaunchKey.of_agent(stored.row.run, task)
+        fleet.recognise(key, task.latest.token)
+        signs[task.id] = AgentSign(fleet.inspect(key).presence, fleet.last_sign(key))
+    return signs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from argparse import Namespace
-from pathlib import Path
 
 from holdfast.cli.arguments import JSON, RUN, WAIT, Arguments
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
@@ -14,7 +13,7 @@ from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Holder
 from holdfast.runner.decisions.user_decisions import stop_leftover_agents
-from holdfast.runner.requests import Request, remove_requests, send_request
+from holdfast.runner.requests import Request, RequestError, SentRequest, send_request, way_out_of_silence
 from holdfast.system_errors import machine_error
 from holdfast.views.event_text import plain_lines
 
@@ -73,22 +72,22 @@ def _print_stopped(opened: OpenRepo, run: str, args: Namespace) -> int:
 
 def ask_and_wait(opened: OpenRepo, run: str, asked: Request, seconds: float) -> bool:
     """Send the request and wait until nobody holds the run; False if that takes longer than `seconds`."""
-    request = _send(opened, run, asked)
     began, warned = time.monotonic(), False
-    while (held := opened.holder(run)) is not None:
-        waited = time.monotonic() - began
-        if waited > seconds:
-            return False
-        if waited > _SILENCE_S and not warned and held.pid and request.exists():
-            _warn_of_silence(run, held)
-            warned = True
-        time.sleep(_POLL_S)
-    # A request that the runner did not live to read must not stop the next one.
-    remove_requests(opened.directory(run), [request])
+    with _send(opened, run, asked) as request:
+        while (held := opened.holder(run)) is not None:
+            if why := request.refusal():
+                raise RequestError(f"the runner of {run} refused: {why}")
+            waited = time.monotonic() - began
+            if waited > seconds and (request.is_answered or waited > _SILENCE_S):
+                return False
+            if waited > _SILENCE_S and not warned and held.pid and not request.is_answered:
+                _warn_of_silence(run, held)
+                warned = True
+            time.sleep(_POLL_S)
     return True
 
 
-def _send(opened: OpenRepo, run: str, asked: Request) -> Path:
+def _send(opened: OpenRepo, run: str, asked: Request) -> SentRequest:
     """Send the request. A full disk has no room for it, but a signal needs none."""
     try:
         return send_request(opened.directory(run), asked)
@@ -100,9 +99,5 @@ def _send(opened: OpenRepo, run: str, asked: Request) -> Path:
 
 def _warn_of_silence(run: str, held: Holder) -> None:
     """Say that the runner did not take the request, which a live one does at once, and what to do."""
-    print(
-        f"The runner of {run} ({held}) does not answer. If it was suspended, `kill -CONT {held.pid}` wakes it. "
-        f"`kill -9 {held.pid}`, then `holdfast resume {run}`, continues without it.",
-        file=sys.stderr,
-        flush=True,
-    )
+    words = f"The runner of {run} ({held}) does not answer: {way_out_of_silence(held)}."
+    print(words, file=sys.stderr, flush=True)

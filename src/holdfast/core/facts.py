@@ -31,6 +31,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     duration_s: float = 0.0
     output_bytes: int = 0
+    output_digest: str = ""
     strays: int = 0
     synced: bool = False
 

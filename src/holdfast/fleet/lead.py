@@ -23,7 +23,15 @@ from holdfast.fleet.local import LocalFleet, end_carriers
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchSpec
 from holdfast.locks import open_lockable, try_lock
 from holdfast.paths import StateDir
-from holdfast.process.launch_order import exit_file, log_file, make_folder, record_file, to_json, write_whole
+from holdfast.process.launch_order import (
+    exit_file,
+    log_file,
+    make_folder,
+    record_file,
+    signed,
+    to_json,
+    write_whole,
+)
 from holdfast.process.output_log import remove_output
 from holdfast.process.procfs import TOKEN_VARIABLE
 from holdfast.redaction import redact
@@ -245,11 +253,9 @@ def _end(offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> No
     )
     if offer.fd >= 0:
         Path(log_file(offer.folder)).write_bytes(said)
-        write_whole(
-            exit_file(offer.folder),
-            {**msgspec.structs.asdict(offer.exit), "reason": str(reason)},
-            durably=False,
-        )
+        record = {**msgspec.structs.asdict(offer.exit), "reason": str(reason)}
+        # Nobody needs the signature: whoever took the task asks us, and the next runner knows the token.
+        write_whole(exit_file(offer.folder), signed(record, offer.spec.secret, b""), durably=False)
         os.close(offer.fd)
     offer.over.set()
 

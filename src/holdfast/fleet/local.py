@@ -1,7 +1,8 @@
 """The fleet of one machine: each launch is a folder, a supervisor that holds its lock, and an agent below it.
 
-Nothing is remembered in this object: every answer is read from the folder and the process table, so a new runner
-knows as much about a launch as the one that made it.
+Every answer is read from the folder and the process table, so a new runner knows as much about a launch as the one
+that made it. Remembered is only what cannot be believed from a folder that agents can write to: how to tell an exit
+record of the launch's own supervisor from a forged one.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ from holdfast import locks
 from holdfast.boot import boot_id
 from holdfast.core.facts import Exit, Presence, Sighting
 from holdfast.errors import LaunchError
-from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec
+from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchOutput, LaunchSpec, token_of
 from holdfast.paths import StateDir
 from holdfast.process import procfs
 from holdfast.process.fork_server import ForkServer
 from holdfast.process.launch_order import (
     STARTED,
+    SUPERVISOR_NAME,
     TAKEN,
     LaunchOrder,
     draft_file,
     exit_file,
+    is_signed,
     log_file,
     record_file,
 )
@@ -42,6 +45,7 @@ from holdfast.system_errors import way_out_of
 
 _ORPHAN_GRACE_S = 2.0
 _ANSWER_BYTES = 4096
+_RECORD_BYTES = 65536
 _T = TypeVar("_T")
 
 
@@ -53,19 +57,45 @@ class _Record(msgspec.Struct, frozen=True):
     boot: str = ""
 
 
+class _Proof(msgspec.Struct, frozen=True):
+    """What an exit record must prove: that it is signed with our key, or, if another runner had it, knows the secret."""
+
+    token: str
+    signing_key: bytes = b""
+
+    def is_met_by(self, record: bytes) -> bool:
+        """Tell whether an exit record is the supervisor's own. Raises DecodeError if it is torn."""
+        if self.signing_key:
+            return is_signed(record, self.signing_key)
+        return token_of(msgspec.json.decode(record, type=_Revealed).proof) == self.token
+
+
+class _Revealed(msgspec.Struct, frozen=True):
+    """The secret of a launch, which its exit record reveals."""
+
+    proof: str = ""
+
+
 class LocalFleet:
     """Launches on this machine. Needs a running event loop only for what is `async`."""
 
     def __init__(self, state: StateDir) -> None:
         self._state = state
         self._fork_server = ForkServer()
+        self._proofs: dict[LaunchKey, _Proof] = {}
+
+    def recognise(self, key: LaunchKey, token: str) -> None:
+        """Let the end of a launch of an earlier runner count if it proves this token. What we launched needs none."""
+        self._proofs.setdefault(key, _Proof(token))
 
     async def launch(self, spec: LaunchSpec) -> None:
         """Start the process under a new supervisor. If the key was launched before, nothing is started."""
         if self.inspect(spec.key).presence is not Presence.UNKNOWN:
+            self._require_own(spec.key)
             return
         lease = self._state.run(spec.key.run).lease
-        order = _order(spec, self.folder(spec.key), str(lease.absolute())).encode()
+        proof = self._proofs[spec.key] = _Proof(spec.token, os.urandom(32))
+        order = _order(spec, self.folder(spec.key), str(lease.absolute()), proof.signing_key).encode()
         # No answer means that the fork server or the supervisor was killed. Asking again is safe: a supervisor that
         # started something has left its record, and the next one then does nothing.
         answer = await self._ask(order, spec.holds) or await self._ask(order, spec.holds)
@@ -79,19 +109,19 @@ class LocalFleet:
     def inspect(self, key: LaunchKey) -> Sighting:
         """Return what became of a launch, from its folder and the lock of its supervisor."""
         folder = self.folder(key)
-        if (ended := _exit(folder)) is not None:
+        if (ended := self._exit(key)) is not None:
             return _ended_sighting(folder, ended)
-        if locks.record_lock_holder(record_file(folder)) is not None:
+        if _has_supervisor(folder):
             return Sighting(Presence.ALIVE)
         if not _filled(record_file(folder)):
             return Sighting(Presence.UNKNOWN)
         # The supervisor may have written its exit record between the two reads.
-        ended = _exit(folder)
+        ended = self._exit(key)
         return Sighting(Presence.LOST) if ended is None else _ended_sighting(folder, ended)
 
     async def wait(self, key: LaunchKey) -> Sighting:
         """Return once the launch is no longer alive. Works for launches of an earlier runner too."""
-        supervisor = locks.open_record_lock_holder(record_file(self.folder(key)))
+        supervisor = _open_supervisor(self.folder(key))
         if supervisor is not None:
             await _ended(supervisor)
         return self.inspect(key)
@@ -101,7 +131,7 @@ class LocalFleet:
         the unfinished file of its supervisor is removed."""
         if (before := self.inspect(key)).presence in (Presence.ENDED, Presence.UNKNOWN):
             return before
-        supervisor = locks.open_record_lock_holder(record_file(self.folder(key)))
+        supervisor = _open_supervisor(self.folder(key))
         if supervisor is not None:
             _signal(supervisor, signal.SIGTERM)
             _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must get the signal too
@@ -109,6 +139,20 @@ class LocalFleet:
         await end_carriers(self._tokens([key]))
         _remove_draft(self.folder(key))
         return self.inspect(key)
+
+    def launch_of(self, pid: int) -> LaunchKey | None:
+        """Return the live launch below whose supervisor a process runs; None if there is none.
+
+        Orphans of an agent become children of its supervisor, so no process gets away from below it.
+        """
+        above = {one for one in procfs.ancestors(pid) if procfs.name(one) == SUPERVISOR_NAME}
+        if not above:
+            return None
+        launches = (key for run in self._state.runs() for key in self._launches(run))
+        return next(
+            (key for key in launches if locks.record_lock_holder(record_file(self.folder(key))) in above),
+            None,
+        )
 
     def live_launches(self, run: str) -> list[LaunchKey]:
         """Return the launches of the run whose supervisor lives."""
@@ -154,7 +198,7 @@ class LocalFleet:
 
     def may_be_torn(self, key: LaunchKey) -> bool:
         """Tell whether the machine was restarted since the launch, and what it wrote was not synced. If unknown, it was."""
-        return _may_be_torn(self.folder(key), _exit(self.folder(key)))
+        return _may_be_torn(self.folder(key), _decode(exit_file(self.folder(key)), Exit))
 
     def is_occupied(self, folder: Path) -> bool:
         """Tell whether the current directory of any process is this folder or below it."""
@@ -181,6 +225,24 @@ class LocalFleet:
                     f"{part!r} cannot name a launch", "use letters, digits, dot, dash and underscore"
                 )
         return f"{_attempts(self._state, key.run)}/{key.owner}/{key.attempt}/{key.step}"
+
+    def _exit(self, key: LaunchKey) -> Exit | None:
+        """Return how a launch ended, if its own supervisor says so: an agent can write an exit record, too."""
+        proof, content = self._proofs.get(key), _content(exit_file(self.folder(key)))
+        try:
+            if proof is None or not proof.is_met_by(content):
+                return None
+            return msgspec.json.decode(content, type=Exit)
+        except msgspec.DecodeError:
+            return None  # torn by a power cut
+
+    def _require_own(self, key: LaunchKey) -> None:
+        """Raise LaunchError if the folder of a check was filled by somebody else: its key was never used before."""
+        if key.step != AGENT_STEP and key not in self._proofs:
+            raise LaunchError(
+                f"{self.folder(key)} was there before its launch: a program of this user writes into Holdfast's folders",
+                "find out which agent did, then `holdfast resume`",
+            )
 
     def _launches(self, run: str) -> list[LaunchKey]:
         """Return every launch of the run that has a folder: the inverse of `folder`."""
@@ -216,10 +278,12 @@ def _attempts(state: StateDir, run: str) -> str:
     return str(state.run(run).attempts.absolute())
 
 
-def _order(spec: LaunchSpec, folder: str, lease: str) -> LaunchOrder:
+def _order(spec: LaunchSpec, folder: str, lease: str, signing_key: bytes) -> LaunchOrder:
     return LaunchOrder(
         folder=folder,
         token=spec.token,
+        secret=spec.secret,
+        signing_key=signing_key,
         argv=list(spec.argv),
         cwd=str(spec.cwd.absolute()),
         env=dict(spec.env),
@@ -245,10 +309,6 @@ def _sandbox(spec: LaunchSpec) -> list[str]:
     return sandbox_argv(spec.sandbox, found.program, spec.cwd.absolute())
 
 
-def _exit(folder: str) -> Exit | None:
-    return _decode(exit_file(folder), Exit)
-
-
 def _ended_sighting(folder: str, ended: Exit) -> Sighting:
     """Return a launch that left an exit record. After a reboot it counts only if the files it speaks of were synced."""
     return Sighting(Presence.LOST) if _may_be_torn(folder, ended) else Sighting(Presence.ENDED, ended)
@@ -264,10 +324,23 @@ def _may_be_torn(folder: str, ended: Exit | None) -> bool:
 def _decode(path: str, kind: type[_T]) -> _T | None:
     """Read one of the supervisor's files. A torn one (the machine lost power) counts as absent."""
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - read several times per launch
-            return msgspec.json.decode(file.read(), type=kind)
-    except (FileNotFoundError, msgspec.DecodeError):
+        return msgspec.json.decode(_content(path), type=kind)
+    except msgspec.DecodeError:
         return None
+
+
+def _content(path: str) -> bytes:
+    """Return what is in a file, at most a supervisor's record; nothing if there is none or it is no plain file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(fd, _RECORD_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
 
 
 def _filled(path: str) -> bool:
@@ -286,6 +359,20 @@ def _stat(path: str) -> os.stat_result | None:
         return os.stat(path)  # noqa: PTH116 - asked several times per launch
     except FileNotFoundError:
         return None
+
+
+def _has_supervisor(folder: str) -> bool:
+    """Tell whether a supervisor holds the record of a launch, or somebody whom we cannot see, such as one in a container.
+
+    Another program may hold it, because the record is a link to a file of its own. It must not be signalled.
+    """
+    pid = locks.record_lock_holder(record_file(folder))
+    return pid is not None and (pid <= 0 or procfs.name(pid) == SUPERVISOR_NAME)
+
+
+def _open_supervisor(folder: str) -> int | None:
+    """Return a pidfd of the supervisor of a launch, or None if none lives."""
+    return locks.open_record_lock_holder(record_file(folder)) if _has_supervisor(folder) else None
 
 
 def _remove_draft(folder: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import NamedTuple, Protocol, Self
 
 import msgspec
 
-from holdfast.core.facts import Sighting
+from holdfast.core.facts import Exit, Sighting
 from holdfast.core.projection import TaskRow
 from holdfast.process.sandbox import SandboxPolicy as SandboxPolicy
 from holdfast.process.tool_folders import tools_to_show as tools_to_show
@@ -37,11 +38,22 @@ class LaunchKey(msgspec.Struct, frozen=True, order=True):
         return cls(run, task.id, task.attempt, AGENT_STEP)
 
 
+def new_secret() -> str:
+    """Return what proves, at the end of a launch, that the record of its end is its supervisor's."""
+    return os.urandom(16).hex()
+
+
+def token_of(secret: str) -> str:
+    """Return the token of a secret. Who knows the token, as every agent does, cannot tell the secret."""
+    return hashlib.sha256(secret.encode()).hexdigest()[:32]
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """Everything a host needs to start and bound one process.
 
-    An agent's `token` is in the journal before the launch; everything else gets a new one.
+    Only the supervisor and the runner know the `secret`; the token that follows from it is public. An agent's token is
+    in the journal before the launch.
     `holds` are a few descriptors of the caller: the supervisor keeps them open until the whole process tree
     is gone, the process itself does not get them. So a lock lives as long as what it guards.
     `stop_signal` asks the process to end, before it is killed. Without a `sandbox` it sees what the user sees.
@@ -51,7 +63,7 @@ class LaunchSpec:
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
-    token: str = field(default_factory=lambda: os.urandom(16).hex())
+    secret: str = field(default_factory=new_secret)
     stdin: Path | None = None
     timeout_s: float = 3600.0
     stall_s: float = 0.0
@@ -61,6 +73,11 @@ class LaunchSpec:
     stop_signal: str = "TERM"
     sandbox: SandboxPolicy | None = None
 
+    @property
+    def token(self) -> str:
+        """The public mark of the launch: its processes carry it in their environment."""
+        return token_of(self.secret)
+
 
 class LaunchOutput(NamedTuple):
     """A piece of a launch's output: where it begins, counted from the first byte ever printed, and where all of it ends."""
@@ -68,6 +85,15 @@ class LaunchOutput(NamedTuple):
     start: int
     data: bytes
     end: int
+
+
+def is_output_of(ended: Exit, output: LaunchOutput) -> bool:
+    """Tell whether this is all that a process printed, byte for byte. The files of its output can be written by others."""
+    if not ended.output_digest:
+        return True  # of a fleet that keeps no output on disk
+    return (
+        output.start == 0 and hashlib.blake2b(output.data, digest_size=16).hexdigest() == ended.output_digest
+    )
 
 
 class Fleet(Protocol):
@@ -80,8 +106,14 @@ class Fleet(Protocol):
         it ends at once, with an Exit that says so.
         """
 
+    def recognise(self, key: LaunchKey, token: str) -> None:
+        """Let the end of a launch of an earlier runner count if it proves this token, which comes from the journal."""
+
     def inspect(self, key: LaunchKey) -> Sighting:
-        """Return what became of a launch. This is the truth; events are hints."""
+        """Return what became of a launch. This is the truth; events are hints.
+
+        Everybody can write into the folder of a launch: an end counts only if we launched, or recognise, the key.
+        """
 
     async def wait(self, key: LaunchKey) -> Sighting:
         """Return once the launch is no longer alive: ended, lost, or unknown."""
@@ -91,6 +123,9 @@ class Fleet(Protocol):
 
         Nothing that does not carry the launch's token is ever signalled. If it ended before, nothing happens.
         """
+
+    def launch_of(self, pid: int) -> LaunchKey | None:
+        """Return the live launch of this repository that a process of this machine belongs to; None if to none."""
 
     def live_launches(self, run: str) -> list[LaunchKey]:
         """Return every launch of the run that may still have a live process."""

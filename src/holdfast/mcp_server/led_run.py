@@ -173,8 +173,9 @@ class LedRun:
 
     async def pause(self, *, now: bool, wait_s: float) -> RunStatus:
         """Offer nothing more and come to rest when all claims are over. `now` ends them, their work kept."""
-        await asyncio.to_thread(send_request, self._directory, Request(action="pause", now=now))
-        await self._until(lambda: False, wait_s)
+        with send_request(self._directory, Request(action="pause", now=now)) as request:
+            await self._until(lambda: request.is_answered, _END_S)
+            await self._until(lambda: False, wait_s)
         return self.state.row.status
 
     async def release_all(self) -> None:

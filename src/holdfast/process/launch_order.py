@@ -7,24 +7,31 @@ from __future__ import annotations
 
 import marshal
 import os
+from _blake2 import blake2b  # hashlib would bring OpenSSL into every supervisor
 
 from holdfast.disk_sync import sync
 
+SUPERVISOR_NAME = "hf-supervisor"
+"""What `ps` and `top` show of a supervisor."""
 STARTED = b"started"
 TAKEN = b"taken"
+_SIGNATURE = b', "signature": "'
 
 
 class LaunchOrder:
     """One launch, as its supervisor needs it.
 
-    `stdin` is a path, or empty for none; `secrets` must not appear in the log; `stop_signal` asks the tree to end;
-    `lease` is the file that a runner holds locked for as long as it collects what launches leave. `sandbox` is the command
-    that runs `argv` in a sandbox; empty for none.
+    `secret` proves to a later runner, and `signing_key` to the one that launched, that the exit record is the
+    supervisor's. No agent sees them. `stdin` is a path, or empty for none; `secrets` must not appear in the log;
+    `stop_signal` asks the tree to end; `lease` is the file that a runner holds locked for as long as it collects what
+    launches leave. `sandbox` is the command that runs `argv` in a sandbox; empty for none.
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 
     folder: str
     token: str
+    secret: str
+    signing_key: bytes
     argv: list[str]
     cwd: str
     env: dict[str, str]
@@ -102,15 +109,34 @@ def _quote(text: str) -> str:
     return dumps(text)
 
 
-def write_whole(path: str, record: dict[str, str | float], *, durably: bool) -> None:
-    """Write a JSON file that is there whole or not at all. An older one is replaced.
+def signed(record: dict[str, str | float], secret: str, key: bytes) -> bytes:
+    """Return an exit record as JSON, with the secret, and with a signature that only who has `key` can make.
+
+    The secret is public from now on, so it says nothing about a record that somebody changed later. The signature does.
+    """
+    content = to_json({**record, "proof": secret}).rstrip(b"}\n")
+    return content + _SIGNATURE + _signature_of(content, key) + b'"}\n'
+
+
+def is_signed(record: bytes, key: bytes) -> bool:
+    """Tell whether an exit record was signed with this key and not changed since."""
+    content, _, signature = record.rpartition(_SIGNATURE)
+    return signature == _signature_of(content, key) + b'"}\n'
+
+
+def _signature_of(content: bytes, key: bytes) -> bytes:
+    return blake2b(content, key=key, digest_size=32).hexdigest().encode()
+
+
+def write_whole(path: str, content: bytes, *, durably: bool) -> None:
+    """Write a file that is there whole or not at all. An older one is replaced.
 
     Unless it is written `durably`, a power cut may take it away or tear it. A torn one is read as absent.
     """
     draft = draft_file(path)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        os.write(fd, to_json(record))
+        os.write(fd, content)
         if durably:
             os.fsync(fd)
     except OSError:

@@ -8,6 +8,7 @@ after older segments are gone.
 from __future__ import annotations
 
 import os
+from _blake2 import blake2b  # hashlib would bring OpenSSL into every supervisor
 from contextlib import suppress
 
 from holdfast.redaction import Redactor
@@ -20,6 +21,8 @@ class BoundedLog:
 
     def __init__(self, path: str, bytes_max: int, secrets: list[bytes]) -> None:
         self.total = 0
+        self.digest = blake2b(digest_size=16)
+        """Of all that was printed, also what is no longer kept."""
         self._redactor = Redactor(secrets)
         self._path = path
         self._half = max(1, bytes_max // 2)
@@ -50,6 +53,7 @@ class BoundedLog:
                 self._rotate()
             os.pwrite(self._fd, data, self.total - self._start)
         self.total += len(data)
+        self.digest.update(data)
 
     def _rotate(self) -> None:
         self._start = self.total

@@ -47,9 +47,25 @@ def stat(pid: int) -> ProcessStat | None:
     )
 
 
+def name(pid: int) -> str:
+    """Return the name that a process gave itself, or an empty string when there is no such process."""
+    try:
+        return _read(f"/proc/{pid}/comm").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def pids() -> list[int]:
     """Return every current process id."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 - pathlib is too heavy
+
+
+def ancestors(pid: int) -> list[int]:
+    """Return the processes above one, its parent first."""
+    found: list[int] = []
+    while (entry := stat(pid)) is not None and entry.ppid > 0:
+        found.append(pid := entry.ppid)
+    return found
 
 
 def descendants(root: int) -> dict[int, ProcessStat]:

@@ -22,18 +22,21 @@ from holdfast.disk_sync import sync_filesystem
 from holdfast.process import procfs
 from holdfast.process.launch_order import (
     STARTED,
+    SUPERVISOR_NAME,
     TAKEN,
     LaunchOrder,
     exit_file,
     log_file,
     make_folder,
     record_file,
+    signed,
     to_json,
     write_whole,
 )
 from holdfast.process.output_log import BoundedLog, remove_output
 from holdfast.process.spawn import NotStartedError, spawn
 
+_PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _PRCTL = ctypes.CDLL(None).prctl
@@ -77,7 +80,9 @@ def main(link: int, boot: str) -> None:
     if order is None:
         return
     os.setsid()
-    _PRCTL(_PR_SET_NAME, b"hf-supervisor", 0, 0, 0)  # what `ps` and `top` show
+    _PRCTL(_PR_SET_NAME, SUPERVISOR_NAME.encode(), 0, 0, 0)
+    # No process of the user, such as the agent, may read the secrets in its memory.
+    _PRCTL(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:
         supervision = Supervision(order)
         make_folder(order.folder)
@@ -269,12 +274,14 @@ class Supervision:
             "error": error,
             "duration_s": round(time.monotonic() - self.began, 6),
             "output_bytes": self.log.total,
+            "output_digest": self.log.digest.hexdigest(),
             "strays": self.strays,
         }
         # A live runner takes in the work at once and makes it durable itself. If there is none, hours may pass.
         if is_durable := not self._is_awaited() and self._sync_work():
             exit_record["synced"] = True
-        write_whole(exit_file(self.order.folder), exit_record, durably=is_durable)
+        content = signed(exit_record, self.order.secret, self.order.signing_key)
+        write_whole(exit_file(self.order.folder), content, durably=is_durable)
 
     def _is_awaited(self) -> bool:
         """Tell whether a runner is there that collects what the agent left."""

@@ -17,7 +17,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import SandboxLevel
 from holdfast.errors import LeaseLostError
-from holdfast.fleet.protocol import Fleet, LaunchKey
+from holdfast.fleet.protocol import Fleet, LaunchKey, new_secret, token_of
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal
 from holdfast.paths import RunDir
@@ -81,6 +81,8 @@ class RunContext:
     """Set once a stop is durable: agents and checks end."""
     reports: AttemptReports = field(default_factory=AttemptReports)
     save_requests: SaveRequests = field(default_factory=SaveRequests)
+    secrets: dict[str, str] = field(default_factory=dict)
+    """The secrets of attempts that were not launched yet, by token; never stored."""
     parsed: set[str] = field(default_factory=set)
     """The blobs in which no syntax error was found."""
     workspaces: TaskWorkspaces = field(init=False)
@@ -111,6 +113,12 @@ class RunContext:
     def directory(self) -> RunDir:
         """The run's folder below the state folder."""
         return self.repo.state_dir.run(self.run)
+
+    def new_token(self) -> str:
+        """Return the token of an attempt that is about to start. Its secret is known only to this runner."""
+        secret = new_secret()
+        self.secrets[token_of(secret)] = secret
+        return token_of(secret)
 
     def agent_key(self, task: TaskRow) -> LaunchKey:
         """Return the key under which the agent of a task's present attempt runs."""

@@ -6,7 +6,6 @@ All events of one turn, results and new intents alike, are one append and one sy
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -38,11 +37,12 @@ from holdfast.runner.landing.merge_queue import land_tasks
 from holdfast.runner.recovery.recover import recover
 from holdfast.runner.requests import (
     RequestListener,
+    author_of,
     event_for,
     pending_requests,
     refuse_request,
-    remove_answered_requests,
     remove_requests,
+    remove_void_requests,
 )
 from holdfast.runner.verification.checks import check_task
 from holdfast.runner.verification.gates import check_gate
@@ -77,7 +77,7 @@ class RunLoop:
         self._commit([attached, *recovered])
         await self._monitor.begin()
         self._watch_running()
-        remove_answered_requests(self._context.directory, self._context.journal.events(self._context.run))
+        remove_void_requests(self._context.directory, self._context.journal.events(self._context.run))
         with RequestListener(self._context.directory, self._read_requests, self._read_reports, self._stop):
             self._read_requests()
             while self._context.state.row.status is RunStatus.RUNNING:
@@ -144,7 +144,7 @@ class RunLoop:
         self._decided_at = self._context.clock()
         while commands := decide(state, self._decided_at):
             for command in commands:
-                token = secrets.token_hex(16) if isinstance(command, StartAttempt) else ""
+                token = self._context.new_token() if isinstance(command, StartAttempt) else ""
                 for event in intents(command, token):
                     state.apply(event)
                     events.append(event)
@@ -158,7 +158,7 @@ class RunLoop:
         if events:
             self._context.append(events)
         if self._answered:
-            remove_requests(self._context.directory, self._answered)
+            remove_requests(self._answered)
             self._answered.clear()
         if events:
             self._tell(events)
@@ -229,12 +229,18 @@ class RunLoop:
         for path, request in pending_requests(self._context.directory):
             if path in self._answered or path in self._saving:
                 continue
+            author = author_of(path)
             if request is not None and request.action == "save":
                 self._saving.add(path)
                 self._effects.add(asyncio.create_task(self._save(path)))
-                continue
-            self._answered.append(path)
-            if request is not None:
+            elif request is None or author is None:
+                remove_requests([path])
+            elif (agent := self._context.fleet.launch_of(author)) is not None:
+                refuse_request(
+                    path, f"it came from the {agent.step} of task {agent.owner}: agents decide nothing"
+                )
+            else:
+                self._answered.append(path)
                 self._inbox.deliver([event_for(request, path.stem)])
 
     async def _save(self, path: Path) -> None:
@@ -242,7 +248,7 @@ class RunLoop:
         if failures := await self._context.save_requests.take():
             refuse_request(path, "; ".join(f"could not save {task}: {why}" for task, why in failures.items()))
         else:
-            remove_requests(self._context.directory, [path])
+            remove_requests([path])
         self._saving.discard(path)
         self._effects.discard(asyncio.current_task())
 

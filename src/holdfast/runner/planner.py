@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -141,6 +141,10 @@ class _Planning:
         """The file that says what is wrong with an answer; it exists once the answer was judged."""
         return self.folder(attempt) / "feedback.txt"
 
+    def token_file(self, attempt: int) -> Path:
+        """The file that holds the token of a planner, so that its end counts also if we are started again."""
+        return self.folder(attempt) / "token"
+
     async def run(self) -> Planned:
         """Ask the planner until its plan is valid. Raises PlanningError if it never is."""
         await self._recover()
@@ -181,6 +185,8 @@ class _Planning:
     async def _answer(self, attempt: int, feedback: list[str]) -> Exit | None:
         """Launch the agent if that never happened, and wait for it. An interrupted wait ends the agent."""
         key = self.key(attempt)
+        with suppress(FileNotFoundError):
+            self.fleet.recognise(key, self.token_file(attempt).read_text())
         presence = self.fleet.inspect(key).presence
         if presence is Presence.UNKNOWN:
             self.tell(f"{self.order.agent} is planning …")
@@ -202,18 +208,18 @@ class _Planning:
         key, limits = self.key(attempt), Limits()
         how = invoke_agent(self.order.spec, placeholders(key, workspace, brief))
         timeout_s, stall_s = limits.timeout_s, limits.stall_s
-        await self.fleet.launch(
-            workspace_launch(
-                key,
-                how,
-                workspace,
-                brief,
-                timeout_s=timeout_s,
-                stall_s=stall_s,
-                sandbox=self.sandbox,
-                shown=(_schema_file(brief),),
-            )
+        launch = workspace_launch(
+            key,
+            how,
+            workspace,
+            brief,
+            timeout_s=timeout_s,
+            stall_s=stall_s,
+            sandbox=self.sandbox,
+            shown=(_schema_file(brief),),
         )
+        self.token_file(attempt).write_text(launch.token)
+        await self.fleet.launch(launch)
 
     def _write_brief(self, path: Path, head: str, feedback: list[str]) -> None:
         order, schema = self.order, _schema_file(path)

@@ -1,8 +1,11 @@
-"""Requests of other processes to a live runner: a durable spool of files, and a pipe that wakes the runner.
+"""Requests of other processes to a live runner: a folder of files, and a pipe that wakes the runner.
 
-The pipe is a FIFO, so no pid has to be trusted. It only saves time: a timer finds everything that nobody woke us for,
-so a file system without FIFOs will do. A request is removed only after its event is durable, and the event has its id:
-so a request counts once, also if its file outlives the runner.
+A request counts only while its sender keeps its file locked: so its author is known, and an agent, which can write
+into the folder as well, cannot decide anything. It is removed only after its event is durable, and that tells the sender.
+The event has the id of the request: so it counts once, also if its file outlives the runner.
+
+The pipe is a FIFO. It only saves time: a timer finds everything that nobody woke us for, so a file system without
+FIFOs will do.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import os
 import secrets
 import signal
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,10 +26,11 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
 from holdfast.core.status import Gate
-from holdfast.disk_sync import sync_if_there
 from holdfast.errors import ExitCode, HoldfastError
+from holdfast.journal.lease import Holder, holder
+from holdfast.locks import hold_record_lock, record_lock_holder
 from holdfast.paths import RunDir
-from holdfast.repo.files import write_durably
+from holdfast.repo.files import draft_prefix
 from holdfast.report_channel import wake
 from holdfast.system_errors import doing
 
@@ -33,6 +38,14 @@ _LOOK_S = 2.0
 """How often to look for requests and reports without a wake-up: a sandbox may keep an agent from writing to the pipe."""
 _LOOK_WITHOUT_PIPE_S = 0.25
 """How often if nobody can wake us."""
+_ANSWER_S = 20.0
+_POLL_S = 0.02
+
+
+class RequestError(HoldfastError):
+    """A live runner did not do as it was asked."""
+
+    exit_code = ExitCode.NEEDS_DECISION
 
 
 class NotSavedError(HoldfastError):
@@ -91,72 +104,120 @@ def event_for(request: Request, name: str) -> Decision:
     return msgspec.structs.replace(_EVENTS[request.action](request), request=name)
 
 
-def remove_answered_requests(directory: RunDir, recorded: Iterable[Recorded]) -> None:
-    """Remove the requests that an earlier runner recorded and did not live to remove."""
-    pending = list(pending_requests(directory))
-    waiting = _unanswered(pending, recorded)
-    if len(waiting) < len(pending):
-        remove_requests(directory, {path for path, _ in pending} - {path for path, _ in waiting})
+class SentRequest:
+    """A request and the lock by which its sender stands behind it. It counts until this is closed, and no longer.
 
-
-def overdue_decisions(directory: RunDir, recorded: Iterable[Recorded]) -> list[tuple[Path, Decision]]:
-    """Return what a runner was asked to record before it died and did not, oldest first.
-
-    A stop or a pause is none of it: the runner is gone.
+    So a request always has an author who can be asked for: agents can write into the folder, too, and decide nothing.
     """
-    return [
-        (path, event_for(request, path.stem))
-        for path, request in _unanswered(list(pending_requests(directory)), recorded)
-        if request is not None and request.action not in ("stop", "pause", "save")
-    ]
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a runner recorded or refused it."""
+        return not self.path.exists()
+
+    def refusal(self) -> str:
+        """Return why an answered request was refused; an empty string if it was not."""
+        try:
+            return _refusal(self.path).read_text("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
+
+    def close(self) -> None:
+        """Withdraw the request if nobody answered it, and remove the answer. Idempotent."""
+        if self._fd >= 0:
+            self.path.unlink(missing_ok=True)
+            _refusal(self.path).unlink(missing_ok=True)
+            _OWN.discard(self.path)
+            os.close(self._fd)
+            self._fd = -1
 
 
-def _unanswered(
-    pending: list[tuple[Path, Request | None]], recorded: Iterable[Recorded]
-) -> list[tuple[Path, Request | None]]:
-    if not pending:
-        return []  # the events are read only if they are needed
-    answered = {record.event.request for record in recorded if isinstance(record.event, Decision)}
-    return [(path, request) for path, request in pending if path.stem not in answered]
+_OWN: set[Path] = set()
+"""The requests of this very process to its own runner. The kernel tells a process nothing of its own locks."""
 
 
-def send_request(directory: RunDir, request: Request) -> Path:
-    """Spool a request and wake the runner; return the file, which is gone once the request is durable.
-
-    Idempotent.
-    """
+def send_request(directory: RunDir, request: Request) -> SentRequest:
+    """Spool a request and wake the runner. The caller keeps it open until it is answered."""
     path = directory.requests / f"{secrets.token_hex(8)}.json"
+    draft = path.with_name(f"{draft_prefix()}{path.stem}")
     with doing("leave a request for the runner"):
-        write_durably(path, msgspec.json.encode(request))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = hold_record_lock(str(draft))
+        assert fd is not None, "a name that nobody else has"
+        try:
+            os.write(fd, msgspec.json.encode(request))
+            _OWN.add(path)
+            draft.rename(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            _OWN.discard(path)
+            os.close(fd)
+            raise
     wake(str(directory.wake_pipe))
-    return path
+    return SentRequest(path, fd)
 
 
-def remove_requests(directory: RunDir, paths: Iterable[Path]) -> None:
-    """Remove requests, so that not even a power cut brings them back. Idempotent."""
+def ask_runner(directory: RunDir, request: Request, seconds: float = _ANSWER_S) -> None:
+    """Have the live runner of a run record a decision, and return when it is durable.
+
+    Raises RequestError if it is refused, or if no runner answers in this time.
+    """
+    deadline = time.monotonic() + seconds
+    with send_request(directory, request) as sent:
+        while not sent.is_answered:
+            if (held := holder(directory.lease)) is None:
+                raise RequestError("the runner ended before it could be asked", "give the command again")
+            if time.monotonic() > deadline:
+                raise RequestError(f"the runner ({held}) does not answer", way_out_of_silence(held))
+            time.sleep(_POLL_S)
+        if why := sent.refusal():
+            raise RequestError(f"the runner refused: {why}")
+
+
+def way_out_of_silence(held: Holder) -> str:
+    """Return what to do about a runner that does not answer, which a live one does at once."""
+    return f"if it was suspended, `kill -CONT {held.pid}` wakes it; `kill -9 {held.pid}`, then `holdfast resume`, continues without it"
+
+
+def author_of(path: Path) -> int | None:
+    """Return the process that stands behind a request; None if it has ended."""
+    return os.getpid() if path in _OWN else record_lock_holder(str(path))
+
+
+def remove_void_requests(directory: RunDir, recorded: Iterable[Recorded]) -> None:
+    """Remove the requests that nobody stands behind any more, and those that an earlier runner recorded."""
+    pending = list(pending_requests(directory))
+    answered = (
+        {record.event.request for record in recorded if isinstance(record.event, Decision)} if pending else ()
+    )
+    remove_requests(path for path, _ in pending if path.stem in answered or author_of(path) is None)
+    remove_requests(path for path in directory.requests.glob("*.refused") if author_of(path) is None)
+
+
+def remove_requests(paths: Iterable[Path]) -> None:
+    """Remove requests: that is the answer that they are done. Idempotent."""
     with doing("remove requests that are done"):
         for path in paths:
             path.unlink(missing_ok=True)
-        sync_if_there(directory.requests)
 
 
 def refuse_request(path: Path, why: str) -> None:
-    """Answer a request that could not be met. Needs no space on the disk, which may be full."""
+    """Answer a request that is not met. Needs no space on the disk, which may be full."""
     with doing("answer a request"):
         with path.open("r+b") as file:
             file.write(why.encode("utf-8", "replace"))
             file.truncate()
         path.rename(_refusal(path))
-
-
-def take_refusal(path: Path) -> str:
-    """Return why a request that is gone could not be met, once; an empty string if it was met."""
-    try:
-        why = _refusal(path).read_text("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
-    _refusal(path).unlink(missing_ok=True)
-    return why
 
 
 def _refusal(path: Path) -> Path:

@@ -38,6 +38,9 @@ class FunctionFleet:
         """Return an empty string: functions do what they are told, sandbox or not."""
         return ""
 
+    def recognise(self, key: LaunchKey, token: str) -> None:
+        """Do nothing: no launch of an earlier fleet is known."""
+
     def inspect(self, key: LaunchKey) -> Sighting:
         """Return the status of a launch of this fleet."""
         launch = self.launches.get(key)
@@ -56,6 +59,9 @@ class FunctionFleet:
     async def cancel(self, key: LaunchKey) -> Sighting:
         """Wait for the function: a thread cannot be stopped from outside."""
         return await self.wait(key)
+
+    def launch_of(self, pid: int) -> LaunchKey | None:
+        """Return None: there are no processes."""
 
     def live_launches(self, run: str) -> list[LaunchKey]:
         """Return the launches that have not returned."""

@@ -30,11 +30,11 @@ def blocked(tmp_path: Path) -> Trial:
 
 def execute_and_keep_the_file(trial: Trial, **request: Any) -> RunStatus:
     """Let a runner answer a request, and put the file back, as if it had been killed before it removed it."""
-    path = send_request(trial.project.open().state_dir.run(trial.run), Request(**request))
-    content = path.read_bytes()
+    sent = send_request(trial.project.open().state_dir.run(trial.run), Request(**request))
+    content = sent.path.read_bytes()
     status = trial.execute()
-    assert not path.exists()
-    path.write_bytes(content)
+    assert sent.is_answered
+    sent.path.write_bytes(content)
     return status
 
 
@@ -105,11 +105,11 @@ def test_a_runner_killed_before_it_removes_a_request_has_answered_it(tmp_path: P
     """The file is still there, and the next runner removes it."""
     trial = blocked(tmp_path)
     directory = trial.project.open().state_dir.run(trial.run)
-    path = send_request(directory, Request(action="retry", task="A"))
+    sent = send_request(directory, Request(action="retry", task="A"))
     resume = Program([*COMMAND, "resume", "--yes"], trial.project.path, directory.requests)
     killed = run_with_fault(resume, Fault("kill", 2))
     assert killed.point is not None
-    assert (killed.point.syscall, path.exists()) == ("unlink", True)
+    assert (killed.point.syscall, sent.is_answered) == ("unlink", False)
     assert trial.execute() is RunStatus.BLOCKED
     assert len(trial.of_kind(ev.TaskRetried)) == 0
     assert requests_left(trial) == []

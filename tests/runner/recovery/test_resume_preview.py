@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 from holdfast.core.status import RunStatus
-from holdfast.runner.requests import Request, send_request
 from tests.support.repositories import Project
 from tests.support.runs import Trial, sh, stage
 from tests.support.scripted_agents import codex, fails, once, say, trial, work
@@ -39,15 +38,6 @@ def test_a_completed_run_has_nothing_to_redo(tmp_path: Path) -> None:
     row = run.stored().row
     run.project.git("update-ref", row.branch, row.base)
     assert [task.move for task in run.preview().values()] == ["skip"]
-
-
-def test_what_a_dead_runner_was_asked_for_counts(tmp_path: Path) -> None:
-    """The next runner does it first, so the preview knows of it."""
-    run = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "exit 1"), sh("B", "echo b > B.txt")))
-    send_request(run.project.open().state_dir.run(run.run), Request(action="skip", task="A"))
-    assert [task.move for task in run.preview().values()] == ["skip", "run"]
-    assert run.execute() is RunStatus.COMPLETED
-    assert (run.status_of("A"), run.landed()) == ("skipped", ["B"])
 
 
 def _wait_until(moment: float) -> None:

@@ -51,12 +51,16 @@ async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:
 
 
 async def _start_if_new(context: RunContext, task: TaskRow) -> ev.Event | None:
-    """Start the agent unless that happened before; return the failure if the machine prevents it."""
+    """Start the agent unless that happened before; return what to record instead if it cannot be started."""
     key = context.agent_key(task)
     try:
         with doing(f"start the agent of task {task.id}"):
             if context.fleet.inspect(key).presence is Presence.UNKNOWN:
+                if task.latest.token not in context.secrets:
+                    # The runner that chose the token died before it launched: the token is spent, nothing was done.
+                    return ev.AttemptLost(task=task.id, attempt=task.attempt, cause="stop")
                 await start_agent(context, task)
+                del context.secrets[task.latest.token]
     except LeaseLostError:
         raise
     except (HoldfastError, OSError) as error:

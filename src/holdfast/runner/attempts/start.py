@@ -103,4 +103,4 @@ def _launch(context: RunContext, task: TaskRow, workspace: Path, brief: Path) ->
         report_to=(report_file(workspace), context.directory.wake_pipe),
         sandbox=context.sandbox,
     )
-    return replace(launch, token=task.latest.token)  # recorded before the agent starts
+    return replace(launch, secret=context.secrets[task.latest.token])  # the token was recorded before

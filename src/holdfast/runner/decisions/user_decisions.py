@@ -18,18 +18,12 @@ from holdfast.repo.land_run import discard_run
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import Observer
 from holdfast.runner.mirror.mirror_writer import write_mirrors
-from holdfast.runner.requests import (
-    Request,
-    overdue_decisions,
-    remove_answered_requests,
-    remove_requests,
-    send_request,
-)
+from holdfast.runner.requests import Request, ask_runner, send_request
 from holdfast.runner.session import RunOptions, execute_run
 
 
 def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Event) -> None:
-    """Record a decision of the user, whole or not at all, after those that a runner was asked for and did not live to record.
+    """Record a decision of the user, whole or not at all.
 
     Raises LeaseHeldError if a runner lives, HoldfastError if the decision cannot be made now.
     """
@@ -42,12 +36,8 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
                 f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan again"
             )
         state = stored.state()
-        remove_answered_requests(directory, journal.events(run))
-        asked = overdue_decisions(directory, journal.events(run))
-        earlier, _ = state.apply_possible(event for _, event in asked)
         apply_decision(state, *events)
-        journal.append(run, epoch, [*earlier, *events], state.row, state.take_changed(), time.time())
-        remove_requests(directory, [path for path, _ in asked])
+        journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
         if failures := write_mirrors(repo, journal, run):
             journal.append(run, epoch, failures, state.row, (), time.time())
 
@@ -69,12 +59,8 @@ def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer:
     """
     if journal.load(run).row.status is not RunStatus.RUNNING:
         return False
-    directory = repo.state_dir.run(run)
-    request = send_request(directory, Request(action="stop"))
-    try:
+    with send_request(repo.state_dir.run(run), Request(action="stop")):
         execute_run(repo, journal, run, RunOptions(), observer)
-    finally:
-        remove_requests(directory, [request])
     return True
 
 
@@ -107,7 +93,7 @@ def waive_gates(repo: Repository, journal: Journal, run: str, stages: Sequence[s
     directory = repo.state_dir.run(run)
     if holder(directory.lease) is not None:
         for event in events:
-            send_request(directory, Request(action="accept", stage=event.stage, gate=event.gate))
+            ask_runner(directory, Request(action="accept", stage=event.stage, gate=event.gate))
         return True
     record_decision(repo, journal, run, *events)
     return False

@@ -22,8 +22,13 @@ from holdfast.repo.repository import Repository
 
 def find_agents(fleet: Fleet, run: str, tasks: Iterable[TaskRow]) -> dict[str, Sighting]:
     """Return what became of the agent of each task that is recorded as running."""
-    running = (task for task in tasks if task.status is TaskStatus.RUNNING)
-    return {task.id: fleet.inspect(LaunchKey.of_agent(run, task)) for task in running}
+    found = {}
+    for task in tasks:
+        if task.status is TaskStatus.RUNNING:
+            key = LaunchKey.of_agent(run, task)
+            fleet.recognise(key, task.latest.token)
+            found[task.id] = fleet.inspect(key)
+    return found
 
 
 def gather_facts(

@@ -36,7 +36,6 @@ from holdfast.reporting.recovery_report import (
 )
 from holdfast.runner.decisions.user_decisions import apply_decision
 from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
-from holdfast.runner.requests import overdue_decisions
 from holdfast.runner.session import RunOptions, apply_options
 
 _BY_PRESENCE = {
@@ -71,15 +70,12 @@ def preview_resume(
 ) -> RecoveryReport:
     """Return the recovery report of a run as it is now: where it stands, and what resuming does.
 
-    The preview is for these options, after the decisions that the user makes along with them, and those before that a
-    runner was asked for and did not live to record.
+    The preview is for these options, after the decisions that the user makes along with them.
     """
     stored = journal.load(run)
     state = stored.state()
     state.jobs = options.jobs or state.jobs
     future = journal.load(run).state()
-    asked = overdue_decisions(repo.state_dir.run(run), journal.events(run))
-    future.apply_possible(event for _, event in asked)
     apply_decision(future, *decisions)
     apply_options(future, options, presets_of(repo.checkout))
     sightings = find_agents(fleet, run, future.active.values())

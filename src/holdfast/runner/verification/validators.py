@@ -21,7 +21,7 @@ from holdfast.core.plan import Validator
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import provider_of
 from holdfast.core.validation import build_validation_brief, judge_scores
-from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec, is_output_of
 from holdfast.runner.attempts.attempt_events import provider_parked, provider_shut
 from holdfast.runner.attempts.reports import clean, last_number, read_reports, report_file
 from holdfast.runner.context import RunContext
@@ -98,8 +98,11 @@ async def _run_validator(
     key, ended = await run_to_end(context, task.id, task.attempt, f"validator-{validator.id}", spec)
     opinion = _Opinion(0.0, "its process was lost, and lost again")
     if ended is not None:
-        reports = _report_file(workspace, key)
-        opinion = _read_opinion(context, validator, ended, context.fleet.output(key).data, reports)
+        reports, output = _report_file(workspace, key), context.fleet.output(key)
+        if not is_output_of(ended, output):
+            opinion = _Opinion(0.0, "its output was changed by another program, or is too long to be kept")
+        else:
+            opinion = _read_opinion(context, validator, ended, output.data, reports)
     scored = ev.ValidatorScored(
         task=task.id,
         attempt=task.attempt,
