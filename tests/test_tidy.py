@@ -84,6 +84,7 @@ FUNCTION_LINES_MAX = 70
 SMALL_BELOW = 60
 SMALL = {
     "agents/acp/permissions.py": "the policy that answers an agent's requests, apart from the protocol",
+    "agents/consent.py": "what an agreement covers; asked by commands, the runner and the MCP server",
     "boot.py": "the one reader of the boot id; supervisors load it, so it stays apart from what is heavier",
     "core/budgets.py": "who may use how much; asked by decide, runner and views",
     "core/conflicts.py": "the rule that no side of a conflict is lost",

@@ -55,6 +55,11 @@ class StateDir:
         """The folder of the plans that planners wrote, one per goal."""
         return self.root / "plans"
 
+    @property
+    def agreements(self) -> Path:
+        """The folder of what was shown when the user agreed to a plan, one file per goal."""
+        return self.root / "agreements"
+
     def run(self, run: str) -> RunDir:
         """Return the folder of one run."""
         return RunDir(self._runs / run, self.root / "work" / run)

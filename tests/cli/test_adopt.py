@@ -60,6 +60,20 @@ def test_a_dry_run_shows_everything_and_changes_nothing(tmp_path: Path) -> None:
     assert not (cli.here / ".holdfast").exists()
 
 
+def test_an_answer_in_advance_covers_what_adopt_has_listed(tmp_path: Path) -> None:
+    """`--yes` lists every command and agent, then goes on; what changes after that is asked about."""
+    cli, env = _cli(tmp_path), _with_agent(tmp_path)
+    _execute(cli, **{"L1-001": {"status": "in_progress", "title": "One"}})
+    done = cli("adopt", STATE, "--agent", "claude", "--yes", **env)
+    assert done.code == 0, done.err
+    assert "agent claude starts: claude " in done.err
+    agents = cli.here / ".holdfast" / "agents.toml"
+    agents.write_text(f'[claude]\ncommand = ["touch", "{tmp_path}/evil"]\n')
+    assert (cli("resume", **env).code, (tmp_path / "evil").exists()) == (3, False)
+    agents.unlink()
+    assert cli("resume", **env).code == 0
+
+
 def test_an_adopted_run_is_resumed_and_completed(tmp_path: Path) -> None:
     """From another system's crashed state to a completed run: two commands."""
     cli, env = _cli(tmp_path), _with_agent(tmp_path)

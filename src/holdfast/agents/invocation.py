@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from holdfast.agents.presets import Preset
@@ -59,21 +58,19 @@ def invoke_agent(agent: Preset, values: Placeholders) -> Invocation:
         "{session}": values.session,
     }
     template = agent.resume if values.session and agent.resume else agent.command
-    argv = tuple(_replace(word, replacements) for word in _expand_keys(agent, template))
+    argv = tuple(_replace(word, replacements) for word in argv_of(agent, template))
     return Invocation(argv, agent.prompt == "stdin", dict(agent.env), agent.stop_signal, agent.pass_env)
 
 
-def _expand_keys(agent: Preset, template: tuple[str, ...]) -> Iterator[str]:
+def argv_of(agent: Preset, template: tuple[str, ...]) -> tuple[str, ...]:
     """Put the words of a key where the template names it. Extra arguments that it does not name come last."""
     words_of = {
         "{permissions}": agent.permissions,
         "{model}": (*agent.model_flag, agent.model) if agent.model else (),
         "{args}": agent.args,
     }
-    for word in template:
-        yield from words_of.get(word, (word,))
-    if "{args}" not in template:
-        yield from agent.args
+    words = tuple(word for named in template for word in words_of.get(named, (named,)))
+    return words if "{args}" in template else (*words, *agent.args)
 
 
 def _replace(word: str, replacements: dict[str, str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,12 +10,12 @@ from pathlib import Path
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
 from holdfast.cli.arguments import JSON, YES, Arguments, flag, option, positional
+from holdfast.cli.consent import record_consent, show_consent
 from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.open_repo import OpenRepo, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, show
 from holdfast.cli.prompts import choose_key, choose_number, confirm, is_interactive
 from holdfast.core.adoption import SETTLED, TrustPolicy
-from holdfast.core.plan import plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError, RepositoryError, did_you_mean, quoted
 from holdfast.formats.discovery import ForeignSource, find_sources, read_source
 from holdfast.formats.lenient_json import BrokenFileError
@@ -195,7 +194,10 @@ def _adopt(opened: OpenRepo, assessment: Assessment, options: AdoptionOptions, a
     plan = plan_of(assessment, agent, {}, agent_names(presets))
     run = adopt(opened.repo, opened.journal, assessment, options, plan, assessment.foreign.main)
     if args.yes:
-        opened.journal.confirm_plan(plan_hash(opened.journal.load(run).plan), time.time())
+        # The answer in advance covers what is listed, and nothing else.
+        stored = opened.journal.load(run).plan
+        show_consent(stored, presets, opened.repo.checkout)
+        record_consent(opened.journal, stored, presets, opened.repo.checkout)
     view = adoption_view(assessment, run)
     show(view, adoption_text, args)
     if not args.json:

@@ -36,8 +36,9 @@ def execute(args: Namespace) -> int:
 
 def _agree(args: Namespace) -> int:
     """Show what a plan runs and record the user's agreement, so that an agent may lead a run of it."""
+    from holdfast.cli.consent import require_consent
     from holdfast.cli.open_repo import open_repo
-    from holdfast.cli.plan_file import load_plan, require_consent
+    from holdfast.cli.plan_file import load_plan
 
     with open_repo(create=True) as opened:
         plan = load_plan(Path(args.agree), "", opened.repo.checkout)

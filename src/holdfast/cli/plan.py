@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.agents.presets import agent_names, presets_of
 from holdfast.cli.arguments import JSON, PLAN_OUTPUT, SANDBOX, YES, Arguments, asked_level, option, positional
+from holdfast.cli.consent import require_planner_consent
 from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import say, show
 from holdfast.cli.plan_file import one_line_goal, usual_plans
@@ -106,6 +107,7 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
         raise NeedsDecisionError(
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
         )
+    require_planner_consent(agent, presets, yes=args.yes)
     work = PlanningOrder(
         goal=goal,
         agent=agent,

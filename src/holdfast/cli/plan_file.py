@@ -1,4 +1,4 @@
-"""Finds and reads the plan to run, from a file or a pipe, and asks for the user's consent. Nothing runs here.
+"""Finds and reads the plan to run, from a file or a pipe. Nothing runs here.
 
 A named pipe is refused like anything else that is not a file: the command might wait for it. The run
 keeps its plan in the journal and in git, so a pipe need not be read again after a crash.
@@ -8,24 +8,18 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.agents.presets import Preset, agent_names, find_agent, presets_of
-from holdfast.cli.prompts import confirm, is_interactive
-from holdfast.core.plan import Plan, plan_hash
-from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError, quoted
-from holdfast.journal.protocol import Journal
+from holdfast.agents.consent import agents_used
+from holdfast.agents.presets import agent_names, presets_of
+from holdfast.core.plan import Plan
+from holdfast.errors import HoldfastError, PlanError, quoted
 from holdfast.plans import parse_plan, read_plan
 from holdfast.plans.source import MAX_SIZE
-from holdfast.reporting.notifications import displayed_webhook
-from holdfast.views.plan_text import commands_of
-from holdfast.views.text import count, one_line
 
 _PLAN_NAMES = ("plan.yaml", "plan.yml", "plan.json", "holdfast.yaml")
-_COMMANDS_SHOWN = 40
 _STANDARD_INPUT = "-"
 _OPEN_FILES = ("/dev/fd/", "/proc/self/fd/")
 
@@ -128,60 +122,11 @@ def require_commands(plan: Plan, checkout: Path) -> None:
             )
 
 
-def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) -> None:
-    """Make sure that the user agreed to exactly this plan. If that is on record, nothing is asked."""
-    digest = plan_hash(plan)
-    if journal.is_confirmed(digest):
-        return
-    if not yes:
-        for line in _consent_lines(plan, checkout):
-            print(line, file=sys.stderr)
-    if not yes and not is_interactive():
-        raise NeedsDecisionError(
-            f"plan {digest[:12]} needs your approval, and there is no terminal to ask on",
-            "read it, then use --yes: its commands run with your permissions",
-        )
-    if not confirm("Run this plan?", yes=yes):
-        raise NeedsDecisionError(
-            "you did not agree to the plan; nothing was run", "`--dry-run` shows what it would do"
-        )
-    journal.confirm_plan(digest, time.time())
-
-
 def _programs(plan: Plan, checkout: Path) -> Iterator[tuple[str, str]]:
     """Yield each agent or task with the program that it starts."""
+    used = agents_used(plan, presets_of(checkout))
     for _, task in plan.tasks():
         if task.run:
             yield f"task {task.id}", task.run[0]
         yield from ((f"validator {who.id}", who.run[0]) for who in task.validators if who.run)
-    yield from ((f"agent {name}", spec.needed_program) for name, spec in _agents(plan, checkout).items())
-
-
-def _agents(plan: Plan, checkout: Path) -> dict[str, Preset]:
-    """Return every agent that the plan uses: for tasks, as a validator, or as the fallback of another at a limit."""
-    presets, waiting = presets_of(checkout), plan.agents_named()
-    found: dict[str, Preset] = {}
-    while waiting:
-        name = waiting.pop(0)
-        spec = find_agent(name, plan.agents, presets)
-        if spec is not None and name not in found:
-            found[name] = spec
-            waiting += [spec.fallback] if spec.fallback else []
-    return found
-
-
-def _consent_lines(plan: Plan, checkout: Path) -> Iterator[str]:
-    tasks = sum(len(stage.tasks) for stage in plan.stages)
-    yield f"Goal: {one_line(plan.goal)}"
-    yield f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
-    for name, spec in _agents(plan, checkout).items():
-        yield f"  agent {name}: {one_line(' '.join(spec.command))}"
-    if passed := [*plan.pass_env, *(name for spec in plan.agents.values() for name in spec.pass_env)]:
-        yield f"  may see your variables: {one_line(', '.join(dict.fromkeys(passed)), 160)}"
-    if plan.notify.webhook:
-        yield f"  posts to: {one_line(displayed_webhook(plan.notify.webhook), 160)}"
-    commands = commands_of(plan)
-    for command in commands[:_COMMANDS_SHOWN]:
-        yield f"  runs: {one_line(command, 160)}"
-    if len(commands) > _COMMANDS_SHOWN:
-        yield f"  and {count(len(commands) - _COMMANDS_SHOWN, 'more command')}; `--dry-run` shows them all"
+    yield from ((f"agent {name}", spec.needed_program) for name, spec in used.items())

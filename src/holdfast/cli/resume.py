@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.cli.arguments import RUN, Arguments, flag, one_of, option
+from holdfast.cli.consent import require_consent
 from holdfast.cli.inspect import inspect_run
 from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, open_read_only, open_repo, require_task
 from holdfast.cli.output import say, show
-from holdfast.cli.plan_file import require_consent
 from holdfast.cli.prompts import choose_key, confirm, is_interactive, require_yes
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, options_as_typed, start_session
 from holdfast.cli.status import current_status

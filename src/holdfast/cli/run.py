@@ -7,6 +7,7 @@ from pathlib import Path
 
 from holdfast.boot import boot_id
 from holdfast.cli.arguments import Arguments, flag, option, positional
+from holdfast.cli.consent import require_consent
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
@@ -17,7 +18,6 @@ from holdfast.cli.plan_file import (
     load_plan,
     plan_from_pipe,
     require_commands,
-    require_consent,
     source_of,
 )
 from holdfast.cli.prompts import choose_key, confirm, is_interactive

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.agents.consent import consent_digest
 from holdfast.agents.presets import agent_names, presets_of
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.status import RUN_IS_OVER
@@ -55,7 +56,7 @@ def open_session(
     )
     meant = plan if found is None else journal.load(found.row.run).plan
     assert meant is not None
-    _require_agreement(journal, meant, agreed=agreed)
+    _require_agreement(journal, meant, repo, agreed=agreed)
     name = create_run(repo, journal, meant, source) if found is None else found.row.run
     session = RunSession.open(repo, journal, name, RunOptions(jobs=request.jobs))
     notice = ""
@@ -92,14 +93,16 @@ def _unfinished_run(journal: Journal, run: str) -> RunListing:
     return found[-1]
 
 
-def _require_agreement(journal: Journal, plan: Plan, *, agreed: bool) -> None:
+def _require_agreement(journal: Journal, plan: Plan, repo: Repository, *, agreed: bool) -> None:
     """Raise NeedsDecisionError if the plan would run commands that the user has not agreed to.
 
     An agent must not get around its own permissions by writing a command into a plan.
     """
     runs = [*commands_of(plan), *([plan.notify.webhook] if plan.notify.webhook else [])]
     asks_validators = any(one.prompt for _, task in plan.tasks() for one in task.validators)
-    if agreed or not (runs or asks_validators) or journal.is_confirmed(plan_hash(plan)):
+    if agreed or not (runs or asks_validators):
+        return
+    if journal.is_confirmed(consent_digest(plan, presets_of(repo.checkout))):
         return
     raise NeedsDecisionError(
         f"the user has not agreed to what this plan runs: {'; '.join(runs[:_SHOWN]) or 'validators'}",

@@ -57,6 +57,22 @@ def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
+def command_line(text: str) -> str:
+    """Return a command as one line of any length; what could control a terminal or hide a part of it is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+
+
+def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
+    """Return a line as lines of at most `width` characters, with nothing left out, not even spaces."""
+    room = max(width - max(len(first), len(rest)), 20)
+    lines: list[str] = []
+    while len(text) > room:
+        at = text.rfind(" ", room // 2, room) + 1 or room
+        lines.append(text[:at])
+        text = text[at:]
+    return [(rest if number else first) + line for number, line in enumerate([*lines, text])]
+
+
 def block(text: str, indent: str) -> list[str]:
     """Return a text of several lines, indented, without characters that could control a terminal."""
     lines = text.rstrip().splitlines()

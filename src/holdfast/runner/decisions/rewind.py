@@ -13,9 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.agents.consent import consent_digest
+from holdfast.agents.presets import presets_of
 from holdfast.core import events as ev
 from holdfast.core.ids import ALL_RUN_BRANCHES, ALL_RUN_REFS
-from holdfast.core.plan import Plan, plan_hash
+from holdfast.core.plan import Plan
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, StageStatus, TaskStatus
 from holdfast.core.user_decisions import (
@@ -146,7 +148,8 @@ def _what_is_left(stored: StoredRun, scope: RewindScope, stands: set[str], start
 
 def _create(repo: Repository, journal: Journal, old: str, plan: Plan) -> str:
     """Make the new run. If the user agreed to the old plan, that covers this one, which is a part of it."""
-    row = journal.load(old).row
-    if journal.is_confirmed(row.plan_hash):
-        journal.confirm_plan(plan_hash(plan), time.time())
+    stored = journal.load(old)
+    row, presets = stored.row, presets_of(repo.checkout)
+    if journal.is_confirmed(consent_digest(stored.plan, presets)):
+        journal.confirm_plan(consent_digest(plan, presets), time.time())
     return create_run(repo, journal, plan, row.plan_source, row.target)

@@ -1,0 +1,151 @@
+"""The user's consent: everything that a plan would run is shown whole, with what changed since the last time, then asked.
+
+This is the only place that records an agreement.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from holdfast.agents.consent import agents_used, consent_digest, planner_digest
+from holdfast.agents.invocation import argv_of
+from holdfast.agents.presets import Preset, Presets, presets_of
+from holdfast.cli.open_repo import open_repo
+from holdfast.cli.prompts import confirm, is_interactive
+from holdfast.core.plan import Plan
+from holdfast.errors import NeedsDecisionError
+from holdfast.journal.protocol import Journal
+from holdfast.paths import StateDir
+from holdfast.redaction import redact
+from holdfast.reporting.notifications import displayed_webhook
+from holdfast.runner.environment import withheld_variables
+from holdfast.views.plan_text import commands_of
+from holdfast.views.terminal import terminal_width
+from holdfast.views.text import command_line, count, one_line, wrapped
+
+_NEW, _SAME = "+ ", "  "
+
+
+def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) -> None:
+    """Make sure that the user agreed to exactly this plan and these agents. If that is on record, nothing is asked."""
+    presets = presets_of(checkout)
+    digest = consent_digest(plan, presets)
+    if journal.is_confirmed(digest):
+        return
+    if not yes:
+        show_consent(plan, presets, checkout)
+    if not yes and not is_interactive():
+        raise NeedsDecisionError(
+            f"plan {digest[:12]} needs your approval, and there is no terminal to ask on",
+            "read it, then use --yes: its commands run with your permissions",
+        )
+    if not confirm("Run this plan?", yes=yes):
+        raise NeedsDecisionError(
+            "you did not agree to the plan; nothing was run", "`--dry-run` shows what it would do"
+        )
+    record_consent(journal, plan, presets, checkout)
+
+
+def require_planner_consent(agent: str, presets: Presets, *, yes: bool) -> None:
+    """Make sure that the user agreed to an agent of the agents' files before it is started to write a plan."""
+    if digest := planner_digest(agent, presets):
+        with open_repo(create=True) as opened:
+            _require_planner(opened.journal, digest, agent, presets, yes=yes)
+
+
+def _require_planner(journal: Journal, digest: str, agent: str, presets: Presets, *, yes: bool) -> None:
+    if journal.is_confirmed(digest):
+        return
+    if not yes:
+        _print(
+            [f"{agent} is defined in your agents.toml, or changed there:"], [*_agent(agent, presets[agent])]
+        )
+    if not confirm(f"Start {agent} to write the plan?", yes=yes):
+        raise NeedsDecisionError(
+            f"you did not agree to start {agent}; nothing was planned",
+            "read how agents.toml defines it, then use --yes, or choose another agent with --agent",
+        )
+    journal.confirm_plan(digest, time.time())
+
+
+def show_consent(plan: Plan, presets: Presets, checkout: Path) -> None:
+    """Print everything that a plan would run, on standard error; what is new since the last agreement has a `+`."""
+    tasks = sum(len(stage.tasks) for stage in plan.stages)
+    sizes = f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
+    items = list(_items(plan, presets))
+    agreed = _agreed_before(plan, checkout)
+    _print([f"Goal: {one_line(plan.goal)}", sizes], items, agreed)
+    if withheld := withheld_variables(plan.pass_env):
+        _print([], [f"not passed, because of credentials in them: {', '.join(withheld)}"])
+    if agreed:
+        _print(
+            ["Since you last agreed, `+` is new, and this is gone:"],
+            [one for one in agreed if one not in items],
+        )
+
+
+def record_consent(journal: Journal, plan: Plan, presets: Presets, checkout: Path) -> None:
+    """Record that the user agreed to the plan, and keep what was shown, to tell the next time what changed."""
+    journal.confirm_plan(consent_digest(plan, presets), time.time())
+    path = _record(plan, checkout)
+    with suppress(OSError):  # the agreement stands without it
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(_items(plan, presets)), encoding="utf-8", errors="replace")
+
+
+def _print(head: list[str], items: list[str], agreed: list[str] | None = None) -> None:
+    """Print lines, and items that are wrapped and never cut."""
+    lines = list(head)
+    for item in items:
+        mark = _NEW if agreed and item not in agreed else _SAME
+        lines += wrapped(item, terminal_width(), mark, "      ")
+    if lines:
+        print("\n".join(lines), file=sys.stderr)
+
+
+def _items(plan: Plan, presets: Presets) -> Iterator[str]:
+    """Yield everything that the plan would run or pass on, each as one line of any length."""
+    for name, agent in agents_used(plan, presets).items():
+        yield from _agent(name, agent)
+    if plan.pass_env:
+        yield f"every agent and check may see your variables: {command_line(', '.join(plan.pass_env))}"
+    if plan.notify.webhook:
+        yield f"posts to: {command_line(displayed_webhook(plan.notify.webhook))}"
+    for command in commands_of(plan):
+        yield f"runs: {command_line(redact(command))}"
+
+
+def _agent(name: str, agent: Preset) -> Iterator[str]:
+    who = f"agent {command_line(name)}"
+    yield f"{who} starts: {_words(argv_of(agent, agent.command))}"
+    if agent.resume:
+        yield f"{who} resumes a session with: {_words(argv_of(agent, agent.resume))}"
+    for variable, value in agent.env.items():
+        yield f"{who} gets: {command_line(redact(f'{variable}={value}'))}"
+    if agent.pass_env:
+        yield f"{who} may see your variables: {command_line(', '.join(agent.pass_env))}"
+
+
+def _words(argv: tuple[str, ...]) -> str:
+    import shlex
+
+    return command_line(redact(shlex.join(argv)))
+
+
+def _record(plan: Plan, checkout: Path) -> Path:
+    import hashlib
+
+    name = hashlib.sha256(plan.goal.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return StateDir.of_checkout(checkout).agreements / f"{name}.txt"
+
+
+def _agreed_before(plan: Plan, checkout: Path) -> list[str]:
+    """Return what was shown when the user last agreed to a plan with this goal; empty if never."""
+    try:
+        return _record(plan, checkout).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
