@@ -114,6 +114,11 @@ class RunDir:
         """The folder that holds the folder of every supervised process of the run."""
         return self.root / "attempts"
 
+    @property
+    def homes(self) -> Path:
+        """The folder of the private homes that agents in a sandbox have. They hold copies of logins."""
+        return self.root / "homes"
+
     def brief(self, task: str, attempt: int) -> Path:
         """Return the brief that an attempt was given."""
         return self.attempts / task / str(attempt) / "brief.md"

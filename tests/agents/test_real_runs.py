@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdfast.core.facts import ExitReason
 from tests.agents.agent_project import AgentProject, BuildProject, task
-from tests.agents.real_agents import RealAgent
+from tests.agents.real_agents import KEY, RealAgent
 from tests.scripted_model import Script, Shell, Write
+from tests.support.command import Cli
+from tests.support.repositories import write
 from tests.support.runs import Fifo
+from tests.support.sandboxes import needs_sandbox
 
 STREAMS = {
     "codex": '"type":"turn.completed"',
@@ -30,6 +35,26 @@ def three_parts(hold: threading.Event | None = None) -> dict[str, Script]:
         "b": Script((Write("new/b.txt", "from b\n"),), hold=hold),
         "c": Script((Shell("cat new/a.txt new/b.txt > c.txt"),)),
     }
+
+
+WITH_PRESETS = {
+    "codex": {"preset": "codex", "args": ["--disable", "plugins"]},
+    "qwen": {"preset": "qwen", "model": "fake-1", "args": ["--auth-type", "openai"]},
+}
+"""Agents as a plan has them that only adds options to what Holdfast knows."""
+
+
+def settings_of(agent: RealAgent, url: str, home: Path) -> dict[str, str]:
+    """Write an agent's own settings into a home, and return the environment of a user who has that home."""
+    provider = {"name": "fake", "base_url": f"{url}/v1", "env_key": "OPENAI_API_KEY", "wire_api": "responses"}
+    lines = ['model = "fake-1"', 'model_provider = "fake"', "check_for_update_on_startup = false"]
+    lines += ["[model_providers.fake]", *(f'{key} = "{value}"' for key, value in provider.items())]
+    write(home / ".codex" / "config.toml", "\n".join([*lines, "[analytics]", "enabled = false", ""]))
+    quiet = {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
+    write(home / ".qwen" / "settings.json", msgspec.json.encode(quiet).decode())
+    path = f"{agent.program.parent}:{os.environ['PATH']}"
+    model = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY, "QWEN_CODE_NO_RELAUNCH": "true"}
+    return {"HOME": str(home), "PATH": path, "TERM": "dumb", **model}
 
 
 def busy(build: BuildProject, agent: RealAgent, tool: Fifo, **more: object) -> AgentProject:
@@ -61,6 +86,24 @@ def test_real_agents_work_through_a_plan_in_parallel(agent: RealAgent, stage: Bu
     assert runner.wait(240) == 0
     assert here.show("c.txt") == "from a\nfrom b"
     assert all(STREAMS[agent.name] in here.log(name) for name in "abc")
+    here.nothing_lives()
+
+
+@needs_sandbox
+def test_real_agents_work_in_a_sandbox_with_their_own_settings(agent: RealAgent, stage: BuildProject) -> None:
+    """They find their program, their settings and their model in there, and their tools see no home but their own."""
+    if agent.name not in WITH_PRESETS:
+        pytest.skip(f"how {agent.name} is told by its own settings where the model is was not found out")
+    here = stage(
+        {"a": Script((Write("new/a.txt", "from a\n"), Shell("ls ~/private > seen.txt; git add .; :")))}
+    )
+    home = here.place / "home"
+    (home / "private").mkdir(parents=True)
+    env = settings_of(agent, here.model.url("ok"), home)
+    Cli.of(here.place / "p", task("a"), agent=agent.name, agents=WITH_PRESETS)
+    runner = here.cli.start("run", "--yes", "--sandbox", "workspace", **env)
+    assert runner.wait(240) == 0, here.cli("logs", "1", "a").out
+    assert (here.show("new/a.txt"), here.show("seen.txt")) == ("from a", "")
     here.nothing_lives()
 
 

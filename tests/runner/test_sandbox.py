@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.process import procfs
@@ -96,6 +97,26 @@ def test_a_program_of_the_users_below_the_home_can_be_run(tmp_path: Path) -> Non
     done = run(cli, HOME=str(home), PATH=f"{home}/tools/bin:{os.environ['PATH']}")
     assert done.code == 0, done.out
     assert show(cli, "A.txt") == "made by mytool"
+
+
+def test_an_agent_has_copies_of_what_its_preset_names_and_nothing_else_of_the_home(tmp_path: Path) -> None:
+    """It may change them, a later attempt finds what the one before left, and the user's own files stay as they are."""
+    home = tmp_path / "home"
+    write(home / ".tool" / "login", "token")
+    write(home / ".tool" / "history", "hunter2")
+    script = """
+        test $HOLDFAST_ATTEMPT_NUMBER = 1 && { cat ~/.tool/login > ~/session; echo renewed > ~/.tool/login; exit 1; }
+        cat ~/session ~/.tool/login > A.txt; ls -A ~/.tool >> A.txt"""
+    agents = (
+        f'[tool]\ncommand = ["sh", "-c", {msgspec.json.encode(script).decode()}]\nhome = ["~/.tool/login"]\n'
+    )
+    write(home / ".config" / "holdfast" / "agents.toml", agents)
+    cli = Cli.of(tmp_path / "p", {"id": "A", "title": "A", "prompt": "Do it."}, agent="tool")
+    done = run(cli, HOME=str(home), XDG_CONFIG_HOME=str(home / ".config"))
+    assert done.code == 0, done.out
+    assert show(cli, "A.txt") == "tokenrenewed\nlogin"
+    assert (home / ".tool" / "login").read_text() == "token"
+    assert not (tmp_path / "p" / ".holdfast" / "runs" / "01-try-it" / "homes").exists()
 
 
 def test_a_forged_exit_record_cannot_be_written(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ class Placeholders:
 class Invocation:
     """What to execute for one attempt. `stdin_brief` asks for the brief file on standard input.
 
-    `env` is added to the environment; `pass_env` names more variables of the user that are passed on.
+    `env` is added to the environment; `pass_env` names more variables of the user that are passed on. `home` names the files
+    of the user's home that it needs in a sandbox.
     """
 
     argv: tuple[str, ...]
@@ -36,6 +37,7 @@ class Invocation:
     env: dict[str, str] = field(default_factory=dict)
     stop_signal: str = "TERM"
     pass_env: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
 
 
 def invoke_worker(worker: Task | Validator, agent: Preset | None, values: Placeholders) -> Invocation:
@@ -59,7 +61,10 @@ def invoke_agent(agent: Preset, values: Placeholders) -> Invocation:
     }
     template = agent.resume if values.session and agent.resume else agent.command
     argv = tuple(_replace(word, replacements) for word in argv_of(agent, template))
-    return Invocation(argv, agent.prompt == "stdin", dict(agent.env), agent.stop_signal, agent.pass_env)
+    needed = (*agent.credentials, *agent.home)
+    return Invocation(
+        argv, agent.prompt == "stdin", dict(agent.env), agent.stop_signal, agent.pass_env, needed
+    )
 
 
 def argv_of(agent: Preset, template: tuple[str, ...]) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pass_env: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
     version: tuple[str, ...] = ()
     install: str = ""
     exit_codes: dict[str, AgentTrouble] = {}
@@ -243,9 +244,15 @@ def missing_credentials(preset: Preset, env: Mapping[str, str]) -> str:
 
 
 def _exists(path: str, env: Mapping[str, str]) -> bool:
-    """Tell whether a login is on disk. A path through a variable that is not set does not exist."""
+    """Tell whether a login is on disk."""
+    place = place_of(path, env)
+    return place is not None and place.is_file()
+
+
+def place_of(path: str, env: Mapping[str, str]) -> Path | None:
+    """Return the file that a preset names by `~` or a variable. A path through a variable that is not set leads nowhere."""
     folder, _, rest = path.partition("/")
     if folder.startswith("$"):
         folder = env.get(folder[1:], "")
-        return bool(folder) and Path(folder, rest).is_file()
-    return Path(os.path.expanduser(path)).is_file()  # noqa: PTH111 - pathlib raises where there is no home
+        return Path(folder, rest) if folder else None
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - pathlib raises where there is no home

@@ -31,7 +31,8 @@ class SandboxPolicy:
     """What the processes of one launch may see and write. Paths are absolute; those that are not there are left out.
 
     `covered` folders are empty and cannot be written to. `scratch` folders are empty, too, and what is written there
-    is gone with the launch. `readable` and `writable` are shown where they are, also below such a folder; `withheld` files
+    is gone with the launch. `readable` and `writable` are shown where they are, also below such a folder. Of `replaced`
+    folders the second is shown, writable, in the place of the first. `withheld` files
     cannot be opened. All else of the system can be read.
     """
 
@@ -39,6 +40,7 @@ class SandboxPolicy:
     scratch: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
+    replaced: tuple[tuple[Path, Path], ...] = ()
     withheld: tuple[Path, ...] = ()
 
 
@@ -70,6 +72,7 @@ def _mounts(policy: SandboxPolicy) -> Iterator[tuple[str | Path, ...]]:
     places: list[tuple[Path, int, tuple[str | Path, ...]]] = [
         *((path, 0, ("--perms", _FOR_READING, "--tmpfs", path)) for path in _real(policy.covered)),
         *((path, 0, ("--perms", _mode(path), "--tmpfs", path)) for path in _real(policy.scratch)),
+        *((path.resolve(), 1, ("--bind", other, path.resolve())) for path, other in policy.replaced),
         *((path, 1, ("--ro-bind", path, path)) for path in _real(policy.readable)),
         *((path, 2, ("--bind", path, path)) for path in _real(policy.writable)),
         *((path, 3, ("--ro-bind", os.devnull, path)) for path in _real(policy.withheld)),

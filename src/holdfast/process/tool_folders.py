@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from os import X_OK, access
 from pathlib import Path
 
 from holdfast.process.sandbox import is_below
@@ -48,8 +49,8 @@ class ToolFolders:
 
 
 @lru_cache(maxsize=8)
-def tools_to_show(search_path: str, home: Path, unseen: tuple[Path, ...]) -> ToolFolders:
-    """Return what must be shown so that the programs on a PATH can run although `unseen` folders are empty.
+def tools_to_show(search_path: str, program: str, home: Path, unseen: tuple[Path, ...]) -> ToolFolders:
+    """Return what must be shown so that a program and those on a PATH can run although `unseen` folders are empty.
 
     Never one of these folders itself, or one around it. Holdfast's own program is among them: agents report by it.
     """
@@ -60,7 +61,7 @@ def tools_to_show(search_path: str, home: Path, unseen: tuple[Path, ...]) -> Too
         if is_below(folder.resolve(), unseen)
         for path in _needed_by(folder, home)
         if is_below(path.resolve(), unseen)
-    )
+    ) | dict.fromkeys(path for path in _named_program(program, home) if is_below(path.resolve(), unseen))
     shown = tuple(path for path in wanted if not any(is_below(root, [path.resolve()]) for root in unseen))
     logins = (home / path for path in _LOGINS)
     return ToolFolders(shown, tuple(path for path in logins if is_below(path, shown)))
@@ -71,6 +72,15 @@ def _own_folders() -> Iterator[Path]:
     yield Path(sys.prefix, "bin")
     yield Path(sys.base_prefix, "bin")
     yield Path(__file__).parents[2]
+
+
+def _named_program(program: str, home: Path) -> Iterator[Path]:
+    """Yield what a program needs that is named by its path. Nothing else of its folder, which no user may have thought of."""
+    path = Path(program)
+    if path.is_absolute() and path.is_file() and access(path, X_OK):
+        for file in dict.fromkeys((path, path.resolve())):
+            yield file
+            yield from _installation(file.parent, home)
 
 
 def _needed_by(folder: Path, home: Path) -> Iterator[Path]:

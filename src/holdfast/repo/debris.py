@@ -57,11 +57,12 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
 
 
 def remove_workspaces(repo: Repository, run: str) -> None:
-    """Remove a run's debris, then all its workspaces. The caller holds the lease and has saved all work."""
+    """Remove a run's debris, all its workspaces, and the homes of its agents. The caller holds the lease and has saved all work."""
     workspaces = Workspaces(repo, repo.state_dir.run(run).workspaces)
     with doing(f"remove the workspaces of run {run}"):
         clear_debris(repo, workspaces)
         workspaces.remove_all()
+        remove(repo.state_dir.run(run).homes)
 
 
 def stale_locks(repo: Repository) -> tuple[str, ...]:

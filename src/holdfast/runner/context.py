@@ -107,7 +107,7 @@ class RunContext:
     @property
     def sandbox(self) -> Sandbox | None:
         """What keeps launches away from the rest of the machine; None if nothing does."""
-        return None if self.sandbox_level is SandboxLevel.OFF else Sandbox(self.repo)
+        return None if self.sandbox_level is SandboxLevel.OFF else Sandbox(self.repo, self.directory)
 
     @property
     def directory(self) -> RunDir:

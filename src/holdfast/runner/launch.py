@@ -48,7 +48,7 @@ def workspace_launch(
         report, wake_pipe = report_to
         env |= {REPORT_VARIABLE: str(report), WAKE_VARIABLE: str(wake_pipe)}
     env |= how.env
-    seen, woken = (*shown, brief) if brief else shown, report_to[1:] if report_to else ()
+    given = (*shown, *([brief] if brief else []), *(report_to[1:] if report_to else []))
     return LaunchSpec(
         key,
         how.argv,
@@ -59,7 +59,7 @@ def workspace_launch(
         stall_s=stall_s,
         holds=holds,
         stop_signal=how.stop_signal,
-        sandbox=sandbox.policy(workspace, env, seen, woken) if sandbox else None,
+        sandbox=sandbox.policy_of_agent(key, how, workspace, env, given) if sandbox else None,
     )
 
 

@@ -105,12 +105,13 @@ def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None
         if planned is None:
             with closing(open_fleet(repo.state_dir.fleet)) as fleet:
                 level = level_in_force(order.sandbox, SandboxLevel.OFF, fleet)
-                sandbox = None if level is SandboxLevel.OFF else Sandbox(repo)
+                sandbox = None if level is SandboxLevel.OFF else Sandbox(repo, directory)
                 workspaces = Workspaces(repo, directory.workspaces, clones=sandbox is not None)
                 planning = _Planning(repo, order, record, directory, workspaces, fleet, sandbox, tell)
                 planned = asyncio.run(planning.run())
         workspaces.remove_all()
-        shutil.rmtree(directory.attempts, ignore_errors=True)
+        for folder in (directory.attempts, directory.homes):
+            shutil.rmtree(folder, ignore_errors=True)
         return planned
 
 

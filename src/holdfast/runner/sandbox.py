@@ -9,15 +9,20 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from holdfast.agents.invocation import Invocation
+from holdfast.agents.presets import place_of
 from holdfast.core.status import SandboxLevel
 from holdfast.errors import HoldfastError, did_you_mean, quoted
-from holdfast.fleet.protocol import Fleet, SandboxPolicy, tools_to_show
+from holdfast.fleet.protocol import Fleet, LaunchKey, SandboxPolicy, tools_to_show
+from holdfast.paths import RunDir
 from holdfast.repo.object_sync import object_stores
 from holdfast.repo.repository import Repository
+from holdfast.runner.agent_home import furnish_home
+from holdfast.system_errors import doing
 
 SANDBOX_VARIABLE = "HOLDFAST_SANDBOX"
 """Names the level that the user wants if no option does."""
@@ -58,38 +63,60 @@ def _users_level() -> SandboxLevel:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """The sandbox of all launches of a run."""
+    """The sandbox of all launches of a run, whose folder is `directory`."""
 
     repo: Repository
+    directory: RunDir
+
+    def policy_of_agent(
+        self,
+        key: LaunchKey,
+        how: Invocation,
+        workspace: Path,
+        env: Mapping[str, str],
+        given: tuple[Path, ...],
+    ) -> SandboxPolicy:
+        """Return the policy of a launch in a workspace. If its preset names files of the home, it gets a home with these.
+
+        That home is kept for the next attempt at the same task.
+        """
+        policy, users_home = self.policy(workspace, how.argv[0], env, given), _home_in(env)
+        if not how.home or _belongs_to_system(users_home.resolve()):
+            return policy
+        home = self.directory.homes / key.owner / key.step
+        with doing("make the home of an agent", home):
+            furnish_home(home, users_home, filter(None, (place_of(name, env) for name in how.home)))
+        return replace(policy, replaced=((users_home, home),))
 
     def policy(
-        self,
-        folder: Path,
-        env: Mapping[str, str],
-        readable: tuple[Path, ...] = (),
-        writable: tuple[Path, ...] = (),
+        self, folder: Path, program: str, env: Mapping[str, str], given: tuple[Path, ...] = ()
     ) -> SandboxPolicy:
-        """Return what a launch in `folder`, which it may write to, sees. It is also given `readable` and `writable`."""
+        """Return what a launch in `folder` sees, which it may write to. What it is `given` it cannot change."""
         covered = (self.repo.checkout, self.repo.common_dir, _SOCKETS)
-        home = Path(env.get("HOME") or "/")
-        scratch = (*_TEMPORARY, *_homes(home))
-        tools = tools_to_show(
-            env.get("PATH", os.defpath), home, tuple(path.resolve() for path in covered + scratch)
-        )
+        scratch = (*_TEMPORARY, *_homes(_home_in(env)))
+        unseen = tuple(path.resolve() for path in covered + scratch)
+        tools = tools_to_show(env.get("PATH", os.defpath), program, _home_in(env), unseen)
         objects = map(Path, object_stores(str(self.repo.common_dir / "objects")))
         return SandboxPolicy(
             covered=covered,
             scratch=scratch,
-            readable=(*tools.folders, *objects, *_NAME_SERVERS, *readable),
-            writable=(folder, *writable),
+            readable=(*tools.folders, *objects, *_NAME_SERVERS, *given),
+            writable=(folder,),
             withheld=tools.logins,
         )
 
 
+def _home_in(env: Mapping[str, str]) -> Path:
+    return Path(env.get("HOME") or "/")
+
+
 @lru_cache(maxsize=8)
 def _homes(home: Path) -> tuple[Path, ...]:
-    """Return the folders of users that are covered: those of others, too. A home that is a part of the system is not."""
-    named = (home, Path(pwd.getpwuid(os.getuid()).pw_dir))
+    """Return the folders of users that are covered: those of others, too. A home that is a part of the system is not.
+
+    A plan may give its agents another home; the user's own is covered all the same.
+    """
+    named = (home, _home_in(os.environ), Path(pwd.getpwuid(os.getuid()).pw_dir))
     return tuple(path for path in (*_HOMES, *named) if not _belongs_to_system(path.resolve()))
 
 
