@@ -87,6 +87,8 @@ SMALL = {
     "agents/consent.py": "what an agreement covers; asked by commands, the runner and the MCP server",
     "boot.py": "the one reader of the boot id; supervisors load it, so it stays apart from what is heavier",
     "core/budgets.py": "who may use how much; asked by decide, runner and views",
+    "cli/filter_consent.py": "the question about new content filters, asked by three commands",
+    "runner/content_filters.py": "which content filters the user accepted, for every command and an agent that leads",
     "core/conflicts.py": "the rule that no side of a conflict is lost",
     "formats/apex/read.py": "which of APEX's readers takes a file",
     "formats/lenient_yaml.py": "loads the YAML library, so it stays apart from lenient_json",
@@ -106,7 +108,7 @@ IMPLEMENTATIONS = {
 }
 """What only `open_journal` and `open_fleet` know: which implementations there are."""
 
-ABOUT_ALL_COMMANDS = {"bad_input", "help", "machine_errors", "terminal"}
+ABOUT_ALL_COMMANDS = {"bad_input", "help", "machine_errors", "planted_git_settings", "terminal"}
 TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/"}
 """The tests of `tests/cli/` that are about no command by itself, and the commands whose tests are not there."""
 

@@ -10,6 +10,7 @@ import pytest
 from holdfast.core.ids import archive_ref, run_branch, snapshot_ref, task_ref
 from holdfast.repo.checkout import checkout_notices, read_checkout
 from holdfast.repo.debris import clear_debris
+from holdfast.repo.git import GitError
 from holdfast.repo.landing import (
     Conflicted,
     branch_facts,
@@ -20,6 +21,7 @@ from holdfast.repo.landing import (
 )
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspace_commit import commit_work
+from holdfast.repo.workspaces import Workspaces
 from tests.support.power_cut import after_power_cut
 from tests.support.repositories import RUN, PreparedWorkspace, Project, fingerprint, git, write
 
@@ -176,29 +178,56 @@ def test_a_filter_of_the_users_global_configuration_is_applied(
     assert (prepared.pool.prepare("1", done.commit) / "x.cap").read_text() == "shout\n"
 
 
-def test_a_filter_the_repository_had_from_the_start_is_applied_and_a_later_one_is_told(
-    tmp_path: Path,
-) -> None:
-    """The user's own local filters are accepted at first use; later ones are named, with how to accept them."""
+def test_only_an_accepted_filter_of_the_repositorys_configuration_is_used(tmp_path: Path) -> None:
+    """It counts with its very command; others are named in a notice."""
     project = Project.create(tmp_path / "p")
-    project.git("config", "filter.early.clean", 'sed "s/x/\\"y\\"/"')
-    repo = project.open()
+    command = 'sed "s/x/\\"y\\"/"'
+    project.git("config", "filter.early.clean", command)
     project.git("config", "filter.late.clean", "cat")
-    again = project.open()
-    early = repo.private_git.text("config", "filter.early.clean")
-    assert early == 'sed "s/x/\\"y\\"/"'
-    assert again.private_git.try_run("config", "filter.late.clean").rc == 1
-    assert any("filter.late.clean" in notice for notice in checkout_notices(again))
+    repo = project.open().with_filters([("filter.early.clean", command), ("filter.late.clean", "other")])
+    assert repo.private_git.text("config", "filter.early.clean") == command
+    assert repo.private_git.try_run("config", "filter.late.clean").rc == 1
+    assert any("filter.late.clean" in notice for notice in checkout_notices(repo))
 
 
-def test_what_the_user_accepted_and_excluded_survives_a_power_cut(tmp_path: Path) -> None:
-    """Filters that were lost would be copied again, and could be an agent's by then; the exclude file is the user's own."""
+@pytest.mark.parametrize(
+    "key",
+    ["lfs.extension.x.clean", "lfs.customtransfer.x.path", "lfs.standalonetransferagent", "core.sshCommand"],
+)
+def test_no_setting_of_the_repository_that_names_a_program_is_in_force(tmp_path: Path, key: str) -> None:
+    """Git-lfs runs programs of its own configuration, and git those that reach a remote."""
     project = Project.create(tmp_path / "p")
-    project.git("config", "filter.early.clean", "cat")
+    project.git("config", key, "planted")
+    repo = project.open()
+    assert [git.try_run("config", key).rc for git in (repo.git, repo.private_git)] == [1, 1]
+
+
+def test_the_exclude_file_survives_a_power_cut(tmp_path: Path) -> None:
+    """It is the user's own."""
+    project = Project.create(tmp_path / "p")
     write(project.git_dir / "info" / "exclude", "mine")
     left = after_power_cut(project, "repo.prepare_state_dir()").git_dir
-    assert '[filter "early"]' in (left / "holdfast-private" / "sealed" / "filters").read_text()
     assert (left / "info" / "exclude").read_text() == "mine\n/.holdfast/\n"
+
+
+def test_a_partial_clone_is_used_without_fetching_anything(tmp_path: Path) -> None:
+    """What its checkout has is enough for a run; what it lacks is named, with the way to get it."""
+    origin = Project.create(tmp_path / "origin")
+    origin.git("config", "uploadpack.allowFilter", "true")
+    origin.write("old.txt", "only in history\n")
+    old = origin.commit("old")
+    origin.git("rm", "-q", "old.txt")
+    origin.commit("new")
+    origin.git("clone", "-q", "--filter=blob:none", f"file://{origin.path}", str(tmp_path / "p"))
+    clone = Project(tmp_path / "p")
+    repo = clone.open()
+    pool = Workspaces(repo, repo.state_dir.run(RUN).workspaces)
+    assert (pool.prepare("0", clone.head()) / "a.txt").exists()
+    with pytest.raises(GitError) as lacking:
+        pool.prepare("0", old)
+    assert "git fetch --refetch" in lacking.value.hint
+    clone.git("fetch", "-q", "--refetch", "--no-filter")
+    assert (pool.prepare("0", old) / "old.txt").exists()
 
 
 def test_the_users_checkout_is_the_same_to_the_byte(tmp_path: Path) -> None:

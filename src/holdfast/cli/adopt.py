@@ -11,6 +11,7 @@ from pathlib import Path
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
 from holdfast.cli.arguments import JSON, YES, Arguments, flag, option, positional
 from holdfast.cli.consent import record_consent, show_consent
+from holdfast.cli.filter_consent import ask_about_filters
 from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.open_repo import OpenRepo, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, show
@@ -75,7 +76,8 @@ def execute(args: Namespace) -> int:
     assessment = assess(repo, foreign, options)
     if args.dry_run:
         return show(adoption_view(assessment), adoption_text, args)
-    with open_repo(create=True, start=repo.checkout) as opened:
+    with open_repo(create=True, start=repo.checkout) as found:
+        opened = ask_about_filters(found)
         if missing := runs_missing_in_journal(opened.repo, opened.journal):
             # Only git knows whether one of them has these files: they would be adopted again.
             note(missing_runs_sentence(missing))

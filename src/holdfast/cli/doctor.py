@@ -20,13 +20,13 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.filesystem_checks import network_filesystem, refusal
 from holdfast.repo.git import MINIMUM_VERSION, git_version
-from holdfast.repo.repository import Repository
 from holdfast.runner.health import (
     examine_repository,
     examine_run,
     fix_repository,
     fix_run,
     runs_missing_in_journal,
+    unblock_git,
 )
 from holdfast.system_errors import machine_error
 from holdfast.views.text import count
@@ -69,9 +69,11 @@ def execute(args: Namespace) -> int:
     """Check the machine, the repository and its runs; `--fix` removes files that killed git commands left."""
     environment, examined, fixed = [*_machine()], list[ExaminedPart](), list[str]()
     try:
+        if args.fix:
+            fixed += unblock_git(Path.cwd())
         opened = open_read_only()
         environment += _repository(opened)
-        repo, runs = Repository.open(opened.checkout), _runs_to_examine(opened)
+        repo, runs = opened.open_repository(), _runs_to_examine(opened)
         repo.require_own_state_dir()
         environment += _agents(opened.checkout)
         if args.fix:

@@ -14,7 +14,6 @@ from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.registry import SYSTEM_NAMES, System
 from holdfast.repo.files import holds, write_durably
-from holdfast.repo.repository import Repository
 from holdfast.runner.mirror.renderer import RunRenderer
 from holdfast.views.text import count
 
@@ -38,7 +37,7 @@ def execute(args: Namespace) -> int:
     opened = open_read_only()
     run = choose_latest_run(opened, args.run).run
     live = opened.holder(run) is not None
-    renderer = RunRenderer(Repository.open(opened.checkout), opened.require_journal(), run)
+    renderer = RunRenderer(opened.open_repository(), opened.require_journal(), run)
     files = [file for file in renderer.native_files(System(args.format), live=live) if not file.gone]
     if args.output is None:
         sys.stdout.buffer.write(_state_file(files).content)

@@ -84,7 +84,6 @@ def _as_it_was(journal: JournalReader, run: str, seq: int) -> StoredRun:
 
 def _inspect_work(opened: ReadOnlyRepo, run: str, args: Namespace) -> int:
     """Print a task's brief or snapshots, or write the files of one into a new directory."""
-    from holdfast.repo.repository import Repository
     from holdfast.repo.snapshots import list_snapshots
 
     if args.task is None:
@@ -96,7 +95,7 @@ def _inspect_work(opened: ReadOnlyRepo, run: str, args: Namespace) -> int:
         brief = _brief(opened, state, args.task, args.attempt)
         print(as_json(brief) + "\n" if args.json else brief, end="")
         return ExitCode.DONE
-    repo = Repository.open(opened.checkout)
+    repo = opened.open_repository()
     found = list_snapshots(repo, ids.snapshot_ref(run, args.task))
     if args.restore:
         return _restore(repo, _chosen(found, args), args.restore)
@@ -110,10 +109,9 @@ def _brief(opened: ReadOnlyRepo, state: RunState, task: str, attempt: int | None
     path = directory.brief(task, attempt or row.attempt)
     under_way = task in state.active or task in state.landing or row.merge_commit
     if attempt is None and not under_way:
-        from holdfast.repo.repository import Repository
         from holdfast.runner.attempts.start import next_brief
 
-        return next_brief(Repository.open(opened.checkout), state, row)
+        return next_brief(opened.open_repository(), state, row)
     if not path.exists():
         raise HoldfastError(
             f"there is no brief of attempt {attempt or row.attempt} of task {task}",

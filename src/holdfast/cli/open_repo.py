@@ -53,6 +53,14 @@ class ReadOnlyRepo:
         """Return every run, oldest first."""
         return self.journal.runs() if self.journal else []
 
+    def open_repository(self) -> Repository:
+        """Open the repository itself, with the content filters that the user accepted."""
+        from holdfast.repo.repository import Repository
+        from holdfast.runner.content_filters import with_accepted_filters
+
+        repo = Repository.open(self.checkout)
+        return with_accepted_filters(repo, self.journal) if self.journal else repo
+
     def directory(self, run: str) -> RunDir:
         """Return where a run's files are."""
         return self.state_dir.run(run)
@@ -103,6 +111,7 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
     The journal is closed afterwards. Only `create` makes a missing one.
     """
     from holdfast.repo.repository import Repository
+    from holdfast.runner.content_filters import with_accepted_filters
 
     repo = Repository.open(start or Path.cwd())
     _require_person(repo.state_dir)
@@ -113,7 +122,7 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
         raise no_run_yet()
     journal = open_journal(repo.state_dir.journal)
     try:
-        yield OpenRepo(repo.checkout, repo.state_dir, journal, repo)
+        yield OpenRepo(repo.checkout, repo.state_dir, journal, with_accepted_filters(repo, journal))
     finally:
         journal.close()
 

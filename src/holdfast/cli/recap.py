@@ -19,7 +19,7 @@ def execute(args: Namespace) -> int:
     """Print what happened in a run."""
     opened = open_read_only()
     run = choose_latest_run(opened, args.run).run
-    return show(recap_of(Repository.open(opened.checkout), opened, run), recap_text, args)
+    return show(recap_of(opened.open_repository(), opened, run), recap_text, args)
 
 
 def recap_of(repo: Repository, opened: ReadOnlyRepo, run: str) -> Recap:

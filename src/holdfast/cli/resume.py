@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.cli.arguments import RUN, Arguments, flag, one_of, option
 from holdfast.cli.consent import require_consent
+from holdfast.cli.filter_consent import ask_about_filters
 from holdfast.cli.inspect import inspect_run
 from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, open_read_only, open_repo, require_task
 from holdfast.cli.output import say, show
@@ -84,7 +85,7 @@ def execute(args: Namespace) -> int:
             say(f"Asked the runner of {row.run}. `holdfast status {row.run}` shows what it does.", args)
             return ExitCode.DONE
         _require_ready(opened, row.run, args)
-        return _resume(opened, row.run, args)
+        return _resume(ask_about_filters(opened), row.run, args)
 
 
 def _refuse_abandoned(row: RunRow) -> None:
@@ -181,7 +182,7 @@ def _preview(args: Namespace) -> int:
     _refuse_abandoned(row)
     refuse_half_adopted(row)
     if at := args.begin_at or args.restart_stage:
-        repo, journal = Repository.open(opened.checkout), opened.require_journal()
+        repo, journal = opened.open_repository(), opened.require_journal()
         rewind = _planned_rewind(repo, journal, row.run, at, args)
         base = rewind.plan.base if rewind.plan else None
         rewind_view = RewindView(run=row.run, redone=rewind.redone, landed=rewind.landed, base=base)
@@ -192,7 +193,7 @@ def _preview(args: Namespace) -> int:
 
 def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryView:
     """Return the recovery report of a run for these arguments."""
-    repo, journal = Repository.open(opened.checkout), opened.require_journal()
+    repo, journal = opened.open_repository(), opened.require_journal()
     state = journal.load(run).state()
     accepted = gate_waivers(state, args.accept.split(",")) if args.accept else []
     again = _require_failed(state) if args.failed_only else ()

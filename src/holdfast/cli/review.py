@@ -22,7 +22,7 @@ def execute(args: Namespace) -> int:
     """Show what a run produced."""
     opened = open_read_only()
     row = choose_latest_run(opened, args.run)
-    print_review(Repository.open(opened.checkout), row)
+    print_review(opened.open_repository(), row)
     return ExitCode.DONE
 
 

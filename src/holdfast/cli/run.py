@@ -8,6 +8,7 @@ from pathlib import Path
 from holdfast.boot import boot_id
 from holdfast.cli.arguments import Arguments, flag, option, positional
 from holdfast.cli.consent import require_consent
+from holdfast.cli.filter_consent import ask_about_filters
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
@@ -64,7 +65,8 @@ def execute(args: Namespace) -> int:
         require_commit(Path.cwd(), plan.base)
         return _print_plan(plan, args)
     require_commands(plan, checkout)
-    with open_repo(create=True) as opened:
+    with open_repo(create=True) as found:
+        opened = ask_about_filters(found)
         unfinished = unfinished_run(opened.journal, plan, source)
         if unfinished is not None:
             opened.require_free(unfinished.row.run)

@@ -21,6 +21,7 @@ from holdfast.mcp_server.tool_results import OpenResult
 from holdfast.paths import STATE_DIR
 from holdfast.plans import parse_plan, read_plan
 from holdfast.repo.repository import Repository
+from holdfast.runner.content_filters import accept_filters
 from holdfast.runner.session import RunOptions, RunSession, create_run, unfinished_run
 from holdfast.views.plan_text import commands_of
 
@@ -139,6 +140,7 @@ class LeadSession:
         require_outside_workspace(repo, self._here)
         repo.prepare_state_dir()
         journal = self._open_journal(repo)
+        repo = accept_filters(repo, journal, lambda _: False)  # an agent asks, so nobody can be asked
         session, resumed, notice = open_session(repo, journal, request, agreed=self._agreed)
         self._run = run = LedRun(session)
         await run.ready(_FIRST_TASK_S)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.repo.files import read_regular
 from holdfast.repo.git import decode_text
 from holdfast.repo.index import changed_paths
-from holdfast.repo.private_git_dir import private_dir, unaccepted_filters
 from holdfast.repo.repository import Repository
 
 _HEAD = "HEAD"
@@ -34,7 +34,7 @@ class CheckoutState:
 def read_checkout(repo: Repository) -> CheckoutState:
     """Return the current state of the user's checkout."""
     paths = changed_paths(repo.private_git, repo.checkout, repo.common_dir / "index")
-    head = decode_text((repo.common_dir / _HEAD).read_bytes()) + repo.read_ref(_HEAD)
+    head = decode_text(read_regular(repo.common_dir / _HEAD)) + repo.read_ref(_HEAD)
     return CheckoutState(head, {path: _stamp(repo.checkout / path) for path in paths})
 
 
@@ -51,9 +51,8 @@ def checkout_notices(repo: Repository) -> Iterator[str]:
     if count := len(_uncommitted(repo)):
         noun = "change" if count == 1 else "changes"
         yield f"The checkout has {count} uncommitted {noun}, not part of the run."
-    for key in unaccepted_filters(repo.common_dir, repo.config):
-        folder = private_dir(repo.common_dir)
-        yield f"{key} is newer than Holdfast's use of this repository and is not run; delete {folder} to accept it."
+    for key, _ in repo.unused_filters():
+        yield f"{key} entered the repository's configuration after its first run and is not used; on a terminal you are asked."
 
 
 def _uncommitted(repo: Repository) -> set[str]:

@@ -19,7 +19,7 @@ from holdfast.disk_sync import sync, sync_all
 from holdfast.errors import ExitCode, RepositoryError
 from holdfast.repo.debris import git_in_repository, remove_stale_locks, wait_for_orphans
 from holdfast.repo.files import abandoned_drafts, is_plain_directory, remove, write_durably
-from holdfast.repo.git import decode_text, known_way_out
+from holdfast.repo.git import Git, decode_text, known_way_out
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
 from holdfast.repo.torn_files import FileReader
@@ -29,6 +29,7 @@ _RECORD = "holdfast-update"
 _LOCKS = ("index.lock", "HEAD.lock", "ORIG_HEAD.lock")
 _TAKEN = "index.lock': File exists"
 _WITH_SYNC = ("-c", "core.fsync=reference,index")
+_SPARSE = r"^(core\.sparsecheckout(cone)?|index\.sparse)$"
 _ABSENT = "000000"
 _SUBMODULE = "160000"
 _IN_USE = "H"
@@ -67,7 +68,8 @@ class CheckoutUpdate:
         # Git counts ignored files as expendable and would overwrite them, but a `.env` has no other copy.
         merging = ("merge", "--ff-only", "--no-overwrite-ignore", "--no-autostash", "--quiet", new)
         self.repo.ref_updates.sync_objects()
-        result = self.repo.git.try_run(*_WITH_SYNC, *merging, work_tree=self.place, git_dir=self.git_dir)
+        args = (*_WITH_SYNC, *self._sparse_settings(), *merging)
+        result = self.repo.git.try_run(*args, work_tree=self.place, git_dir=self.git_dir)
         if result.rc != 0:
             if _TAKEN in result.stderr:
                 self._remove_record()  # nothing was begun, and the lock is another program's
@@ -80,6 +82,13 @@ class CheckoutUpdate:
             raise CheckoutBlockedError(
                 f"git did not update the checkout in {self.place}: {result.stderr.strip()}", hint
             )
+
+    def _sparse_settings(self) -> list[str]:
+        """Return what says that a checkout lacks files by the user's choice. No other setting of its own is in force."""
+        asked = ("config", "-z", "--get-regexp", _SPARSE)
+        found = Git(self.repo.common_dir).try_run(*asked, git_dir=self.git_dir)
+        settings = (entry.partition("\n") for entry in decode_text(found.stdout).split("\0") if entry)
+        return [part for key, _, value in settings for part in ("-c", f"{key}={value or 'true'}")]
 
     def complete(self) -> None:
         """Complete an update that was cut short: remove its locks, restore its files, make them durable.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.core.ids import run_branch, run_refs_prefix
-from holdfast.repo.files import abandoned_drafts, remove
+from holdfast.repo.files import abandoned_drafts, read_regular, remove
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.repo.torn_objects import remove_torn_objects
@@ -108,7 +108,7 @@ def _repair_worktrees(repo: Repository) -> list[str]:
     """Deal with worktrees whose `commondir` is empty: a single one stops git in the whole repository."""
     said = []
     for record in sorted((repo.common_dir / "worktrees").glob("*/commondir")):
-        if record.read_bytes().strip():
+        if read_regular(record).strip() or not record.is_file():
             continue
         folder = record.parent
         if folder.name.startswith(ADMIN_PREFIX):

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
+from holdfast.repo.blocking_files import refuse_blocking_git_files
+from holdfast.repo.files import read_regular
 from holdfast.repo.git import CommitIdentity, Git, decode_text, rev_parse_from
 
 _OF_THE_REPOSITORY = ("local", "worktree")
@@ -63,6 +65,8 @@ def find_repository(start: Path) -> RepositoryLocation:
     """Return the repository around `start`, which must have a checkout and at least one commit."""
     if not start.is_dir():
         raise RepositoryError(f"{start} is no directory.", "Go to your project's directory first.")
+    for git_dir in git_dirs_around(start):
+        refuse_blocking_git_files(git_dir)
     result = rev_parse_from(start, "--git-common-dir", "--absolute-git-dir")
     if result.rc != 0:
         raise _not_found(start, result.stderr)
@@ -72,11 +76,26 @@ def find_repository(start: Path) -> RepositoryLocation:
         raise RepositoryError(f"The path of the repository at {start} contains a line break.", hint)
     common, git_dir = (Path(line).resolve() for line in lines)
     config = read_git_config(common)
-    _refuse_unsupported(config, start)
+    _refuse_unsupported(config, start, common)
     if Git(common).try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", git_dir=git_dir).rc != 0:
         hint = 'Make a first commit: `git commit --allow-empty -m "Start"`.'
         raise RepositoryError(f"The repository at {start} has no commit on its current branch.", hint)
     return RepositoryLocation(common, _main_checkout(common, start, git_dir), git_dir, config)
+
+
+def git_dirs_around(start: Path) -> list[Path]:
+    """Return the git directory of the nearest checkout and the one it shares, without asking git; none if unusual."""
+    nearest = next(
+        (folder / ".git" for folder in (start, *start.parents) if (folder / ".git").exists()), None
+    )
+    if nearest is None or nearest.is_dir():
+        return [] if nearest is None else [nearest]
+    named = read_regular(nearest).removeprefix(b"gitdir: ").strip()
+    own = nearest.parent / os.fsdecode(named)
+    if not own.is_dir():
+        return []
+    shared = own / os.fsdecode(read_regular(own / "commondir").strip())
+    return [own, shared.resolve()] if shared.is_dir() else [own]
 
 
 def require_commit(start: Path, rev: str) -> None:
@@ -123,8 +142,10 @@ def _bare(start: Path) -> RepositoryError:
     return RepositoryError(f"The repository at {start} is bare: it has no checkout.", hint)
 
 
-def _refuse_unsupported(config: GitConfig, start: Path) -> None:
-    if config.is_true("core.bare"):
+def _refuse_unsupported(config: GitConfig, start: Path, common_dir: Path) -> None:
+    # With files checked out beside it, it is not bare, whoever wrote so into its configuration.
+    is_checked_out = common_dir.name == ".git" and (common_dir / "index").exists()
+    if config.is_true("core.bare") and not is_checked_out:
         raise _bare(start)
     if config.in_force.get("extensions.refstorage", "files").lower() != "files":
         hint = "`git refs migrate --ref-format=files` turns it into the usual format."
@@ -134,6 +155,9 @@ def _refuse_unsupported(config: GitConfig, start: Path) -> None:
 
 
 def _main_checkout(common_dir: Path, start: Path, git_dir: Path) -> Path:
+    # Git would believe `core.worktree`, which an agent can set. Only a submodule or an unusual place needs it.
+    if common_dir.name == ".git" and (common_dir / "index").exists():
+        return common_dir.parent
     if git_dir == common_dir:
         top = rev_parse_from(start, "--show-toplevel")
         if top.rc == 0:

@@ -70,6 +70,18 @@ def holds(path: Path, content: bytes) -> bool:
     )
 
 
+def read_regular(path: Path) -> bytes:
+    """Return what a regular file holds, also behind a link; nothing if it is absent, unreadable or anything else.
+
+    A pipe that an agent put in its place would block a plain read forever.
+    """
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    except OSError:
+        return b""
+
+
 def copy_atomically(source: Path, target: Path) -> None:
     """Replace `target` by a copy of `source` with the same time stamps.
 
@@ -130,8 +142,8 @@ def remove(path: Path) -> None:
     if is_plain_directory(path):
         try:
             shutil.rmtree(path, onerror=_unless_gone)
-        except PermissionError:
-            open_up(path)
+        except (OSError, RecursionError):
+            _flatten(path)
             shutil.rmtree(path, onerror=_unless_gone)
     else:
         path.unlink(missing_ok=True)
@@ -144,11 +156,34 @@ def open_up(root: Path) -> None:
     """
     pending = [str(root)]
     while pending:
-        folder = pending.pop()
+        pending += _open_folder(pending.pop())
+
+
+def _open_folder(folder: str) -> list[str]:
+    """Give the owner full access to one directory, and return those in it. What has too long a path stays as it is."""
+    try:
         mode = stat.S_IMODE(os.lstat(folder).st_mode)
         os.chmod(folder, mode | stat.S_IRWXU)  # noqa: PTH101 - plain strings, for there may be very many
         with os.scandir(folder) as entries:
-            pending += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return []
+
+
+def _flatten(root: Path) -> None:
+    """Open every directory below `root` and move it right into `root`.
+
+    A chain of them can be deeper than any path may be, and than a recursion can go.
+    """
+    pending, number, mark = [root], 0, os.urandom(4).hex()
+    while pending:
+        for path in _open_folder(str(pending.pop())):
+            place = root / f"{_DRAFT}{mark}-{number}"
+            number += 1
+            os.rename(path, place)  # noqa: PTH104 - plain strings, for there may be very many
+            pending.append(place)
 
 
 def _unless_gone(_call: object, name: str, problem: tuple[object, BaseException, object]) -> None:

@@ -1,6 +1,9 @@
-"""The only door to git: starts it with a fixed environment and an explicit git directory, and raises typed errors.
+"""The only door to git: starts it with a small, fixed environment and an explicit git directory, and raises typed errors.
 
 No other module of Holdfast starts git. What we ask of git is in the modules beside this one.
+
+Git never goes to the network for us: an object that a partial clone lacks would be fetched with a program and from a
+place that an agent may have written into the configuration.
 """
 
 from __future__ import annotations
@@ -9,24 +12,36 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack
 
 from holdfast.errors import ExitCode, RepositoryError
 from holdfast.system_errors import machine_error, way_out_of
 
 MINIMUM_VERSION = (2, 38)
 _STDERR_MAX = 2000
-# No checkout takes this long, but git waits forever for a pipe in place of a file.
+# No call takes this long, but git waits forever for a pipe in place of a file.
 _TIMEOUT_S = 600.0
+# After this long it is worth a look whether git waits for such a pipe.
+_LOOK_S = 5.0
+_ASK_TIMEOUT_S = 60.0
 _INSTALL_HINT = "Install git 2.38 or newer and make sure that `git --version` works."
 
-# These say which files are the user's own configuration. Every other GIT_* variable is dropped: it may point
-# at another repository, index or identity, for instance when Holdfast is started from inside a git hook.
-_KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+# What git and the user's own content filters (git-lfs, git-crypt) need; no secret of the user is among it. Of git's own
+# variables only those stay that name the user's configuration: others may point at another repository, index or
+# identity, for instance when Holdfast is started from inside a git hook.
+_KEPT_VARIABLES = frozenset((
+    "PATH", "HOME", "USER", "LOGNAME", "TZ", "TMPDIR", "XDG_CONFIG_HOME", "LD_LIBRARY_PATH", "GNUPGHOME", "SSH_AUTH_SOCK",
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy",
+    "no_proxy", "all_proxy", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
+))  # fmt: skip
+# Older versions of git know only the protocols: no transport has this name, so none is allowed.
+_NO_NETWORK = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 
 # Since git 2.54 a hook can be plain configuration, which core.hooksPath does not switch off.
 _HOOK_EVENTS = (
@@ -62,6 +77,9 @@ _OVERRIDES = {
     "user.useConfigOnly": "true",
 }
 
+Setting = tuple[str, str]
+"""A key of git's configuration and its value."""
+
 _HINTS = (
     (
         r"\.lock': File exists",
@@ -78,12 +96,20 @@ _HINTS = (
         "A content filter such as git-lfs is configured but does not run.",
     ),
     (
+        r"from promisor remote|lazy fetching disabled",
+        "The clone is partial and Holdfast fetches nothing; `git fetch --refetch --no-filter` gets what it lacks.",
+    ),
+    (
         r"bad object|missing blob|missing tree|corrupt|unable to read",
         "Run `git fsck` to see what the repository lacks.",
     ),
     (
         r"'refs/\S+' exists; cannot create",
         "A branch has the name that git needs for a folder of branches; rename it with `git branch -m`.",
+    ),
+    (
+        r"waits for the pipe or device",
+        "`holdfast doctor --fix` removes it; then run the command again.",
     ),
     (
         r"did not end within",
@@ -112,6 +138,11 @@ class GitError(RepositoryError):
     def is_about_index(self) -> bool:
         """Whether git could not read its index."""
         return "index file" in self.stderr
+
+    @property
+    def is_about_filter(self) -> bool:
+        """Whether a content filter failed."""
+        return re.search(r"\b(clean|smudge|external) filter\b", self.stderr) is not None
 
 
 def known_way_out(said: str) -> str:
@@ -148,20 +179,45 @@ class CallOptions(TypedDict, total=False):
     env: Mapping[str, str]
 
 
+class PrivateSettings(Protocol):
+    """Configuration that replaces the repository's own: settings, and the directory that git takes for shared."""
+
+    @property
+    def settings(self) -> Sequence[Setting]:
+        """The settings in force besides the user's and the machine's."""
+        ...
+
+    @property
+    def objects(self) -> Path:
+        """Where the objects are: named directly, so that git's messages name that place."""
+        ...
+
+    def restored(self) -> Path:
+        """Return the directory after making sure that it is as we wrote it."""
+        ...
+
+
 class Git:
     """Runs git on one git directory.
 
     The directory is always passed explicitly and git never starts inside a workspace, so that nothing an agent wrote
     there decides which repository or configuration is used. Git gets a session of its own: Ctrl-C in the
-    terminal does not stop it half-way. With a work tree, whose files an agent may have made, it has `timeout_s`.
+    terminal does not stop it half-way. Each call has `timeout_s`.
+
+    With `private`, its configuration is used instead of the repository's own.
     """
 
     def __init__(
-        self, git_dir: Path, identity: CommitIdentity | None = None, timeout_s: float = _TIMEOUT_S
+        self,
+        git_dir: Path,
+        identity: CommitIdentity | None = None,
+        timeout_s: float = _TIMEOUT_S,
+        private: PrivateSettings | None = None,
     ) -> None:
         self.git_dir = git_dir
         self._timeout_s = timeout_s
-        self._env = _environment(identity or CommitIdentity())
+        self._private = private
+        self._env = _environment(identity or CommitIdentity(), private.settings if private else ())
 
     def run(self, *args: str, **options: Unpack[CallOptions]) -> bytes:
         """Run git and return its standard output; raise GitError if it fails."""
@@ -192,18 +248,13 @@ class Git:
 
     def try_run(self, *args: str, **options: Unpack[CallOptions]) -> GitResult:
         """Run git and return how it ended, with any exit status; raise GitError if it never ends."""
-        timeout = self._timeout_s if "work_tree" in options else None
         with self._start(args, options) as process:
-            try:
-                stdout, stderr = process.communicate(options.get("stdin", b""), timeout=timeout)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise GitError(args, -signal.SIGKILL, f"it did not end within {timeout:g} s") from None
+            stdout, stderr = self._communicate(process, args, options.get("stdin", b""))
         return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
     def read_up_to(self, max_bytes: int, *args: str) -> tuple[bytes, bool]:
         """Run git and return at most `max_bytes` of its output, and whether there was more."""
-        with self._start(args, {}) as process:
+        with self._start(args, {}) as process, _killed_after(process, self._timeout_s):
             assert process.stdin
             assert process.stdout
             assert process.stderr
@@ -212,8 +263,27 @@ class Git:
             process.stdout.close()
             stderr = process.stderr.read().decode("utf-8", "replace")
         if len(output) <= max_bytes and process.returncode != 0:
-            raise GitError(args, process.returncode, stderr)
+            late = f"it did not end within {self._timeout_s:g} s"
+            raise GitError(args, process.returncode, late if process.returncode < 0 else stderr)
         return output[:max_bytes], len(output) > max_bytes
+
+    def _communicate(
+        self, process: subprocess.Popen[bytes], args: tuple[str, ...], stdin: bytes
+    ) -> tuple[bytes, bytes]:
+        """Return what git prints until it ends. It is killed if it takes too long, or waits for a pipe."""
+        try:
+            return process.communicate(stdin, timeout=min(_LOOK_S, self._timeout_s))
+        except subprocess.TimeoutExpired:
+            from holdfast.repo.blocking_files import blocking_git_files  # rarely needed
+
+            pipe = next(blocking_git_files(self.git_dir), None)
+            if pipe is None:
+                with suppress(subprocess.TimeoutExpired):
+                    return process.communicate(timeout=max(0.0, self._timeout_s - _LOOK_S))
+            os.killpg(process.pid, signal.SIGKILL)
+            late = f"it did not end within {self._timeout_s:g} s"
+            said = f"it waits for the pipe or device {pipe}" if pipe else late
+            raise GitError(args, -signal.SIGKILL, said) from None
 
     def _start(self, args: tuple[str, ...], options: CallOptions) -> subprocess.Popen[bytes]:
         directory, work_tree = options.get("git_dir", self.git_dir), options.get("work_tree")
@@ -222,6 +292,9 @@ class Git:
         # as it would do if the git directory lies inside the work tree.
         cwd = Path("/") if work_tree else directory
         env = dict(options.get("env", {}))
+        if self._private:
+            env["GIT_COMMON_DIR"] = str(self._private.restored())
+            env["GIT_OBJECT_DIRECTORY"] = str(self._private.objects)
         if index := options.get("index"):
             env["GIT_INDEX_FILE"] = str(index)
         argv = ["git", f"--git-dir={directory}", *tree, *args]
@@ -263,8 +336,22 @@ def rev_parse_from(start: Path, *questions: str) -> GitResult:
 def _ask(*args: str) -> GitResult:
     """Run git without a git directory."""
     with _spawn(["git", *args], Path("/"), _environment(CommitIdentity())) as process:
-        stdout, stderr = process.communicate()
+        try:
+            stdout, stderr = process.communicate(timeout=_ASK_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise GitError(args, -signal.SIGKILL, f"it did not end within {_ASK_TIMEOUT_S:g} s") from None
     return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
+
+
+@contextmanager
+def _killed_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
+    timer = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGKILL))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _spawn(argv: list[str], cwd: Path, env: dict[bytes, bytes]) -> subprocess.Popen[bytes]:
@@ -302,13 +389,9 @@ def _program(path: bytes) -> bytes | None:
     return next((place for place in places if os.path.isfile(place) and os.access(place, os.X_OK)), None)  # noqa: PTH113
 
 
-def _environment(identity: CommitIdentity) -> dict[bytes, bytes]:
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _KEPT_VARIABLES or not name.startswith("GIT_")
-    }
-    env |= {
+def _environment(identity: CommitIdentity, settings: Sequence[Setting] = ()) -> dict[bytes, bytes]:
+    env = {name: value for name, value in os.environ.items() if name in _KEPT_VARIABLES}
+    env |= _NO_NETWORK | {
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
@@ -318,9 +401,9 @@ def _environment(identity: CommitIdentity) -> dict[bytes, bytes]:
         "GIT_AUTHOR_EMAIL": identity.email,
         "GIT_COMMITTER_NAME": identity.name,
         "GIT_COMMITTER_EMAIL": identity.email,
-        "GIT_CONFIG_COUNT": str(len(_OVERRIDES)),
+        "GIT_CONFIG_COUNT": str(len(settings) + len(_OVERRIDES)),
     }
-    for number, (key, value) in enumerate(_OVERRIDES.items()):
+    for number, (key, value) in enumerate([*settings, *_OVERRIDES.items()]):
         env[f"GIT_CONFIG_KEY_{number}"] = key
         env[f"GIT_CONFIG_VALUE_{number}"] = value
     return _encoded(env)

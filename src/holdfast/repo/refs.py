@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.repo.repository import Repository
 
 _BRANCHES = "refs/heads/"
+_PATIENCE_S = 20.0
 
 
 def list_refs(repo: Repository, *patterns: str) -> dict[str, str]:
@@ -60,7 +61,8 @@ def branches_with_result(checkout: Path, row: RunRow) -> tuple[str, ...]:
     """
     question = ("for-each-ref", "--format=%(refname)", f"--contains={row.branch}", _BRANCHES)
     try:
-        refs = decode_text(Git(_git_dir(checkout)).try_run(*question).stdout).splitlines()
+        git = Git(_git_dir(checkout), timeout_s=_PATIENCE_S)
+        refs = decode_text(git.try_run(*question).stdout).splitlines()
     except RepositoryError:
         return ()
     found = [ref.removeprefix(_BRANCHES) for ref in refs if not ref.startswith(ids.ALL_RUN_BRANCHES)]

@@ -6,7 +6,7 @@ It changes nothing that the user sees: `keep` writes refs of Holdfast's own, `hi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir
 from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such_commit
 from holdfast.repo.files import write_durably
-from holdfast.repo.git import CommitIdentity, Git, GitResult, as_lines, decode_text, require_git
-from holdfast.repo.private_git_dir import make_private_git_dir
+from holdfast.repo.git import CommitIdentity, Git, GitResult, Setting, as_lines, decode_text, require_git
+from holdfast.repo.private_git_dir import PrivateGitDir, configured_filters
 from holdfast.repo.ref_updates import RefUpdates
 from holdfast.repo.torn_objects import remove_torn_objects_after_reboot
 from holdfast.system_errors import doing
@@ -27,19 +27,24 @@ _TREES_KEPT = 256
 class Repository:
     """One git repository.
 
-    `git` is for refs, history and configuration. `private_git` is for everything that touches files or merges: it has
-    the same objects, but no agent can have written its configuration. `current_git_dir` is that of the worktree in
-    which the user stands.
+    `git` is for refs and history. `private_git` is for everything that touches files or merges: it has an index and a HEAD
+    of its own. No agent can have written the configuration of either. `current_git_dir` is that of the worktree in which
+    the user stands. Of the content filters in the repository's configuration only those in `accepted` are run.
     """
 
-    def __init__(self, found: RepositoryLocation) -> None:
+    def __init__(self, found: RepositoryLocation, accepted: Collection[Setting] = ()) -> None:
         identity = found.config.identity()
+        private = PrivateGitDir(found.common_dir, found.config, accepted)
+        self._found = found
+        self._accepted = frozenset(accepted)
         self.config = found.config
         self.common_dir = found.common_dir
         self.checkout = found.checkout
         self.current_git_dir = found.git_dir
-        self.git = Git(found.common_dir, identity)
-        self._private_git = _private_git(found, identity)
+        self._private_git = _private_git(found, identity, private)
+        # To look must work on any disk, also where no private directory can be made.
+        usable = None if isinstance(self._private_git, OSError) else private
+        self.git = Git(found.common_dir, identity, private=usable)
         self.ref_updates = RefUpdates(self.git)
         self.state_dir = StateDir.of_checkout(found.checkout)
         # Tasks that start from the same commit ask for the same trees, and a commit's tree never changes.
@@ -57,6 +62,14 @@ class Repository:
         """Open the repository around `start`. Raises RepositoryError, with a hint, if it cannot be used."""
         require_git()
         return cls(find_repository(start))
+
+    def with_filters(self, accepted: Collection[Setting]) -> Repository:
+        """Return the same repository, with these content filters of its configuration in use."""
+        return Repository(self._found, accepted) if frozenset(accepted) != self._accepted else self
+
+    def unused_filters(self) -> list[Setting]:
+        """Return the content filters of the repository's configuration that are not in use."""
+        return [setting for setting in configured_filters(self.config) if setting not in self._accepted]
 
     def resolve(self, rev: str) -> str:
         """Return the full id of the commit that `rev` names, seen from where the user stands."""
@@ -173,23 +186,25 @@ class Repository:
         line = f"/{folder}/".encode()
         exclude = self.common_dir / "info" / "exclude"
         with doing(f"keep {folder} out of `git status`", exclude):
-            content = exclude.read_bytes() if exclude.exists() else b""
+            content = exclude.read_bytes() if exclude.is_file() else b""
             if line not in content.splitlines():
                 gap = b"" if not content or content.endswith(b"\n") else b"\n"
                 write_durably(exclude, content + gap + line + b"\n")
 
 
-def _private_git(found: RepositoryLocation, identity: CommitIdentity | None) -> Git | OSError:
+def _private_git(
+    found: RepositoryLocation, identity: CommitIdentity | None, private: PrivateGitDir
+) -> Git | OSError:
     """Prepare the private git directory, and its objects after a reboot: all that we write is made by its git.
 
     An error is kept for who needs it: to look must work on any disk.
     """
     try:
         with doing("prepare Holdfast's own git directory"):
-            git_dir = make_private_git_dir(found.common_dir, found.config)
+            private.make()
         with doing("remove objects that a power cut tore"):
             remove_torn_objects_after_reboot(found.common_dir)
-        return Git(git_dir, identity)
+        return Git(private.path, identity, private=private)
     except OSError as error:
         return error
 

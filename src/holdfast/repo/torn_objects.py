@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from holdfast.boot import boot_id
+from holdfast.repo.files import holds, write_atomically
 from holdfast.repo.private_git_dir import private_dir
 
 _UNSYNCED_MAX_S = 600.0
@@ -44,11 +45,11 @@ def remove_torn_objects(common_dir: Path, *, thorough: bool = False) -> list[str
 def remove_torn_objects_after_reboot(common_dir: Path) -> None:
     """Remove torn objects, thoroughly, if that was not yet done since the machine started."""
     mark, boot = private_dir(common_dir) / _CHECKED_BOOT, boot_id().encode()
-    if not mark.exists() or mark.read_bytes() != boot:
+    if not holds(mark, boot):
         remove_torn_objects(common_dir, thorough=True)
         # On a full disk that is looked for again: `stop` and `clean` must work there.
         with suppress(OSError):
-            mark.write_bytes(boot)
+            write_atomically(mark, boot)
 
 
 def _suspects(objects: Path, thorough: bool) -> Iterator[Path]:
@@ -69,7 +70,9 @@ def _loose_objects(objects: Path) -> Iterator[tuple[os.stat_result, str]]:
     for folder in folders:
         with suppress(FileNotFoundError):  # `git gc` removes objects, and folders that it has emptied
             yield from (
-                (entry.stat(), entry.path) for entry in os.scandir(folder) if _NAME.fullmatch(entry.name)
+                (entry.stat(), entry.path)
+                for entry in os.scandir(folder)
+                if _NAME.fullmatch(entry.name) and entry.is_file()
             )
 
 

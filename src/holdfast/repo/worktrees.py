@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.repo.blocking_files import refuse_blocking_files
+from holdfast.repo.files import read_regular
 from holdfast.repo.git import decode_text
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
@@ -48,7 +49,7 @@ def linked_git_dirs(repo: Repository) -> Iterator[tuple[Path, Path]]:
     """Yield for each linked working tree its path and its git directory, as git keeps them on record."""
     for record in (repo.common_dir / "worktrees").glob("*/gitdir"):
         # Newer versions of git may write the path relative to the record.
-        yield (record.parent / os.fsdecode(record.read_bytes().strip())).parent.resolve(), record.parent
+        yield (record.parent / os.fsdecode(read_regular(record).strip())).parent.resolve(), record.parent
 
 
 def changes_in(repo: Repository, tree: Worktree, left_out: Sequence[str]) -> tuple[str, ...]:
@@ -74,8 +75,15 @@ def save_worktree(repo: Repository, tree: Worktree, message: str, left_out: Sequ
 def _registered(repo: Repository) -> Iterator[Worktree]:
     """Yield the working trees that git lists, the main one first."""
     listing = decode_text(repo.git.run("worktree", "list", "--porcelain", "-z")).rstrip("\0")
-    for number, block in enumerate(listing.split("\0\0")):
+    # Git names the main working tree after its git directory, which here is a private one.
+    yield Worktree(repo.checkout, repo.read_ref("HEAD"), _main_branch(repo))
+    for block in listing.split("\0\0")[1:]:
         fields = dict(line.partition(" ")[::2] for line in block.split("\0") if line)
-        # Git names the main working tree after its git directory, which may lie elsewhere.
-        path = Path(fields.get("worktree", "")) if number else repo.checkout
-        yield Worktree(path, fields.get("HEAD", ""), fields.get("branch", "").removeprefix("refs/heads/"))
+        branch = fields.get("branch", "").removeprefix("refs/heads/")
+        yield Worktree(Path(fields.get("worktree", "")), fields.get("HEAD", ""), branch)
+
+
+def _main_branch(repo: Repository) -> str:
+    """Return the short name of the branch that the main checkout is on, or an empty string."""
+    found = repo.git.try_run("symbolic-ref", "--quiet", "HEAD")
+    return decode_text(found.stdout).strip().removeprefix("refs/heads/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
@@ -23,7 +24,9 @@ from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
 from holdfast.journal.lease import Lease, holder
 from holdfast.journal.protocol import JournalReader
+from holdfast.repo.blocking_files import remove_blocking_git_files
 from holdfast.repo.debris import clear_debris, fsck_errors, remove_stale_locks, stale_locks
+from holdfast.repo.discovery import git_dirs_around
 from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
 from holdfast.repo.torn_objects import remove_torn_objects
@@ -34,6 +37,14 @@ from holdfast.runner.recovery.facts import gather_facts
 def examine_repository(repo: Repository) -> list[Violation]:
     """Judge what belongs to no run: git's objects and refs as a whole, and locks that nobody holds."""
     return list(seen_broken(Evidence(fsck_errors=fsck_errors(repo), stale_locks=stale_locks(repo))))
+
+
+def unblock_git(start: Path) -> list[str]:
+    """Remove what git would wait for in the git directory around `start`, before git is asked anything.
+
+    Returns a sentence for each. Idempotent.
+    """
+    return [said for folder in git_dirs_around(start) for said in remove_blocking_git_files(folder)]
 
 
 def runs_missing_in_journal(repo: Repository, journal: JournalReader | None) -> list[str]:
