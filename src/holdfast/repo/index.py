@@ -39,11 +39,23 @@ def changed_paths(
     if unlock and _PASSED_OVER in result.stderr:
         unlock(work_tree)
         result = private_git.try_run(*question, work_tree=work_tree, index=index)
+    if result.rc != 0 and GitError(question, result.rc, result.stderr).is_about_filter:
+        # Then files count as changed that are not: who adds them to an index notices.
+        question = (*without_filters(private_git), *question)
+        result = private_git.try_run(*question, work_tree=work_tree, index=index)
     if result.rc != 0:
         raise GitError(question, result.rc, result.stderr)
     # A deleted file can be listed twice; a dictionary keeps the order.
     paths = dict.fromkeys(decode_text(result.stdout).split("\0"))
     return tuple(path for path in paths if path and not path.startswith(f"{STATE_DIR}/"))
+
+
+def without_filters(private_git: Git) -> list[str]:
+    """Return the options with which git reads and writes files as they are stored, without any content filter."""
+    found = private_git.try_run("config", "-z", "--name-only", "--get-regexp", r"^filter\.").stdout
+    names = dict.fromkeys(key.rpartition(".")[0] for key in decode_text(found).split("\0") if key)
+    off = ("clean=", "smudge=", "process=", "required=false")
+    return [part for name in names for switch in off for part in ("-c", f"{name}.{switch}")]
 
 
 def gitlinks(private_git: Git, index: Path) -> list[str]:

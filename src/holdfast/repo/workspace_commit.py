@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.paths import STATE_DIR
-from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files
-from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, remove
+from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files, too_deep_folders
+from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, read_regular, remove
 from holdfast.repo.git import GitError, decode_text
 from holdfast.repo.index import changed_paths, temporary_index
+from holdfast.repo.index_additions import add_files
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_clone import head_of_clone, take_over
 from holdfast.repo.workspaces import Workspace
@@ -30,6 +31,7 @@ from holdfast.system_errors import doing
 FILE_BYTES_MAX = 50 * 1024 * 1024
 _TRIES = 3
 _NESTING_MAX = 4
+_SHOWN_CHARS = 100
 _GITLINK = "160000"
 
 
@@ -133,11 +135,7 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
     if workspace.is_clone:
         return _head_of_clone(repo, workspace)
     head = workspace.git_dir / "HEAD"
-    try:
-        # A pipe or a device that an agent put in its place would block this read forever.
-        content = "" if head.is_symlink() or not head.is_file() else head.read_text()
-    except (OSError, UnicodeDecodeError):
-        return ""
+    content = "" if head.is_symlink() else decode_text(read_regular(head))
     named = re.fullmatch(r"(?:ref: (refs/heads/\S+)|([0-9a-f]{40,64}))\n?", content)
     if not named:
         return ""
@@ -230,30 +228,33 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTr
 
 
 def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth: int) -> WorkspaceTree:
-    found = _sort_out(root, [*changed_paths(repo.private_git, root, index, _open_up_safely), *forced])
+    too_deep: list[str] = []
+
+    def unlock(folder: Path) -> None:
+        """Open closed directories, leave nothing in them that would block git, and note what it cannot reach."""
+        open_up(folder)
+        remove_blocking_files(folder)
+        too_deep.extend(too_deep_folders(folder))
+
+    found = _sort_out(root, [*changed_paths(repo.private_git, root, index, unlock), *forced])
+    found.problems.extend(
+        f"{path[:_SHOWN_CHARS]}… is a chain of folders deeper than any path may be; what is in its end was left out."
+        for path in too_deep
+    )
     return _add(repo, root, index, found, depth)
 
 
 def _add(repo: Repository, root: Path, index: Path, found: _ChangedPaths, depth: int) -> WorkspaceTree:
-    for paths, options in (
-        (found.gone, ["--force-remove"]),
-        (found.present, ["--add", "--remove", "--replace"]),
-    ):
-        if paths:
-            listing = b"".join(os.fsencode(path) + b"\0" for path in paths)
-            args = ("update-index", *options, "-z", "--stdin")
-            repo.private_git.run(*args, stdin=listing, work_tree=root, index=index)
+    if found.gone:
+        listing = b"".join(os.fsencode(path) + b"\0" for path in found.gone)
+        args = ("update-index", "--force-remove", "-z", "--stdin")
+        repo.private_git.run(*args, stdin=listing, work_tree=root, index=index)
+    found.problems.extend(add_files(repo.private_git, root, index, found.present))
     absorbed = [_absorb(repo, root, path, index, depth) for path in found.nested]
     tree = repo.private_git.text("write-tree", index=index)
     problems = (problem for inner in absorbed for problem in inner.problems)
     remarks = (remark for inner in absorbed for remark in inner.remarks)
     return WorkspaceTree(tree, (*found.problems, *problems), tuple(remarks))
-
-
-def _open_up_safely(root: Path) -> None:
-    """Open closed directories, and leave nothing in them that would block git."""
-    open_up(root)
-    remove_blocking_files(root)
 
 
 def _absorb(repo: Repository, root: Path, path: str, index: Path, depth: int) -> WorkspaceTree:

@@ -25,12 +25,13 @@ from holdfast.repo.files import (
     is_plain_directory,
     is_there,
     open_up,
+    read_regular,
     remove,
     write_atomically,
     write_durably,
 )
 from holdfast.repo.git import GitError
-from holdfast.repo.index import changed_paths, gitlinks
+from holdfast.repo.index import changed_paths, gitlinks, without_filters
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_clone import make_clone, restore_borrowing, still_borrows
@@ -141,10 +142,10 @@ class Workspaces:
         files = {workspace.path / ".git": workspace.pointer(), **_admin_files(workspace)}
         return all(holds(path, content) for path, content in files.items()) and _has_head(workspace)
 
-    def prepare(self, name: str, commit: str) -> Path:
+    def prepare(self, name: str, commit: str, *, or_raw: bool = False) -> Path:
         """Make the workspace hold exactly `commit`, on no branch, and return its directory.
 
-        Its earlier content is gone afterwards: the caller has committed it first, and no process works in it.
+        With `or_raw`, files are as they are stored if a content filter fails: an agent wrote that commit. Its earlier content is gone afterwards: the caller has committed it first, and no process works in it.
         Idempotent. Safe to repeat after a crash.
         """
         self._require_real_parent()
@@ -153,6 +154,21 @@ class Workspaces:
         self._indexes.mkdir(parents=True, exist_ok=True)
         remove(workspace.index.with_name(workspace.index.name + ".lock"))
         remove(workspace.start_file)
+        self._reset(workspace, commit)
+        try:
+            self._fill(workspace, commit)
+        except GitError:
+            # The index may be damaged, directories write-protected or too deep for git. Start from nothing, once.
+            remove(workspace.index)
+            remove(workspace.path)
+            self._reset(workspace, commit)
+            self._fill_afresh(workspace, commit, or_raw)
+        write_atomically(workspace.start_file, commit.encode())
+        copy_atomically(workspace.index, workspace.git_dir / "index")
+        return workspace.path
+
+    def _reset(self, workspace: Workspace, commit: str) -> None:
+        """Make the directory if it is missing, and git's files about it, on `commit`."""
         if not is_plain_directory(workspace.path):
             remove(workspace.path)
             workspace.path.mkdir()
@@ -160,16 +176,6 @@ class Workspaces:
             make_clone(self._repo, workspace.git_dir, commit)
         else:
             _reset_files(workspace, commit)
-        try:
-            self._fill(workspace, commit)
-        except GitError:
-            # The index may be damaged, or directories may be write-protected. Start from nothing, once.
-            remove(workspace.index)
-            open_up(workspace.path)
-            self._fill(workspace, commit)
-        write_atomically(workspace.start_file, commit.encode())
-        copy_atomically(workspace.index, workspace.git_dir / "index")
-        return workspace.path
 
     def _of_wanted_kind(self, name: str) -> Workspace:
         """Return a workspace that is to be prepared. If it was one of the other kind, git's files about it are removed."""
@@ -250,7 +256,15 @@ class Workspaces:
             hint = "Remove the symbolic link; Holdfast deletes files in there and must not do so elsewhere."
             raise RepositoryError(f"{self.directory} is reached through a symbolic link.", hint)
 
-    def _fill(self, workspace: Workspace, commit: str) -> None:
+    def _fill_afresh(self, workspace: Workspace, commit: str, or_raw: bool) -> None:
+        try:
+            self._fill(workspace, commit)
+        except GitError as error:
+            if not (or_raw and error.is_about_filter):
+                raise
+            self._fill(workspace, commit, *without_filters(self._repo.private_git))
+
+    def _fill(self, workspace: Workspace, commit: str, *options: str) -> None:
         workspace.require_present()
         remove_blocking_files(workspace.path)
         git = self._repo.private_git
@@ -259,7 +273,7 @@ class Workspaces:
             if is_there(workspace.path, workspace.path / path):
                 remove(workspace.path / path)
         for command in (("clean", "-ffdxq"), ("read-tree", "--reset", "-u", commit)):
-            git.run(*command, work_tree=workspace.path, index=workspace.index)
+            git.run(*options, *command, work_tree=workspace.path, index=workspace.index)
 
 
 def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]:
@@ -324,20 +338,13 @@ def _admin_files(workspace: Workspace) -> dict[Path, bytes]:
 
 def _commit_id(file: Path) -> str:
     """Return the commit id that a file holds, or an empty string if it holds anything else."""
-    try:
-        content = file.read_bytes().strip()
-    except FileNotFoundError:
-        return ""
+    content = read_regular(file).strip()
     return content.decode() if re.fullmatch(_COMMIT_ID, content) else ""
 
 
 def _has_head(workspace: Workspace) -> bool:
-    head = workspace.git_dir / "HEAD"
-    return (
-        head.is_file()
-        and os.access(head, os.R_OK)
-        and re.fullmatch(rb"(ref: .+|%s)\n?" % _COMMIT_ID, head.read_bytes()) is not None
-    )
+    head = read_regular(workspace.git_dir / "HEAD")
+    return re.fullmatch(rb"(ref: .+|%s)\n?" % _COMMIT_ID, head) is not None
 
 
 def _listing(folder: Path) -> list[Path]:

@@ -39,7 +39,7 @@ class TaskWorkspaces:
 
     async def prepare(self, task: TaskRow, commit: str) -> Path:
         """Bring a task's workspace to a commit. Idempotent."""
-        path = await asyncio.to_thread(self.pool.prepare, _name(task), commit)
+        path = await self._prepare(_name(task), commit)
         self._intact.add((task.id, task.attempt))
         self._collected.pop(_name(task), None)
         return path
@@ -64,11 +64,16 @@ class TaskWorkspaces:
 
     async def prepare_landing(self, commit: str) -> Path:
         """Bring the workspace in which merged trees are checked to a commit."""
-        return await asyncio.to_thread(self.pool.prepare, _LANDING, commit)
+        return await self._prepare(_LANDING, commit)
 
     async def prepare_gate(self, commit: str) -> Path:
         """Bring the workspace in which gates are checked to a commit. The caller holds `gate_lock`."""
-        return await asyncio.to_thread(self.pool.prepare, _GATE, commit)
+        return await self._prepare(_GATE, commit)
+
+    async def _prepare(self, name: str, commit: str) -> Path:
+        """Bring a workspace to a commit. A content filter that fails on the user's own commit is for the user to repair."""
+        by_agents = commit != self._state.row.base
+        return await asyncio.to_thread(self.pool.prepare, name, commit, or_raw=by_agents)
 
     def mark_collected(self, task: TaskRow, commit: str) -> None:
         """Remember that Holdfast writes nothing to a task's workspace after this commit of it."""
