@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 from tests.support.command import Cli, fails, writes
@@ -57,3 +59,17 @@ def test_doctor_names_installed_agents_with_version_and_readiness(tmp_path: Path
     done = cli("doctor", **only_tools(tmp_path / "bin", OPENAI_API_KEY="x"))
     assert "agent codex: codex 0.166.0\n" in done.out
     assert "agent vibe: vibe 3.0.2 (not ready: set MISTRAL_API_KEY or log in with it once)" in done.out
+
+
+def test_doctor_tells_whether_there_is_a_sandbox_and_which_level_runs_get(tmp_path: Path) -> None:
+    """Without bubblewrap it says what to install, and is healthy all the same."""
+    cli = Cli.of(tmp_path / "p", writes("A"))
+    install(tmp_path / "bin", "bwrap", "exit 0")
+    path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    assert "ok   sandbox: works; runs that name no level get: off" in cli("doctor", **path).out
+    named = cli("doctor", HOLDFAST_SANDBOX="workspace", **path)
+    assert "runs that name no level get: workspace" in named.out
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "git").symlink_to(shutil.which("git") or "git")
+    without = cli("doctor", PATH=str(tmp_path / "none"))
+    assert "ok   sandbox: none: bubblewrap is not installed; install the package bubblewrap" in without.out

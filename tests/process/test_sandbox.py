@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -78,3 +79,22 @@ def test_a_bubblewrap_that_does_not_work_is_told_with_its_own_words(
     found = probe_sandbox.__wrapped__()
     assert found.program == ""
     assert "no permissions to create a new namespace" in found.obstacle
+
+
+@needs_sandbox
+@pytest.mark.parametrize("user", [None, "nobody"])
+def test_namespaces_made_inside_undo_nothing(user: str | None) -> None:
+    """Who makes a namespace in there is root in it, but cannot uncover or change anything.
+
+    Agents that bring a sandbox of their own need such namespaces. Root without capabilities cannot have them at all.
+    """
+    if user and os.getuid() != 0:
+        pytest.skip("only root can start something as another user")
+    covered = Path("/usr/share")
+    escape = f"umount {covered}; umount -l {covered}; mount -o remount,rw /; touch /etc/escaped; echo tried"
+    script = f"unshare -Urm sh -c '{escape}; ls {covered}'; ls {covered}"
+    policy = SandboxPolicy(covered=(covered,))
+    argv = [*sandbox_argv(policy, probe_sandbox().program, Path("/")), "/bin/sh", "-c", script]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, user=user)
+    assert done.stdout == ("" if os.getuid() == 0 and user is None else "tried\n"), done.stderr
+    assert not Path("/etc/escaped").exists()

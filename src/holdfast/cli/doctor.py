@@ -19,6 +19,7 @@ from holdfast.core.invariants import Violation
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.filesystem_checks import network_filesystem, refusal
+from holdfast.process.sandbox import probe_sandbox
 from holdfast.repo.git import MINIMUM_VERSION, git_version
 from holdfast.runner.health import (
     examine_repository,
@@ -28,6 +29,7 @@ from holdfast.runner.health import (
     runs_missing_in_journal,
     unblock_git,
 )
+from holdfast.runner.sandbox import users_level
 from holdfast.system_errors import machine_error
 from holdfast.views.text import count
 
@@ -112,6 +114,19 @@ def _machine() -> Iterator[HealthFinding]:
     else:
         need = ".".join(map(str, MINIMUM_VERSION))
         yield HealthFinding("git", found >= MINIMUM_VERSION, f"{'.'.join(map(str, found))} ({need} or newer)")
+    yield _sandbox()
+
+
+def _sandbox() -> HealthFinding:
+    """Tell whether there is a sandbox, and which level runs get if they name none. A run can do without, so it is no error."""
+    found = probe_sandbox()
+    if not found.program:
+        return HealthFinding("sandbox", True, f"none: {found.obstacle}; {found.hint}")
+    try:
+        level = users_level()
+    except HoldfastError as error:
+        return _error("sandbox", error)
+    return HealthFinding("sandbox", True, f"works; runs that name no level get: {level}")
 
 
 def _agents(checkout: Path) -> Iterator[HealthFinding]:

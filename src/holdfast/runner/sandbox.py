@@ -42,7 +42,7 @@ def level_in_force(asked: SandboxLevel | None, before: SandboxLevel, fleet: Flee
 
     Raises HoldfastError if this machine cannot do it.
     """
-    wanted = max(_users_level(), before, key=list(SandboxLevel).index) if asked is None else asked
+    wanted = max(users_level(), before, key=list(SandboxLevel).index) if asked is None else asked
     if wanted is not SandboxLevel.OFF and (obstacle := fleet.sandbox_obstacle()):
         raise HoldfastError(
             f"this machine has no sandbox: {obstacle}",
@@ -51,7 +51,8 @@ def level_in_force(asked: SandboxLevel | None, before: SandboxLevel, fleet: Flee
     return wanted
 
 
-def _users_level() -> SandboxLevel:
+def users_level() -> SandboxLevel:
+    """Return the level of runs that name none. Raises HoldfastError if the user's environment names one that does not exist."""
     named, known = os.environ.get(SANDBOX_VARIABLE) or "off", [str(level) for level in SandboxLevel]
     if named not in known:
         raise HoldfastError(
