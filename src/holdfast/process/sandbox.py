@@ -13,8 +13,10 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 _PROGRAM = "bwrap"
 _PROBE_S = 20.0
@@ -46,6 +48,7 @@ class SandboxPolicy:
 
 def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
     """Return the command that runs another one, to be added, in the sandbox. `program` is the path of bubblewrap."""
+    mounts = list(_mounts(policy))
     return [
         program,
         *_NAMESPACES,
@@ -54,8 +57,9 @@ def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
         *("--dev", "/dev"),
         *("--proc", "/proc"),
         *_words(("--ro-bind", path, path) for path in _KERNEL_SWITCHES if path.exists()),
-        *_words(_mounts(policy)),
-        *_words(("--remount-ro", folder) for folder in _real(policy.covered)),
+        *_words(mount.words for mount in mounts),
+        *_words(_links(policy)),
+        *_words(("--remount-ro", mount.path) for mount in mounts if mount.kind is _Kind.COVERED),
         *_words(("--unsetenv", name) for name in _TEMPORARY),
         *("--chdir", str(cwd)),
         "--",
@@ -67,19 +71,44 @@ def is_below(path: Path, folders: Iterable[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
-def _mounts(policy: SandboxPolicy) -> Iterator[tuple[str | Path, ...]]:
-    """Yield what is put where, a folder before what lies in it: what is put on a folder later would hide that again."""
-    places: list[tuple[Path, int, tuple[str | Path, ...]]] = [
-        *((path, 0, ("--perms", _FOR_READING, "--tmpfs", path)) for path in _real(policy.covered)),
-        *((path, 0, ("--perms", _mode(path), "--tmpfs", path)) for path in _real(policy.scratch)),
-        *((path.resolve(), 1, ("--bind", other, path.resolve())) for path, other in policy.replaced),
-        *((path, 1, ("--ro-bind", path, path)) for path in _real(policy.readable)),
-        *((path, 2, ("--bind", path, path)) for path in _real(policy.writable)),
-        *((path, 3, ("--ro-bind", os.devnull, path)) for path in _real(policy.withheld)),
-    ]
-    for _, _, words in sorted(places, key=lambda place: (place[0].parts, place[1])):
-        yield words
-    yield from _links(policy)
+class _Kind(IntEnum):
+    """What is put on a path. If a policy says two things about one, the later counts."""
+
+    COVERED, SCRATCH, REPLACED, READABLE, WRITABLE, WITHHELD = range(6)
+
+
+class _Mount(NamedTuple):
+    path: Path
+    kind: _Kind
+    words: tuple[str | Path, ...]
+
+
+def _mounts(policy: SandboxPolicy) -> Iterator[_Mount]:
+    """Yield what is put where, a folder before what lies in it: what is put on a folder later would hide that again.
+
+    Each costs time, so what is already so because of the folder around it is left out.
+    """
+    kept: list[_Mount] = []
+    for mount in sorted(_wanted(policy), key=lambda mount: (mount.path.parts, mount.kind)):
+        around = next((other.kind for other in reversed(kept) if mount.path.is_relative_to(other.path)), None)
+        if mount.kind is not around or mount.kind not in (_Kind.COVERED, _Kind.READABLE):
+            kept.append(mount)
+            yield mount
+
+
+def _wanted(policy: SandboxPolicy) -> Iterator[_Mount]:
+    for path in _real(policy.covered):
+        yield _Mount(path, _Kind.COVERED, ("--perms", _FOR_READING, "--tmpfs", path))
+    for path in _real(policy.scratch):
+        yield _Mount(path, _Kind.SCRATCH, ("--perms", _mode(path), "--tmpfs", path))
+    for path, other in policy.replaced:
+        yield _Mount(path.resolve(), _Kind.REPLACED, ("--bind", other, path.resolve()))
+    for path in _real(policy.readable):
+        yield _Mount(path, _Kind.READABLE, ("--ro-bind", path, path))
+    for path in _real(policy.writable):
+        yield _Mount(path, _Kind.WRITABLE, ("--bind", path, path))
+    for path in _real(policy.withheld):
+        yield _Mount(path, _Kind.WITHHELD, ("--ro-bind", os.devnull, path))
 
 
 def _links(policy: SandboxPolicy) -> Iterator[tuple[str | Path, ...]]:
