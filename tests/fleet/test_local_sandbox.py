@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import signal
+import socket
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -156,3 +159,20 @@ def test_if_the_supervisor_is_killed_a_sweep_ends_even_what_carries_no_token(set
     assert asyncio.run(setup.fleet.wait(spec.key)).presence is Presence.LOST
     asyncio.run(setup.fleet.sweep(RUN, frozenset()))
     assert [pid for pid in before if (found := procfs.stat(pid)) and found.alive] == []
+
+
+def test_a_socket_without_a_file_cannot_be_reached(setup: FleetSetup) -> None:
+    """That of a desktop takes the keys that the user types, and gives it others. Kernels before 6.12 cannot prevent it."""
+    name = f"holdfast-test-{os.getpid()}"
+    if tuple(int(part) for part in platform.release().split(".")[:2]) < (6, 12):
+        pytest.skip("this kernel cannot keep processes from such sockets")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0{name}")
+        server.listen()
+        connect = f"import socket; socket.socket(socket.AF_UNIX).connect('\\0{name}')"
+        spec = inside(setup, f'{sys.executable} -c "{connect}"')
+        assert finish(setup, replace(spec, sandbox=None))[0].code == 0
+        again = replace(inside(setup, f'{sys.executable} -c "{connect}"', attempt=2))
+        record, said = finish(setup, again)
+    assert record.code == 1
+    assert "PermissionError" in said

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -150,6 +151,11 @@ def probe_sandbox() -> SandboxProbe:
     program = shutil.which(_PROGRAM)
     if program is None:
         return SandboxProbe(obstacle="bubblewrap is not installed", hint="install the package bubblewrap")
+    if Path(program).stat().st_mode & stat.S_ISUID:
+        return SandboxProbe(
+            obstacle=f"{program} is a setuid program",
+            hint="allow user namespaces and remove the bit: `chmod u-s` as root",
+        )
     argv = [
         *sandbox_argv(SandboxPolicy(scratch=(Path("/srv"),)), program, Path("/")),
         "/bin/sh",

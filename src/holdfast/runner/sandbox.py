@@ -28,12 +28,13 @@ SANDBOX_VARIABLE = "HOLDFAST_SANDBOX"
 """Names the level that the user wants if no option does."""
 _HOMES = (Path("/home"), Path("/root"))
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - they are covered, not used
-_SOCKETS = Path("/run")
+_SOCKETS = (Path("/run"), Path("/var/run"))
 """Where the sockets of other programs are: containers, buses, agents that hold keys."""
 _NAME_SERVERS = tuple(
-    _SOCKETS / name for name in ("systemd/resolve", "resolvconf", "NetworkManager", "current-system", "nscd")
+    _SOCKETS[0] / name
+    for name in ("systemd/resolve", "resolvconf", "NetworkManager", "current-system", "nscd")
 )
-"""What programs need of that folder: how names are looked up, and on NixOS the programs themselves."""
+"""What programs need of these folders: how names are looked up, and on NixOS the programs themselves."""
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/run")))
 
 
@@ -93,7 +94,7 @@ class Sandbox:
         self, folder: Path, program: str, env: Mapping[str, str], given: tuple[Path, ...] = ()
     ) -> SandboxPolicy:
         """Return what a launch in `folder` sees, which it may write to. What it is `given` it cannot change."""
-        covered = (self.repo.checkout, self.repo.common_dir, _SOCKETS)
+        covered = (self.repo.checkout, self.repo.common_dir, *_SOCKETS)
         scratch = (*_TEMPORARY, *_homes(_home_in(env)))
         unseen = tuple(path.resolve() for path in covered + scratch)
         tools = tools_to_show(env.get("PATH", os.defpath), program, _home_in(env), unseen)
