@@ -119,6 +119,20 @@ def test_an_agent_has_copies_of_what_its_preset_names_and_nothing_else_of_the_ho
     assert not (tmp_path / "p" / ".holdfast" / "runs" / "01-try-it" / "homes").exists()
 
 
+def test_a_login_that_an_agent_prints_is_not_kept(tmp_path: Path) -> None:
+    """It can read its own login; its output, which Holdfast keeps, must not have it."""
+    home, token = tmp_path / "home", "qW8".join(["n0tAKnownShape"] * 3)
+    write(home / ".tool" / "login", f'{{"access": "{token}"}}')
+    agents = '[tool]\ncommand = ["sh", "-c", "cat ~/.tool/login; echo a > A.txt"]\ncredentials = ["~/.tool/login"]\n'
+    write(home / ".config" / "holdfast" / "agents.toml", agents)
+    cli = Cli.of(tmp_path / "p", {"id": "A", "title": "A", "prompt": "Do it."}, agent="tool")
+    assert run(cli, HOME=str(home), XDG_CONFIG_HOME=str(home / ".config")).code == 0
+    said = cli("logs", "1", "A").out
+    assert "access" in said
+    assert token not in said
+    assert subprocess.run(["grep", "-rq", token, cli.here], check=False).returncode == 1
+
+
 def test_a_forged_exit_record_cannot_be_written(tmp_path: Path) -> None:
     """The folder of the brief is read-only, so no check is passed by a file in it."""
     forge = """

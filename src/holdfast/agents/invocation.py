@@ -28,8 +28,8 @@ class Placeholders:
 class Invocation:
     """What to execute for one attempt. `stdin_brief` asks for the brief file on standard input.
 
-    `env` is added to the environment; `pass_env` names more variables of the user that are passed on. `home` names the files
-    of the user's home that it needs in a sandbox.
+    `env` is added to the environment; `pass_env` names more variables of the user that are passed on. `credentials` and
+    `home` name the files of the user's home that it needs in a sandbox; what the former hold must not be kept.
     """
 
     argv: tuple[str, ...]
@@ -37,6 +37,7 @@ class Invocation:
     env: dict[str, str] = field(default_factory=dict)
     stop_signal: str = "TERM"
     pass_env: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
     home: tuple[str, ...] = ()
 
 
@@ -61,9 +62,14 @@ def invoke_agent(agent: Preset, values: Placeholders) -> Invocation:
     }
     template = agent.resume if values.session and agent.resume else agent.command
     argv = tuple(_replace(word, replacements) for word in argv_of(agent, template))
-    needed = (*agent.credentials, *agent.home)
     return Invocation(
-        argv, agent.prompt == "stdin", dict(agent.env), agent.stop_signal, agent.pass_env, needed
+        argv,
+        agent.prompt == "stdin",
+        dict(agent.env),
+        agent.stop_signal,
+        agent.pass_env,
+        agent.credentials,
+        agent.home,
     )
 
 

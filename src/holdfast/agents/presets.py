@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +24,8 @@ from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.paths import StateDir
 from holdfast.system_errors import doing
 
+_LOGIN_CHARS = 1_000_000
+_VALUE = re.compile(r"""[=:]\s*["']?([^\s"',]{20,})""")
 PatternTable = dict[AgentTrouble, tuple[str, ...]]
 BASE_PRESET = "command"
 """The preset that a command of the user builds on. It is not an agent itself."""
@@ -247,6 +249,19 @@ def _exists(path: str, env: Mapping[str, str]) -> bool:
     """Tell whether a login is on disk."""
     place = place_of(path, env)
     return place is not None and place.is_file()
+
+
+def login_secrets(paths: Iterable[str], env: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the long values in the files of a login, whatever their format: an agent could print them."""
+    found: dict[str, None] = {}
+    for place in filter(None, (place_of(path, env) for path in paths)):
+        try:
+            with place.open(encoding="utf-8", errors="replace") as file:
+                text = file.read(_LOGIN_CHARS)
+        except OSError:
+            continue
+        found |= dict.fromkeys(value for value in _VALUE.findall(text) if "://" not in value)
+    return tuple(found)
 
 
 def place_of(path: str, env: Mapping[str, str]) -> Path | None:

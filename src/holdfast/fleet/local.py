@@ -293,10 +293,16 @@ def _order(spec: LaunchSpec, folder: str, lease: str, signing_key: bytes) -> Lau
         grace_s=spec.grace_s,
         log_bytes_max=spec.log_bytes_max,
         stop_signal=signal.Signals[f"SIG{spec.stop_signal}"].value,
-        secrets=secret_values(dict(spec.env)),
+        secrets=_secrets(spec),
         lease=lease,
         sandbox=_sandbox(spec),
     )
+
+
+def _secrets(spec: LaunchSpec) -> list[bytes]:
+    """Return what the log must not have, the longest first: one may be a part of another."""
+    named = (secret.encode("utf-8", "surrogateescape") for secret in spec.secrets)
+    return sorted([*secret_values(dict(spec.env)), *named], key=len, reverse=True)
 
 
 def _sandbox(spec: LaunchSpec) -> list[str]:

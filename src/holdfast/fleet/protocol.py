@@ -57,6 +57,7 @@ class LaunchSpec:
     `holds` are a few descriptors of the caller: the supervisor keeps them open until the whole process tree
     is gone, the process itself does not get them. So a lock lives as long as what it guards.
     `stop_signal` asks the process to end, before it is killed. Without a `sandbox` it sees what the user sees.
+    `secrets`, and those of its environment, are not kept if it prints them.
     """
 
     key: LaunchKey
@@ -72,6 +73,7 @@ class LaunchSpec:
     holds: tuple[int, ...] = ()
     stop_signal: str = "TERM"
     sandbox: SandboxPolicy | None = None
+    secrets: tuple[str, ...] = ()
 
     @property
     def token(self) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.agents.invocation import Invocation, Placeholders
+from holdfast.agents.presets import login_secrets
 from holdfast.core.facts import Sighting
 from holdfast.core.retry import delay_after
 from holdfast.core.status import FailureKind
@@ -59,6 +60,7 @@ def workspace_launch(
         stall_s=stall_s,
         holds=holds,
         stop_signal=how.stop_signal,
+        secrets=login_secrets(how.credentials, env),
         sandbox=sandbox.policy_of_agent(key, how, workspace, env, given) if sandbox else None,
     )
 

@@ -83,11 +83,12 @@ class Sandbox:
         That home is kept for the next attempt at the same task.
         """
         policy, users_home = self.policy(workspace, how.argv[0], env, given), _home_in(env)
-        if not how.home or _belongs_to_system(users_home.resolve()):
+        needed = (*how.credentials, *how.home)
+        if not needed or _belongs_to_system(users_home.resolve()):
             return policy
         home = self.directory.homes / key.owner / key.step
         with doing("make the home of an agent", home):
-            furnish_home(home, users_home, filter(None, (place_of(name, env) for name in how.home)))
+            furnish_home(home, users_home, filter(None, (place_of(name, env) for name in needed)))
         return replace(policy, replaced=((users_home, home),))
 
     def policy(
