@@ -95,7 +95,6 @@ SMALL = {
     "formats/registry.py": "the table of systems",
     "journal/filesystem_checks.py": "which file systems are refused; asked by journal, lease and doctor",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
-    "views/terminal.py": "what kind of terminal there is, if any",
 }
 """Modules below sixty lines, each with the reason why it is a subject by itself. Any other belongs into its neighbour.
 

@@ -1,7 +1,7 @@
-"""Text as its reader sees it: the escapes of JSON, of terminals and of addresses decoded, each character with its place.
+"""Escapes in the text of others: decoded, to judge what a reader would see, or made harmless, to show it to one.
 
-A secret after `\\n` in JSON, in colours, or percent-encoded is still one. Whoever looks for it looks here. A leaf
-module, as small as can be: every supervisor has it in its memory.
+A secret after `\\n` in JSON, in colours, or percent-encoded is still one: who looks for it looks at the decoded text. A
+leaf module, as small as can be: every supervisor has it in its memory.
 """
 
 from __future__ import annotations
@@ -18,6 +18,20 @@ _ESCAPES = {b"u": (1, 4, 16), b"x": (1, 2, 16), b"0": (0, 3, 8)}
 _PARAMETERS = b"0123456789;:?<=>"
 ESCAPE_BYTES_MAX = 16
 """No escape is longer, but for a colour with very many parameters."""
+
+
+_LINE_BREAK = "\r\n"
+_STEERING = {
+    code: "�"
+    for codes in (range(9), range(11, 32), range(0x7F, 0xA0), range(0x202A, 0x202F), range(0x2066, 0x206A))
+    for code in codes
+}
+"""Characters that move the cursor, begin a command of the terminal, or turn the direction of reading."""
+
+
+def without_controls(text: str) -> str:
+    """Return a text that cannot steer the terminal it is shown on; tabs and line ends stay."""
+    return _LINE_BREAK.join([line.translate(_STEERING) for line in text.split(_LINE_BREAK)])
 
 
 class DecodedText:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 from holdfast.errors import ExitCode, HoldfastError
+from holdfast.escapes import without_controls
 from holdfast.system_errors import as_system_error, machine_error
 
 _SHOWN_CHARS = 200
@@ -75,9 +76,29 @@ def _fill_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode))
 
 
+class _SafeOutput(TextIOWrapper):
+    """A standard stream to which no text can give orders. Whatever a command prints goes through it.
+
+    Goals, titles, errors, file names and branches come from agents and repositories. What draws by itself writes
+    through `views/terminal.py`.
+    """
+
+    def write(self, text: str) -> int:
+        """Write a text without control characters."""
+        return super().write(without_controls(text))
+
+
 def _tolerate_any_text() -> None:
-    """Escape characters that the terminal's encoding lacks: a goal in any script must not end a command."""
-    for stream in (sys.stdout, sys.stderr):
+    """Let any text be printed: without control characters, and with escapes for what the terminal's encoding lacks.
+
+    A goal in any script must not end a command.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if type(stream) is TextIOWrapper:
+            encoding, buffering = stream.encoding, stream.line_buffering
+            stream = _SafeOutput(stream.detach(), encoding, line_buffering=buffering)
+            setattr(sys, name, stream)
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 

@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 
 from holdfast.errors import NeedsDecisionError
+from holdfast.escapes import without_controls
 
 _YES = frozenset({"y", "yes"})
 
@@ -24,7 +25,8 @@ def confirm(question: str, *, yes: bool) -> bool:
         print(f"{question} No terminal to ask on, so the answer is no.", file=sys.stderr)
         return False
     try:
-        answer = input(f"{question} [y/N] ")
+        # On a terminal the question does not go through standard output.
+        answer = input(f"{without_controls(question)} [y/N] ")
     except EOFError:
         print()
         return False

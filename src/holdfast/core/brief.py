@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from holdfast.core.projection import Failure, Report, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import AttemptKind, FailureKind, TaskStatus
+from holdfast.escapes import without_controls
 
 BRIEF_BYTES_MAX = 96 * 1024
 """Below the kernel's limit for one argument, so that every way of passing the brief can carry it."""
@@ -44,7 +45,7 @@ def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
         *_landed(state, task),
         *_rules(state, task),
     ]
-    return clip_bytes("\n\n".join(sections) + "\n", BRIEF_BYTES_MAX)
+    return clip_bytes(without_controls("\n\n".join(sections)) + "\n", BRIEF_BYTES_MAX)
 
 
 def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:

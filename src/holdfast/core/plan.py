@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.escapes import without_controls
+
 PromptMode = Literal["file", "stdin", "arg"]
 OnLimit = Literal["wait", "stop"]
 ResumeMode = Literal["continue", "clean"]
@@ -103,7 +105,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def headline(self) -> str:
         """Its id and its title in one line, for the subject of a commit."""
-        title = " ".join(self.title.split())
+        title = without_controls(" ".join(self.title.split()))
         return f"{self.id}: {title}" if title else self.id
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
+from holdfast.escapes import without_controls
 from holdfast.reporting.recovery_report import start_again
 
 _LINES_MAX = 40
@@ -79,5 +80,5 @@ def _titled(state: RunState, task: TaskRow) -> str:
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
+    flat = without_controls(" ".join(text.split()))
     return flat if len(flat) <= _TEXT_CHARS else flat[: _TEXT_CHARS - 1] + "…"

@@ -5,10 +5,11 @@ A separate thread draws the picture, at most four times a second, from a frozen 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import IO, Self, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -21,6 +22,7 @@ from holdfast.core.status import TaskStatus
 from holdfast.reporting.displayed_status import reported_progress
 from holdfast.views.event_text import event_sentence
 from holdfast.views.status import agent_of
+from holdfast.views.terminal import DrawingOutput
 from holdfast.views.text import duration, one_line, percent, time_of_day
 
 _FRAMES_PER_SECOND = 4
@@ -51,7 +53,7 @@ class LiveTable:
     def __init__(self) -> None:
         self._picture = _Picture()
         self._since: dict[str, float] = {}
-        self._console = Console(highlight=False)
+        self._console = Console(highlight=False, file=cast("IO[str]", DrawingOutput(sys.stdout)))
         self._live = Live(
             get_renderable=self._draw,
             console=self._console,

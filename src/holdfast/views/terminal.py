@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from io import TextIOBase, TextIOWrapper
 from typing import TextIO
 
 _NARROWEST = 40
@@ -13,6 +14,31 @@ _WIDE = 120
 def supports_live_display(out: TextIO) -> bool:
     """Tell whether to draw a live table: on a terminal that can, unless the user asked for plain text."""
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class DrawingOutput(TextIOBase):
+    """A stream for a live display, whose control sequences are our own. What it draws on is fixed at the beginning."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, text: str) -> int:
+        """Write a text as it is."""
+        if isinstance(self._out, TextIOWrapper):
+            return TextIOWrapper.write(self._out, text)
+        return self._out.write(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._out.flush()
+
+    def isatty(self) -> bool:
+        """Tell whether the stream is a terminal."""
+        return self._out.isatty()
+
+    def fileno(self) -> int:
+        """Return the stream's descriptor."""
+        return self._out.fileno()
 
 
 def terminal_width() -> int:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from holdfast.escapes import without_controls
+
 _GAP = "  "
 _LAST_COLUMN_MIN = 24
-# Colours are allowed. Other control sequences could move the cursor, rename the window or hide a line.
-_CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
@@ -81,7 +82,8 @@ def block(text: str, indent: str) -> list[str]:
 
 def terminal_safe(text: str) -> str:
     """Return what an agent printed without the characters that would control a terminal; colours stay."""
-    return _CONTROL.sub("�", text)
+    parts = _COLOUR.split(text)  # every second one is a colour
+    return "".join(part if at % 2 else without_controls(part) for at, part in enumerate(parts))
 
 
 def percent(share: float | None) -> str:
