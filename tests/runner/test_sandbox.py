@@ -178,6 +178,18 @@ def test_the_level_stays_in_force_until_the_user_gives_it_up(tmp_path: Path) -> 
     assert show(cli, "A.txt") == "yes"
 
 
+def test_a_plan_can_ask_for_more_and_never_for_less(tmp_path: Path) -> None:
+    """Whoever wrote it does not decide what the user's machine shows."""
+    unseen = f"test ! -e {tmp_path}/p/plan.json && echo a > A.txt"
+    cli = Cli.of(tmp_path / "p", sh("A", unseen), sandbox="workspace")
+    assert cli("run", "--yes", "--no-sandbox").code == 0
+    assert cli.json("status")["run"]["sandbox"] == "workspace"
+    cli.plan(sh("A", unseen), sandbox="off")
+    refused = cli("run", "--yes", *SANDBOX)
+    assert refused.code == 2
+    assert "workspace" in refused.err
+
+
 def test_the_users_environment_can_ask_for_it(tmp_path: Path) -> None:
     """For every run, without an option. A level that does not exist is refused."""
     cli = Cli.of(tmp_path / "p", sh("A", f"test ! -e {tmp_path}/p/plan.json && echo a > A.txt"))

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.status import SandboxLevel
 from holdfast.escapes import without_controls
 
 PromptMode = Literal["file", "stdin", "arg"]
@@ -136,7 +137,10 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A whole plan. `stages[i].needs` is filled in: the default is the stage before."""
+    """A whole plan. `stages[i].needs` is filled in: the default is the stage before.
+
+    `sandbox` is the least that the run gets; the user's own level may be stricter.
+    """
 
     goal: str
     base: str = "HEAD"
@@ -146,6 +150,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     slots: dict[str, int] = {}
     notify: Notify = Notify()
     syntax: bool = True
+    sandbox: SandboxLevel = SandboxLevel.OFF
     pass_env: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()

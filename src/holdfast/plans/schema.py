@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode, ResumeMode
+from holdfast.core.status import SandboxLevel
 from holdfast.plans.field_types import (
     ARGV,
     BOOLEAN,
@@ -31,6 +32,8 @@ _LIMITS = Limits()
 _ID = text(ID_PATTERN)
 _IDS = texts(_ID)
 _CHECKS = texts(single=True)
+# A plan can only ask for one: that there is none is the user's decision.
+_SANDBOX_LEVELS = tuple(str(level) for level in SandboxLevel if level is not SandboxLevel.OFF)
 _VARIABLES = texts(text(r"[A-Za-z_][A-Za-z0-9_]*\*?"))
 
 _TOKENS = count(10**12)
@@ -222,6 +225,10 @@ PLAN = RecordType(
             NOTIFY, "Where to send a notification when the run finishes, needs a decision or waits."
         ),
         "syntax": Field(BOOLEAN, "Check the syntax of changed files.", default=True),
+        "sandbox": Field(
+            choice(_SANDBOX_LEVELS),
+            "The least sandbox that agents and checks of this plan get; the user's own level may be stricter.",
+        ),
         "pass_env": Field(
             _VARIABLES,
             "Your own variables that every agent and check gets besides the ordinary ones; NAME_* takes a family.",

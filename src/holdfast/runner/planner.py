@@ -104,7 +104,7 @@ def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None
         workspaces = Workspaces(repo, directory.workspaces)
         if planned is None:
             with closing(open_fleet(repo.state_dir.fleet)) as fleet:
-                level = level_in_force(order.sandbox, SandboxLevel.OFF, fleet)
+                level = level_in_force(order.sandbox, fleet, SandboxLevel.OFF, SandboxLevel.OFF)
                 sandbox = None if level is SandboxLevel.OFF else Sandbox(repo, directory)
                 workspaces = Workspaces(repo, directory.workspaces, clones=sandbox is not None)
                 planning = _Planning(repo, order, record, directory, workspaces, fleet, sandbox, tell)

@@ -38,18 +38,25 @@ _NAME_SERVERS = tuple(
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/run")))
 
 
-def level_in_force(asked: SandboxLevel | None, before: SandboxLevel, fleet: Fleet) -> SandboxLevel:
-    """Return the level of a run. Without an option of the user it is never lower than the one it had `before`.
+def level_in_force(
+    asked: SandboxLevel | None, fleet: Fleet, before: SandboxLevel, plan: SandboxLevel
+) -> SandboxLevel:
+    """Return the level of a run: the strictest of the user's, the one it had `before`, and that of its plan.
 
-    Raises HoldfastError if this machine cannot do it.
+    What the user `asked` for by an option replaces all but the plan's. Raises HoldfastError if this machine cannot do it.
     """
-    wanted = max(users_level(), before, key=list(SandboxLevel).index) if asked is None else asked
+    wanted = _strictest(plan, *((users_level(), before) if asked is None else (asked,)))
     if wanted is not SandboxLevel.OFF and (obstacle := fleet.sandbox_obstacle()):
         raise HoldfastError(
             f"this machine has no sandbox: {obstacle}",
-            "remove the obstacle, or give up the sandbox with --no-sandbox: agents then see all that you see",
+            "remove the obstacle, or give up the sandbox with --no-sandbox: agents then see all that you see"
+            + (" (first take `sandbox:` out of the plan)" if plan is not SandboxLevel.OFF else ""),
         )
     return wanted
+
+
+def _strictest(*levels: SandboxLevel) -> SandboxLevel:
+    return max(levels, key=list(SandboxLevel).index)
 
 
 def users_level() -> SandboxLevel:

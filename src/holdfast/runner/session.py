@@ -178,7 +178,7 @@ class RunSession:
             self._epoch,
             self.state,
             self.presets,
-            level_in_force(self._sandbox, self.state.row.sandbox, fleet),
+            level_in_force(self._sandbox, fleet, self.state.row.sandbox, self.state.plan.sandbox),
             save_requests=self.save_requests,
         )
         with closing(fleet):
