@@ -110,3 +110,20 @@ def test_a_repository_that_an_agent_declared_to_be_elsewhere_is_still_found(
     completed.project.git("config", *setting.split("="))
     assert completed("land", "--yes").code == 0
     assert (completed.here / "a.txt").exists()
+
+
+def test_what_a_run_left_in_the_users_git_is_told(tmp_path: Path) -> None:
+    """Settings, hooks and branches: Holdfast does not follow them, but the user's next git command does."""
+    script = """git config alias.st '!echo planted'
+git branch left-behind
+mkdir -p "$(git rev-parse --git-common-dir)/hooks"
+echo true > "$(git rev-parse --git-common-dir)/hooks/pre-commit" """
+    cli = Cli.of(tmp_path / "p", agent(script))
+    told = [cli("run", "--yes").err, cli("doctor").out]
+    for name in ("alias.st", "hooks/pre-commit", "branch left-behind"):
+        assert [f'"{name}"' in text for text in told] == [True, True], (name, told)
+
+
+def test_an_ordinary_run_leaves_nothing_to_tell_of(completed: Cli) -> None:
+    """Nothing of ours, and nothing that was there before it."""
+    assert "git settings" not in completed("doctor").out

@@ -14,19 +14,21 @@ from holdfast.agents.presets import presets_of
 from holdfast.cli.arguments import JSON, Arguments, flag
 from holdfast.cli.installed_agents import find_installed_agents
 from holdfast.cli.open_repo import ReadOnlyRepo, open_read_only
-from holdfast.cli.output import missing_runs_sentence, show
+from holdfast.cli.output import missing_runs_sentence, new_settings_sentence, show
 from holdfast.core.invariants import Violation
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.filesystem_checks import network_filesystem, refusal
 from holdfast.process.sandbox import probe_sandbox
 from holdfast.repo.git import MINIMUM_VERSION, git_version
+from holdfast.repo.repository import Repository
 from holdfast.runner.health import (
     examine_repository,
     examine_run,
     fix_repository,
     fix_run,
     runs_missing_in_journal,
+    settings_since,
     unblock_git,
 )
 from holdfast.runner.sandbox import users_level
@@ -84,6 +86,7 @@ def execute(args: Namespace) -> int:
                 fixed += [] if opened.holder(run) else fix_run(repo, opened.require_journal(), run)
         if missing := runs_missing_in_journal(repo, opened.journal):
             environment.append(HealthFinding("journal", False, missing_runs_sentence(missing)))
+        environment += _git_settings(repo, opened)
         examined.append(ExaminedPart("repository", examine_repository(repo)))
         examined += [
             ExaminedPart(f"run {run}", examine_run(repo, opened.require_journal(), run)) for run in runs
@@ -151,6 +154,14 @@ def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
     yield HealthFinding("free disk", free >= _FREE_BYTES_MIN, f"{free / 2**30:.1f} GiB ({need})")
     known = f"readable, {count(len(opened.runs()), 'run')}" if opened.journal else "none yet"
     yield HealthFinding("journal", True, known)
+
+
+def _git_settings(repo: Repository, opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
+    """Tell what is new since the latest run began. It may be the user's own, so it is no error."""
+    if listings := opened.runs():
+        run = listings[-1].row.run
+        if found := settings_since(repo, opened.require_journal(), run):
+            yield HealthFinding("git settings", True, new_settings_sentence(run, found))
 
 
 def _runs_to_examine(opened: ReadOnlyRepo) -> list[str]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.core.status import RunStatus
-from holdfast.errors import ExitCode
+from holdfast.errors import ExitCode, quoted
 from holdfast.reporting.displayed_status import displayed_run_status
 from holdfast.views.terminal import write_line
 
+_SETTINGS_SHOWN = 12
 _View = TypeVar("_View")
 
 
@@ -52,6 +53,13 @@ def say(text: str, args: Namespace) -> None:
 def note(text: str) -> None:
     """Tell the user something that must not go into a pipe."""
     print(f"Note: {text}", file=sys.stderr)
+
+
+def new_settings_sentence(run: str, names: Sequence[str]) -> str:
+    """Say what is new in the repository's own git settings. Holdfast does not follow it, but the user's git does."""
+    listed = ", ".join(quoted(name) for name in names[:_SETTINGS_SHOWN])
+    more = f" and {len(names) - _SETTINGS_SHOWN} more" if len(names) > _SETTINGS_SHOWN else ""
+    return f"new in git since run {run} began, by an agent or by you: {listed}{more}"
 
 
 def missing_runs_sentence(runs: list[str]) -> str:

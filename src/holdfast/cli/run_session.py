@@ -14,7 +14,7 @@ import msgspec
 from holdfast.cli.arguments import JSON, SANDBOX, YES, Arguments, amount, asked_level, flag, option, positive
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
-from holdfast.cli.output import say
+from holdfast.cli.output import new_settings_sentence, note, say
 from holdfast.cli.status import landed_in
 from holdfast.core.events import RunnerAttached
 from holdfast.core.status import RunStatus, TaskStatus
@@ -23,6 +23,7 @@ from holdfast.journal.protocol import StoredRun
 from holdfast.process.programs import has_ended, start_in_background
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon
+from holdfast.runner.health import settings_since
 from holdfast.runner.session import RunOptions, execute_run
 from holdfast.system_errors import machine_error
 from holdfast.views.event_text import json_lines, plain_lines
@@ -118,14 +119,16 @@ def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Na
         execute_run(opened.repo, opened.journal, run, options, observer)
     stored = opened.journal.load(run)
     code = exit_code(stored)
+    if found := settings_since(opened.repo, opened.journal, run):
+        note(new_settings_sentence(run, found))
     if args.land and stored.row.status is RunStatus.COMPLETED:
         say(land_result(opened.repo, stored.row, None), args)
     if args.json:
         print(msgspec.json.encode(RunResult(run=run, status=stored.row.status, exit_code=code)).decode())
     else:
         _summarise(opened, stored)
-        if (note := opened.directory(run).note).exists():
-            print(f"  {note} says how far it is")
+        if (written := opened.directory(run).note).exists():
+            print(f"  {written} says how far it is")
     return code
 
 

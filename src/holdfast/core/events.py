@@ -2,8 +2,7 @@
 
 The journal stores exactly these. The class name is the stored `kind`, unless `tag` keeps an older spelling. Fields are only
 ever added, with defaults, so that old journals stay readable. An event that announces an effect (an intent) is durable before
-that effect starts; its result follows. `request` is the id of the request that an event answers. To add an event, add a class
-here and a row to `task_transitions.py` or `run_transitions.py`: when it may happen, what it changes.
+that effect starts. `request` is the id of the request that it answers. A new one needs a row in a table of transitions, too.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class AttemptEnded(AttemptEvent, frozen=True):
 
 
 class RunStarted(Event, frozen=True):
-    """A run exists; its plan, base and branch never change. `adopting` is the digest of what `RunAdopted` takes in."""
+    """A run exists, with plan, base and branch for good. `adopting` and `git_settings`: digests of what was there then."""
 
     run: str
     goal: str
@@ -56,6 +55,7 @@ class RunStarted(Event, frozen=True):
     plan_source: str = ""
     epoch: int = 0
     adopting: str = ""
+    git_settings: tuple[str, ...] = ()
 
 
 class RunRestored(Event, frozen=True):

@@ -86,7 +86,8 @@ def apply_to_stage(row: RunRow, event: ev.StageEvent) -> None:
 
 def first_row(event: ev.RunStarted) -> RunRow:
     """Return the row of a new run."""
-    return RunRow(tip=event.base, **asdict(event))
+    known = {name: value for name, value in asdict(event).items() if name in RunRow.__struct_fields__}
+    return RunRow(tip=event.base, **known)
 
 
 def _run_restored(run: RunRow, event: ev.RunRestored) -> None:

@@ -27,6 +27,7 @@ from holdfast.journal.protocol import JournalReader
 from holdfast.repo.blocking_files import remove_blocking_git_files
 from holdfast.repo.debris import clear_debris, fsck_errors, remove_stale_locks, stale_locks
 from holdfast.repo.discovery import git_dirs_around
+from holdfast.repo.git_settings import new_settings
 from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
 from holdfast.repo.torn_objects import remove_torn_objects
@@ -45,6 +46,14 @@ def unblock_git(start: Path) -> list[str]:
     Returns a sentence for each. Idempotent.
     """
     return [said for folder in git_dirs_around(start) for said in remove_blocking_git_files(folder)]
+
+
+def settings_since(repo: Repository, journal: JournalReader, run: str) -> list[str]:
+    """Return the git settings, hooks and branches that entered the repository after a run began, by whomever."""
+    first = next(iter(journal.events(run, upto=1)), None)
+    if first is None or not isinstance(first.event, ev.RunStarted) or not first.event.git_settings:
+        return []
+    return new_settings(repo, first.event.git_settings)
 
 
 def runs_missing_in_journal(repo: Repository, journal: JournalReader | None) -> list[str]:

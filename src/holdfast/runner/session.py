@@ -29,6 +29,7 @@ from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, number_after
 from holdfast.repo.debris import remove_workspaces
 from holdfast.repo.files import remove, write_durably
+from holdfast.repo.git_settings import settings_digests
 from holdfast.repo.refs import known_runs, refs_by_commit
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
@@ -87,6 +88,7 @@ def create_run(
             target=repo.head_branch() if target is None else target,
             plan_source=plan_source,
             adopting=adopting,
+            git_settings=settings_digests(repo),
         )
         try:
             journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
