@@ -87,6 +87,33 @@ def test_nothing_of_an_agents_git_reaches_the_repository(prepared: PreparedWorks
     assert git(path, "config", "--get", "core.sshCommand", check=False) == ""
 
 
+def test_other_branches_and_the_stash_are_kept(prepared: PreparedWorkspace) -> None:
+    """Nobody else has them, and the next task gets a new clone. Capturing again changes nothing."""
+    path = prepared.workspace.path
+    git(path, "checkout", "-q", "-b", "idea")
+    idea = agent_commits(prepared, "idea.txt")
+    git(path, "checkout", "-q", "--detach", prepared.base)
+    prepared.agent_writes("a.txt", "stashed\n")
+    git(path, "stash")
+    stash = git(path, "rev-parse", "refs/stash")
+    done = capture(prepared)
+    assert len(done.remarks) == 2
+    assert capture(prepared) == done
+    prepared.pool.prepare("0", prepared.base)
+    kept = prepared.project.git("for-each-ref", "--format=%(objectname)", f"{STRAY}-*").split()
+    assert sorted(kept) == sorted([idea, stash])
+    assert prepared.project.git("fsck", "--strict", "--no-dangling") == ""
+
+
+def test_a_thousand_branches_are_not_all_looked_at(prepared: PreparedWorkspace) -> None:
+    """An agent can make as many as it likes."""
+    first = agent_commits(prepared, "one.txt")
+    git(prepared.workspace.path, "checkout", "-q", "--detach", prepared.base)
+    lines = "".join(f"create refs/heads/b{number} {first}\n" for number in range(1000))
+    git(prepared.workspace.path, "update-ref", "--stdin", stdin=lines)
+    assert len(capture(prepared).remarks) == 1
+
+
 def test_a_history_without_the_start_is_not_taken_but_the_files_are(prepared: PreparedWorkspace) -> None:
     """An agent could bring in anything with it."""
     git(prepared.workspace.path, "checkout", "-q", "--orphan", "other")

@@ -14,6 +14,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
@@ -36,6 +37,8 @@ _FILE_BYTES = 1024 * 1024
 _OBJECT_FILES_MAX = 200_000
 _OBJECT_BYTES_MAX = 512 * 1024 * 1024
 _LOOSE_MAX = 1000
+_LOOSE_REFS_MAX = 1000
+_OTHERS_MAX = 20
 _COUNT_IN_PACK = slice(8, 12)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -86,6 +89,28 @@ def head_of_clone(git_dir: Path) -> str:
         packed = (line.split() for line in _read(git_dir / "packed-refs").splitlines())
         commit = loose or next((line[0] for line in packed if line[1:] == [branch]), b"")
     return commit.decode() if commit and _COMMIT_ID.fullmatch(commit) else ""
+
+
+def other_commits(repo: Repository, git_dir: Path) -> list[str]:
+    """Return the commits of a clone's branches and stash that no branch or tag of the repository is on: twenty at most.
+
+    A commit that was taken over before is among them: whoever did that may have been killed before anything referred to it.
+    """
+    loose = [_read(path).strip() for path in islice(_loose_refs(git_dir), _LOOSE_REFS_MAX)]
+    named = {*loose, *_ids_in(_read(git_dir / "packed-refs"))}
+    found = {name.decode() for name in named if _COMMIT_ID.fullmatch(name)}
+    users = {name.decode() for name in _ids_in(_packed_refs(repo))} if found else set()
+    return sorted(found - users)[:_OTHERS_MAX]
+
+
+def _ids_in(packed_refs: bytes) -> Iterator[bytes]:
+    return (line.split()[0] for line in packed_refs.splitlines() if line.strip())
+
+
+def _loose_refs(git_dir: Path) -> Iterator[Path]:
+    yield git_dir / "refs" / "stash"
+    for folder, _, names in os.walk(git_dir / "refs" / "heads"):
+        yield from (Path(folder, name) for name in names)
 
 
 def take_over(repo: Repository, git_dir: Path, name: str, commit: str, start: str) -> bool:

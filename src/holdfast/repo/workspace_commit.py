@@ -24,7 +24,7 @@ from holdfast.repo.git import GitError, decode_text
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.index_additions import add_files
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspace_clone import head_of_clone, take_over
+from holdfast.repo.workspace_clone import head_of_clone, other_commits, take_over
 from holdfast.repo.workspaces import Workspace
 from holdfast.system_errors import doing
 
@@ -86,6 +86,7 @@ def commit_work(
     if head != start and not (head and repo.is_ancestor(start, head)):
         remarks.append(_archive_stray_head(repo, head, archive))
         parent = start
+    remarks += _archive_other_commits(repo, workspace, head, archive)
     found = tree_of_workspace(repo, workspace, parent)
     # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
     own_history = parent != start
@@ -171,6 +172,25 @@ def _archive_stray_head(repo: Repository, head: str, archive: str) -> str:
         return "The agent left its workspace on no commit; the files were taken as they are."
     repo.keep(archive, head)
     return f"The agent moved to {head[:12]}, which lacks the commit it started from; that history is kept at {archive}."
+
+
+def _archive_other_commits(repo: Repository, workspace: Workspace, head: str, archive: str) -> list[str]:
+    """Keep what an agent left on branches of a clone, or in its stash: nobody else has it, and the clone will be removed."""
+    start = workspace.start()
+    if not workspace.is_clone or not start:
+        return []
+    name, kept = workspace.index.stem, []
+    for commit in other_commits(repo, workspace.git_dir):
+        if (
+            commit not in (head, start)
+            and take_over(repo, workspace.git_dir, name, commit, start)
+            and repo.is_complete(commit, start)
+        ):
+            repo.keep(f"{archive}-{commit[:12]}", commit)
+            kept.append(
+                f"The agent left {commit[:12]} on another branch or in its stash; it is kept at {archive}-{commit[:12]}."
+            )
+    return kept
 
 
 # -- trees ----------------------------------------------------------------------------------------------------
