@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.ids import archive_ref, run_branch, snapshot_ref, task_ref
 from holdfast.repo.checkout import checkout_notices, read_checkout
 from holdfast.repo.debris import clear_debris
-from holdfast.repo.git import GitError
+from holdfast.repo.git import GitError, git_version
 from holdfast.repo.landing import (
     Conflicted,
     branch_facts,
@@ -87,6 +87,13 @@ def hooks_path(prepared: PreparedWorkspace, program: str) -> None:
     prepared.agent("config", "core.hooksPath", str(prepared.project.path.parent / "hooks"))
 
 
+def configured_hooks(prepared: PreparedWorkspace, program: str) -> None:
+    """Plant hooks that are configuration alone, as git has them since 2.54."""
+    prepared.agent("config", "hook.evil.command", program)
+    for name in HOOKS:
+        prepared.agent("config", "--add", "hook.evil.event", name)
+
+
 def monitor(prepared: PreparedWorkspace, program: str) -> None:
     """Plant a file system monitor."""
     prepared.agent("config", "core.fsmonitor", program)
@@ -133,6 +140,11 @@ def worktree_files(prepared: PreparedWorkspace, program: str) -> None:
 PLANTS = [
     (hooks, "update-ref refs/tags/x HEAD"),
     (hooks_path, "update-ref refs/tags/x HEAD"),
+    pytest.param(
+        configured_hooks,
+        "update-ref refs/tags/x HEAD",
+        marks=pytest.mark.skipif(git_version() < (2, 54), reason="this git knows no such hooks"),
+    ),
     (monitor, "status"),
     (content_filter, "hash-object --path=a.txt .gitignore"),
     (merge_driver, "diff --no-index a.txt .gitignore"),
@@ -142,7 +154,7 @@ PLANTS = [
 ]
 
 
-@pytest.mark.parametrize(("plant", "provocation"), PLANTS, ids=[plant.__name__ for plant, _ in PLANTS])
+@pytest.mark.parametrize(("plant", "provocation"), PLANTS)
 def test_nothing_an_agent_planted_is_run(
     tmp_path: Path, plant: Callable[[PreparedWorkspace, str], None], provocation: str
 ) -> None:
