@@ -36,6 +36,11 @@ def test_a_key_of_a_known_shape_is_blotted_out(key: str) -> None:
     assert cleaned.endswith('" and more')
 
 
+def test_a_key_is_known_after_a_dash_if_its_beginning_is_long() -> None:
+    """File names and branches join words with dashes."""
+    assert "Zx8Qw3" not in redact("work-sk-ant-api03-Zx8Qw3Er5Ty7Ui9Op1As3Df5.txt")
+
+
 @pytest.mark.parametrize("text", ["task-001-make-the-user-model-and-more", "disk-usage-1234567890-abcdefghij",
                                   "a sk- alone", "risk-assessment-2024-version-10-final"])  # fmt: skip
 def test_ordinary_words_stay_as_they_are(text: str) -> None:

@@ -40,6 +40,8 @@ _IN_TOKENS = frozenset(TOKEN + b"~@")
 _SPACED = bytes(code if code in _IN_TOKENS else ord(" ") for code in range(256))
 """Turns everything that is in no token into a space."""
 
+_LONG_PREFIX = 5
+"""Only a beginning of so many characters may follow a dash: `task-` ends like the beginning of a key."""
 _DIGITS = frozenset(b"0123456789")
 _MIXED_CHARS_MIN = 30
 _MASK = b"[redacted]"
@@ -247,12 +249,13 @@ def _tokens(text: bytes, shape: Shape, is_after_escape: Callable[[int], bool], b
     The first `before` characters were judged earlier, without their escapes.
     """
     prefix, least, alphabet, within_word = shape
+    joins = WORD if len(prefix) < _LONG_PREFIX else WORD[:-1]
     found: list[Span] = []
     at = text.find(prefix)
     while at >= 0:
         begin = at + len(prefix)
         end = begin + _run(text, begin, alphabet)
-        starts = within_word or not at or text[at - 1] not in WORD or is_after_escape(at - before)
+        starts = within_word or not at or text[at - 1] not in joins or is_after_escape(at - before)
         if starts and end - begin >= least and _is_random(text[begin:end]):
             found.append((at, end))
         at = text.find(prefix, max(end, at + 1))

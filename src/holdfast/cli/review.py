@@ -10,6 +10,7 @@ from holdfast.cli.open_repo import choose_latest_run, open_read_only
 from holdfast.core.facts import Landing
 from holdfast.core.projection import RunRow
 from holdfast.errors import ExitCode
+from holdfast.redaction import redact
 from holdfast.repo.commit_contents import diffstat, subject_of
 from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
@@ -50,4 +51,4 @@ def _print_landing(repo: Repository, landing: Landing) -> None:
 
 
 def _print_diffstat(repo: Repository, before: str, after: str) -> None:
-    print("\n".join(block(diffstat(repo, before, after) or "no change", "  ")))
+    print("\n".join(block(redact(diffstat(repo, before, after)) or "no change", "  ")))

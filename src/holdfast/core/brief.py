@@ -12,6 +12,7 @@ from holdfast.core.projection import Failure, Report, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import AttemptKind, FailureKind, TaskStatus
 from holdfast.escapes import without_controls
+from holdfast.redaction import redact
 
 BRIEF_BYTES_MAX = 96 * 1024
 """Below the kernel's limit for one argument, so that every way of passing the brief can carry it."""
@@ -45,7 +46,7 @@ def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
         *_landed(state, task),
         *_rules(state, task),
     ]
-    return clip_bytes(without_controls("\n\n".join(sections)) + "\n", BRIEF_BYTES_MAX)
+    return clip_bytes("\n\n".join(sections) + "\n", BRIEF_BYTES_MAX)
 
 
 def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:
@@ -184,7 +185,11 @@ def _rules(state: RunState, task: TaskRow) -> Iterator[str]:
 
 
 def clip(text: str, most: int) -> str:
-    """Return at most `most` characters, keeping both ends, and say how much is missing."""
+    """Return at most `most` characters without secrets, keeping both ends, and say how much is missing.
+
+    Secrets go first: one that is cut in two is not known any more.
+    """
+    text = redact(text)
     if len(text) <= most:
         return text
     half = most // 2
@@ -210,8 +215,11 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def clip_bytes(text: str, most: int) -> str:
-    """Return at most `most` bytes of a brief, and say so if there was more. Invalid characters become `?`."""
-    data = text.encode(errors="replace")
+    """Return at most `most` bytes of a brief, and say so if there was more. Invalid characters become `?`.
+
+    Secrets and control characters are removed: names of files are an agent's words, too.
+    """
+    data = without_controls(redact(text)).encode(errors="replace")
     if len(data) <= most:
         return data.decode()
     note = "\n[… the rest of this brief was left out …]\n"

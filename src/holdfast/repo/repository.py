@@ -143,8 +143,11 @@ class Repository:
         """Return the difference of two commits as text, cut after `max_bytes` with a note that says so."""
         options = ("-p", "-r", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
         output, clipped = self.git.read_up_to(max_bytes, "diff-tree", *options, old, new)
-        note = f"\n[cut after {max_bytes} bytes]\n" if clipped else ""
-        return output.decode("utf-8", "replace") + note
+        if not clipped:
+            return output.decode("utf-8", "replace")
+        # The last word may be half a secret, which nobody would know as one.
+        whole = output[: max(output.rfind(b" "), output.rfind(b"\n")) + 1]
+        return whole.decode("utf-8", "replace") + f"\n[cut after {max_bytes} bytes]\n"
 
     def file_at(self, commit: str, path: str) -> bytes | None:
         """Return the stored content of a file in a commit, or None if it has no such file."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+import msgspec
+
 from holdfast.agents.presets import Presets
 from holdfast.core.events import Event
 from holdfast.core.projection import TaskRow
@@ -21,6 +23,7 @@ from holdfast.fleet.protocol import Fleet, LaunchKey, new_secret, token_of
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal
 from holdfast.paths import RunDir
+from holdfast.redaction import redact
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.attempts.reports import AttemptReports
@@ -32,6 +35,20 @@ from holdfast.runner.verification.slots import CheckSlots
 Observer = Callable[[Sequence[Event], RunState], None]
 """Sees events once they are durable, with the state that they led to. It must return at once."""
 _Batch = tuple[Sequence[Event], "asyncio.Future[None] | None"]
+
+
+_WORDS = frozenset(
+    {"error", "detail", "summary", "words", "reason", "feedback", "blocked", "blocked_by", "activity"}
+)
+"""The fields of events that quote an agent, a tool or git."""
+
+
+def _without_secrets(event: Event) -> Event:
+    """Return an event as it may be kept. Logs and reports are clean already; what git says, or a file's name, is not."""
+    said = {name: getattr(event, name) for name in event.__struct_fields__ if name in _WORDS}
+    clean = {name: redact(text) for name, text in said.items() if isinstance(text, str) and text}
+    changed = {name: text for name, text in clean.items() if text != said[name]}
+    return msgspec.structs.replace(event, **changed) if changed else event
 
 
 class Inbox:
@@ -58,7 +75,7 @@ class Inbox:
         return batches
 
     def _put(self, events: Sequence[Event], durable: asyncio.Future[None] | None) -> None:
-        self._batches.append((events, durable))
+        self._batches.append(([_without_secrets(event) for event in events], durable))
         self.woken.set()
 
 
