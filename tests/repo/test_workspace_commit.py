@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.ids import archive_ref, snapshot_ref, task_ref
-from holdfast.repo import workspace_commit
+from holdfast.repo import index, workspace_commit
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
 from holdfast.repo.workspaces import WorkspaceGoneError
@@ -46,6 +46,20 @@ def test_changed_new_and_deleted_files_become_one_commit(tmp_path: Path) -> None
     assert (bool(done.changed), done.problems) == (True, ())
     assert prepared.project.git("rev-parse", REF, f"{REF}^") == f"{done.commit}\n{prepared.base}"
     assert prepared.repo.tree_of(done.commit) == done.tree
+
+
+def test_ignore_rules_that_take_too_long_leave_new_files_out_and_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git would compare one pattern with one name for years."""
+    monkeypatch.setattr(index, "LISTING_S", 2.0)
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "changed\n")
+    prepared.agent_writes("sub/.gitignore", "**/a/" * 12 + "**/b\n")
+    prepared.agent_writes("sub/" + "a/" * 100 + "c", "new\n")
+    done = capture(prepared)
+    assert done.changed == ("a.txt",)
+    assert any("rules in .gitignore" in problem for problem in done.problems)
 
 
 def test_an_attempt_that_changed_nothing_is_empty(tmp_path: Path) -> None:

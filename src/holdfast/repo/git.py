@@ -29,6 +29,7 @@ _STDERR_MAX = 2000
 _TIMEOUT_S = 600.0
 # After this long it is worth a look whether git waits for such a pipe.
 _LOOK_S = 5.0
+_LATE = "did not end within"
 _ASK_TIMEOUT_S = 60.0
 _INSTALL_HINT = "Install git 2.38 or newer and make sure that `git --version` works."
 
@@ -140,6 +141,11 @@ class GitError(RepositoryError):
         return "index file" in self.stderr
 
     @property
+    def is_late(self) -> bool:
+        """Whether git took longer than it may."""
+        return _LATE in self.stderr
+
+    @property
     def is_about_filter(self) -> bool:
         """Whether a content filter failed."""
         return re.search(r"\b(clean|smudge|external) filter\b", self.stderr) is not None
@@ -177,6 +183,7 @@ class CallOptions(TypedDict, total=False):
     git_dir: Path
     index: Path
     env: Mapping[str, str]
+    timeout_s: float
 
 
 class PrivateSettings(Protocol):
@@ -249,7 +256,8 @@ class Git:
     def try_run(self, *args: str, **options: Unpack[CallOptions]) -> GitResult:
         """Run git and return how it ended, with any exit status; raise GitError if it never ends."""
         with self._start(args, options) as process:
-            stdout, stderr = self._communicate(process, args, options.get("stdin", b""))
+            limit = options.get("timeout_s", self._timeout_s)
+            stdout, stderr = self._communicate(process, args, options.get("stdin", b""), limit)
         return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
     def read_up_to(self, max_bytes: int, *args: str) -> tuple[bytes, bool]:
@@ -268,20 +276,20 @@ class Git:
         return output[:max_bytes], len(output) > max_bytes
 
     def _communicate(
-        self, process: subprocess.Popen[bytes], args: tuple[str, ...], stdin: bytes
+        self, process: subprocess.Popen[bytes], args: tuple[str, ...], stdin: bytes, timeout_s: float
     ) -> tuple[bytes, bytes]:
         """Return what git prints until it ends. It is killed if it takes too long, or waits for a pipe."""
         try:
-            return process.communicate(stdin, timeout=min(_LOOK_S, self._timeout_s))
+            return process.communicate(stdin, timeout=min(_LOOK_S, timeout_s))
         except subprocess.TimeoutExpired:
             from holdfast.repo.blocking_files import blocking_git_files  # rarely needed
 
             pipe = next(blocking_git_files(self.git_dir), None)
             if pipe is None:
                 with suppress(subprocess.TimeoutExpired):
-                    return process.communicate(timeout=max(0.0, self._timeout_s - _LOOK_S))
+                    return process.communicate(timeout=max(0.0, timeout_s - _LOOK_S))
             os.killpg(process.pid, signal.SIGKILL)
-            late = f"it did not end within {self._timeout_s:g} s"
+            late = f"it {_LATE} {timeout_s:g} s"
             said = f"it waits for the pipe or device {pipe}" if pipe else late
             raise GitError(args, -signal.SIGKILL, said) from None
 

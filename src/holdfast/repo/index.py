@@ -14,6 +14,8 @@ from holdfast.paths import STATE_DIR
 from holdfast.repo.files import link_atomically
 from holdfast.repo.git import Git, GitError, decode_text
 
+# A pattern of a few dozen stars keeps git busy for years; no listing of files takes this long.
+LISTING_S = 120.0
 _PASSED_OVER = "could not open directory"  # git's message; it continues without that folder
 
 
@@ -35,7 +37,7 @@ def changed_paths(
         link_atomically(private_git.git_dir / part.name, part)
     patterns = [f"--exclude={pattern}" for pattern in left_out]
     question = ("ls-files", "-z", "-o", "-m", "--exclude-standard", *patterns)
-    result = private_git.try_run(*question, work_tree=work_tree, index=index)
+    result = private_git.try_run(*question, work_tree=work_tree, index=index, timeout_s=LISTING_S)
     if unlock and _PASSED_OVER in result.stderr:
         unlock(work_tree)
         result = private_git.try_run(*question, work_tree=work_tree, index=index)
@@ -48,6 +50,12 @@ def changed_paths(
     # A deleted file can be listed twice; a dictionary keeps the order.
     paths = dict.fromkeys(decode_text(result.stdout).split("\0"))
     return tuple(path for path in paths if path and not path.startswith(f"{STATE_DIR}/"))
+
+
+def tracked_changes(private_git: Git, work_tree: Path, index: Path) -> tuple[str, ...]:
+    """Return the modified and deleted paths alone. No ignore rule is applied."""
+    found = private_git.paths("ls-files", "-z", "-m", work_tree=work_tree, index=index)
+    return tuple(dict.fromkeys(found))
 
 
 def without_filters(private_git: Git) -> list[str]:

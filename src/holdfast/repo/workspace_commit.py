@@ -21,7 +21,7 @@ from holdfast.paths import STATE_DIR
 from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files, too_deep_folders
 from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, read_regular, remove
 from holdfast.repo.git import GitError, decode_text
-from holdfast.repo.index import changed_paths, temporary_index
+from holdfast.repo.index import LISTING_S, changed_paths, temporary_index, tracked_changes
 from holdfast.repo.index_additions import add_files
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_clone import head_of_clone, other_commits, take_over
@@ -256,7 +256,18 @@ def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth
         remove_blocking_files(folder)
         too_deep.extend(too_deep_folders(folder))
 
-    found = _sort_out(root, [*changed_paths(repo.private_git, root, index, unlock), *forced])
+    late = ""
+    try:
+        changed = changed_paths(repo.private_git, root, index, unlock)
+    except GitError as error:
+        if not error.is_late:
+            raise
+        changed = tracked_changes(repo.private_git, root, index)
+        late = (
+            "Git could not apply the rules in .gitignore in time, so new files were left out: simplify them."
+        )
+    found = _sort_out(root, [*changed, *forced])
+    found.problems.extend(filter(None, [late]))
     found.problems.extend(
         f"{path[:_SHOWN_CHARS]}… is a chain of folders deeper than any path may be; what is in its end was left out."
         for path in too_deep
@@ -337,7 +348,12 @@ def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path)
     with doing("copy the agent's index", copy):
         copy.write_bytes(content)
     question = ("ls-files", "-z", "--cached", "--ignored", "--exclude-standard")
-    result = repo.private_git.try_run(*question, work_tree=workspace.path, index=copy)
+    try:
+        result = repo.private_git.try_run(
+            *question, work_tree=workspace.path, index=copy, timeout_s=LISTING_S
+        )
+    except GitError:
+        return []  # it has rules that take too long
     # An index that the agent broke, or is writing now, is unusable.
     paths = decode_text(result.stdout).split("\0") if result.rc == 0 else []
     return [path for path in paths if path and not path.startswith(f"{STATE_DIR}/")]
