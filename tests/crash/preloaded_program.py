@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import io
 import json
 import os
 import signal
@@ -120,7 +121,8 @@ def _serve(bug: str, library: str) -> None:
 
 def _run_once(main: Any) -> None:
     """Run a plan in this very process. No thread may be left of it: a fork would not have it."""
-    with tempfile.TemporaryDirectory() as folder, Path(os.devnull).open("w") as nothing:
+    nothing = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder:
         make_template(Path(folder, "repository"))
         with redirect_stdout(nothing), redirect_stderr(nothing), chdir(Path(folder, "repository")):
             codes = [main(list(words)) for words in (START, CARRY_ON, PREVIEW)]
