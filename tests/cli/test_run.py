@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
+import pytest
 
+from holdfast.errors import NeedsDecisionError
+from holdfast.journal import open_journal
+from holdfast.repo.repository import Repository
+from holdfast.runner.session import RunOptions, execute_run
 from tests.support.command import Cli, eventually, fails, is_alive, writes
 from tests.support.repositories import write
 from tests.support.runs import Fifo
@@ -248,7 +254,23 @@ def test_a_resumed_run_asks_about_an_agent_that_was_redefined(tmp_path: Path) ->
     assert cli("run", "--yes").code == 1
     own_agent(cli, f"touch {tmp_path}/evil")
     cli("retry", "a")
-    assert (cli("resume").code, (tmp_path / "evil").exists()) == (3, False)
+    for command in (["resume"], ["run", "--auto-continue"]):
+        assert (cli(*command).code, (tmp_path / "evil").exists()) == (3, False), command
+
+
+def test_an_agent_that_is_redefined_after_the_question_is_not_started(tmp_path: Path) -> None:
+    """The runner reads the file itself, so it asks the journal about what it read."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", limits={"attempts": 1})
+    own_agent(cli, "exit 1")
+    assert cli("run", "--yes").code == 1
+    own_agent(cli, f"touch {tmp_path}/evil")
+    repo = Repository.open(cli.here)
+    with (
+        closing(open_journal(repo.state_dir.journal)) as journal,
+        pytest.raises(NeedsDecisionError, match="otherwise than when you agreed"),
+    ):
+        execute_run(repo, journal, "01-try-it", RunOptions(), lambda events, state: None)
+    assert not (tmp_path / "evil").exists()
 
 
 def test_an_agent_of_the_files_plans_only_with_consent(tmp_path: Path) -> None:

@@ -28,10 +28,12 @@ QUIET_S = 5.0
 _POLL_S = 0.02
 
 _STATE_FILES = (
-    r"journal\.db|runs/R/lease|runs/R/requests/bell"
+    r"journal\.db|agreements/[^/]+\.txt|runs/R/lease|runs/R/requests/bell"
     r"|runs/R/attempts/[^/]+/\d+/(brief\.md|[^/]+/(supervisor\.json|exit\.json|output\.log))"
 ).replace("R", RUN)
-_PRIVATE_FILES = re.compile(r"sealed/(config|HEAD|filters|objects|info|shallow|lfs|git-crypt)|checked-boot")
+_PRIVATE_FILES = re.compile(
+    r"sealed/(config|HEAD|objects|packed-refs|worktrees|info|shallow|git-crypt)|checked-boot"
+)
 
 
 class Harm(StrEnum):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.agents.consent import agents_used, consent_digest, planner_digest
 from holdfast.agents.invocation import argv_of
-from holdfast.agents.presets import Preset, Presets, presets_of
+from holdfast.agents.presets import Preset, Presets, presets_of, require_agents
 from holdfast.cli.open_repo import open_repo
 from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.core.plan import Plan
@@ -33,6 +33,7 @@ _NEW, _SAME = "+ ", "  "
 def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) -> None:
     """Make sure that the user agreed to exactly this plan and these agents. If that is on record, nothing is asked."""
     presets = presets_of(checkout)
+    require_agents(plan, presets)
     digest = consent_digest(plan, presets)
     if journal.is_confirmed(digest):
         return

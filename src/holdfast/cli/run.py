@@ -71,6 +71,8 @@ def execute(args: Namespace) -> int:
         if unfinished is not None:
             opened.require_free(unfinished.row.run)
             if not args.fresh and _wants_to_resume(opened, unfinished, args):
+                stored = opened.journal.load(unfinished.row.run)
+                require_consent(opened.journal, stored.plan, checkout, yes=args.yes)
                 message = f"Resuming {unfinished.row.run}.{_changed_plan(unfinished, plan)}"
                 return _start(opened, unfinished.row.run, message, args)
         for notice in checkout_notices(opened.repo):

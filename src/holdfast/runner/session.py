@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Self
 
+from holdfast.agents.consent import consent_digest
 from holdfast.agents.presets import Presets, agent_providers, presets_of, require_agents
 from holdfast.core import ids
 from holdfast.core.event_codec import encode_event
@@ -115,6 +116,7 @@ def execute_run(
     """
     session = RunSession.open(repo, journal, run, options)
     try:
+        session.require_agreed_agents()
         if session.is_over:
             if session.status is RunStatus.COMPLETED:
                 _finish(repo, journal, run)
@@ -168,6 +170,18 @@ class RunSession:
     def is_over(self) -> bool:
         """Whether there is nothing left to execute."""
         return self.status in RUN_IS_OVER
+
+    def require_agreed_agents(self) -> None:
+        """Raise NeedsDecisionError if the user did not agree to the agents of the user's files as this session read them.
+
+        The question was asked before, of what was in these files then. Agents can write them.
+        """
+        digest = consent_digest(self.state.plan, self.presets)
+        if digest != plan_hash(self.state.plan) and not self.journal.is_confirmed(digest):
+            raise NeedsDecisionError(
+                "agents.toml defines an agent of this run otherwise than when you agreed",
+                f"`holdfast resume {self.state.row.run}` shows what would run, and asks",
+            )
 
     async def execute(self, observer: Observer, fleet: Fleet) -> RunStatus:
         """Execute the run until it rests, bring its mirrors and notifications up to date, and write the resume note."""
