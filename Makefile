@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 FUSE   := $(VENV)/.fuse
 BWRAP  := $(VENV)/.bubblewrap
+TOOLS  := $(VENV)/git-tools/.ready
 AGENTS := tests/agents/node_modules/.ready
 MORE   := tests/agents/more/.ready
 NPM    := npm install --no-save --no-progress --loglevel=error
@@ -38,6 +39,11 @@ $(BWRAP): $(READY)
 	@command -v bwrap >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet bubblewrap; } || true
 	touch $@
 
+# A newer git, and git-lfs. Where they cannot be had, their tests are skipped and say so.
+$(TOOLS): $(READY) tests/support/git_tools.sh
+	@tests/support/git_tools.sh $(@D) || true
+	@mkdir -p $(@D) && touch $@
+
 # Aider needs a Python below 3.13, in an environment of its own.
 $(MORE): tests/agents/more/package-lock.json
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || true
@@ -49,7 +55,7 @@ $(MORE): tests/agents/more/package-lock.json
 demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
 	$(BIN)/holdfast demo --crash
 
-test: check $(AGENTS) $(FUSE) $(BWRAP)  ## what CI runs
+test: check $(AGENTS) $(FUSE) $(BWRAP) $(TOOLS)  ## what CI runs
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not more_agents'
 
 test-agents: $(READY) $(AGENTS) $(MORE)  ## every real agent we can install

@@ -114,6 +114,7 @@ def test_an_agent_that_works_on_after_the_crash_is_the_last_sign_of_life(tmp_pat
     stored, fleet = trial.stored(), LocalFleet(trial.project.open().state_dir)
     go.release()
     key = LaunchKey(trial.run, "A", 1, AGENT_STEP)
+    fleet.recognise(key, trial.state().tasks["A"].latest.token)
     eventually(lambda: fleet.inspect(key).presence is Presence.ENDED, "the agent ends")
     seen = fleet.last_sign(key)
     assert rest_of(Ending.CRASH, stored.updated_at, seen).last_sign == seen > stored.updated_at
