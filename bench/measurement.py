@@ -17,6 +17,9 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from holdfast.core.status import SandboxLevel
+from holdfast.runner.sandbox import SANDBOX_VARIABLE
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"
 T = TypeVar("T", bound=msgspec.Struct)
@@ -66,8 +69,12 @@ def peak_rss_mb() -> float:
 
 
 def environment() -> dict[str, str]:
-    """Return an environment that caches compiled modules, as in any installation."""
+    """Return an environment that caches compiled modules, as in any installation, and asks for no sandbox.
+
+    What a sandbox costs is a figure of its own. `HOLDFAST_SANDBOX=workspace` measures everything with it.
+    """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env.setdefault(SANDBOX_VARIABLE, SandboxLevel.OFF)
     return env | {"PYTHONPYCACHEPREFIX": str(RESULTS / "compiled")}
 
 

@@ -67,8 +67,8 @@ def test_doctor_tells_whether_there_is_a_sandbox_and_which_level_runs_get(tmp_pa
     install(tmp_path / "bin", "bwrap", "exit 0")
     path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
     assert "ok   sandbox: works; runs that name no level get: off" in cli("doctor", **path).out
-    named = cli("doctor", HOLDFAST_SANDBOX="workspace", **path)
-    assert "runs that name no level get: workspace" in named.out
+    unnamed = cli("doctor", HOLDFAST_SANDBOX="", **path)
+    assert "runs that name no level get: workspace" in unnamed.out
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "git").symlink_to(shutil.which("git") or "git")
     without = cli("doctor", PATH=str(tmp_path / "none"))

@@ -17,6 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holdfast.core.status import SandboxLevel
+from holdfast.runner.sandbox import SANDBOX_VARIABLE
+
 ROOT = Path(__file__).parents[2]
 RUN = "01-crash-sweep"
 LIMITS = {"jobs": 2, "attempts": 6, "retry_delay": "0s"}
@@ -147,6 +150,7 @@ def environment() -> dict[str, str]:
         "GIT_CONFIG_NOSYSTEM": "1",
         "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
         "NO_COLOR": "1",
+        SANDBOX_VARIABLE: os.environ.get(SANDBOX_VARIABLE, SandboxLevel.OFF),
     }
 
 

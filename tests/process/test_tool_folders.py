@@ -10,7 +10,7 @@ from tests.support.repositories import write
 
 def shown(home: Path, *path: str) -> ToolFolders:
     """Return what is shown of a home that is covered, for a PATH of these folders in it."""
-    return tools_to_show(":".join(str(home / folder) for folder in path), "sh", home, (home,))
+    return tools_to_show(":".join(str(home / folder) for folder in path), ("sh",), home, (home,))
 
 
 def names(home: Path, *path: str) -> set[str]:
@@ -77,7 +77,7 @@ def test_no_path_makes_a_covered_folder_visible(tmp_path: Path) -> None:
     write(tmp_path / "home" / "lib" / "x", "")
     write(tmp_path / "home" / "bin" / "x", "")
     home = tmp_path / "home"
-    found = tools_to_show(f"{home}:{tmp_path}:{home}/bin:/", "sh", home, (home,))
+    found = tools_to_show(f"{home}:{tmp_path}:{home}/bin:/", ("sh",), home, (home,))
     assert [folder for folder in found.folders if folder.is_relative_to(tmp_path)] == [home / "bin"]
 
 
@@ -88,7 +88,7 @@ def test_of_a_program_that_is_named_by_its_path_nothing_else_of_the_folder_is_sh
     write(tmp_path / "stuff" / "diary", "")
 
     def shown_of(name: str) -> list[Path]:
-        found = tools_to_show("", str(tmp_path / "stuff" / name), tmp_path, (tmp_path,))
+        found = tools_to_show("", (str(tmp_path / "stuff" / name),), tmp_path, (tmp_path,))
         return [path for path in found.folders if path.is_relative_to(tmp_path)]
 
     assert shown_of("agent") == [tmp_path / "stuff" / "agent"]

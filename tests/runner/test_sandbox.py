@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import venv
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests.support.sandboxes import needs_sandbox
 
 pytestmark = needs_sandbox
 SANDBOX = ("--sandbox", "workspace")
+NOTHING_NAMED = {"HOLDFAST_SANDBOX": ""}
 
 
 def sh(task: str, script: str, **more: Any) -> dict[str, Any]:
@@ -191,6 +193,72 @@ def test_a_plan_can_ask_for_more_and_never_for_less(tmp_path: Path) -> None:
     assert "workspace" in refused.err
 
 
+def test_it_is_the_default_where_the_machine_can(tmp_path: Path) -> None:
+    """Nobody has to ask for it, and `status` shows it."""
+    cli = Cli.of(tmp_path / "p", sh("A", f"test ! -e {tmp_path}/p/plan.json && echo a > A.txt"))
+    done = cli("run", "--yes", **NOTHING_NAMED)
+    assert (done.code, "sandbox" in done.err) == (0, False), done.err
+    assert "  sandbox: workspace\n" in cli("status").out
+
+
+def test_a_machine_without_one_runs_without_and_says_so_if_nobody_asked(tmp_path: Path) -> None:
+    """What is missing, what that means, and what to do are told; `status` shows it."""
+    cli = Cli.of(tmp_path / "p", writes("A"))
+    done = cli("run", "--yes", PATH=without_bubblewrap(tmp_path), **NOTHING_NAMED)
+    assert done.code == 0
+    assert (
+        "No sandbox, because bubblewrap is not installed: agents and checks can read your files" in done.err
+    )
+    assert "install the package bubblewrap" in done.err
+    assert "  sandbox: off\n" in cli("status").out
+
+
+def test_a_program_that_a_check_names_by_its_path_is_there(tmp_path: Path) -> None:
+    """Such as that of the virtual environment in the checkout, which is not on the PATH, with all that belongs to it."""
+    cli = Cli.of(tmp_path / "p")
+    venv.create(cli.here / ".venv", symlinks=True)
+    write(next((cli.here / ".venv/lib").iterdir()) / "site-packages" / "mine.py", "print('imported')")
+    command = f"{cli.here}/.venv/bin/python -c 'import mine'"
+    cli.plan(writes("A", verify=[command, f"(cd . && {command})"]))
+    done = run(cli)
+    assert done.code == 0, done.out
+
+
+def test_a_program_that_is_hidden_is_told_with_the_way_to_show_it(tmp_path: Path) -> None:
+    """It is there for the user, so "not found" alone would be a riddle. What is shown cannot be changed."""
+    home = tmp_path / "home"
+    write(home / "own" / "judge", "#!/bin/sh\n! echo x 2>/dev/null > ~/own/judge\n")
+    (home / "own" / "judge").chmod(0o755)
+    cli = Cli.of(tmp_path / "p", writes("A", verify=["~/own/judge"]), limits={"attempts": 1})
+    assert run(cli, HOME=str(home)).code == 1
+    assert "HOLDFAST_SANDBOX_SHOW" in cli.task("A")["error"]
+    refused = run(cli, HOME=str(home), HOLDFAST_SANDBOX_SHOW="own")
+    assert "not an absolute path" in refused.err
+    shown = cli("resume", "--failed-only", "--yes", HOME=str(home), HOLDFAST_SANDBOX_SHOW="~/own:/nowhere")
+    assert shown.code == 0, shown.out
+
+
+def test_what_the_user_shows_never_includes_our_own_files(tmp_path: Path) -> None:
+    """Even if it is the whole checkout."""
+    here = tmp_path / "p"
+    script = f"test -e {here}/plan.json && test ! -e {here}/.git/config && test ! -e {here}/.holdfast/journal.db && echo a > A.txt"
+    cli = Cli.of(here, sh("A", script))
+    done = run(cli, HOLDFAST_SANDBOX_SHOW=str(here))
+    assert done.code == 0, done.out
+
+
+def test_a_run_can_be_left_although_its_sandbox_is_gone(tmp_path: Path) -> None:
+    """Nothing is started for that, so nothing needs one."""
+    cli = Cli.of(tmp_path / "p", sh("A", "echo > there; mkfifo wait; read x < wait"))
+    runner = cli.start("run", "--yes", *SANDBOX)
+    wait_for(tmp_path / "p" / ".holdfast" / "work" / "01-try-it" / "0" / "there")
+    kill_all(tmp_path / "p", runner)
+    path = without_bubblewrap(tmp_path)
+    assert "--no-sandbox" in cli("resume", "--yes", PATH=path).err
+    assert cli("abandon", "--yes", PATH=path).code == 0
+    assert cli("discard", "--yes", PATH=path).code == 0
+
+
 def test_the_users_environment_can_ask_for_it(tmp_path: Path) -> None:
     """For every run, without an option. A level that does not exist is refused."""
     cli = Cli.of(tmp_path / "p", sh("A", f"test ! -e {tmp_path}/p/plan.json && echo a > A.txt"))
@@ -202,12 +270,8 @@ def test_the_users_environment_can_ask_for_it(tmp_path: Path) -> None:
 
 def test_a_machine_without_a_sandbox_refuses_and_starts_nothing(tmp_path: Path) -> None:
     """The reason is told, and the way to run without."""
-    git = tmp_path / "bin"
-    git.mkdir()
-    for name in ("git", "sh"):
-        (git / name).symlink_to(f"/usr/bin/{name}")
     cli = Cli.of(tmp_path / "p", writes("A"))
-    done = run(cli, PATH=str(git))
+    done = run(cli, PATH=without_bubblewrap(tmp_path))
     assert done.code != 0
     assert "bubblewrap is not installed" in done.err
     assert "--no-sandbox" in done.err
@@ -227,6 +291,15 @@ def test_the_commits_of_an_agent_that_was_killed_with_its_runner_are_kept(tmp_pa
     assert done.code == 0, done.out
     assert show(cli, "B.txt") == "b"
     assert "half of it" in cli.project.git("log", "--all", "--format=%s")
+
+
+def without_bubblewrap(tmp_path: Path) -> str:
+    """Return a PATH with what a run needs, and no more."""
+    folder = tmp_path / "few programs"
+    folder.mkdir()
+    for name in ("git", "sh"):
+        (folder / name).symlink_to(f"/usr/bin/{name}")
+    return str(folder)
 
 
 def wait_for(path: Path) -> None:

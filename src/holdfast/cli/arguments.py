@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-from holdfast.core.status import SandboxLevel
 
 _AMOUNT_MAX = 1e9
 
@@ -88,22 +86,3 @@ JSON = flag("--json", "print JSON for programs")
 YES = flag("--yes -y", "answer every question with yes")
 WAIT = option("--wait", "S", "seconds to wait until the run has stopped (60)", type=float, default=60.0)
 PLAN_OUTPUT = option("-o --output", "FILE", "file to write (plan.yaml)", default="plan.yaml")
-SANDBOX = one_of(
-    option(
-        "--sandbox",
-        "LEVEL",
-        "what agents and checks see of this machine: workspace or off",
-        choices=[str(level) for level in SandboxLevel],
-    ),
-    flag(
-        "--no-sandbox", "the same as --sandbox off: agents and checks see, and may change, all that you can"
-    ),
-)
-
-
-def asked_level(args: Namespace) -> SandboxLevel | None:
-    """Return the level that the user asked for; None if no option did."""
-    if getattr(args, "no_sandbox", False):
-        return SandboxLevel.OFF
-    named = getattr(args, "sandbox", None)
-    return SandboxLevel(named) if named else None

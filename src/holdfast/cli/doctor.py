@@ -31,7 +31,7 @@ from holdfast.runner.health import (
     settings_since,
     unblock_git,
 )
-from holdfast.runner.sandbox import users_level
+from holdfast.runner.sandbox import DEFAULT_LEVEL, named_level
 from holdfast.system_errors import machine_error
 from holdfast.views.text import count
 
@@ -123,12 +123,12 @@ def _machine() -> Iterator[HealthFinding]:
 def _sandbox() -> HealthFinding:
     """Tell whether there is a sandbox, and which level runs get if they name none. A run can do without, so it is no error."""
     found = probe_sandbox()
-    if not found.program:
-        return HealthFinding("sandbox", True, f"none: {found.obstacle}; {found.hint}")
     try:
-        level = users_level()
+        level = named_level() or DEFAULT_LEVEL
     except HoldfastError as error:
         return _error("sandbox", error)
+    if not found.program:
+        return HealthFinding("sandbox", True, f"none: {found.obstacle}; {found.hint}")
     return HealthFinding("sandbox", True, f"works; runs that name no level get: {level}")
 
 

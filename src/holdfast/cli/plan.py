@@ -9,12 +9,13 @@ from pathlib import Path
 import msgspec
 
 from holdfast.agents.presets import agent_names, presets_of
-from holdfast.cli.arguments import JSON, PLAN_OUTPUT, SANDBOX, YES, Arguments, asked_level, option, positional
+from holdfast.cli.arguments import JSON, PLAN_OUTPUT, YES, Arguments, option, positional
 from holdfast.cli.consent import require_planner_consent
 from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import say, show
 from holdfast.cli.plan_file import one_line_goal, usual_plans
 from holdfast.cli.prompts import confirm
+from holdfast.cli.sandbox_options import SANDBOX, asked_level, tell_if_no_sandbox
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.errors import HoldfastError, MachineError, NeedsDecisionError
 from holdfast.paths import StateDir
@@ -108,6 +109,7 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
         )
     require_planner_consent(agent, presets, yes=args.yes)
+    tell_if_no_sandbox(asked_level(args))
     work = PlanningOrder(
         goal=goal,
         agent=agent,

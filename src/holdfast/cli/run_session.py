@@ -11,13 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.cli.arguments import JSON, SANDBOX, YES, Arguments, amount, asked_level, flag, option, positive
+from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, positive
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import new_settings_sentence, note, say
+from holdfast.cli.sandbox_options import SANDBOX, asked_level, tell_if_no_sandbox
 from holdfast.cli.status import landed_in
 from holdfast.core.events import RunnerAttached
-from holdfast.core.status import RunStatus, SandboxLevel, TaskStatus
+from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import StoredRun
 from holdfast.process.programs import has_ended, start_in_background
@@ -87,10 +88,7 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
         cost_usd=args.cost_usd,
         sandbox=asked_level(args),
     )
-    if options.sandbox is SandboxLevel.OFF:
-        note(
-            "No sandbox: agents and checks can read your files and logins, change what you can change, and end your processes."
-        )
+    tell_if_no_sandbox(options.sandbox)
     if args.detach:
         words = options_as_typed(
             args, "jobs", "land", "native_resume", "tokens", "cost_usd", "sandbox", "no_sandbox"

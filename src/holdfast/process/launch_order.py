@@ -15,6 +15,8 @@ SUPERVISOR_NAME = "hf-supervisor"
 """What `ps` and `top` show of a supervisor."""
 STARTED = b"started"
 TAKEN = b"taken"
+SHOW_VARIABLE = "HOLDFAST_SANDBOX_SHOW"
+"""Names what the user lets every launch in a sandbox read, besides what it needs."""
 _SIGNATURE = b', "signature": "'
 
 

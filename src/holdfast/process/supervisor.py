@@ -21,6 +21,7 @@ from holdfast import locks
 from holdfast.disk_sync import sync_filesystem
 from holdfast.process import procfs
 from holdfast.process.launch_order import (
+    SHOW_VARIABLE,
     STARTED,
     SUPERVISOR_NAME,
     TAKEN,
@@ -47,6 +48,12 @@ _KILL_AGAIN_MAX_S = 1.0
 _NAP_MAX_S = 3600.0
 _PIPE_BYTES_MAX = 1024 * 1024
 _NOT_STARTED_CODE = 127
+_NOT_FOUND_CODES = (126, 127)
+"""How shells tell that a program is not there or cannot be executed."""
+_HIDDEN = (
+    "a program was not found or could not be executed. The sandbox shows the system and the programs on your PATH; "
+    f"name further files or folders in {SHOW_VARIABLE}"
+)
 
 # The values of core's ExitReason, which would bring the whole core into every supervisor. The fleet decodes them
 # strictly, and its contract suite meets each of them.
@@ -195,7 +202,8 @@ class Supervision:
             self._enforce(time.monotonic())
             self._listen()
         self._drain()
-        self._leave(self.reason, self.code)
+        missing = self.reason == _EXITED and self.code in _NOT_FOUND_CODES
+        self._leave(self.reason, self.code, _HIDDEN if missing and self.order.sandbox else "")
 
     def _reap(self) -> bool:
         """Collect every child that ended; return whether any is left."""

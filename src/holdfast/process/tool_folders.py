@@ -49,8 +49,10 @@ class ToolFolders:
 
 
 @lru_cache(maxsize=8)
-def tools_to_show(search_path: str, program: str, home: Path, unseen: tuple[Path, ...]) -> ToolFolders:
-    """Return what must be shown so that a program and those on a PATH can run although `unseen` folders are empty.
+def tools_to_show(
+    search_path: str, programs: tuple[str, ...], home: Path, unseen: tuple[Path, ...]
+) -> ToolFolders:
+    """Return what must be shown so that these programs and those on a PATH can run although `unseen` folders are empty.
 
     Never one of these folders itself, or one around it. Holdfast's own program is among them: agents report by it.
     """
@@ -61,7 +63,12 @@ def tools_to_show(search_path: str, program: str, home: Path, unseen: tuple[Path
         if is_below(folder.resolve(), unseen)
         for path in _needed_by(folder, home)
         if is_below(path.resolve(), unseen)
-    ) | dict.fromkeys(path for path in _named_program(program, home) if is_below(path.resolve(), unseen))
+    ) | dict.fromkeys(
+        path
+        for program in programs
+        for path in _named_program(program, home)
+        if is_below(path.resolve(), unseen)
+    )
     shown = tuple(path for path in wanted if not any(is_below(root, [path.resolve()]) for root in unseen))
     logins = (home / path for path in _LOGINS)
     return ToolFolders(shown, tuple(path for path in logins if is_below(path, shown)))

@@ -58,6 +58,8 @@ class RunOptions:
     tokens: int | None = None
     cost_usd: float | None = None
     sandbox: SandboxLevel | None = None
+    launches: bool = True
+    """Whether anything may be started. Who only ends a run needs no sandbox, even if the run had one."""
 
 
 def create_run(
@@ -137,7 +139,7 @@ class RunSession:
     presets: Presets
     _lease: Lease
     _epoch: int = 0
-    _sandbox: SandboxLevel | None = None
+    _options: RunOptions = field(default_factory=RunOptions)
     save_requests: SaveRequests = field(default_factory=SaveRequests)
     """For a caller in the same event loop. Other processes send a request."""
 
@@ -151,7 +153,7 @@ class RunSession:
             epoch = _fence(journal, run)
             # Read only now: a runner that lost its lease and does not know it yet cannot change this any more.
             state = journal.load(run).state()
-            session = cls(repo, journal, state, presets_of(repo.checkout), lease, epoch, options.sandbox)
+            session = cls(repo, journal, state, presets_of(repo.checkout), lease, epoch, options)
             if not session.is_over:
                 apply_options(session.state, options, session.presets)
                 with doing("remove the old resume note"):
@@ -194,7 +196,7 @@ class RunSession:
             self._epoch,
             self.state,
             self.presets,
-            level_in_force(self._sandbox, fleet, self.state.row.sandbox, self.state.plan.sandbox),
+            self._sandbox_level(fleet),
             save_requests=self.save_requests,
         )
         with closing(fleet):
@@ -211,6 +213,12 @@ class RunSession:
                 context.workspaces.pool.remove_all()
                 remove(context.directory.homes)
         return status
+
+    def _sandbox_level(self, fleet: Fleet) -> SandboxLevel:
+        before = self.state.row.sandbox
+        if not self._options.launches:
+            return before
+        return level_in_force(self._options.sandbox, fleet, before, self.state.plan.sandbox)
 
     def close(self) -> None:
         """Release the lease. Idempotent."""

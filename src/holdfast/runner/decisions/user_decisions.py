@@ -60,7 +60,7 @@ def stop_leftover_agents(repo: Repository, journal: Journal, run: str, observer:
     if journal.load(run).row.status is not RunStatus.RUNNING:
         return False
     with send_request(repo.state_dir.run(run), Request(action="stop")):
-        execute_run(repo, journal, run, RunOptions(), observer)
+        execute_run(repo, journal, run, RunOptions(launches=False), observer)
     return True
 
 

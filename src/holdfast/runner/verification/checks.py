@@ -120,7 +120,8 @@ def _judge(context: RunContext, command: str, key: LaunchKey, ended: Exit | None
         case ExitReason.EXITED if ended.code == 0:
             return None
         case ExitReason.EXITED:
-            return FailedCheck(command, f"`{command}` exited with {ended.code}", output)
+            why = f": {ended.error}" if ended.error else ""
+            return FailedCheck(command, f"`{command}` exited with {ended.code}{why}", output)
         case ExitReason.TIMEOUT:
             limit = context.state.plan.limits.check_timeout_s
             return FailedCheck(command, f"`{command}` took longer than {limit:g} s", output)

@@ -218,7 +218,7 @@ async def _run_tool(
 ) -> str:
     key = context.check_key(owner, attempt, "syntax")
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "HOME": str(folder)}
-    sandbox = context.sandbox.policy(folder, argv[0], env) if context.sandbox else None
+    sandbox = context.sandbox.policy(folder, (argv[0],), env) if context.sandbox else None
     await context.fleet.launch(LaunchSpec(key, argv, folder, env, timeout_s=_TIMEOUT_S, sandbox=sandbox))
     await wait_or_stop(context, key)
     return context.fleet.output(key).data.decode(errors="replace")

@@ -168,8 +168,10 @@ def _opinion(ended: Exit, log: bytes, reports: Path) -> _Opinion:
     """Return what a validator said. Without a score it gave 0, and its output says why."""
     output = clean(log[-_OUTPUT_BYTES:].decode(errors="replace"))
     if ended.reason is not ExitReason.EXITED or ended.code != 0:
+        exited = ended.reason is ExitReason.EXITED
         how = (
-            f"exited with {ended.code}" if ended.reason is ExitReason.EXITED else ended.error or ended.reason
+            ": ".join(filter(None, (f"exited with {ended.code}" if exited else "", ended.error)))
+            or ended.reason
         )
         return _Opinion(0.0, f"the validator failed ({how}): {output}")
     found = _printed(output) or _reported(reports)

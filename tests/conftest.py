@@ -1,0 +1,14 @@
+"""What counts for every test: agents and checks are in no sandbox, unless a test is about that.
+
+Most tests meet their agents at a FIFO or a file beside the project, which a sandbox hides. It is set while pytest starts,
+so it reaches every process that a test starts, too.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.status import SandboxLevel
+from holdfast.runner.sandbox import SANDBOX_VARIABLE
+
+os.environ.setdefault(SANDBOX_VARIABLE, SandboxLevel.OFF)
