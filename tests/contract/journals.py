@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core import events as ev
+from holdfast.core import events as ev, ids
 from holdfast.core.event_codec import EVENT_KINDS
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import RunRow, TaskRow
@@ -47,7 +47,9 @@ def run_row(run: str = RUN, **changes: object) -> RunRow:
 
 def started(run: str = RUN) -> ev.RunStarted:
     """Return the first event of a run."""
-    return ev.RunStarted(run=run, goal="add auth", plan_hash="h1", base="b" * 40, branch="refs/heads/x")
+    return ev.RunStarted(
+        run=run, goal="add auth", plan_hash="h1", base="b" * 40, branch=f"refs/heads/holdfast/{run}"
+    )
 
 
 def begin(journal: Journal, run: str = RUN) -> int:
@@ -65,8 +67,18 @@ def _filled(kind: type[typing.Any]) -> typing.Any:
     return kind(**{field.name: _value(field.type) for field in msgspec.structs.fields(kind)})
 
 
+_CHECKED = {
+    ids.Id: "L1.x_2-b",
+    ids.RunBranch: "refs/heads/holdfast/01-x",
+    ids.ObjectName: "c" * 40,
+    ids.BranchName: "é/b",
+}
+
+
 def _value(kind: typing.Any) -> object:
     """Return a value of a field's type that differs from any default."""
+    if kind in _CHECKED:
+        return _CHECKED[kind]
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) is tuple:
         return (_value(arguments[0]),) * 2

@@ -9,7 +9,9 @@ from holdfast.core.plan import Limits, Plan, Stage, Task
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import FailureKind
 
-STARTED = ev.RunStarted(run="01-run", goal="goal", plan_hash="hash", base="base", branch="holdfast/01-run")
+STARTED = ev.RunStarted(
+    run="01-run", goal="goal", plan_hash="hash", base="base", branch="refs/heads/holdfast/01-run"
+)
 ATTACHED = ev.RunnerAttached(epoch=1, pid=1, host="host", boot_id="boot")
 
 

@@ -211,7 +211,12 @@ def test_a_missing_permission_is_told_and_not_tried_again_blindly() -> None:
 def test_what_is_parked_is_stored_with_the_run() -> None:
     """The row that the journal keeps has the wait in it."""
     row = RunRow(
-        run="r", goal="g", plan_hash="h", base="b", branch="b", parked={"p": Parked(until=1.0, hits=2)}
+        run="r",
+        goal="g",
+        plan_hash="h",
+        base="b",
+        branch="refs/heads/holdfast/r",
+        parked={"p": Parked(until=1.0, hits=2)},
     )
     assert decode_run_row(encode_row(row)) == row
 

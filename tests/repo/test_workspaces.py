@@ -165,18 +165,34 @@ def test_a_workspace_replaced_by_a_link_never_empties_the_target(tmp_path: Path)
     assert_pristine(prepared)
 
 
-def test_a_pool_reached_through_a_link_is_refused(tmp_path: Path) -> None:
-    """The same trick one level higher stops the run instead."""
+def test_a_link_in_place_of_the_pool_is_replaced(tmp_path: Path) -> None:
+    """The same trick one level higher: nothing behind the link is read, changed or deleted."""
     prepared = PreparedWorkspace.create(tmp_path / "p")
     precious = tmp_path / "precious"
     (precious / "0").mkdir(parents=True)
     (precious / "0" / "file").write_text("keep")
     shutil.rmtree(prepared.pool.directory)
     prepared.pool.directory.symlink_to(precious)
-    for action in (lambda: prepared.pool.prepare("0", prepared.base), prepared.pool.remove_all):
-        with pytest.raises(RepositoryError, match="symbolic link"):
-            action()
-    assert (precious / "0" / "file").read_text() == "keep"
+    prepared.pool.prepare("0", prepared.base)
+    assert (prepared.pool.directory / "0" / "a.txt").exists()
+    shutil.rmtree(prepared.pool.directory)
+    prepared.pool.directory.symlink_to(precious)
+    prepared.pool.remove_all()
+    assert not prepared.pool.directory.exists()
+    assert [path.name for path in precious.rglob("*")] == ["0", "file"]
+
+
+def test_a_pool_below_a_link_is_refused(tmp_path: Path) -> None:
+    """Another level higher, it stops the run instead."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    above = prepared.pool.directory.parent
+    above.rename(tmp_path / "elsewhere")
+    above.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RepositoryError, match="symbolic link"):
+        prepared.pool.prepare("0", prepared.base)
+    with pytest.raises(RepositoryError, match="symbolic link"):
+        prepared.pool.remove_all()
+    assert (tmp_path / "elsewhere" / prepared.pool.directory.name / "0" / "a.txt").exists()
 
 
 def test_two_runs_make_their_pools_at_once(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from holdfast.journal import open_journal, open_reader
 from holdfast.journal.lease import Holder, holder
 from holdfast.journal.protocol import Journal, JournalReader, RunListing
 from holdfast.paths import RunDir, StateDir
+from holdfast.repo.state_folder import require_own_state_dir
 
 if TYPE_CHECKING:
     from holdfast.core.projection import RunRow
@@ -88,20 +89,22 @@ class OpenRepo(ReadOnlyRepo):
 
 def open_read_only() -> ReadOnlyRepo:
     """Find the repository around the current directory and its journal, read-only."""
-    checkout = _checkout(Path.cwd())
+    checkout, git_dir = _checkout(Path.cwd())
     state = StateDir.of_checkout(checkout)
+    require_own_state_dir(state, git_dir)
     journal = open_reader(state.journal) if state.journal.exists() else None
     return ReadOnlyRepo(checkout, state, journal)
 
 
-def _checkout(start: Path) -> Path:
-    """Return the main checkout around a directory. A journal beside `.git` is proof; otherwise ask git."""
+def _checkout(start: Path) -> tuple[Path, Path]:
+    """Return the main checkout around a directory, and its git directory. A journal beside `.git` is proof; otherwise ask git."""
     nearest = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
     if nearest and (nearest / ".git").is_dir() and StateDir.of_checkout(nearest).journal.is_file():
-        return nearest
+        return nearest, nearest / ".git"
     from holdfast.repo.discovery import find_repository
 
-    return find_repository(start).checkout
+    found = find_repository(start)
+    return found.checkout, found.common_dir
 
 
 @contextmanager
@@ -114,6 +117,7 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
     from holdfast.runner.content_filters import with_accepted_filters
 
     repo = Repository.open(start or Path.cwd())
+    repo.require_own_state_dir()
     _require_person(repo.state_dir)
     _ = repo.private_git  # who changes something needs it: say so before anything else
     if create:

@@ -1,8 +1,8 @@
 """Every event, a past-tense fact about a run, in this order: the run, stages, attempts, the merge queue, tasks.
 
 The journal stores exactly these. The class name is the stored `kind`, unless `tag` keeps an older spelling. Fields are only
-ever added, with defaults, so that old journals stay readable. An event that announces an effect (an intent) is durable before
-that effect starts. `request` is the id of the request that it answers. A new one needs a row in a table of transitions, too.
+ever added, with defaults: old journals stay readable. An event that announces an effect (an intent) is durable before it
+starts. `request` is the id of the request that it answers. A new one needs a row in a table of transitions, too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.ids import BranchName, Id, ObjectName, RunBranch
 from holdfast.core.projection import PastFailure, Report
 from holdfast.core.status import AttemptKind, FailureKind, Gate, SandboxLevel
 
@@ -22,13 +23,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
 class StageEvent(Event, frozen=True):
     """Base of what happens to one stage."""
 
-    stage: str
+    stage: Id
 
 
 class TaskEvent(Event, frozen=True):
     """Base of what happens to one task."""
 
-    task: str
+    task: Id
 
 
 class AttemptEvent(TaskEvent, frozen=True):
@@ -46,12 +47,12 @@ class AttemptEnded(AttemptEvent, frozen=True):
 class RunStarted(Event, frozen=True):
     """A run exists, with plan, base and branch for good. `adopting` and `git_settings`: digests of what was there then."""
 
-    run: str
+    run: Id
     goal: str
     plan_hash: str
-    base: str
-    branch: str
-    target: str = ""
+    base: ObjectName
+    branch: RunBranch
+    target: BranchName = ""
     plan_source: str = ""
     epoch: int = 0
     adopting: str = ""
@@ -97,7 +98,7 @@ class NotificationFailed(Event, frozen=True):
 class BranchMoved(Event, frozen=True):
     """Somebody else moved the run branch; landings continue from where it is now."""
 
-    commit: str
+    commit: ObjectName
 
 
 class PauseRequested(Event, frozen=True):
@@ -242,7 +243,7 @@ class AttemptStarted(AttemptEvent, frozen=True):
 
     token: str
     workspace_number: int = msgspec.field(name="slot")
-    start: str
+    start: ObjectName
     attempt_kind: AttemptKind = msgspec.field(name="reason", default=AttemptKind.IMPLEMENTATION)
     agent: str = ""
     provider: str = ""
@@ -253,8 +254,8 @@ class AttemptStarted(AttemptEvent, frozen=True):
 class AttemptDone(AttemptEnded, frozen=True):
     """The agent ended well; `head` holds its work, committed by us."""
 
-    head: str
-    tree: str
+    head: ObjectName
+    tree: ObjectName
     summary: str = ""
     remarks: tuple[str, ...] = ()
     duration_s: float = 0.0
@@ -266,9 +267,9 @@ class AttemptFailed(AttemptEnded, frozen=True):
     failure: FailureKind
     error: str
     detail: str = ""
-    carry: str = ""
-    set_aside: str = ""
-    tree: str = ""
+    carry: ObjectName = ""
+    set_aside: ObjectName = ""
+    tree: ObjectName = ""
     clock: float = 0.0
     duration_s: float = 0.0
 
@@ -278,7 +279,7 @@ class AttemptLimited(AttemptEnded, frozen=True):
 
     provider: str
     error: str
-    carry: str = ""
+    carry: ObjectName = ""
     duration_s: float = 0.0
 
 
@@ -288,15 +289,15 @@ class AttemptBlocked(AttemptEnded, frozen=True):
     failure: FailureKind
     error: str
     detail: str = ""
-    carry: str = ""
+    carry: ObjectName = ""
     duration_s: float = 0.0
 
 
 class AttemptLost(AttemptEvent, frozen=True):
     """A crash or the user's stop cut the attempt short; nothing is charged. `carry`, `set_aside`: as in AttemptFailed."""
 
-    carry: str = ""
-    set_aside: str = ""
+    carry: ObjectName = ""
+    set_aside: ObjectName = ""
     cause: Literal["crash", "stop"] = "crash"
 
 
@@ -347,7 +348,7 @@ class InterfacePublished(AttemptEvent, frozen=True):
 class SnapshotSaved(AttemptEvent, frozen=True, tag="WipSaved"):
     """Unfinished work of a running attempt is safe in a commit."""
 
-    commit: str
+    commit: ObjectName
 
 
 class ChecksStarted(AttemptEvent, frozen=True):
@@ -400,15 +401,15 @@ class LandingStarted(AttemptEvent, frozen=True):
 class MergePrepared(AttemptEvent, frozen=True):
     """The merge commit exists and its tree was checked; the run branch moves to it next, by compare-and-swap."""
 
-    commit: str
-    onto: str
+    commit: ObjectName
+    onto: ObjectName
 
 
 class MergeConflicted(AttemptEvent, frozen=True):
     """The head does not merge cleanly; `carry` is a commit with both sides and the conflict markers in it."""
 
-    onto: str
-    carry: str
+    onto: ObjectName
+    carry: ObjectName
     files: tuple[str, ...]
     detail: str = ""
 
@@ -419,7 +420,7 @@ class MergeRefused(AttemptEvent, frozen=True):
     check: str
     error: str
     detail: str = ""
-    carry: str = ""
+    carry: ObjectName = ""
 
 
 class LandingInterrupted(AttemptEvent, frozen=True):
@@ -430,21 +431,21 @@ class TaskLanded(TaskEvent, frozen=True):
     """Git proves it: the task's merge is on the run branch's first-parent line."""
 
     attempt: int
-    commit: str
-    head: str
+    commit: ObjectName
+    head: ObjectName
 
 
 class LandingVanished(TaskEvent, frozen=True):
     """A recorded landing is no longer on the run branch: the task is not done. Its next attempt may start without it."""
 
-    commit: str
-    set_aside: str = ""
+    commit: ObjectName
+    set_aside: ObjectName = ""
 
 
 class LandingReplaced(TaskEvent, frozen=True):
     """The recorded merge is gone, but the same change is provably on the branch: squashed or rebased."""
 
-    commit: str
+    commit: ObjectName
     proof: Literal["patch", "tree"]
 
 
@@ -477,24 +478,23 @@ class TaskRestored(TaskEvent, frozen=True):
     """
 
     attempts: int
-    carry: str = ""
-    set_aside: str = ""
-    base: str = ""
+    carry: ObjectName = ""
+    set_aside: ObjectName = ""
+    base: ObjectName = ""
 
 
 class TaskInherited(TaskEvent, frozen=True):
-    """What another system tried. The next attempt continues from `carry`, if any, made on top of `base`.
+    """What another system tried. The next attempt continues from `carry`, if any, made on `base`, without `set_aside`.
 
-    It starts without `set_aside`. `attempts` counts all of them, `spent` those that count against the budget.
-    `commits` are those below the run's base. Finished work counts only once `TaskLanded` says that git proves it.
+    `attempts` counts all of them, `spent` those that count against the budget. `commits` are those below the run's base.
     """
 
     attempts: int = 0
     spent: int = 0
     failures: tuple[PastFailure, ...] = ()
-    commits: tuple[str, ...] = ()
-    carry: str = ""
-    set_aside: str = ""
-    base: str = ""
+    commits: tuple[ObjectName, ...] = ()
+    carry: ObjectName = ""
+    set_aside: ObjectName = ""
+    base: ObjectName = ""
     summary: str = ""
     report: Report | None = None

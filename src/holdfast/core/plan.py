@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.ids import Id, OptionalId
 from holdfast.core.status import SandboxLevel
 from holdfast.escapes import without_controls
 
@@ -66,7 +67,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Validator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Judges the work of a task with a score from 0 to 1: an agent with a prompt, or a command."""
 
-    id: str
+    id: Id
     prompt: str = ""
     run: tuple[str, ...] = ()
     agent: str = ""
@@ -82,7 +83,7 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One workspace, one merge. Either `prompt` (an agent works on it) or `run` (a command does)."""
 
-    id: str
+    id: Id
     title: str = ""
     prompt: str = ""
     run: tuple[str, ...] = ()
@@ -92,7 +93,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     files: tuple[str, ...] = ()
     needs_interface: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
-    slot: str = ""
+    slot: OptionalId = ""
     validators: tuple[Validator, ...] = ()
     gate: float = 0.8
     acceptance: tuple[str, ...] = ()
@@ -113,7 +114,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An ordered group of tasks with checks before it opens and before it closes."""
 
-    id: str
+    id: Id
     title: str = ""
     needs: tuple[str, ...] = ()
     entry: tuple[str, ...] = ()
@@ -147,7 +148,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str = ""
     agents: dict[str, AgentSpec] = {}
     limits: Limits = Limits()
-    slots: dict[str, int] = {}
+    slots: dict[Id, int] = {}
     notify: Notify = Notify()
     syntax: bool = True
     sandbox: SandboxLevel = SandboxLevel.OFF

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.core.ids import BranchName, Id, ObjectName, RunBranch
 from holdfast.core.status import (
     AttemptKind,
     FailureKind,
@@ -50,14 +51,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str
     detail: str = ""
     check: str = ""
-    tree: str = ""
+    tree: ObjectName = ""
 
 
 class AttemptCommit(msgspec.Struct, frozen=True, kw_only=True):
     """The commit that one attempt produced."""
 
     attempt: int
-    commit: str
+    commit: ObjectName
     kind: AttemptKind
 
 
@@ -100,20 +101,20 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Proves that a result belongs to this attempt and to no earlier one."""
     workspace_number: int = -1
     """The workspace that the attempt occupies; -1 once it has left it."""
-    start: str = ""
+    start: ObjectName = ""
     """The commit that its workspace began with."""
     kind: AttemptKind = AttemptKind.IMPLEMENTATION
     agent: str = ""
     provider: str = ""
     resumed_session: str = ""
     """The agent's session that the attempt continues; empty for a fresh agent."""
-    head: str = ""
+    head: ObjectName = ""
     """The commit of its finished work: what is checked and merged."""
-    tree: str = ""
+    tree: ObjectName = ""
     """The tree of `head`."""
-    snapshot: str = ""
+    snapshot: ObjectName = ""
     """The commit of its last snapshot."""
-    prepared: str = ""
+    prepared: ObjectName = ""
     """The merge commit that the run branch is about to move to."""
     checking: bool = False
     """Whether its checks or validators run now."""
@@ -128,7 +129,7 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The agent's own name for its conversation."""
     session_workspace: int = -1
     """The workspace that the session knows."""
-    session_commit: str = ""
+    session_commit: ObjectName = ""
     """The commit that the session left that workspace at."""
     activity: str = ""
     in_tool: bool = False
@@ -141,7 +142,7 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Everything the core knows about one task."""
 
-    id: str
+    id: Id
     status: TaskStatus = TaskStatus.PENDING
     attempt: int = 0
     """The number of the latest attempt. Numbers name launches, folders and refs: none is given out twice."""
@@ -152,16 +153,16 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Attempts lost to crashes since the user last reset the task."""
     wasted: int = 0
     """Attempts that left nothing for the next one."""
-    base: str = ""
+    base: ObjectName = ""
     """The commit below all work on the task."""
-    carry: str = ""
+    carry: ObjectName = ""
     """The commit with the work that the next attempt continues from."""
-    set_aside: str = ""
+    set_aside: ObjectName = ""
     """The commit with the half-done work of the last attempt that was cut short, if the next one starts without it."""
     summary: str = ""
     last_report: Report | None = None
     """The last report of an attempt before the latest."""
-    conflict: str = ""
+    conflict: ObjectName = ""
     """The commit with both sides of a merge conflict and its markers."""
     conflict_files: tuple[str, ...] = ()
     interfaces: dict[str, str] = {}
@@ -176,8 +177,8 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     forgiven_spending: Spent = Spent()
     queue_number: int = 0
     """The place in the merge queue: tasks land in the order in which they were verified."""
-    merge_commit: str = ""
-    replaced: str = ""
+    merge_commit: ObjectName = ""
+    replaced: ObjectName = ""
     """The commit that holds a squashed or rebased landing."""
     not_before: float = 0.0
     """When, on the run's clock, the next attempt may start."""
@@ -190,7 +191,7 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 class StageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Everything the core knows about one stage."""
 
-    id: str
+    id: Id
     status: StageStatus = StageStatus.PENDING
     gate: Gate = "entry"
     error: str = ""
@@ -210,15 +211,15 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Everything the core knows about the run as a whole."""
 
-    run: str
+    run: Id
     goal: str
     plan_hash: str
-    base: str
-    branch: str
-    target: str = ""
+    base: ObjectName
+    branch: RunBranch
+    target: BranchName = ""
     plan_source: str = ""
     status: RunStatus = RunStatus.PENDING
-    tip: str = ""
+    tip: ObjectName = ""
     """The commit that the run branch is at."""
     epoch: int = 0
     """Which runner writes: each take-over of the lease raises it."""

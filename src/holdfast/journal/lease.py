@@ -10,6 +10,7 @@ and the journal refuses appends from an older one.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from dataclasses import dataclass
@@ -59,6 +60,7 @@ class Lease:
         """
         refuse_network_filesystem(path)
         with doing("take the lease of the run", path):
+            _drop_links(path)
             make_folder(path.parent, PRIVATE)
             while not (lease := cls(path, _locked(path))).is_ours():
                 lease.release()
@@ -107,14 +109,33 @@ def holder(path: Path) -> Holder | None:
     """Return who holds the lease now, or None. Without a lock, the content of the file means nothing."""
     try:
         with doing("see who holds the run"):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None  # a link, which nobody can hold: `acquire` removes it
+        raise
     try:
         with doing("see who holds the run", path):
             return _signed(fd) if is_locked(fd) else None
     finally:
         os.close(fd)
+
+
+def _drop_links(path: Path) -> None:
+    """Remove links at the run's folder and right in it, and a pipe or device in place of the lease.
+
+    Holdfast puts none there. Whoever did would have us write or delete behind it; what is there stays.
+    """
+    if path.parent.is_symlink():
+        path.parent.unlink()
+    if not path.parent.is_dir():
+        return
+    with os.scandir(path.parent) as entries:
+        for entry in entries:
+            if entry.is_symlink() or (entry.name == path.name and not entry.is_file(follow_symlinks=False)):
+                Path(entry.path).unlink()
 
 
 def _locked(path: Path) -> int:

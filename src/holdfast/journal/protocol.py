@@ -19,10 +19,11 @@ import msgspec
 
 from holdfast.core.event_codec import Recorded, decode_events, encode_events
 from holdfast.core.events import Event
+from holdfast.core.ids import run_branch
 from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState
-from holdfast.errors import JournalError, LeaseLostError
+from holdfast.errors import JournalError, LeaseLostError, quoted
 
 REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
 
@@ -90,7 +91,7 @@ class JournalReader(ABC):
             row, started_at, updated_at, last_seq = stored.listing
             tasks = [decode_task_row(body) for body in stored.tasks]
             plan = decode_plan(stored.plan)
-            return StoredRun(decode_run_row(row), started_at, updated_at, last_seq, plan, tasks)
+            return StoredRun(_decoded_run(row), started_at, updated_at, last_seq, plan, tasks)
 
     def events(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Recorded]:
         """Yield the run's events in order, numbered from 1, those after `after` up to and including `upto`."""
@@ -106,7 +107,7 @@ class JournalReader(ABC):
         listings = self._listings()
         with decoding(self.name):
             return [
-                RunListing(decode_run_row(row), started_at, updated_at, last_seq)
+                RunListing(_decoded_run(row), started_at, updated_at, last_seq)
                 for row, started_at, updated_at, last_seq in listings
             ]
 
@@ -232,6 +233,14 @@ def number_after(runs: Iterable[str]) -> int:
 def plan_hash_of(row: bytes) -> str:
     """Return which plan the run of a stored row has."""
     return decode_run_row(row).plan_hash
+
+
+def _decoded_run(body: bytes) -> RunRow:
+    """Return a stored row. Raises JournalError if it would have us move a branch that is not the run's."""
+    row = decode_run_row(body)
+    if row.branch != run_branch(row.run):
+        raise JournalError(f"the journal says that run {row.run} lands on {quoted(row.branch)}", REBUILD)
+    return row
 
 
 def run_exists(run: str) -> JournalError:

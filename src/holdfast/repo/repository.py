@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir
 from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such_commit
 from holdfast.repo.files import write_durably
 from holdfast.repo.git import CommitIdentity, Git, GitResult, Setting, as_lines, decode_text, require_git
 from holdfast.repo.private_git_dir import PrivateGitDir, configured_filters
 from holdfast.repo.ref_updates import RefUpdates
+from holdfast.repo.state_folder import require_own_state_dir
 from holdfast.repo.torn_objects import remove_torn_objects_after_reboot
 from holdfast.system_errors import doing
 
@@ -159,22 +159,8 @@ class Repository:
         return int(self.git.text("rev-list", "--count", f"{old}..{new}"))
 
     def require_own_state_dir(self) -> None:
-        """Raise RepositoryError if `.holdfast` is a link, behind which we would delete things, or came with the repository.
-
-        The author of the repository must not decide how the user's agents are started, or what the user agreed to.
-        """
-        if self.state_dir.root.is_symlink():
-            hint = (
-                f"Replace it by the real folder: `rm {STATE_DIR}`, then move the folder it pointed to here."
-            )
-            raise RepositoryError(
-                f"{self.state_dir.root} is a symbolic link; Holdfast does not follow it.", hint
-            )
-        if tracked := self.git.run("ls-files", "-z", "--", STATE_DIR).split(b"\0")[0]:
-            raise RepositoryError(
-                f"{tracked.decode('utf-8', 'replace')} is tracked by git: it came with the repository, not from you.",
-                f"Read what is in {STATE_DIR}, then delete it, or keep it for yourself alone: `git rm -r --cached {STATE_DIR}`.",
-            )
+        """Raise RepositoryError if `.holdfast` is not the user's own, or leads elsewhere."""
+        require_own_state_dir(self.state_dir, self.common_dir)
 
     def prepare_state_dir(self) -> None:
         """Keep `.holdfast/` out of `git status`, before anything is written there. Idempotent.

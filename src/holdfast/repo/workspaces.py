@@ -228,6 +228,7 @@ class Workspaces:
 
         The caller has committed the work of each workspace, or taken a snapshot, and no process works in one.
         """
+        self._drop_link()
         for name in self.names():
             self.remove(name)
         for path in _listing(self.directory):
@@ -251,10 +252,16 @@ class Workspaces:
 
     def _require_real_parent(self) -> None:
         """Make the pool's directory. Raises RepositoryError if deleting in it would delete somewhere else."""
+        self._drop_link()
         self.directory.mkdir(parents=True, exist_ok=True)
         if self.directory.resolve() != self.directory:
             hint = "Remove the symbolic link; Holdfast deletes files in there and must not do so elsewhere."
             raise RepositoryError(f"{self.directory} is reached through a symbolic link.", hint)
+
+    def _drop_link(self) -> None:
+        """Remove a link that is where our folder should be. What it points to stays."""
+        if self.directory.is_symlink() and self.directory.is_relative_to(self._repo.state_dir.root):
+            self.directory.unlink()
 
     def _fill_afresh(self, workspace: Workspace, commit: str, or_raw: bool) -> None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
+from zlib import crc32
 
 from msgspec.structs import replace
 
@@ -219,7 +220,7 @@ def _collect(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
         runner.world.require_commit()
         agent.collected = runner.world.repository.commit(task.latest.start, work)
         runner.world.step()
-    commit, tree = agent.collected, f"tree{work}"
+    commit, tree = agent.collected, f"tree{crc32(repr(work).encode())}"
     name, number, token = task.id, task.attempt, agent.token
     if done:
         return [ev.AttemptDone(task=name, attempt=number, token=token, head=commit, tree=tree)]

@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
 from holdfast.repo.debris import remove_workspaces
-from holdfast.repo.files import remove, write_durably
+from holdfast.repo.files import is_plain_directory, remove, write_durably
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
 
@@ -73,6 +73,8 @@ def _disposable(repo: Repository, run: str) -> dict[str, str]:
 
 
 def _write(folder: Path, outputs: Mapping[str, str]) -> None:
+    if not is_plain_directory(folder):
+        remove(folder)  # a link: what is behind it is not ours to overwrite
     for name, text in outputs.items():
         write_durably(folder / name, text.encode())
 

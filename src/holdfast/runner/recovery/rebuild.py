@@ -73,8 +73,8 @@ def rebuild(repo: Repository, ask: Ask, *, replace: bool) -> RebuildResult:
 
     Raises LeaseHeldError, with nothing changed, if a runner of any run lives.
     """
-    why = _reason(repo, replace=replace)
     repo.prepare_state_dir()
+    why = _reason(repo, replace=replace)
     readable, lost = _readable_runs(repo)
     with ExitStack() as held:
         # The lease of every run that exists or could: nobody may write the journal that will be replaced.
