@@ -108,7 +108,14 @@ IMPLEMENTATIONS = {
 }
 """What only `open_journal` and `open_fleet` know: which implementations there are."""
 
-ABOUT_ALL_COMMANDS = {"bad_input", "help", "machine_errors", "planted_git_settings", "terminal"}
+ABOUT_ALL_COMMANDS = {
+    "bad_input",
+    "foreign_commits",
+    "help",
+    "machine_errors",
+    "planted_git_settings",
+    "terminal",
+}
 TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/"}
 """The tests of `tests/cli/` that are about no command by itself, and the commands whose tests are not there."""
 

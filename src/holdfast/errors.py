@@ -99,6 +99,10 @@ class NeedsDecisionError(HoldfastError):
     exit_code = ExitCode.NEEDS_DECISION
 
 
+class ForeignCommitsError(NeedsDecisionError):
+    """The run branch holds commits that Holdfast did not make: they count for nothing unless the user accepts them."""
+
+
 def quoted(text: str) -> str:
     """Quote a user's text for a message: one line, bounded, control characters escaped."""
     from json import dumps  # too heavy for a supervisor, and only mistakes need it

@@ -137,7 +137,7 @@ def test_work_whose_commit_is_gone_is_done_again() -> None:
 
 
 def test_a_commit_by_somebody_else_becomes_the_ground_to_build_on() -> None:
-    """The branch is ahead of our last landing: work goes on from where it is."""
+    """The branch is ahead of our last landing, and the user accepted that: work goes on from where it is."""
     state = begin(plan((task("a"), task("b"))))
     walk(state, "a", "completed")
     assert _recover(state, _facts("a", tip="theirs")) == [ev.BranchMoved(commit="theirs")]
@@ -208,7 +208,7 @@ def test_a_landing_that_lives_on_in_another_commit_stays_done() -> None:
 
 
 def test_a_merge_that_was_made_anew_without_proof_is_taken_for_what_git_shows() -> None:
-    """Rebased with other content: the recorded landing is gone, another one is there."""
+    """Rebased with other content, and the user accepted that: the recorded landing is gone, another one is there."""
     state = begin(plan((task("a"),)))
     walk(state, "a", "completed")
     other = Landing(task="a", attempt=1, commit="rebased", head="new-head", tree="t")

@@ -41,7 +41,7 @@ FAULTS = (
 )  # fmt: skip
 
 FAULTS_OF_THE_BRANCH = (
-    *FAULTS, "put back by somebody", "put back under a runner", "branch holds unknown landings",
+    *FAULTS, "put back by somebody", "put back under a runner",
     "gate waived under a runner",
 )  # fmt: skip
 

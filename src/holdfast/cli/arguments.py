@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -71,6 +72,13 @@ def amount(text: str) -> float:
     return value
 
 
+def commit_id(text: str) -> str:
+    """Return the id of a commit that a user typed, or its beginning, or refuse it."""
+    if not re.fullmatch(r"[0-9a-f]{7,64}", text):
+        raise ArgumentTypeError(f"{text} is not the id of a commit, or its first 7 characters or more")
+    return text
+
+
 def positive(text: str) -> int:
     """Return a count that a user typed, or refuse it."""
     if not text.isdecimal() or int(text) < 1:
@@ -86,3 +94,9 @@ JSON = flag("--json", "print JSON for programs")
 YES = flag("--yes -y", "answer every question with yes")
 WAIT = option("--wait", "S", "seconds to wait until the run has stopped (60)", type=float, default=60.0)
 PLAN_OUTPUT = option("-o --output", "FILE", "file to write (plan.yaml)", default="plan.yaml")
+ACCEPT_BRANCH = option(
+    "--accept-branch",
+    "COMMIT",
+    "take the run branch as it is at COMMIT, with commits that Holdfast did not make",
+    type=commit_id,
+)

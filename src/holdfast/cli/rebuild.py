@@ -31,6 +31,8 @@ def _lines(result: RebuildResult) -> Iterator[str]:
     yield f"Rebuilt from git: {result.why}."
     if result.kept:
         yield f"The old file is kept as {result.kept}."
+    if any(one.landed for one in result.runs):
+        yield "What the run branches show counts as done: without a journal nobody can tell whether Holdfast put it there."
     for one in result.runs:
         yield f"  {one.run}  {one.status}  {one.landed} of {one.tasks} done"
     yield from (f"  not restored: {sentence}" for sentence in result.lost)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.cli.arguments import RUN, Arguments, flag, one_of, option
+from holdfast.cli.arguments import ACCEPT_BRANCH, RUN, Arguments, flag, one_of, option
 from holdfast.cli.consent import require_consent
 from holdfast.cli.filter_consent import ask_about_filters
 from holdfast.cli.inspect import inspect_run
@@ -63,6 +63,7 @@ ARGUMENTS: Arguments = (
         option("--restart-stage", "STAGE", "begin a whole stage again"),
     ),
     option("--accept", "STAGE,…", "continue these stages although a check of theirs failed"),
+    ACCEPT_BRANCH,
     *SESSION_ARGUMENTS,
 )
 
@@ -161,7 +162,7 @@ def _planned_rewind(repo: Repository, journal: JournalReader, run: str, at: str,
     stages = [stage.id for stage in journal.load(run).plan.stages]
     if args.restart_stage and at not in stages:
         raise HoldfastError(f"run {run} has no stage {at}", f"its stages are {', '.join(stages)}")
-    return plan_rewind(repo, journal, run, at)
+    return plan_rewind(repo, journal, run, at, args.accept_branch or "")
 
 
 def _rewind_lines(rewind: Rewind) -> Iterator[str]:
@@ -200,12 +201,13 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     only = again or tuple(args.only.split(",") if args.only else ())
     for task in only:
         require_task(state, task)
-    options = RunOptions(jobs=args.jobs, only=frozenset(only) if only else None)
+    chosen = frozenset(only) if only else None
+    options = RunOptions(jobs=args.jobs, only=chosen, accepted_tip=args.accept_branch or "")
     decisions: list[ev.Event] = [*accepted, *(ev.TaskRetried(task=task) for task in again)]
     view = current_status(opened, run).run
     report = preview_resume(repo, open_fleet(repo.state_dir.fleet), journal, run, options, decisions)
     effects = [*_waiver_effects(state, accepted, view.held_by), *_run_effects(view, only, args)]
-    words = options_as_typed(args, "failed_only", "only", "accept", "jobs", "land")
+    words = options_as_typed(args, "failed_only", "only", "accept", "accept_branch", "jobs", "land")
     return recovery_view(view, report, effects, f" {shlex.join(words)}" if words else "")
 
 

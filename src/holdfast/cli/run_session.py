@@ -87,12 +87,14 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
         tokens=args.tokens,
         cost_usd=args.cost_usd,
         sandbox=asked_level(args),
+        accepted_tip=getattr(args, "accept_branch", None) or "",
     )
     tell_if_no_sandbox(options.sandbox)
     if args.detach:
         words = options_as_typed(
             args, "jobs", "land", "native_resume", "tokens", "cost_usd", "sandbox", "no_sandbox"
         )
+        words += ["--accept-branch", options.accepted_tip] if options.accepted_tip else []
         words += ["--only", ",".join(sorted(only))] if only else []
         return _run_in_background(opened, run, words, args)
     return _run_in_foreground(opened, run, options, args)

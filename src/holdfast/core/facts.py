@@ -89,7 +89,8 @@ class Equivalent:
 class Facts:
     """Everything recovery may look at. `wall` is the time of day, by which waits for limits are shortened.
 
-    Without `branch_exists`, `branch` is what the recorded tip shows: recovery makes the branch there again.
+    Without `branch_exists`, `branch` is what the recorded tip shows: recovery makes the branch there again. `foreign` are
+    the commits on it that neither Holdfast made nor the user accepted, newest first.
     """
 
     branch: BranchFacts
@@ -97,4 +98,5 @@ class Facts:
     sightings: dict[str, Sighting] = field(default_factory=dict)
     equivalents: dict[str, Equivalent] = field(default_factory=dict)
     missing_commits: frozenset[str] = frozenset()
+    foreign: tuple[str, ...] = ()
     wall: float = 0.0

@@ -5,11 +5,11 @@ A branch moves only from where we saw it, by compare-and-swap (`move_branch`). W
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from holdfast.core.facts import BranchFacts, Landing
-from holdfast.repo.git import GitError, decode_text
+from holdfast.repo.git import GitError, as_lines, decode_text
 from holdfast.repo.repository import Repository
 
 RUN_TRAILER = "Holdfast-Run"
@@ -101,6 +101,13 @@ def branch_facts(repo: Repository, branch_ref: str, base: str, run: str) -> Bran
 def first_parents(repo: Repository, base: str, tip: str) -> list[str]:
     """Return the commits of the first-parent line after `base`, oldest first."""
     return repo.git.text("rev-list", "--first-parent", "--reverse", f"{base}..{tip}").split()
+
+
+def commits_outside_line(repo: Repository, tip: str, known: Collection[str]) -> list[str]:
+    """Return the commits of `tip`'s first-parent line, newest first, down to the first that is on the line of a known one."""
+    lines = [tip, *(f"^{commit}" for commit in known)]
+    question = ("rev-list", "--first-parent", "--exclude-first-parent-only", "--stdin")
+    return repo.git.text(*question, stdin=as_lines(lines)).split()
 
 
 def _landings(records: list[list[str]], run: str) -> Iterator[Landing]:

@@ -93,6 +93,8 @@ class RunContext:
     presets: Presets
     """The agents that this machine and this project know."""
     sandbox_level: SandboxLevel = SandboxLevel.OFF
+    accepted_tip: str = ""
+    """The tip at which the user takes the run branch as it is, whoever made its commits."""
     inbox: Inbox = field(default_factory=Inbox)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once a stop is durable: agents and checks end."""

@@ -102,7 +102,7 @@ def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -
     alive = open_fleet(repo.state_dir.fleet).live_launches(row.run)
     # Agents may outlive a runner that died: `resume` re-attaches them. Once the run rests, nothing may live.
     at_rest = row.status is not RunStatus.RUNNING and holder(repo.state_dir.run(row.run).lease) is None
-    facts = gather_facts(repo, state, {}, commits_to_keep(state))
+    facts = gather_facts(repo, state, recorded, {}, commits_to_keep(state))
     branch = facts.branch if facts.branch_exists else None
     return Evidence(
         settled=at_rest,

@@ -60,6 +60,8 @@ class RunOptions:
     sandbox: SandboxLevel | None = None
     launches: bool = True
     """Whether anything may be started. Who only ends a run needs no sandbox, even if the run had one."""
+    accepted_tip: str = ""
+    """The tip at which the run branch is taken as it is, whoever made its commits."""
 
 
 def create_run(

@@ -415,10 +415,4 @@ def _move(runner: SimulatedRunner, prepared: list[ev.MergePrepared], tip: str) -
         return
     world.met("branch had moved")
     yield from (ev.LandingInterrupted(task=merge.task, attempt=merge.attempt) for merge in prepared)
-    if runner.unknown_landings():
-        world.met("branch holds unknown landings")
-        yield ev.StopRequested(blocked_by="somebody put landings on the branch")
-    elif world.repository.contains(tip):
-        yield ev.BranchMoved(commit=world.repository.tip)
-    else:
-        yield ev.StopRequested(blocked_by="the branch was moved away")
+    yield runner.about_moved_branch()

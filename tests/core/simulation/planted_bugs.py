@@ -182,6 +182,6 @@ class ContinuesCommands(SimulatedRunner):
 class LandsWhatHasLanded(SimulatedRunner):
     """Takes a branch that somebody else moved for one with another commit on it, and lands again."""
 
-    def unknown_landings(self) -> list[str]:
-        """See none."""
-        return []
+    def about_moved_branch(self) -> ev.Event:
+        """Build on it, whatever it holds."""
+        return ev.BranchMoved(commit=self.world.repository.tip)

@@ -354,10 +354,9 @@ class SimulatedRunner:
             self.world.met("effect of a stale runner refused")
             raise RunnerEndedError
 
-    def unknown_landings(self) -> list[str]:
-        """Return the tasks that the branch shows as landed and the journal does not know as landed."""
-        tasks = [self.state.tasks[landing.task] for landing in self.world.repository.landed()]
-        return [task.id for task in tasks if task.status is not TaskStatus.COMPLETED]
+    def about_moved_branch(self) -> ev.Event:
+        """Return what follows from a branch that somebody else moved: a person looks at it first."""
+        return ev.StopRequested(blocked_by="somebody moved the branch")
 
     def cancel_agents(self) -> None:
         """The run is to stop: end what works for it."""

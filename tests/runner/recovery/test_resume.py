@@ -221,8 +221,8 @@ def test_a_skipped_task_lets_those_that_need_it_start(tmp_path: Path) -> None:
     assert trial.landed() == ["B"]
 
 
-def test_commits_added_to_the_run_branch_by_hand_are_kept(tmp_path: Path) -> None:
-    """A person may fix something on the run branch; landings continue on top of it."""
+def test_commits_added_to_the_run_branch_by_hand_are_built_on_once_accepted(tmp_path: Path) -> None:
+    """A person may fix something on the run branch. The run asks first: it could have been an agent."""
     here, go = Fifo(tmp_path / "here"), Fifo(tmp_path / "go")
     project = Project.create(tmp_path / "p")
     trial = Trial.of(project, stage("one", sh("A", f"{here.give}; {go.take}; echo a > A.txt")))
@@ -236,8 +236,10 @@ def test_commits_added_to_the_run_branch_by_hand_are_kept(tmp_path: Path) -> Non
     project.git("update-ref", f"refs/heads/holdfast/{trial.run}", git(worktree, "rev-parse", "HEAD"))
     go.release()
     out, _ = runner.communicate(timeout=DEADLINE_S)
-    assert out == b"completed\n"
+    assert out == b"blocked\n"
+    assert trial.execute(accepted_tip=git(worktree, "rev-parse", "HEAD")) is RunStatus.COMPLETED
     assert (trial.show("hand.txt"), trial.show("A.txt")) == ("by hand", "a")
+    assert trial.state().tasks["A"].attempt == 1
 
 
 def test_only_some_tasks_can_be_resumed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
+from holdfast.errors import ForeignCommitsError
 from holdfast.reporting.recovery_report import ResumeAction
 from holdfast.runner.health import examine_run
 from tests.support.repositories import Project, git
@@ -33,9 +34,9 @@ def _half_done(tmp_path: Path) -> tuple[Trial, Path]:
     return trial, worktree
 
 
-def _finish(trial: Trial, tmp_path: Path) -> list[str]:
+def _finish(trial: Trial, tmp_path: Path, accepted_tip: str = "") -> list[str]:
     """Carry the run to its end; return which tasks' agents ever ran, and check that the run keeps its promises."""
-    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.execute(accepted_tip=accepted_tip) is RunStatus.COMPLETED
     repo = trial.project.open()
     with open_project_journal(repo) as journal:
         assert examine_run(repo, journal, trial.run) == []
@@ -61,7 +62,7 @@ def test_rebased_landings_are_not_done_again(tmp_path: Path) -> None:
     trial.project.write("other.txt", "other\n")
     onto = trial.project.commit("other work")
     git(worktree, "rebase", "-q", onto)
-    assert _finish(trial, tmp_path) == ["A", "B"]
+    assert _finish(trial, tmp_path, accepted_tip=trial.facts().tip) == ["A", "B"]
     assert {e.proof for e in trial.of_kind(ev.LandingReplaced)} == {"patch"}
     assert trial.show("other.txt") == "other"
 
@@ -71,7 +72,7 @@ def test_merges_made_anew_by_a_rebase_are_recognised(tmp_path: Path) -> None:
     trial, worktree = _half_done(tmp_path)
     trial.project.write("other.txt", "other\n")
     git(worktree, "rebase", "-q", "--rebase-merges", trial.project.commit("other work"))
-    assert _finish(trial, tmp_path) == ["A", "B"]
+    assert _finish(trial, tmp_path, accepted_tip=trial.facts().tip) == ["A", "B"]
     assert trial.landed() == ["A", "B", "C"]
 
 
@@ -122,16 +123,32 @@ def test_an_agent_whose_landing_was_put_back_is_ended(tmp_path: Path) -> None:
         os.kill(pid, 0)
 
 
-def test_a_landing_that_somebody_put_back_meanwhile_is_not_repeated(tmp_path: Path) -> None:
-    """The merge queue finds the branch moved and the task on it: the run rests, and recovery takes note."""
+def test_a_branch_that_was_rebased_onto_other_work_waits_for_the_users_word(tmp_path: Path) -> None:
+    """That other work came in unchecked: only the user can say that it is theirs."""
+    trial, worktree = _half_done(tmp_path)
+    trial.project.write("other.txt", "other\n")
+    git(worktree, "rebase", "-q", trial.project.commit("other work"))
+    with pytest.raises(ForeignCommitsError, match="3 of its commits are not Holdfast's"):
+        trial.execute()
+    with pytest.raises(ForeignCommitsError):
+        trial.preview()
+    kept = trial.project.git("for-each-ref", "--format=%(objectname)", f"refs/holdfast/{trial.run}/archive")
+    assert trial.facts().tip in kept
+
+
+def test_a_landing_that_was_put_back_while_a_runner_lived_is_not_repeated(tmp_path: Path) -> None:
+    """The merge queue finds the branch moved: the run rests, and recovery knows that landing as its own."""
     project = Project.create(tmp_path / "p")
-    lands_itself = (
-        "echo b > b; git add b; git commit -qm b; r=refs/heads/holdfast/$HOLDFAST_RUN; "
-        "m=$(printf 'x\\n\\nHoldfast-Run: %s\\nHoldfast-Task: B\\nHoldfast-Attempt: 1\\n' $HOLDFAST_RUN | "
-        f"git commit-tree -p $r -p HEAD HEAD^{{tree}}); git -C {project.path} update-ref $r $m"
-    )
-    trial = Trial.of(project, stage("one", sh("A", "echo a > a"), sh("B", lands_itself, needs=["A"])))
+    again = "[ $HOLDFAST_ATTEMPT_NUMBER -lt 2 ] || git -C {path} update-ref {branch} {landed}; echo b > B.txt"
+    place = tmp_path / "landed"
+    branch = "refs/heads/holdfast/$HOLDFAST_RUN"
+    script = again.format(path=project.path, branch=branch, landed=f"$(cat {place})")
+    tasks = (sh("A", "echo a > A.txt"), sh("B", script, needs=["A"]), sh("C", "echo c > C.txt", needs=["B"]))
+    trial = Trial.of(project, stage("one", *tasks))
+    assert trial.execute(only=frozenset({"A", "B"})) is RunStatus.PAUSED
+    place.write_text(trial.facts().tip)
+    trial.project.git("update-ref", trial.stored().row.branch, f"{trial.facts().tip}~1")
     assert trial.execute() is RunStatus.BLOCKED
-    assert "somebody else landed B" in trial.stored().row.reason
+    assert "somebody else moved branch" in trial.stored().row.reason
     assert trial.execute() is RunStatus.COMPLETED
-    assert trial.landed() == ["A", "B"]
+    assert trial.landed() == ["A", "B", "C"]

@@ -16,9 +16,10 @@ import msgspec
 from holdfast.agents.consent import consent_digest
 from holdfast.agents.presets import presets_of
 from holdfast.core import events as ev
+from holdfast.core.facts import Facts
 from holdfast.core.ids import ALL_RUN_BRANCHES, ALL_RUN_REFS
 from holdfast.core.plan import Plan
-from holdfast.core.state import RunState
+from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, StageStatus, TaskStatus
 from holdfast.core.user_decisions import (
     RewindScope,
@@ -36,7 +37,7 @@ from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon, record_decision, stop_leftover_agents
-from holdfast.runner.recovery.facts import gather_facts
+from holdfast.runner.recovery.facts import gather_facts, require_own_branch
 from holdfast.runner.session import create_run, unfinished_run
 
 
@@ -75,6 +76,7 @@ class Rewind:
     scope: RewindScope
     landed: tuple[str, ...] = ()
     plan: Plan | None = None
+    accepted_tip: str = ""
 
     @property
     def redone(self) -> tuple[str, ...]:
@@ -82,8 +84,13 @@ class Rewind:
         return self.scope.tasks if self.plan is None else tuple(task.id for _, task in self.plan.tasks())
 
 
-def plan_rewind(repo: Repository, journal: JournalReader, run: str, at: str) -> Rewind:
-    """Work out what beginning again at a stage or a task means. Changes nothing."""
+def plan_rewind(
+    repo: Repository, journal: JournalReader, run: str, at: str, accepted_tip: str = ""
+) -> Rewind:
+    """Work out what beginning again at a stage or a task means. Changes nothing.
+
+    Raises ForeignCommitsError if the run branch holds commits of others, unless the user accepts it at this tip.
+    """
     stored = journal.load(run)
     scope = rewind_scope(stored.plan, at)
     if scope is None:
@@ -93,16 +100,18 @@ def plan_rewind(repo: Repository, journal: JournalReader, run: str, at: str) -> 
             f"`holdfast status {run}` lists them",
         )
     state = stored.state()
-    line, places, adopted = _places(repo, state)
+    facts = gather_facts(repo, state, journal.events(run), {}, ())
+    require_own_branch(state.row, facts, accepted_tip)
+    line, places, adopted = _places(repo, state.row, facts)
     first = first_redone(places, scope)
     if first is None and stored.row.status not in RUN_IS_OVER:
-        return Rewind(run, at, scope)
+        return Rewind(run, at, scope, accepted_tip=accepted_tip)
     first = len(line) if first is None else first
     # Adopted work lies below the base: it stays valid wherever the run begins again.
     stands = {name for name, place in places.items() if place < first} | (adopted - set(scope.tasks))
     landed = tuple(name for name in state.names if name in places and name not in stands)
     start = line[first - 1] if first else stored.row.base
-    return Rewind(run, at, scope, landed, _what_is_left(stored, scope, stands, start))
+    return Rewind(run, at, scope, landed, _what_is_left(stored, scope, stands, start), accepted_tip)
 
 
 def rewind_run(repo: Repository, journal: Journal, rewind: Rewind, observer: Observer) -> str:
@@ -111,7 +120,8 @@ def rewind_run(repo: Repository, journal: Journal, rewind: Rewind, observer: Obs
     Safe to repeat after a crash: it finds the run it made before. Raises LeaseHeldError if a runner lives.
     """
     if stop_leftover_agents(repo, journal, rewind.run, observer):
-        rewind = plan_rewind(repo, journal, rewind.run, rewind.at)  # Work under way may have landed.
+        # Work under way may have landed.
+        rewind = plan_rewind(repo, journal, rewind.run, rewind.at, rewind.accepted_tip)
     if rewind.plan is None:
         stored = journal.load(rewind.run)
         events = rewind_events(stored.state(), rewind.scope)
@@ -125,10 +135,8 @@ def rewind_run(repo: Repository, journal: Journal, rewind: Rewind, observer: Obs
     return new
 
 
-def _places(repo: Repository, state: RunState) -> tuple[list[str], dict[str, int], set[str]]:
+def _places(repo: Repository, row: RunRow, facts: Facts) -> tuple[list[str], dict[str, int], set[str]]:
     """Return the first-parent line of the run branch, where on it each landed task is, and which were adopted."""
-    row = state.row
-    facts = gather_facts(repo, state, {}, ())
     branch = facts.branch
     line = first_parents(repo, row.base, branch.tip)
     at = {commit: place for place, commit in enumerate(line)}

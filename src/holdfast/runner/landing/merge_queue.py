@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from holdfast.core import events as ev, ids
 from holdfast.core.commands import LandTasks
 from holdfast.core.projection import TaskRow
-from holdfast.core.status import TaskStatus
 from holdfast.errors import HoldfastError
-from holdfast.repo.landing import Conflicted, branch_facts, commit_merge, merge, move_branch, trailers
+from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, trailers
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import UnsyncedLandingError, as_holdfast_error
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
@@ -106,39 +105,20 @@ def _move_branch(context: RunContext, onto: str, tip: str) -> bool:
 
 
 async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: str) -> list[ev.Event]:
-    """Somebody else moved the branch. Commits on top are welcome; anything else needs a person."""
+    """Somebody else moved the branch, perhaps an agent: a person looks at it first. `resume` judges what is on it."""
     branch = context.state.row.branch
     actual = await asyncio.to_thread(context.repo.read_ref, branch)
     again: list[ev.Event] = [_interrupted(item.task) for item in prepared]
     if not actual:
         await asyncio.to_thread(move_branch, context.repo, branch, tip, "")
         return again
-    await asyncio.to_thread(context.repo.ref_updates.sync, branch)
     name = branch.removeprefix("refs/heads/")
-    if unknown := await asyncio.to_thread(_unknown_landings, context):
-        reason = (
-            f"somebody else landed {', '.join(unknown)} on branch {name}; `holdfast resume` takes note of it"
-        )
-        return [*again, ev.StopRequested(blocked_by=reason)]
-    if await asyncio.to_thread(context.repo.is_ancestor, tip, actual):
-        return [*again, ev.BranchMoved(commit=actual)]
     await asyncio.to_thread(context.repo.keep, ids.archive_ref(context.run, f"moved-{actual[:12]}"), actual)
     reason = (
-        f"branch {name} was moved away from {tip[:12]} to {actual[:12]}, which does not contain what landed; "
-        f"put it back with `git update-ref {branch} {tip}` and resume"
+        f"somebody else moved branch {name} from {tip[:12]} to {actual[:12]}; put it back with "
+        f"`git update-ref {branch} {tip}` and resume; `holdfast resume` without that says what is on it"
     )
     return [*again, ev.StopRequested(blocked_by=reason)]
-
-
-def _unknown_landings(context: RunContext) -> list[str]:
-    """Return the tasks that landed, as the branch shows, and are not recorded as landed: they must not land twice.
-
-    Somebody put back a landing that he had taken off, or another runner was at work.
-    """
-    state = context.state
-    found = branch_facts(context.repo, state.row.branch, state.row.base, context.run)
-    tasks = [state.tasks[landing.task] for landing in found.landings if landing.task in state.tasks]
-    return [task.id for task in tasks if task.status is not TaskStatus.COMPLETED]
 
 
 def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.Event:

@@ -6,10 +6,12 @@ Safe to repeat after a crash: it only removes debris, saves work, and appends wh
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from holdfast.core import events as ev
-from holdfast.core.event_codec import encode_event
+from holdfast.core.event_codec import Recorded, encode_event
 from holdfast.core.facts import Facts, Presence, Sighting
+from holdfast.core.ids import archive_ref
 from holdfast.core.plan import Plan, encode_plan
 from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile
@@ -27,7 +29,7 @@ from holdfast.runner.attempts.snapshots import (
 )
 from holdfast.runner.attempts.stream_listener import StreamListener, observation
 from holdfast.runner.context import RunContext
-from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
+from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base, require_own_branch
 
 
 async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
@@ -53,7 +55,7 @@ async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
     else:
         saved = await asyncio.to_thread(_save_lost_work, context, lost)
     keep_plan(context.repo, context.journal, context.run, context.state.plan)
-    facts = await asyncio.to_thread(_restore_branch, context, sightings)
+    facts = await asyncio.to_thread(_restore_branch, context, sightings, _events_if_moved(context))
     events = reported + context.state.apply_all(saved)
     events += context.state.apply_all(reconcile(context.state, facts))
     await _end_overtaken(context, alive)
@@ -115,13 +117,27 @@ def _set_torn_work_aside(context: RunContext, lost: list[TaskRow], unknown: list
     ]
 
 
-def _restore_branch(context: RunContext, sightings: dict[str, Sighting]) -> Facts:
+def _events_if_moved(context: RunContext) -> list[Recorded]:
+    """Return the run's events if its branch is not where it was left; nobody needs them otherwise. Only we may read them."""
+    row = context.state.row
+    moved = context.repo.read_ref(row.branch) not in ("", row.tip)
+    return list(context.journal.events(context.run)) if moved else []
+
+
+def _restore_branch(
+    context: RunContext, sightings: dict[str, Sighting], recorded: Sequence[Recorded]
+) -> Facts:
     """Gather the facts. Make the run branch if this is a new run, or if somebody deleted it."""
     row = context.state.row
     # A killed runner may have moved it a moment ago. What we conclude from it must hold after a power cut as well.
     context.repo.ref_updates.sync(row.branch)
-    facts = gather_facts(context.repo, context.state, sightings)
+    facts = gather_facts(context.repo, context.state, recorded, sightings)
     if not facts.branch_exists and not move_branch(context.repo, row.branch, row.tip, ""):
-        facts = gather_facts(context.repo, context.state, sightings)
+        facts = gather_facts(context.repo, context.state, recorded, sightings)
     require_base(row, facts)
+    if facts.foreign:
+        # The user may take them off the branch now, and want them back later.
+        tip = facts.branch.tip
+        context.repo.keep(archive_ref(context.run, f"moved-{tip[:12]}"), tip)
+    require_own_branch(row, facts, context.accepted_tip)
     return facts

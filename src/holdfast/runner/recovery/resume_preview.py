@@ -12,7 +12,7 @@ from holdfast.boot import boot_id
 from holdfast.core import events as ev
 from holdfast.core.commands import RecordEvent
 from holdfast.core.decide import decide
-from holdfast.core.facts import Presence, Sighting
+from holdfast.core.facts import Facts, Presence, Sighting
 from holdfast.core.outcome import ProcessSign, sign_of
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import available_agent
@@ -35,7 +35,7 @@ from holdfast.reporting.recovery_report import (
     start_again,
 )
 from holdfast.runner.decisions.user_decisions import apply_decision
-from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base
+from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base, require_own_branch
 from holdfast.runner.session import RunOptions, apply_options
 
 _BY_PRESENCE = {
@@ -80,16 +80,17 @@ def preview_resume(
     apply_options(future, options, presets_of(repo.checkout))
     sightings = find_agents(fleet, run, future.active.values())
     if future.row.status not in RUN_IS_OVER:
-        _recover(repo, future, sightings)
+        facts = gather_facts(repo, future, journal.events(run), sightings)
+        require_base(future.row, facts)
+        require_own_branch(future.row, facts, options.accepted_tip)
+        _recover(future, facts)
     recorded = journal.events(run, upto=stored.last_seq)
     unsaved = _unsaved_work(repo, fleet, stored)
     return recovery_report(state, _preview_tasks(future, sightings), unsaved, recorded)
 
 
-def _recover(repo: Repository, state: RunState, sightings: dict[str, Sighting]) -> None:
+def _recover(state: RunState, facts: Facts) -> None:
     """Bring the state to where the next runner would bring it before it starts anything."""
-    facts = gather_facts(repo, state, sightings)
-    require_base(state.row, facts)
     state.apply(ev.RunnerAttached(epoch=state.row.epoch + 1, pid=0, host="", boot_id=""))
     state.apply_all(reconcile(state, facts))
     while records := [one for one in decide(state, state.row.clock) if isinstance(one, RecordEvent)]:
