@@ -111,6 +111,7 @@ IMPLEMENTATIONS = {
 ABOUT_ALL_COMMANDS = {
     "bad_input",
     "foreign_commits",
+    "full_disk",
     "help",
     "machine_errors",
     "planted_git_settings",

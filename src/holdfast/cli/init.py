@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from holdfast.agents.presets import presets_of
 from holdfast.cli.arguments import Arguments, positional
 from holdfast.cli.installed_agents import find_installed_agents
 from holdfast.errors import ExitCode, HoldfastError
+from holdfast.repo.files import write_durably
 from holdfast.repo.repository import Repository
 from holdfast.system_errors import doing
 
@@ -62,11 +64,10 @@ def execute(args: Namespace) -> int:
     repo = Repository.open(Path.cwd())
     repo.require_own_state_dir()
     path, found = Path(args.plan), find_installed_agents(presets_of(repo.checkout))
-    try:
-        with doing("write the starter plan", path), path.open("x") as file:
-            file.write(starter([agent.name for agent in found]))
-    except FileExistsError:
-        raise HoldfastError(f"{path} already exists", "it was not changed; name another file") from None
+    if os.path.lexists(path):
+        raise HoldfastError(f"{path} already exists", "it was not changed; name another file")
+    with doing("write the starter plan", path):
+        write_durably(path, starter([agent.name for agent in found]).encode())
     repo.prepare_state_dir()
     agents = ", ".join(agent.describe() for agent in found) or "none, so its tasks are commands"
     print(f"Wrote {path} (agents found: {agents}).")

@@ -19,7 +19,7 @@ from holdfast.disk_sync import sync, sync_all
 from holdfast.errors import ExitCode, RepositoryError
 from holdfast.repo.debris import git_in_repository, remove_stale_locks, wait_for_orphans
 from holdfast.repo.files import abandoned_drafts, is_plain_directory, remove, write_durably
-from holdfast.repo.git import Git, decode_text, known_way_out
+from holdfast.repo.git import Git, GitError, decode_text, known_way_out
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
 from holdfast.repo.torn_files import FileReader
@@ -94,7 +94,8 @@ class CheckoutUpdate:
         """Complete an update that was cut short: remove its locks, restore its files, make them durable.
 
         Afterwards the branch has moved with everything, or nothing has changed. Idempotent; nothing happens if none
-        was cut short. Raises RepositoryError while git is at work in the repository.
+        was cut short. Raises RepositoryError while git is at work in the repository, and CheckoutBlockedError if the
+        machine refuses: then the note of it stays, and another call goes on.
         """
         for draft in abandoned_drafts(self.git_dir):
             remove(draft)
@@ -102,10 +103,16 @@ class CheckoutUpdate:
             return
         branch, old, new, *noted = os.fsdecode(self._record.read_bytes()).split("\0")
         self._remove_locks()
-        if (head := self._head()) in (old, new):
-            changes = [_only(noted, entries) for entries in self._changes(old, new)]
-            self._restore(noted, *changes, is_new=head == new)
-        self._finish(branch, noted)
+        try:
+            if (head := self._head()) in (old, new):
+                changes = [_only(noted, entries) for entries in self._changes(old, new)]
+                self._restore(noted, *changes, is_new=head == new)
+            self._finish(branch, noted)
+        except (GitError, OSError) as error:
+            raise CheckoutBlockedError(
+                f"the checkout in {self.place} is half updated, and could not be restored: {error}",
+                "Make room on the disk, then run the command again: it restores the files and goes on.",
+            ) from error
 
     def _remove_locks(self) -> None:
         wait_for_orphans(self.repo)

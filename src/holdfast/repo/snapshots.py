@@ -6,6 +6,8 @@ restoring one writes a new directory, and no workspace, ref or file that exists 
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_workspace
 from holdfast.repo.workspaces import Workspace
+from holdfast.system_errors import doing
 
 _SHOWN_MAX = 200
 _PROBLEMS_MAX = 20
@@ -83,18 +86,22 @@ def list_snapshots(repo: Repository, ref: str) -> list[Snapshot]:
 def restore_snapshot(repo: Repository, commit: str, directory: Path) -> int:
     """Write the files of a commit into a new directory and return how many there are.
 
-    Raises RepositoryError if anything is there already: what exists is never overwritten.
+    Raises RepositoryError if anything is there already: what exists is never overwritten. The directory has its name
+    only when all files are in it.
     """
+    if os.path.lexists(directory):
+        raise RepositoryError(f"{directory} already exists.", "Name a directory that does not exist yet.")
+    draft = directory.with_name(f".{directory.name}.restoring-{os.getpid()}").absolute()
     try:
-        directory.mkdir(parents=True)
-    except FileExistsError as error:
-        raise RepositoryError(
-            f"{directory} already exists.", "Name a directory that does not exist yet."
-        ) from error
-    with temporary_index(repo.private_git) as index:
-        args = ("read-tree", "--reset", "-u", commit)
-        repo.private_git.run(*args, work_tree=directory.absolute(), index=index)
-        return len(repo.private_git.paths("ls-files", "-z", index=index))
+        with doing("restore the files", directory):
+            draft.mkdir(parents=True)
+        with temporary_index(repo.private_git) as index:
+            repo.private_git.run("read-tree", "--reset", "-u", commit, work_tree=draft, index=index)
+            written = len(repo.private_git.paths("ls-files", "-z", index=index))
+        draft.rename(directory)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return written
 
 
 def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | None:
