@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, writes
+from tests.support.command import Cli, killed_cli, writes
 
 BRANCH = "refs/heads/holdfast/01-try-it"
 FORGED = (
@@ -74,6 +74,17 @@ def test_only_the_commit_that_the_user_named_is_accepted(tmp_path: Path) -> None
     assert cli("resume", "--yes", "--accept-branch", unseen[:12]).code == 1
     assert cli("land", "--yes").code == 0
     assert (cli.here / "unseen.txt").exists()
+
+
+@pytest.mark.parametrize("command", ["stop", "abandon", "discard"])
+def test_a_run_with_a_forged_branch_can_be_left(tmp_path: Path, command: str) -> None:
+    """Its runner was killed: what it left running ends, and nothing forged is believed on the way."""
+    cli, _ = killed_cli(tmp_path)
+    cli.project.git("update-ref", BRANCH, cli.project.git("-c", f"alias.f=!{FORGED}", "f"))
+    done = cli(command, *(["--yes"] if command != "stop" else []))
+    assert done.code == 0, done.err
+    assert cli.run_status() == ("stopped" if command == "stop" else "abandoned")
+    assert cli.task("b")["status"] != "completed"
 
 
 def test_a_branch_that_moved_after_the_run_is_not_landed(completed: Cli) -> None:

@@ -95,6 +95,8 @@ class RunContext:
     sandbox_level: SandboxLevel = SandboxLevel.OFF
     accepted_tip: str = ""
     """The tip at which the user takes the run branch as it is, whoever made its commits."""
+    launches: bool = True
+    """Whether anything may be started; otherwise the run is only brought to rest."""
     inbox: Inbox = field(default_factory=Inbox)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once a stop is durable: agents and checks end."""

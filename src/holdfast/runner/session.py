@@ -199,6 +199,8 @@ class RunSession:
             self.state,
             self.presets,
             self._sandbox_level(fleet),
+            accepted_tip=self._options.accepted_tip,
+            launches=self._options.launches,
             save_requests=self.save_requests,
         )
         with closing(fleet):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
@@ -72,6 +73,11 @@ def require_base(row: RunRow, facts: Facts) -> None:
         f"branch {name} no longer descends from {row.base[:12]}, where the run began",
         f"Put it back with `git update-ref {row.branch} {row.tip}` and resume.",
     )
+
+
+def as_left(repo: Repository, row: RunRow, facts: Facts) -> Facts:
+    """Return the facts with the branch as the run left it: who only ends the run needs no word on what others did to it."""
+    return replace(facts, branch=branch_facts(repo, row.tip, row.base, row.run), equivalents={}, foreign=())
 
 
 def require_own_branch(row: RunRow, facts: Facts, accepted: str = "") -> None:

@@ -29,7 +29,13 @@ from holdfast.runner.attempts.snapshots import (
 )
 from holdfast.runner.attempts.stream_listener import StreamListener, observation
 from holdfast.runner.context import RunContext
-from holdfast.runner.recovery.facts import find_agents, gather_facts, require_base, require_own_branch
+from holdfast.runner.recovery.facts import (
+    as_left,
+    find_agents,
+    gather_facts,
+    require_base,
+    require_own_branch,
+)
 
 
 async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
@@ -134,6 +140,8 @@ def _restore_branch(
     facts = gather_facts(context.repo, context.state, recorded, sightings)
     if not facts.branch_exists and not move_branch(context.repo, row.branch, row.tip, ""):
         facts = gather_facts(context.repo, context.state, recorded, sightings)
+    if not context.launches and (facts.foreign or not facts.branch.descends_from_base):
+        return as_left(context.repo, row, facts)
     require_base(row, facts)
     if facts.foreign:
         # The user may take them off the branch now, and want them back later.
