@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
 from holdfast.cli.arguments import JSON, YES, Arguments, flag, positional
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
-from holdfast.cli.output import as_json
+from holdfast.cli.output import as_json, undeletable_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.recap import recap_of
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.repo.debris import remove_stale_locks
+from holdfast.repo.debris import remove_stale_locks, undeletable_folders
 from holdfast.runner.decisions.clean import clean_run, remove_forgotten_folders, run_size
 from holdfast.views.recap import recap_text
 from holdfast.views.text import count
@@ -89,9 +90,17 @@ def _clean(opened: OpenRepo, runs: list[str], args: Namespace) -> None:
         clean_run(opened.repo, opened.journal, run, _summaries(opened, run))
         if not args.json:
             print(f"Cleaned {run}; its summary is in {opened.state_dir.outputs(run)}.")
+            print("".join(f"{line}\n" for line in undeletable_lines(_left_of(opened, run))), end="")
     remove_forgotten_folders(opened.repo, opened.journal)
     # Nothing of a run is left that would remove them later.
     remove_stale_locks(opened.repo)
+
+
+def _left_of(opened: OpenRepo, run: str) -> list[Path]:
+    """Return the folders of a cleaned run that are still there."""
+    root = opened.directory(run).root
+    others = [path for path in undeletable_folders(opened.repo, run) if not path.is_relative_to(root)]
+    return [*others, *([root] if root.exists() else [])]
 
 
 def _summaries(opened: OpenRepo, run: str) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -65,6 +67,14 @@ def new_settings_sentence(run: str, names: Sequence[str]) -> str:
 def missing_runs_sentence(runs: list[str]) -> str:
     """Say that the journal was lost and started again: git has runs that are missing in it."""
     return f"git knows {', '.join(runs)}, the journal does not: `holdfast rebuild` restores it."
+
+
+def undeletable_lines(folders: Iterable[Path]) -> list[str]:
+    """Return a sentence for each folder that had to stay, with the command that removes it."""
+    return [
+        f"{folder} holds files of another user and stays. `sudo rm -rf {shlex.quote(str(folder))}` removes it."
+        for folder in folders
+    ]
 
 
 def print_result(

@@ -7,13 +7,14 @@ user's git commands share is removed only while no git process is alive in the r
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeVar
 
 from holdfast.core.ids import run_branch, run_refs_prefix
-from holdfast.repo.files import abandoned_drafts, read_regular, remove
+from holdfast.repo.files import abandoned_drafts, read_regular, remove_if_allowed
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.repo.torn_objects import remove_torn_objects
@@ -62,7 +63,14 @@ def remove_workspaces(repo: Repository, run: str) -> None:
     with doing(f"remove the workspaces of run {run}"):
         clear_debris(repo, workspaces)
         workspaces.remove_all()
-        remove(repo.state_dir.run(run).homes)
+        remove_if_allowed(repo.state_dir.run(run).homes)
+
+
+def undeletable_folders(repo: Repository, run: str) -> list[Path]:
+    """Return the folders of a run whose workspaces were removed that had to stay, because another user's files are in them."""
+    directory = repo.state_dir.run(run)
+    pool = Workspaces(repo, directory.workspaces)
+    return [*pool.undeletable(), *pool.leftovers(), *filter(os.path.lexists, [directory.homes])]
 
 
 def stale_locks(repo: Repository) -> tuple[str, ...]:
@@ -161,7 +169,8 @@ def _locks(folder: Path) -> list[Path]:
 
 
 def _removed(path: Path) -> str:
-    remove(path)
+    if not remove_if_allowed(path):
+        return f"Left {path}: it holds files of another user."
     return f"Removed {path}, left by a process that was killed."
 
 

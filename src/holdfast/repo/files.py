@@ -18,6 +18,7 @@ from holdfast.boot import is_alive, own_process
 from holdfast.disk_sync import make_folder, sync
 
 _DRAFT = ".holdfast-"
+_OUT_OF_REACH = (errno.ENAMETOOLONG, errno.EPERM, errno.EACCES)
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
@@ -149,10 +150,19 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_if_allowed(path: Path) -> bool:
+    """Delete as much of a directory tree as we may; tell whether all of it is gone. Another user's files may stay."""
+    try:
+        remove(path)
+    except PermissionError:
+        shutil.rmtree(path, ignore_errors=True)
+    return not os.path.lexists(path)
+
+
 def open_up(root: Path) -> None:
     """Give the owner full access to `root` and all directories below it; agents and package caches revoke it.
 
-    Links are not followed; files keep their modes.
+    Links are not followed; files keep their modes, and directories of another user theirs.
     """
     pending = [str(root)]
     while pending:
@@ -160,14 +170,17 @@ def open_up(root: Path) -> None:
 
 
 def _open_folder(folder: str) -> list[str]:
-    """Give the owner full access to one directory, and return those in it. What has too long a path stays as it is."""
+    """Give the owner full access to one directory, and return those in it.
+
+    What has too long a path, or belongs to another user, stays as it is.
+    """
     try:
         mode = stat.S_IMODE(os.lstat(folder).st_mode)
         os.chmod(folder, mode | stat.S_IRWXU)  # noqa: PTH101 - plain strings, for there may be very many
         with os.scandir(folder) as entries:
             return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError as error:
-        if error.errno != errno.ENAMETOOLONG:
+        if error.errno not in _OUT_OF_REACH:
             raise
         return []
 

@@ -27,6 +27,7 @@ from holdfast.repo.files import (
     open_up,
     read_regular,
     remove,
+    remove_if_allowed,
     write_atomically,
     write_durably,
 )
@@ -154,13 +155,14 @@ class Workspaces:
         self._indexes.mkdir(parents=True, exist_ok=True)
         remove(workspace.index.with_name(workspace.index.name + ".lock"))
         remove(workspace.start_file)
-        self._reset(workspace, commit)
         try:
+            self._reset(workspace, commit)
             self._fill(workspace, commit)
-        except GitError:
-            # The index may be damaged, directories write-protected or too deep for git. Start from nothing, once.
+        except (GitError, PermissionError):
+            # The index may be damaged, directories too deep for git, or another user's, as a container leaves them. Start
+            # from nothing, once.
             remove(workspace.index)
-            remove(workspace.path)
+            remove_if_allowed(self._move_aside(workspace))
             self._reset(workspace, commit)
             self._fill_afresh(workspace, commit, or_raw)
         write_atomically(workspace.start_file, commit.encode())
@@ -231,24 +233,39 @@ class Workspaces:
         self._drop_link()
         for name in self.names():
             self.remove(name)
-        for path in _listing(self.directory):
-            if path.name.startswith(_TRASH_PREFIX):
-                remove(path)
+        for path in self.undeletable():
+            remove_if_allowed(path)
         if is_plain_directory(self.directory) and not any(self.directory.iterdir()):
             self.directory.rmdir()
 
+    def undeletable(self) -> list[Path]:
+        """Return the folders that were moved aside and are still there: another user's files are in them, or we were killed."""
+        return [path for path in _listing(self.directory) if path.name.startswith(_TRASH_PREFIX)]
+
     def remove(self, name: str) -> None:
-        """Delete one workspace. It is moved aside first: a kill leaves no partial workspace behind."""
+        """Delete one workspace. What belongs to another user stays, moved aside."""
         workspace = self.get(name)
         self._require_real_parent()
-        aside = self.directory / f"{_TRASH_PREFIX}{name}"
-        remove(aside)
+        aside = self._move_aside(workspace)
+        remove(workspace.start_file)
+        remove(workspace.index)  # late: after an earlier kill, `names` still finds the rest by this name
+        remove_if_allowed(aside)
+
+    def _move_aside(self, workspace: Workspace) -> Path:
+        """Move a workspace's directory away and return its new place: a kill leaves no partial workspace behind.
+
+        Git's files about it are deleted. They, too, can hold what another user's git made: that is moved aside as well.
+        """
+        aside = self.directory / f"{_TRASH_PREFIX}{workspace.path.name}-{os.urandom(4).hex()}"
         if os.path.lexists(workspace.path):
             workspace.path.rename(aside)
-        remove(workspace.git_dir)
-        remove(workspace.start_file)
-        remove(workspace.index)  # last: after an earlier kill, `names` still finds the rest by this name
-        remove(aside)
+        try:
+            remove(workspace.git_dir)
+        except PermissionError:
+            workspace.git_dir.rename(
+                _staging(self._repo.common_dir) / f"{workspace.git_dir.name}.{os.urandom(4).hex()}"
+            )
+        return aside
 
     def _require_real_parent(self) -> None:
         """Make the pool's directory. Raises RepositoryError if deleting in it would delete somewhere else."""
@@ -327,13 +344,18 @@ def _write_files(files: dict[Path, bytes]) -> list[Path]:
 def _install(git_dir: Path, files: dict[str, bytes]) -> None:
     """Make the administrative directory complete or not at all. Durably: torn files in it break the user's own git."""
     git_dir.parent.mkdir(exist_ok=True)
-    staging = private_dir(git_dir.parent.parent) / "staging"
-    staging.mkdir(parents=True, exist_ok=True)
-    fresh = staging / f"{git_dir.name}.{os.urandom(4).hex()}"
+    fresh = _staging(git_dir.parent.parent) / f"{git_dir.name}.{os.urandom(4).hex()}"
     fresh.mkdir()
     for name, content in files.items():
         write_durably(fresh / name, content)
     fresh.rename(git_dir)
+
+
+def _staging(common_dir: Path) -> Path:
+    """Return the folder beside git's own in which administrative directories are made, and put away."""
+    staging = private_dir(common_dir) / "staging"
+    staging.mkdir(parents=True, exist_ok=True)
+    return staging
 
 
 def _admin_files(workspace: Workspace) -> dict[Path, bytes]:

@@ -29,7 +29,7 @@ from holdfast.fleet.protocol import Fleet
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, number_after
 from holdfast.repo.debris import remove_workspaces
-from holdfast.repo.files import remove, write_durably
+from holdfast.repo.files import remove_if_allowed, write_durably
 from holdfast.repo.git_settings import settings_digests
 from holdfast.repo.refs import known_runs, refs_by_commit
 from holdfast.repo.repository import Repository
@@ -215,7 +215,7 @@ class RunSession:
             # Last: if the disk fails here, all else is done.
             with doing("remove the workspaces of the completed run"):
                 context.workspaces.pool.remove_all()
-                remove(context.directory.homes)
+                remove_if_allowed(context.directory.homes)
         return status
 
     def _sandbox_level(self, fleet: Fleet) -> SandboxLevel:

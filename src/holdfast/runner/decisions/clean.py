@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
 from holdfast.repo.debris import remove_workspaces
-from holdfast.repo.files import is_plain_directory, remove, write_durably
+from holdfast.repo.files import is_plain_directory, remove, remove_if_allowed, write_durably
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
 
@@ -39,7 +39,7 @@ def run_size(repo: Repository, run: str) -> RunSize:
 def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str, str]) -> None:
     """Write a run's outputs, then remove its folders, its private refs and its rows, in this order.
 
-    Raises HoldfastError if the run is not over, LeaseHeldError if another process holds it.
+    What another user owns stays: `undeletable_folders` names it. Raises HoldfastError if the run is not over, LeaseHeldError if another process holds it.
     """
     directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
@@ -49,10 +49,10 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
         remove_workspaces(repo, run)
         for path in directory.root.iterdir():
             if path != directory.lease:
-                remove(path)
+                remove_if_allowed(path)
         repo.ref_updates.delete(_disposable(repo, run))
         journal.remove_run(run, journal.take_epoch(run))
-    remove(directory.root)
+    remove_if_allowed(directory.root)
 
 
 def remove_forgotten_folders(repo: Repository, journal: JournalReader) -> None:
@@ -60,7 +60,7 @@ def remove_forgotten_folders(repo: Repository, journal: JournalReader) -> None:
     known = {listing.row.run for listing in journal.runs()}
     for run in repo.state_dir.runs():
         if run not in known and not run_refs(repo, run):
-            remove(repo.state_dir.run(run).root)
+            remove_if_allowed(repo.state_dir.run(run).root)
 
 
 def _disposable(repo: Repository, run: str) -> dict[str, str]:
