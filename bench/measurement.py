@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from holdfast.core.status import SandboxLevel
-from holdfast.runner.sandbox import SANDBOX_VARIABLE
+from holdfast.runner.sandbox_setting import SANDBOX_VARIABLE
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "bench" / "results"

@@ -9,6 +9,6 @@ from __future__ import annotations
 import os
 
 from holdfast.core.status import SandboxLevel
-from holdfast.runner.sandbox import SANDBOX_VARIABLE
+from holdfast.runner.sandbox_setting import SANDBOX_VARIABLE
 
 os.environ.setdefault(SANDBOX_VARIABLE, SandboxLevel.OFF)

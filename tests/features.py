@@ -27,7 +27,6 @@ TO_COME = {
     "X9": "workspaces that are set up before the agent starts",
     "X10": "questions of agents, and tasks done by hand",
     "X11": "squash, rebase, patches and pull requests",
-    "X13": "a sandbox",
     "X14": "a merge queue that checks ahead",
 }
 _HEAD = """\

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -90,7 +91,10 @@ def test_real_agents_work_through_a_plan_in_parallel(agent: RealAgent, stage: Bu
 
 
 @needs_sandbox
-def test_real_agents_work_in_a_sandbox_with_their_own_settings(agent: RealAgent, stage: BuildProject) -> None:
+@pytest.mark.parametrize("level", ["workspace", "strict"])
+def test_real_agents_work_in_a_sandbox_with_their_own_settings(
+    agent: RealAgent, level: str, stage: BuildProject
+) -> None:
     """They find their program, their settings and their model in there, and their tools see no home but their own."""
     if agent.name not in WITH_PRESETS:
         pytest.skip(f"how {agent.name} is told by its own settings where the model is was not found out")
@@ -101,7 +105,8 @@ def test_real_agents_work_in_a_sandbox_with_their_own_settings(agent: RealAgent,
     (home / "private").mkdir(parents=True)
     env = settings_of(agent, here.model.url("ok"), home)
     Cli.of(here.place / "p", task("a"), agent=agent.name, agents=WITH_PRESETS)
-    runner = here.cli.start("run", "--yes", "--sandbox", "workspace", **env)
+    env["HOLDFAST_NETWORK_ALLOW"] = urlsplit(here.model.url("ok")).netloc
+    runner = here.cli.start("run", "--yes", "--sandbox", level, **env)
     assert runner.wait(240) == 0, here.cli("logs", "1", "a").out
     assert (here.show("new/a.txt"), here.show("seen.txt")) == ("from a", "")
     here.nothing_lives()

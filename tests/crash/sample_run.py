@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.core.status import SandboxLevel
-from holdfast.runner.sandbox import SANDBOX_VARIABLE
+from holdfast.runner.sandbox_setting import SANDBOX_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 RUN = "01-crash-sweep"

@@ -14,7 +14,7 @@ from tests.support.sandboxes import needs_sandbox
 
 def run(policy: SandboxPolicy, script: str) -> str:
     """Return what a shell script prints in a sandbox."""
-    argv = [*sandbox_argv(policy, probe_sandbox().program, Path("/")), "/bin/sh", "-c", script]
+    argv = [*sandbox_argv(policy, probe_sandbox().program, Path("/")), "--", "/bin/sh", "-c", script]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
@@ -94,7 +94,7 @@ def test_namespaces_made_inside_undo_nothing(user: str | None) -> None:
     escape = f"umount {covered}; umount -l {covered}; mount -o remount,rw /; touch /etc/escaped; echo tried"
     script = f"unshare -Urm sh -c '{escape}; ls {covered}'; ls {covered}"
     policy = SandboxPolicy(covered=(covered,))
-    argv = [*sandbox_argv(policy, probe_sandbox().program, Path("/")), "/bin/sh", "-c", script]
+    argv = [*sandbox_argv(policy, probe_sandbox().program, Path("/")), "--", "/bin/sh", "-c", script]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, user=user)
     assert done.stdout == ("" if os.getuid() == 0 and user is None else "tried\n"), done.stderr
     assert not Path("/etc/escaped").exists()

@@ -198,7 +198,7 @@ def test_it_is_the_default_where_the_machine_can(tmp_path: Path) -> None:
     cli = Cli.of(tmp_path / "p", sh("A", f"test ! -e {tmp_path}/p/plan.json && echo a > A.txt"))
     done = cli("run", "--yes", **NOTHING_NAMED)
     assert (done.code, "sandbox" in done.err) == (0, False), done.err
-    assert "  sandbox: workspace\n" in cli("status").out
+    assert "  sandbox: workspace, network: on\n" in cli("status").out
 
 
 def test_a_machine_without_one_runs_without_and_says_so_if_nobody_asked(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ class Invocation:
 
     `env` is added to the environment; `pass_env` names more variables of the user that are passed on. `credentials` and
     `home` name the files of the user's home that it needs in a sandbox; what the former hold must not be kept.
+    `hosts` are those of its provider.
     """
 
     argv: tuple[str, ...]
@@ -39,6 +40,7 @@ class Invocation:
     pass_env: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
     home: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 def invoke_worker(worker: Task | Validator, agent: Preset | None, values: Placeholders) -> Invocation:
@@ -70,6 +72,7 @@ def invoke_agent(agent: Preset, values: Placeholders) -> Invocation:
         agent.pass_env,
         agent.credentials,
         agent.home,
+        agent.hosts,
     )
 
 

@@ -53,6 +53,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     keys: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()
     home: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     version: tuple[str, ...] = ()
     install: str = ""
     exit_codes: dict[str, AgentTrouble] = {}

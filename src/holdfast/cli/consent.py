@@ -114,6 +114,8 @@ def _items(plan: Plan, presets: Presets) -> Iterator[str]:
         yield from _agent(name, agent)
     if plan.pass_env:
         yield f"every agent and check may see your variables: {command_line(', '.join(plan.pass_env))}"
+    if plan.network.allow:
+        yield f"agents and checks may reach: {command_line(', '.join(plan.network.allow))}"
     if plan.notify.webhook:
         yield f"posts to: {command_line(displayed_webhook(plan.notify.webhook))}"
     for command in commands_of(plan):

@@ -31,7 +31,7 @@ from holdfast.runner.health import (
     settings_since,
     unblock_git,
 )
-from holdfast.runner.sandbox import DEFAULT_LEVEL, named_level
+from holdfast.runner.sandbox_setting import DEFAULT_LEVEL, named_level
 from holdfast.system_errors import machine_error
 from holdfast.views.text import count
 
@@ -129,7 +129,9 @@ def _sandbox() -> HealthFinding:
         return _error("sandbox", error)
     if not found.program:
         return HealthFinding("sandbox", True, f"none: {found.obstacle}; {found.hint}")
-    return HealthFinding("sandbox", True, f"works; runs that name no level get: {level}")
+    obstacle = probe_sandbox(closed_network=True).obstacle
+    closed = f"; no level strict: {obstacle}" if obstacle else ""
+    return HealthFinding("sandbox", True, f"works; runs that name no level get: {level}{closed}")
 
 
 def _agents(checkout: Path) -> Iterator[HealthFinding]:

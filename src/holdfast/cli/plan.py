@@ -15,7 +15,7 @@ from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import say, show
 from holdfast.cli.plan_file import one_line_goal, usual_plans
 from holdfast.cli.prompts import confirm
-from holdfast.cli.sandbox_options import SANDBOX, asked_level, tell_if_no_sandbox
+from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_if_no_sandbox
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.errors import HoldfastError, MachineError, NeedsDecisionError
 from holdfast.paths import StateDir
@@ -44,6 +44,7 @@ ARGUMENTS: Arguments = (
     option("--agent", "A", "the agent that plans (the first one installed)", default=""),
     PLAN_OUTPUT,
     SANDBOX,
+    NETWORK,
     YES,
     JSON,
 )
@@ -109,7 +110,7 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
         )
     require_planner_consent(agent, presets, yes=args.yes)
-    tell_if_no_sandbox(asked_level(args))
+    tell_if_no_sandbox(asked_sandbox(args))
     work = PlanningOrder(
         goal=goal,
         agent=agent,
@@ -117,7 +118,7 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
         schema=schema_text(),
         read=_read,
         specification=specification,
-        sandbox=asked_level(args),
+        sandbox=asked_sandbox(args),
     )
     return make_plan(Repository.open(Path.cwd()), work, lambda text: say(text, args))
 

@@ -15,7 +15,7 @@ from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, p
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import new_settings_sentence, note, say
-from holdfast.cli.sandbox_options import SANDBOX, asked_level, tell_if_no_sandbox
+from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_if_no_sandbox
 from holdfast.cli.status import landed_in
 from holdfast.core.events import RunnerAttached
 from holdfast.core.status import RunStatus, TaskStatus
@@ -66,6 +66,7 @@ SESSION_ARGUMENTS: Arguments = (
         "--cost-usd", "USD", "let the run cost this much in all, instead of the plan's budget", type=amount
     ),
     SANDBOX,
+    NETWORK,
     flag("--dry-run", "say what would happen and do nothing"),
     flag("--detach", "run in the background"),
     flag(
@@ -86,13 +87,13 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
         native_resume=args.native_resume,
         tokens=args.tokens,
         cost_usd=args.cost_usd,
-        sandbox=asked_level(args),
+        sandbox=asked_sandbox(args),
         accepted_tip=getattr(args, "accept_branch", None) or "",
     )
     tell_if_no_sandbox(options.sandbox)
     if args.detach:
         words = options_as_typed(
-            args, "jobs", "land", "native_resume", "tokens", "cost_usd", "sandbox", "no_sandbox"
+            args, "jobs", "land", "native_resume", "tokens", "cost_usd", "sandbox", "no_sandbox", "network"
         )
         words += ["--accept-branch", options.accepted_tip] if options.accepted_tip else []
         words += ["--only", ",".join(sorted(only))] if only else []

@@ -1,8 +1,7 @@
 """Every event, a past-tense fact about a run, in this order: the run, stages, attempts, the merge queue, tasks.
 
-The journal stores exactly these. The class name is the stored `kind`, unless `tag` keeps an older spelling. Fields are only
-ever added, with defaults: old journals stay readable. An event that announces an effect (an intent) is durable before it
-starts. `request` is the id of the request that it answers. A new one needs a row in a table of transitions, too.
+The journal stores exactly these, as their class name or older `tag`. Fields are only ever added, with defaults. An intent, which
+announces an effect, is durable before that starts. `request` is the id of what it answers. A new one needs a transition, too.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import msgspec
 
 from holdfast.core.ids import BranchName, Id, ObjectName, RunBranch
 from holdfast.core.projection import PastFailure, Report
-from holdfast.core.status import AttemptKind, FailureKind, Gate, SandboxLevel
+from holdfast.core.status import AttemptKind, FailureKind, Gate, NetworkAccess, SandboxLevel
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
@@ -71,6 +70,7 @@ class RunnerAttached(Event, frozen=True):
     host: str
     boot_id: str
     sandbox: SandboxLevel = SandboxLevel.OFF
+    network: NetworkAccess = NetworkAccess.ON
 
 
 class AgentsReattached(Event, frozen=True, tag="AgentsAdopted"):

@@ -8,6 +8,8 @@ from typing import Annotated
 import msgspec
 
 ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+HOST_PATTERN = r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"
+"""A host of the network: a name, `*.` and the end of names, or one with its only port."""
 _ID = re.compile(ID_PATTERN)
 _SLUG_MAX = 40
 ALL_RUN_REFS = "refs/holdfast/"

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.core.ids import Id, OptionalId
-from holdfast.core.status import SandboxLevel
+from holdfast.core.status import NetworkAccess, SandboxLevel
 from holdfast.escapes import without_controls
 
 PromptMode = Literal["file", "stdin", "arg"]
@@ -137,10 +137,17 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             order.done(*ready)
 
 
+class PlanNetwork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The most that agents and checks of a plan reach, and the hosts that it adds to the allow-list."""
+
+    access: NetworkAccess = NetworkAccess.ON
+    allow: tuple[str, ...] = ()
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A whole plan. `stages[i].needs` is filled in: the default is the stage before.
 
-    `sandbox` is the least that the run gets; the user's own level may be stricter.
+    `sandbox` is the least that the run gets, and `network` the most; the user's own settings may be stricter.
     """
 
     goal: str
@@ -152,6 +159,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notify: Notify = Notify()
     syntax: bool = True
     sandbox: SandboxLevel = SandboxLevel.OFF
+    network: PlanNetwork = PlanNetwork()
     pass_env: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()

@@ -15,6 +15,7 @@ from holdfast.core.status import (
     AttemptKind,
     FailureKind,
     Gate,
+    NetworkAccess,
     RunStatus,
     SandboxLevel,
     StageStatus,
@@ -225,6 +226,7 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Which runner writes: each take-over of the lease raises it."""
     boot_id: str = ""
     sandbox: SandboxLevel = SandboxLevel.OFF
+    network: NetworkAccess = NetworkAccess.ON
     """What was in force for the launches of the last runner."""
     clock: float = 0.0
     """The latest known time on the run's own clock, which stands still while no runner lives."""

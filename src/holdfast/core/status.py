@@ -97,3 +97,12 @@ class SandboxLevel(StrEnum):
 
     OFF = "off"
     WORKSPACE = "workspace"
+    STRICT = "strict"
+
+
+class NetworkAccess(StrEnum):
+    """What agents and checks reach of the network, the most first: all of it, the hosts of a list, or nothing."""
+
+    ON = "on"
+    ALLOW = "allow"
+    OFF = "off"

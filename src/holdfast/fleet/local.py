@@ -179,9 +179,9 @@ class LocalFleet:
             _remove_draft(self.folder(key))
         return sorted({*found, *ended})
 
-    def sandbox_obstacle(self) -> str:
-        """Return why this machine has no sandbox, and what to do about it; an empty string if it has one."""
-        found = probe_sandbox()
+    def sandbox_obstacle(self, *, closed_network: bool = False) -> str:
+        """Return why this machine has no such sandbox, and what to do about it; an empty string if it has one."""
+        found = probe_sandbox(closed_network=closed_network)
         return "" if found.program else f"{found.obstacle}; {found.hint}"
 
     def remove_drafts(self, run: str) -> None:
@@ -296,6 +296,7 @@ def _order(spec: LaunchSpec, folder: str, lease: str, signing_key: bytes) -> Lau
         secrets=_secrets(spec),
         lease=lease,
         sandbox=_sandbox(spec),
+        hosts=list(spec.sandbox.hosts or ()) if spec.sandbox else [],
     )
 
 

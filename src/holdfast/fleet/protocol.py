@@ -153,8 +153,8 @@ class Fleet(Protocol):
         `tokens` are those of launches that the caller knows, even if the fleet has lost every record of them.
         """
 
-    def sandbox_obstacle(self) -> str:
-        """Return why launches cannot be put into a sandbox here; an empty string if they can."""
+    def sandbox_obstacle(self, *, closed_network: bool = False) -> str:
+        """Return why launches cannot be put into a sandbox here, or into one with a network of its own; empty if they can."""
 
     def remove_drafts(self, run: str) -> None:
         """Remove the unfinished files of supervisors of a run that is over: a power cut can bring them back. Idempotent."""

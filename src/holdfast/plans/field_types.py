@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any, Protocol
 
-from holdfast.core.ids import ID_PATTERN
+from holdfast.core.ids import HOST_PATTERN, ID_PATTERN
 from holdfast.core.plan_rules import Where
 from holdfast.errors import did_you_mean, quoted
 from holdfast.plans.problems import Problems
@@ -158,6 +158,21 @@ def _text_fault(value: Any) -> str:
     return ""
 
 
+def _host_fault(value: Any) -> str:
+    if fault := _text_fault(value):
+        return fault
+    is_good = re.fullmatch(HOST_PATTERN, value)
+    return (
+        ""
+        if is_good
+        else f"{quoted(value)} is no host; write api.example.com, *.example.com or 127.0.0.1:8000"
+    )
+
+
+HOST = scalar({"type": "string", "pattern": f"^{HOST_PATTERN}$"}, _host_fault)
+"""A host of the network: a name, `*.` and the end of names, or one with its only port."""
+
+
 def choice(options: tuple[str, ...]) -> ValueType:
     """Return the type of one of a few words."""
     expected = "one of " + ", ".join(options)
@@ -170,6 +185,16 @@ def choice(options: tuple[str, ...]) -> ValueType:
         return f"{quoted(value)} is not {expected}{did_you_mean(value, options)}"
 
     return scalar({"enum": list(options)}, fault)
+
+
+def word_of(options: tuple[str, ...]) -> ValueType:
+    """Return the type of one of a few words, one of which is `off`: without quotes, YAML reads that as false."""
+    named = choice(options)
+
+    def read(value: Any, at: Where, problems: Problems) -> Any:
+        return named.read("off" if value is False else value, at, problems)
+
+    return ValueType({"enum": [*options, False]}, read)
 
 
 def count(most: int = 10_000) -> ValueType:

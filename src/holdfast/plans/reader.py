@@ -6,8 +6,11 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from holdfast.core.plan import AgentSpec, Limits, Notify, Plan, Stage, Task, Validator
+import msgspec
+
+from holdfast.core.plan import AgentSpec, Limits, Notify, Plan, PlanNetwork, Stage, Task, Validator
 from holdfast.core.plan_rules import Where, broken_rules
+from holdfast.core.status import SandboxLevel
 from holdfast.errors import PlanError
 from holdfast.plans.field_types import FormatVersion, kind_of
 from holdfast.plans.problems import Problems, problems_error
@@ -112,6 +115,9 @@ def _plan(values: dict[str, Any]) -> Plan:
     values["agents"] = {name: AgentSpec(**row) for name, row in values.get("agents", {}).items()}
     values["limits"] = Limits(**values.get("limits", {}))
     values["notify"] = Notify(**values.get("notify", {}))
+    if "sandbox" in values:
+        values["sandbox"] = SandboxLevel(values["sandbox"])
+    values["network"] = msgspec.convert(values.get("network", {}), PlanNetwork)
     values.setdefault("goal", "")
     return Plan(**values)
 

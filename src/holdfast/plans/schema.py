@@ -8,13 +8,16 @@ from typing import Any, get_args
 
 from holdfast.core.ids import ID_PATTERN
 from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode, ResumeMode
-from holdfast.core.status import SandboxLevel
+from holdfast.core.plan_rules import Where
+from holdfast.core.status import NetworkAccess, SandboxLevel
 from holdfast.plans.field_types import (
     ARGV,
     BOOLEAN,
+    HOST,
     Field,
     FormatVersion,
     RecordType,
+    ValueType,
     amount,
     choice,
     count,
@@ -25,7 +28,9 @@ from holdfast.plans.field_types import (
     text,
     texts,
     variable_fault,
+    word_of,
 )
+from holdfast.plans.problems import Problems
 
 VERSION = FormatVersion("holdfast", "plan", 1)
 _LIMITS = Limits()
@@ -35,6 +40,36 @@ _CHECKS = texts(single=True)
 # A plan can only ask for one: that there is none is the user's decision.
 _SANDBOX_LEVELS = tuple(str(level) for level in SandboxLevel if level is not SandboxLevel.OFF)
 _VARIABLES = texts(text(r"[A-Za-z_][A-Za-z0-9_]*\*?"))
+
+NETWORK = RecordType(
+    "network",
+    {
+        "access": Field(
+            word_of((str(NetworkAccess.ALLOW), str(NetworkAccess.OFF))),
+            "allow: only the hosts of the list; off: none.",
+            default=str(NetworkAccess.ALLOW),
+        ),
+        "allow": Field(
+            texts(HOST),
+            "Hosts to add to the list: api.example.com, *.example.com or 127.0.0.1:8000. You agree to them with the plan.",
+        ),
+    },
+)
+
+
+def _network() -> ValueType:
+    """Return the type of `network:`, which is a record or its `access` alone."""
+    access = NETWORK.fields["access"].type
+
+    def read(value: Any, at: Where, problems: Problems) -> dict[str, Any] | None:
+        if isinstance(value, dict):
+            given = NETWORK.read(value, at, problems)
+            return None if given is None else {"access": NetworkAccess.ALLOW, **given}
+        word = access.read(value, at, problems)
+        return None if word is None else {"access": word}
+
+    return ValueType({"oneOf": [access.schema, NETWORK.schema]}, read)
+
 
 _TOKENS = count(10**12)
 _MONEY = amount()
@@ -228,6 +263,11 @@ PLAN = RecordType(
         "sandbox": Field(
             choice(_SANDBOX_LEVELS),
             "The least sandbox that agents and checks of this plan get; the user's own level may be stricter.",
+        ),
+        "network": Field(
+            _network(),
+            "What agents and checks of this plan reach at most: off, or allow for the hosts of a list (the agent's provider, "
+            "the package registries of the repository, and these); the user's own setting may be stricter.",
         ),
         "pass_env": Field(
             _VARIABLES,

@@ -26,7 +26,8 @@ class LaunchOrder:
     `secret` proves to a later runner, and `signing_key` to the one that launched, that the exit record is the
     supervisor's. No agent sees them. `stdin` is a path, or empty for none; `secrets` must not appear in the log;
     `stop_signal` asks the tree to end; `lease` is the file that a runner holds locked for as long as it collects what
-    launches leave. `sandbox` is the command that runs `argv` in a sandbox; empty for none.
+    launches leave. `sandbox` is the command that runs `argv` in a sandbox; empty for none. `hosts` can be reached from
+    there through a proxy; empty if there is none.
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 
@@ -46,6 +47,7 @@ class LaunchOrder:
     stop_signal: int
     lease: str
     sandbox: list[str]
+    hosts: list[str]
 
     def __init__(self, **fields: object) -> None:
         vars(self).update(fields)

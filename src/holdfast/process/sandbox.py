@@ -19,6 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.process.network_proxy import PROXY_ADDRESS
+
 _PROGRAM = "bwrap"
 _PROBE_S = 20.0
 _SAID_CHARS = 300
@@ -26,6 +28,13 @@ _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgr
 # Bubblewrap as root leaves the switches of the kernel writable: the kernel asks for their owner, not for a capability.
 _KERNEL_SWITCHES = tuple(Path("/proc", name) for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr"))
 _TEMPORARY = ("TMPDIR", "TEMP", "TMP")
+_PROXY_VARIABLES = {
+    **dict.fromkeys(
+        ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"), PROXY_ADDRESS
+    ),
+    **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
+    "NODE_USE_ENV_PROXY": "1",
+}
 _FOR_ALL, _FOR_OWNER, _FOR_READING = "1777", "0700", "0755"
 
 
@@ -36,7 +45,8 @@ class SandboxPolicy:
     `covered` folders are empty and cannot be written to. `scratch` folders are empty, too, and what is written there
     is gone with the launch. `readable` and `writable` are shown where they are, also below such a folder. Of `replaced`
     folders the second is shown, writable, in the place of the first. `withheld` files
-    cannot be opened. All else of the system can be read.
+    cannot be opened. All else of the system can be read. If `hosts` is given, the launch has a network of its own, from
+    which only these can be reached: `name`, `*.name` or `name:port`.
     """
 
     covered: tuple[Path, ...] = ()
@@ -45,14 +55,16 @@ class SandboxPolicy:
     writable: tuple[Path, ...] = ()
     replaced: tuple[tuple[Path, Path], ...] = ()
     withheld: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] | None = None
 
 
 def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
-    """Return the command that runs another one, to be added, in the sandbox. `program` is the path of bubblewrap."""
+    """Return the command that runs another one in the sandbox: it follows, after `--`. `program` is the path of bubblewrap."""
     mounts = list(_mounts(policy))
     return [
         program,
         *_NAMESPACES,
+        *(("--unshare-net",) if policy.hosts is not None else ()),
         *("--cap-drop", "ALL"),
         *("--ro-bind", "/", "/"),
         *("--dev", "/dev"),
@@ -62,8 +74,8 @@ def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
         *_words(_links(policy)),
         *_words(("--remount-ro", mount.path) for mount in mounts if mount.kind is _Kind.COVERED),
         *_words(("--unsetenv", name) for name in _TEMPORARY),
+        *_words(("--setenv", name, value) for name, value in _PROXY_VARIABLES.items() if policy.hosts),
         *("--chdir", str(cwd)),
-        "--",
     ]
 
 
@@ -145,9 +157,12 @@ class SandboxProbe:
     hint: str = ""
 
 
-@lru_cache(maxsize=1)
-def probe_sandbox() -> SandboxProbe:
-    """Try the sandbox once, with a command that does nothing. Ask only before something is started: it takes some 20 ms."""
+@lru_cache(maxsize=2)
+def probe_sandbox(*, closed_network: bool = False) -> SandboxProbe:
+    """Try the sandbox once, with a command that does nothing. Ask only before something is started: it takes some 20 ms.
+
+    Some machines can have one, but none with a network of its own.
+    """
     program = shutil.which(_PROGRAM)
     if program is None:
         return SandboxProbe(obstacle="bubblewrap is not installed", hint="install the package bubblewrap")
@@ -156,12 +171,8 @@ def probe_sandbox() -> SandboxProbe:
             obstacle=f"{program} is a setuid program",
             hint="allow user namespaces and remove the bit: `chmod u-s` as root",
         )
-    argv = [
-        *sandbox_argv(SandboxPolicy(scratch=(Path("/srv"),)), program, Path("/")),
-        "/bin/sh",
-        "-c",
-        ":",
-    ]
+    policy = SandboxPolicy(scratch=(Path("/srv"),), hosts=() if closed_network else None)
+    argv = [*sandbox_argv(policy, program, Path("/")), "--", "/bin/sh", "-c", ":"]
     try:
         tried = subprocess.run(
             argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False

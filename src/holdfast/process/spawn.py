@@ -23,8 +23,11 @@ class NotStartedError(Exception):
     """The command cannot be executed; the message says why, for the person who wrote it."""
 
 
-def spawn(order: LaunchOrder, output: int) -> int:
-    """Start the agent with both outputs into `output` and return its pid. Moves this process to the agent's folder."""
+def spawn(order: LaunchOrder, output: int, sandbox_arguments: list[str]) -> int:
+    """Start the agent with both outputs into `output` and return its pid. Moves this process to the agent's folder.
+
+    A sandbox gets further arguments that only its supervisor knows.
+    """
     try:
         os.chdir(order.cwd)
     except OSError as error:
@@ -34,7 +37,10 @@ def spawn(order: LaunchOrder, output: int) -> int:
     if order.sandbox:
         _require_executable(program)  # the sandbox would start, and only then fail
         _leave_abstract_sockets()
-        executed, argv = order.sandbox[0], [*order.sandbox, program, *order.argv[1:]]
+        executed, argv = (
+            order.sandbox[0],
+            [*order.sandbox, *sandbox_arguments, "--", program, *order.argv[1:]],
+        )
     stdin = _open_stdin(order.stdin or os.devnull)
     try:
         return os.posix_spawn(

@@ -34,6 +34,7 @@ from holdfast.process.launch_order import (
     to_json,
     write_whole,
 )
+from holdfast.process.network_proxy import LaunchProxy
 from holdfast.process.output_log import BoundedLog, remove_output
 from holdfast.process.spawn import NotStartedError, spawn
 
@@ -187,15 +188,18 @@ class Supervision:
 
     def run(self) -> None:
         """Start the agent, wait until its whole tree is gone, and leave the exit record."""
-        _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.pipe, output = os.pipe()
         os.set_blocking(self.pipe, False)
+        proxy = LaunchProxy(self.order.hosts, output) if self.order.hosts else None
+        _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
-            self.agent = spawn(self.order, output)
+            self.agent = spawn(self.order, output, proxy.arguments if proxy else [])
         except NotStartedError as error:
             self._leave(_NOT_STARTED, _NOT_STARTED_CODE, str(error))
             return
         os.close(output)
+        if proxy is not None:
+            proxy.close()
         os.chdir("/")  # a supervisor must not prevent the removal of a workspace
         self.poll.register(self.pipe, select.POLLIN)
         while self._reap():

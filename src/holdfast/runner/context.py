@@ -29,6 +29,7 @@ from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.attempts.reports import AttemptReports
 from holdfast.runner.requests import SaveRequests
 from holdfast.runner.sandbox import Sandbox
+from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.task_workspaces import TaskWorkspaces
 from holdfast.runner.verification.slots import CheckSlots
 
@@ -92,7 +93,7 @@ class RunContext:
     state: RunState
     presets: Presets
     """The agents that this machine and this project know."""
-    sandbox_level: SandboxLevel = SandboxLevel.OFF
+    setting: SandboxSetting = field(default_factory=SandboxSetting)
     accepted_tip: str = ""
     """The tip at which the user takes the run branch as it is, whoever made its commits."""
     launches: bool = True
@@ -113,7 +114,7 @@ class RunContext:
     _serial: count[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
-        clones = self.sandbox_level is not SandboxLevel.OFF
+        clones = self.setting.level is not SandboxLevel.OFF
         pool = Workspaces(self.repo, self.directory.workspaces, clones=clones)
         self.workspaces = TaskWorkspaces(pool, self.state)
         self.slots = CheckSlots(self.repo.state_dir, self.state.plan.slots)
@@ -128,7 +129,11 @@ class RunContext:
     @property
     def sandbox(self) -> Sandbox | None:
         """What keeps launches away from the rest of the machine; None if nothing does."""
-        return None if self.sandbox_level is SandboxLevel.OFF else Sandbox(self.repo, self.directory)
+        if self.setting.level is SandboxLevel.OFF:
+            return None
+        return Sandbox(
+            self.repo, self.directory, self.setting, self.state.row.base, self.state.plan.network.allow
+        )
 
     @property
     def directory(self) -> RunDir:

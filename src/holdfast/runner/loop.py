@@ -99,7 +99,8 @@ class RunLoop:
             pid=us.pid,
             host=us.host,
             boot_id=us.boot_id,
-            sandbox=self._context.sandbox_level,
+            sandbox=self._context.setting.level,
+            network=self._context.setting.network,
         )
         self._context.state.apply(event)
         return event

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
@@ -36,7 +36,8 @@ from holdfast.repo.files import write_durably
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.launch import placeholders, workspace_launch
-from holdfast.runner.sandbox import Sandbox, level_in_force
+from holdfast.runner.sandbox import Sandbox, require_good_variables
+from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, setting_in_force
 from holdfast.system_errors import doing
 
 TRIES = 3
@@ -68,7 +69,7 @@ class PlanningOrder:
     schema: str
     read: ReadPlan
     specification: str = ""
-    sandbox: SandboxLevel | None = None
+    sandbox: SandboxRequest = field(default_factory=SandboxRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,10 @@ def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None
         workspaces = Workspaces(repo, directory.workspaces)
         if planned is None:
             with closing(open_fleet(repo.state_dir.fleet)) as fleet:
-                level = level_in_force(order.sandbox, fleet, SandboxLevel.OFF, SandboxLevel.OFF)
-                sandbox = None if level is SandboxLevel.OFF else Sandbox(repo, directory)
+                require_good_variables()
+                setting = setting_in_force(order.sandbox, fleet, SandboxSetting(), SandboxSetting())
+                is_off = setting.level is SandboxLevel.OFF
+                sandbox = None if is_off else Sandbox(repo, directory, setting, repo.resolve("HEAD"))
                 workspaces = Workspaces(repo, directory.workspaces, clones=sandbox is not None)
                 planning = _Planning(repo, order, record, directory, workspaces, fleet, sandbox, tell)
                 planned = asyncio.run(planning.run())

@@ -1,4 +1,4 @@
-"""The sandbox of a run: which level is in force, and what a launch in a workspace sees of the machine.
+"""The sandbox of a run: what a launch in a workspace sees of the machine, and what it reaches of the network.
 
 A launch sees its workspace, writable; what it was given, such as its brief; the system and the programs on its PATH, read
 only; and nothing else of the home, the project, other workspaces or the run. How that is done is the fleet's business.
@@ -15,19 +15,17 @@ from pathlib import Path
 
 from holdfast.agents.invocation import Invocation
 from holdfast.agents.presets import place_of
-from holdfast.core.status import SandboxLevel
-from holdfast.errors import HoldfastError, did_you_mean, quoted
-from holdfast.fleet.protocol import SHOW_VARIABLE, Fleet, LaunchKey, SandboxPolicy, tools_to_show
+from holdfast.core.status import NetworkAccess, SandboxLevel
+from holdfast.errors import HoldfastError, quoted
+from holdfast.fleet.protocol import SHOW_VARIABLE, LaunchKey, SandboxPolicy, tools_to_show
 from holdfast.paths import RunDir
 from holdfast.repo.object_sync import object_stores
 from holdfast.repo.repository import Repository
 from holdfast.runner.agent_home import furnish_home
+from holdfast.runner.allowed_hosts import hosts_in_environment, hosts_of_repository, hosts_of_user
+from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.system_errors import doing
 
-SANDBOX_VARIABLE = "HOLDFAST_SANDBOX"
-"""Names the level that the user wants if no option does."""
-DEFAULT_LEVEL = SandboxLevel.WORKSPACE
-"""What runs get if nobody names a level, where the machine can."""
 _HOMES = (Path("/home"), Path("/root"))
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - they are covered, not used
 _SOCKETS = (Path("/run"), Path("/var/run"))
@@ -37,45 +35,27 @@ _NAME_SERVERS = tuple(
     for name in ("systemd/resolve", "resolvconf", "NetworkManager", "current-system", "nscd")
 )
 """What programs need of these folders: how names are looked up, and on NixOS the programs themselves."""
+_PROGRAMS_OF_NIXOS = _SOCKETS[0] / "current-system"
+_COVERED_IF_STRICT = tuple(
+    map(
+        Path,
+        ("/etc", "/srv", "/mnt", "/media", "/var/log", "/var/mail", "/var/spool", "/var/backups", "/var/www"),
+    )
+)
+_SETTINGS_OF_PROGRAMS = (
+    "alternatives", "ant*", "bash.bashrc", "ca-certificates*", "crypto-policies", "debian_version", "dotnet", "fonts",
+    "gai.conf", "group", "host.conf", "hostname", "hosts", "inputrc", "java*", "ld.so.*", "locale.alias", "localtime", "magic",
+    "maven", "mime.types", "mono", "networks", "nsswitch.conf", "os-release", "passwd", "perl", "php", "pki", "profile",
+    "protocols", "python*", "redhat-release", "resolv.conf", "rpc", "services", "shells", "ssl", "terminfo", "timezone",
+)  # fmt: skip
+"""What strict launches see of the system's settings: how to find libraries, names, users and certificates."""
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/run")))
 
 
-def level_in_force(
-    asked: SandboxLevel | None, fleet: Fleet, before: SandboxLevel, plan: SandboxLevel
-) -> SandboxLevel:
-    """Return the level of a run: the strictest of the user's, the one it had `before`, and that of its plan.
-
-    What the user `asked` for by an option replaces all but the plan's. If nobody named a level and this machine has no
-    sandbox, there is none. Raises HoldfastError if somebody did.
-    """
-    users = named_level() if asked is None else asked
-    least = plan if asked is not None else _strictest(plan, before)
-    wanted = _strictest(least, DEFAULT_LEVEL if users is None else users)
-    shown_by_user()  # what is wrong with it must be told before anything starts
-    if wanted is SandboxLevel.OFF or not (obstacle := fleet.sandbox_obstacle()):
-        return wanted
-    if users is None and least is SandboxLevel.OFF:
-        return SandboxLevel.OFF
-    raise HoldfastError(
-        f"this machine has no sandbox: {obstacle}",
-        "remove the obstacle, or give up the sandbox with --no-sandbox: agents then see all that you see"
-        + (" (first take `sandbox:` out of the plan)" if plan is not SandboxLevel.OFF else ""),
-    )
-
-
-def _strictest(*levels: SandboxLevel) -> SandboxLevel:
-    return max(levels, key=list(SandboxLevel).index)
-
-
-def named_level() -> SandboxLevel | None:
-    """Return the level that the user's environment names, if any. Raises HoldfastError if there is no such level."""
-    named, known = os.environ.get(SANDBOX_VARIABLE, ""), [str(level) for level in SandboxLevel]
-    if named and named not in known:
-        raise HoldfastError(
-            f"{SANDBOX_VARIABLE} is {quoted(named)}, which is no level{did_you_mean(named, known)}",
-            f"use one of {', '.join(known)}",
-        )
-    return SandboxLevel(named) if named else None
+def require_good_variables() -> None:
+    """Raise HoldfastError if what the user's environment says about the sandbox makes no sense: before anything starts."""
+    shown_by_user()
+    hosts_of_user()
 
 
 def shown_by_user() -> tuple[Path, ...]:
@@ -92,10 +72,16 @@ def shown_by_user() -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """The sandbox of all launches of a run, whose folder is `directory`."""
+    """The sandbox of all launches of a run, whose folder is `directory`. It began on the commit `base`.
+
+    `hosts` are those that its plan adds to the allow-list.
+    """
 
     repo: Repository
     directory: RunDir
+    setting: SandboxSetting
+    base: str
+    hosts: tuple[str, ...] = ()
 
     def policy_of_agent(
         self,
@@ -110,6 +96,8 @@ class Sandbox:
         That home is kept for the next attempt at the same task.
         """
         policy, users_home = self.policy(workspace, programs_named_in(how.argv), env, given), _home_in(env)
+        if self.setting.network is NetworkAccess.ALLOW:
+            policy = replace(policy, hosts=tuple(dict.fromkeys((*how.hosts, *(policy.hosts or ())))))
         needed = (*how.credentials, *how.home)
         if not needed or _belongs_to_system(users_home.resolve()):
             return policy
@@ -122,7 +110,10 @@ class Sandbox:
         self, folder: Path, programs: tuple[str, ...], env: Mapping[str, str], given: tuple[Path, ...] = ()
     ) -> SandboxPolicy:
         """Return what a launch in `folder` sees, which it may write to. What it is `given` it cannot change."""
-        covered = (self.repo.checkout, self.repo.common_dir, self.repo.state_dir.root, *_SOCKETS)
+        is_strict = self.setting.level is SandboxLevel.STRICT
+        ours = (self.repo.checkout, self.repo.common_dir, self.repo.state_dir.root)
+        covered = (*ours, *_SOCKETS, *(_COVERED_IF_STRICT if is_strict else ()))
+        system = (_PROGRAMS_OF_NIXOS, *_settings_of_programs()) if is_strict else _NAME_SERVERS
         scratch = (*_TEMPORARY, *_homes(_home_in(env)))
         unseen = tuple(path.resolve() for path in covered + scratch)
         tools = tools_to_show(env.get("PATH", os.defpath), programs, _home_in(env), unseen)
@@ -130,10 +121,31 @@ class Sandbox:
         return SandboxPolicy(
             covered=covered,
             scratch=scratch,
-            readable=(*tools.folders, *objects, *_NAME_SERVERS, *shown_by_user(), *given),
+            readable=(*tools.folders, *objects, *system, *shown_by_user(), *given),
             writable=(folder,),
             withheld=tools.logins,
+            hosts=self._hosts(env),
         )
+
+    def _hosts(self, env: Mapping[str, str]) -> tuple[str, ...] | None:
+        """Return what a launch reaches; None if that is everything."""
+        match self.setting.network:
+            case NetworkAccess.ON:
+                return None
+            case NetworkAccess.OFF:
+                return ()
+        known = _hosts_of_commit(self.repo, self.base)
+        return tuple(dict.fromkeys((*hosts_of_user(), *self.hosts, *known, *hosts_in_environment(env))))
+
+
+@lru_cache(maxsize=1)
+def _settings_of_programs() -> tuple[Path, ...]:
+    return tuple(path for pattern in _SETTINGS_OF_PROGRAMS for path in Path("/etc").glob(pattern))
+
+
+@lru_cache(maxsize=8)
+def _hosts_of_commit(repo: Repository, commit: str) -> tuple[str, ...]:
+    return hosts_of_repository(repo, commit)
 
 
 def programs_named_in(argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.core.projection import RunRow
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
-from holdfast.core.status import RUN_IS_OVER, RunStatus, SandboxLevel
+from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import HoldfastError, JournalError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
@@ -41,7 +41,8 @@ from holdfast.runner.loop import RunLoop
 from holdfast.runner.mirror.mirror_writer import MirrorWriter, write_mirrors
 from holdfast.runner.notifications import Notifier
 from holdfast.runner.requests import SaveRequests
-from holdfast.runner.sandbox import level_in_force
+from holdfast.runner.sandbox import require_good_variables
+from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, setting_in_force
 from holdfast.system_errors import doing
 
 _RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
@@ -57,7 +58,7 @@ class RunOptions:
     native_resume: bool = False
     tokens: int | None = None
     cost_usd: float | None = None
-    sandbox: SandboxLevel | None = None
+    sandbox: SandboxRequest = field(default_factory=SandboxRequest)
     launches: bool = True
     """Whether anything may be started. Who only ends a run needs no sandbox, even if the run had one."""
     accepted_tip: str = ""
@@ -198,7 +199,7 @@ class RunSession:
             self._epoch,
             self.state,
             self.presets,
-            self._sandbox_level(fleet),
+            self._sandbox_setting(fleet),
             accepted_tip=self._options.accepted_tip,
             launches=self._options.launches,
             save_requests=self.save_requests,
@@ -218,11 +219,12 @@ class RunSession:
                 remove_if_allowed(context.directory.homes)
         return status
 
-    def _sandbox_level(self, fleet: Fleet) -> SandboxLevel:
-        before = self.state.row.sandbox
+    def _sandbox_setting(self, fleet: Fleet) -> SandboxSetting:
+        before = SandboxSetting.of_run(self.state.row)
         if not self._options.launches:
             return before
-        return level_in_force(self._options.sandbox, fleet, before, self.state.plan.sandbox)
+        require_good_variables()
+        return setting_in_force(self._options.sandbox, fleet, before, SandboxSetting.of_plan(self.state.plan))
 
     def close(self) -> None:
         """Release the lease. Idempotent."""

@@ -34,7 +34,7 @@ class FunctionFleet:
         code = await asyncio.to_thread(self.work, spec)
         return Exit(token=spec.token, reason=ExitReason.EXITED, code=code)
 
-    def sandbox_obstacle(self) -> str:
+    def sandbox_obstacle(self, *, closed_network: bool = False) -> str:
         """Return an empty string: functions do what they are told, sandbox or not."""
         return ""
 

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import Gate, RunStatus, SandboxLevel, StageStatus, TaskStatus
+from holdfast.core.status import Gate, NetworkAccess, RunStatus, SandboxLevel, StageStatus, TaskStatus
 from holdfast.journal.protocol import RunListing, StoredRun
 from holdfast.reporting.displayed_status import (
     AgentSign,
@@ -78,6 +78,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     held_by: str | None
     intrusions: int
     sandbox: SandboxLevel = SandboxLevel.OFF
+    network: NetworkAccess = NetworkAccess.ON
     adopted_from: Origin | None = None
     adopting: str = ""
     mirrors: tuple[str, ...] = ()
@@ -215,6 +216,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str
         held_by=holder,
         intrusions=row.intrusions,
         sandbox=row.sandbox,
+        network=row.network,
         adopted_from=row.origin,
         adopting=row.plan_source if row.adopting else "",
         mirrors=tuple(row.mirrors),

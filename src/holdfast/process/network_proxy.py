@@ -1,0 +1,347 @@
+"""The only way out of a sandbox whose network is an allow-list: an HTTP proxy of ours, a process beside the supervisor.
+
+The sandbox has a network of its own, in which there is nothing but loopback. The proxy's ports are opened in there from
+outside, so nothing of ours runs inside, and programs that know nothing of proxies still reach an allowed port of this
+machine. Connections to all else are made here, after the host was found in the list. The proxy ends with its
+supervisor: it holds the reading end of a pipe that nobody else can write to.
+
+It runs in a fork of the supervisor: it must import nothing beyond what the fork server loaded.
+"""
+
+from __future__ import annotations
+
+import _socket
+import ctypes
+import os
+import select
+import signal
+from collections.abc import Iterator
+
+PROXY_PORT = 3128
+PROXY_ADDRESS = f"http://127.0.0.1:{PROXY_PORT}"
+_LOOPBACK = ("127.0.0.1", "localhost")
+_USUAL_PORTS = (443, 80)
+_HEAD_BYTES_MAX = 65536
+_CHUNK = 65536
+_WAITING_BYTES_MAX = 4 * _CHUNK
+_CONNECTIONS_MAX = 256
+_HEAD_S = 60.0
+_CONNECT_S = 30.0
+_NS_GET_USERNS = 0xB701
+_PR_SET_NAME = 15
+_NAME = b"hf-proxy"
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
+_RIGHTS_BYTES = _socket.CMSG_SPACE(4 * 64)
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_Pair = tuple[_socket.socket, _socket.socket]
+
+
+class LaunchProxy:
+    """The proxy of one launch, and the pipes between it and the sandbox.
+
+    Bubblewrap writes the pid of its first process to `told`, and starts the command when it can read from `opened`.
+    """
+
+    def __init__(self, hosts: list[str], output: int) -> None:
+        """Start the proxy of a launch that prints to `output`. Call it before this process becomes a subreaper."""
+        read_told, self.told = os.pipe()
+        self.opened, write_opened = os.pipe()
+        alive, self._lifeline = os.pipe()
+        middle = os.fork()
+        if middle == 0:
+            try:
+                if os.fork() == 0:
+                    _close_all_but(read_told, write_opened, alive, output)
+                    _run(hosts, read_told, write_opened, alive, output)
+            finally:
+                os._exit(0)
+        os.waitpid(
+            middle, 0
+        )  # the proxy is nobody's child here: when no child is left, the agent's tree is gone
+        for fd in (read_told, write_opened, alive):
+            os.close(fd)
+        for fd in (self.told, self.opened):
+            os.set_inheritable(fd, True)
+
+    @property
+    def arguments(self) -> list[str]:
+        """The arguments of bubblewrap that make it wait for the proxy."""
+        return ["--info-fd", str(self.told), "--block-fd", str(self.opened)]
+
+    def close(self) -> None:
+        """Close what was only for the sandbox, after its start."""
+        os.close(self.told)
+        os.close(self.opened)
+
+
+def is_allowed(host: str, port: int, entries: list[str]) -> bool:
+    """Tell whether a host is in an allow-list: by its name, as `*.` and the end of it, or with the only port."""
+    host = host.lower().rstrip(".")
+    return any(_matches(host, port, entry.lower()) for entry in entries)
+
+
+def _matches(host: str, port: int, entry: str) -> bool:
+    name, colon, only = entry.rpartition(":")
+    name, ports = (name, (only,)) if colon and only.isdecimal() else (entry, tuple(map(str, _USUAL_PORTS)))
+    if str(port) not in ports:
+        return False
+    return host.endswith(name[1:]) if name.startswith("*.") else host == name
+
+
+def is_reachable(address: str, host: str) -> bool:
+    """Tell whether an allowed host may be at this address. A name must not lead to this machine or its neighbours' services."""
+    if host in _LOOPBACK or host == address:
+        return True
+    return not address.startswith(("127.", "169.254.", "0.", "::1", "::ffff:", "fe80:")) and address != "::"
+
+
+def _close_all_but(*kept: int) -> None:
+    last = 2
+    for fd in sorted(kept):
+        os.closerange(last + 1, fd)
+        last = fd
+    os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _run(hosts: list[str], told: int, opened: int, alive: int, output: int) -> None:
+    """Open the ports in the sandbox, let it start, and serve until the supervisor is gone. Without ports, nothing gets out."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    _LIBC.prctl(_PR_SET_NAME, _NAME, 0, 0, 0)
+    os.chdir("/")
+    listeners: list[_socket.socket] = []
+    try:
+        listeners = _open_ports(_sandbox_pid(told), [PROXY_PORT, *_local_ports(hosts)])
+    except (OSError, ValueError) as error:
+        os.write(output, f"holdfast: there is no way out of this sandbox: {error}\n".encode())
+    for fd in (opened, told, output):
+        os.close(fd)
+    if listeners:
+        _serve(listeners, hosts, alive)
+
+
+def _local_ports(hosts: list[str]) -> Iterator[int]:
+    """Yield the allowed ports of this machine. Inside, they are where they are here."""
+    for entry in hosts:
+        name, _, port = entry.rpartition(":")
+        if name.lower() in _LOOPBACK and port.isdecimal() and int(port) != PROXY_PORT:
+            yield int(port)
+
+
+def _sandbox_pid(told: int) -> int:
+    """Return the first process of the sandbox, as bubblewrap tells it."""
+    said = b""
+    while b"}" not in said and (chunk := os.read(told, _CHUNK)):
+        said += chunk
+    return int(said.partition(b'"child-pid":')[2].partition(b",")[0].strip(b" \n}"))
+
+
+def _open_ports(pid: int, ports: list[int]) -> list[_socket.socket]:
+    """Return sockets that listen in the network of a process: made by a child that enters it, and handed over."""
+    ours, theirs = _socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        try:
+            _enter_network(pid)
+            made = [_listener(port) for port in dict.fromkeys(ports)]
+            rights = b"".join(one.fileno().to_bytes(4, "little") for one in made)
+            theirs.sendmsg([b"."], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+        finally:
+            os._exit(0)
+    theirs.close()
+    parts = ours.recvmsg(1, _RIGHTS_BYTES, _socket.MSG_CMSG_CLOEXEC)[1]
+    os.waitpid(child, 0)
+    ours.close()
+    if not parts:
+        raise OSError("its network cannot be entered")
+    data = parts[0][2]
+    return [
+        _socket.socket(fileno=int.from_bytes(data[at : at + 4], "little")) for at in range(0, len(data), 4)
+    ]
+
+
+def _enter_network(pid: int) -> None:
+    """Move this process into the network of another one. Who is not root must become root of its namespace first."""
+    network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    owner = _LIBC.ioctl(network, _NS_GET_USERNS)
+    if owner >= 0 and os.fstat(owner).st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116
+        _LIBC.setns(owner, _CLONE_NEWUSER)
+    if _LIBC.setns(network, _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def _listener(port: int) -> _socket.socket:
+    made = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    made.bind((_LOOPBACK[0], port))
+    made.listen(_CONNECTIONS_MAX)
+    return made
+
+
+def _serve(listeners: list[_socket.socket], hosts: list[str], alive: int) -> None:
+    """Take connections, each in a process of its own, until the supervisor is gone."""
+    poll, by_fd, running = select.poll(), {one.fileno(): one for one in listeners}, 0
+    for fd in (*by_fd, alive):
+        poll.register(fd, select.POLLIN)
+    while True:
+        ready = [fd for fd, _ in poll.poll(1000.0 if running else None)]
+        if alive in ready:
+            return
+        for fd in ready:
+            connection = _socket.socket(fileno=by_fd[fd]._accept()[0])  # type: ignore[attr-defined]  # noqa: SLF001
+            port = by_fd[fd].getsockname()[1]
+            if os.fork() == 0:
+                try:
+                    _handle(connection, port, hosts, alive)
+                finally:
+                    os._exit(0)
+            connection.close()
+            running += 1
+        running -= _reap(wait=running >= _CONNECTIONS_MAX)
+
+
+def _reap(*, wait: bool) -> int:
+    """Collect the processes of connections that ended; with `wait`, at least one. Return how many there were."""
+    ended = 0
+    try:
+        while os.waitpid(-1, 0 if wait and not ended else os.WNOHANG)[0]:
+            ended += 1
+    except ChildProcessError:
+        pass
+    return ended
+
+
+def _handle(connection: _socket.socket, port: int, hosts: list[str], alive: int) -> None:
+    """Serve one connection: a port of this machine is passed on as it is, the proxy's own one is asked for a host."""
+    if port != PROXY_PORT:
+        _tunnel(connection, _connect(_LOOPBACK[0], port), alive)
+        return
+    connection.settimeout(_HEAD_S)
+    head, rest = _read_head(connection)
+    try:
+        host, number, first = _target(head)
+    except ValueError:
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+        return
+    if not is_allowed(host, number, hosts):
+        why = f"The sandbox allows no connection to {host}:{number}. Its user can allow it: HOLDFAST_NETWORK_ALLOW={host}"
+        connection.sendall(_refusal(b"403 Forbidden", why))
+        return
+    try:
+        server = _connect(host, number)
+    except OSError as error:
+        connection.sendall(_refusal(b"502 Bad Gateway", f"{host}:{number} cannot be reached: {error}"))
+        return
+    if first:
+        server.sendall(first)
+    else:
+        connection.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    server.sendall(rest)
+    _tunnel(connection, server, alive)
+
+
+def _read_head(connection: _socket.socket) -> tuple[bytes, bytes]:
+    """Return the lines of a request, and what came after them."""
+    data = b""
+    while b"\r\n\r\n" not in data and len(data) < _HEAD_BYTES_MAX and (chunk := connection.recv(_CHUNK)):
+        data += chunk
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def _target(head: bytes) -> tuple[str, int, bytes]:
+    """Return the host and the port that a request is for, and what to send there first. Raises ValueError if it is none.
+
+    What a tunnel is asked for starts with nothing. Any other request is sent without the host, and is the only one.
+    """
+    method, target, version = head.partition(b"\r\n")[0].decode("ascii").split(" ")
+    if method == "CONNECT":
+        return *_host_and_port(target, 0), b""
+    scheme, _, after = target.partition("://")
+    if scheme.lower() != "http":
+        raise ValueError(target)
+    place, slash, path = after.partition("/")
+    lines = [f"{method} {slash}{path} {version}" if slash else f"{method} / {version}"]
+    dropped = (b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:")
+    kept = [line for line in head.split(b"\r\n")[1:] if not line.lower().startswith(dropped)]
+    first = b"\r\n".join([lines[0].encode(), *kept, b"Connection: close", b"", b""])
+    return *_host_and_port(place, _USUAL_PORTS[1]), first
+
+
+def _host_and_port(place: str, usual: int) -> tuple[str, int]:
+    """Split what a request names. Raises ValueError if it has no port and needs one."""
+    name, colon, port = place.rpartition(":")
+    if colon and not place.endswith("]"):
+        return name.strip("[]").lower(), int(port)
+    if not usual:
+        raise ValueError(place)
+    return place.strip("[]").lower(), usual
+
+
+def _refusal(status: bytes, why: str) -> bytes:
+    body = f"{why}\n".encode()
+    length = str(len(body)).encode()
+    return b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %s\r\n\r\n%s" % (status, length, body)
+
+
+def _connect(host: str, port: int) -> _socket.socket:
+    """Return a connection to the first address of a host that answers. Raises OSError if none does."""
+    failed = OSError(f"{host} has no address that may be reached")
+    for family, kind, protocol, _, address in _socket.getaddrinfo(host, port, 0, _socket.SOCK_STREAM):
+        if not is_reachable(str(address[0]), host):
+            continue
+        made = _socket.socket(family, kind, protocol)
+        made.settimeout(_CONNECT_S)
+        try:
+            made.connect(address)
+        except OSError as error:
+            failed = error
+            made.close()
+        else:
+            return made
+    raise failed
+
+
+def _tunnel(one: _socket.socket, other: _socket.socket, alive: int) -> None:
+    """Pass bytes on in both directions until both ends have said all, or the supervisor is gone."""
+    for side in (one, other):
+        side.setblocking(False)
+    peers = {one.fileno(): (one, other), other.fileno(): (other, one)}
+    waiting = dict.fromkeys(peers, b"")  # what was read from this side
+    open_sides = set(peers)
+    while open_sides or any(waiting.values()):
+        poll = select.poll()
+        poll.register(alive, select.POLLIN)
+        for fd, (_, target) in peers.items():
+            if fd in open_sides and len(waiting[fd]) < _WAITING_BYTES_MAX:
+                poll.register(fd, select.POLLIN | (select.POLLOUT if waiting[target.fileno()] else 0))
+            elif waiting[target.fileno()]:
+                poll.register(fd, select.POLLOUT)
+        ready = dict(poll.poll())
+        if alive in ready:
+            return
+        for fd, pair in peers.items():
+            if not _pass_on(fd, pair, ready, waiting, open_sides):
+                return
+
+
+def _pass_on(
+    fd: int, pair: _Pair, ready: dict[int, int], waiting: dict[int, bytes], open_sides: set[int]
+) -> bool:
+    """Read from one side if it is ready, and write to the other what fits; return whether the tunnel still stands."""
+    source, target = pair
+    try:
+        if ready.get(fd, 0) & ~select.POLLOUT and fd in open_sides:
+            data = source.recv(_CHUNK)
+            waiting[fd] += data
+            if not data:
+                open_sides.discard(fd)
+        if waiting[fd]:
+            waiting[fd] = waiting[fd][target.send(waiting[fd]) :]
+        if fd not in open_sides and not waiting[fd]:
+            target.shutdown(_socket.SHUT_WR)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return True
