@@ -113,6 +113,7 @@ ABOUT_ALL_COMMANDS = {
     "foreign_commits",
     "full_disk",
     "help",
+    "leaving",
     "machine_errors",
     "planted_git_settings",
     "terminal",

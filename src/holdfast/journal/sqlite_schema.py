@@ -115,7 +115,7 @@ def check_version(db: sqlite3.Connection, path: Path, migrations: Sequence[Migra
     if version > len(migrations):
         raise JournalError(
             f"{path} was written by a newer Holdfast (version {version}; this one knows {len(migrations)})",
-            "upgrade Holdfast; the file is kept as it is",
+            "upgrade Holdfast; or `holdfast rebuild` makes a journal of this version from git and keeps that file",
         )
     return version
 
