@@ -42,6 +42,11 @@ class StateDir:
         return self.root / "slots" / f"{name}.{index}"
 
     @property
+    def runs_lock(self) -> Path:
+        """The file whose lock keeps others from making runs, or another journal, at the same time."""
+        return self.root / "runs.lock"
+
+    @property
     def backups(self) -> Path:
         """The folder for copies of the journal, made before something is removed from it."""
         return self.root / "backups"

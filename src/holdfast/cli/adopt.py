@@ -81,10 +81,11 @@ def execute(args: Namespace) -> int:
         if missing := runs_missing_in_journal(opened.repo, opened.journal):
             # Only git knows whether one of them has these files: they would be adopted again.
             note(missing_runs_sentence(missing))
+        known = [listing.row.run for listing in opened.runs()]
         if run := _adopted_as(opened, assessment, args):
             already = f"Run {run} has it already.{_next_step(run)}"
             return show(adoption_view(assessment, run), lambda _: already, args)
-        return _adopt(opened, assessment, options, args)
+        return _adopt(opened, assessment, options, args, known)
 
 
 def _repository_of(path: Path) -> Repository:
@@ -187,14 +188,16 @@ def _adopted_as(opened: OpenRepo, assessment: Assessment, args: Namespace) -> st
     return ""
 
 
-def _adopt(opened: OpenRepo, assessment: Assessment, options: AdoptionOptions, args: Namespace) -> int:
+def _adopt(
+    opened: OpenRepo, assessment: Assessment, options: AdoptionOptions, args: Namespace, known: Sequence[str]
+) -> int:
     presets = presets_of(opened.repo.checkout)
     agent = _agent(assessment.foreign, args.agent, presets)
     if is_interactive() and not args.json and not args.yes:
         options = _ask_about_claims(assessment, options)
         assessment = assess(opened.repo, assessment.foreign, options)
     plan = plan_of(assessment, agent, {}, agent_names(presets))
-    run = adopt(opened.repo, opened.journal, assessment, options, plan, assessment.foreign.main)
+    run = adopt(opened.repo, opened.journal, assessment, options, plan, assessment.foreign.main, known)
     if args.yes:
         # The answer in advance covers what is listed, and nothing else.
         stored = opened.journal.load(run).plan

@@ -67,6 +67,7 @@ def execute(args: Namespace) -> int:
     require_commands(plan, checkout)
     with open_repo(create=True) as found:
         opened = ask_about_filters(found)
+        known = [listing.row.run for listing in opened.runs()]
         unfinished = unfinished_run(opened.journal, plan, source)
         if unfinished is not None:
             opened.require_free(unfinished.row.run)
@@ -83,7 +84,7 @@ def execute(args: Namespace) -> int:
         require_consent(opened.journal, plan, checkout, yes=args.yes)
         if unfinished is not None:
             abandon_run(opened, unfinished.row.run, args)
-        run = create_run(opened.repo, opened.journal, plan, source)
+        run = create_run(opened.repo, opened.journal, plan, source, known=known)
         return _start(opened, run, f"Run {run} starts.", args)
 
 

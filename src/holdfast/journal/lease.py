@@ -13,6 +13,8 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +30,8 @@ from holdfast.locks import is_locked, open_lockable, try_lock
 from holdfast.system_errors import doing
 
 _INFO_MAX = 4096
+_WAIT_S = 30.0
+_POLL_S = 0.02
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +107,32 @@ class Lease:
         except OSError:
             self.release()
             raise
+
+
+@contextmanager
+def making_runs(path: Path) -> Iterator[None]:
+    """Hold the lock at `path` while runs are looked for and made, or the journal is replaced.
+
+    Waits for who has it; raises LeaseHeldError if that takes long, as where somebody is asked a question meanwhile.
+    """
+    with doing("keep others from making runs meanwhile", path):
+        make_folder(path.parent, PRIVATE)
+        fd = open_lockable(path)
+        deadline = time.monotonic() + _WAIT_S
+        try:
+            while not (locked := try_lock(fd)) and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+        except BaseException:
+            os.close(fd)
+            raise
+    try:
+        if not locked:
+            raise LeaseHeldError(
+                "another command makes or restores runs here", "wait for it, then run the command again"
+            )
+        yield
+    finally:
+        os.close(fd)
 
 
 def holder(path: Path) -> Holder | None:

@@ -233,7 +233,10 @@ class SqliteJournal(SqliteReader, Journal):
         """Raise JournalError if the file was removed: we must not promise writes that would be lost."""
         if self._path.exists() and os.path.samestat(self._file, self._path.stat()):
             return
-        raise JournalError(f"{self._path} was deleted or replaced while it was in use", REBUILD)
+        raise JournalError(
+            f"{self._path} was deleted or replaced while it was in use",
+            f"run the command again; if there is none any more, {REBUILD}",
+        )
 
 
 def _refuse_stray_log(path: Path) -> None:

@@ -52,13 +52,14 @@ def open_session(
     if request.jobs is not None and request.jobs < 1:
         raise PlanError(f"jobs is {request.jobs}", "give a number above 0, or none")
     plan, source = _given_plan(repo, request)
+    known = [listing.row.run for listing in journal.runs()]
     found = (
         unfinished_run(journal, plan, source) if plan is not None else _unfinished_run(journal, request.run)
     )
     meant = plan if found is None else journal.load(found.row.run).plan
     assert meant is not None
     _require_agreement(journal, meant, repo, agreed=agreed)
-    name = create_run(repo, journal, meant, source) if found is None else found.row.run
+    name = create_run(repo, journal, meant, source, known=known) if found is None else found.row.run
     session = RunSession.open(repo, journal, name, RunOptions(jobs=request.jobs))
     notice = ""
     if plan is not None and plan_hash(plan) != plan_hash(meant):

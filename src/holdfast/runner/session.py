@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import time
+from collections.abc import Collection
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,10 +24,10 @@ from holdfast.core.projection import RunRow
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
-from holdfast.errors import HoldfastError, JournalError, NeedsDecisionError
+from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
-from holdfast.journal.lease import Lease
+from holdfast.journal.lease import Lease, making_runs
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, number_after
 from holdfast.repo.debris import remove_workspaces
 from holdfast.repo.files import remove_if_allowed, write_durably
@@ -46,7 +47,6 @@ from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, sett
 from holdfast.system_errors import doing
 
 _RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
-_ID_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +72,23 @@ def create_run(
     plan_source: str,
     target: str | None = None,
     adopting: str = "",
+    known: Collection[str] | None = None,
 ) -> str:
     """Make a run durable, in the journal and in git, and return its id. Nothing is executed yet.
 
     `target` is the branch its result is meant for; by default the one the user is on. With `adopting`, the digest of
-    another system's files, nobody may execute the run until `RunAdopted` is recorded.
+    another system's files, nobody may execute the run until `RunAdopted` is recorded. `known` are the runs that there were
+    when the caller found none of this plan: raises LeaseHeldError if somebody else made one since.
     """
     repo.prepare_state_dir()
     base = repo.resolve(plan.base)
-    # The journal may not know all runs, because it was lost or they were cleaned away.
-    outputs = (folder.name for folder in repo.state_dir.outputs("").glob("*"))
-    taken = number_after({*known_runs(repo), *outputs})
-    for _ in range(_ID_TRIES):
-        run = ids.run_id(max(taken, journal.next_run_number()), plan.goal)
+    with making_runs(repo.state_dir.runs_lock):
+        if known is not None:
+            _refuse_twin(journal, plan_hash(plan), plan_source, adopting, known)
+        # The journal may not know all runs, because it was lost or they were cleaned away.
+        outputs = (folder.name for folder in repo.state_dir.outputs("").glob("*"))
+        number = max(number_after({*known_runs(repo), *outputs}), journal.next_run_number())
+        run = ids.run_id(number, plan.goal)
         event = RunStarted(
             run=run,
             goal=plan.goal,
@@ -96,15 +100,23 @@ def create_run(
             adopting=adopting,
             git_settings=settings_digests(repo),
         )
-        try:
-            journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
-        except JournalError:
-            if run in {listing.row.run for listing in journal.runs()}:
-                continue  # Another process took this number in between; the next one is free.
-            raise
+        journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
         keep_record(repo, run, encode_plan(plan), encode_event(event))
-        return run
-    raise JournalError("could not find a free run id", "Try again: other runs are being started right now.")
+    return run
+
+
+def _refuse_twin(
+    journal: JournalReader, digest: str, source: str, adopting: str, known: Collection[str]
+) -> None:
+    """Raise LeaseHeldError if another process made a run of the same plan or files since `known` was read."""
+    for listing in journal.runs():
+        row = listing.row
+        of_files = adopting and adopting in (row.adopting, row.origin.digest if row.origin else "")
+        if row.run not in known and (row.plan_hash == digest or row.plan_source == source != "" or of_files):
+            raise LeaseHeldError(
+                f"another command has just made run {row.run} of the same plan",
+                f"`holdfast status {row.run}` shows where it stands; `holdfast resume {row.run}` continues it",
+            )
 
 
 def execute_run(

@@ -7,7 +7,7 @@ what is done; the originals are kept; and one append records everything and remo
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -74,8 +74,9 @@ def adopt(
     options: AdoptionOptions,
     plan: Plan,
     source: str,
+    known: Collection[str] | None = None,
 ) -> str:
-    """Make a run from a foreign one and return its id. Safe to repeat after a crash.
+    """Make a run from a foreign one and return its id. Safe to repeat after a crash. `known`: as in `create_run`.
 
     Raises LeaseHeldError if another process does that now.
     """
@@ -85,7 +86,7 @@ def adopt(
         # Judged by the commit that the run was begun from, even if the branches have moved since.
         assessment = assess(repo, assessment.foreign, replace(options, base=row.base))
     else:
-        run = create_run(repo, journal, plan, source, adopting=assessment.digest)
+        run = create_run(repo, journal, plan, source, adopting=assessment.digest, known=known)
     directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
         stored = journal.load(run)

@@ -29,7 +29,7 @@ from holdfast.errors import HoldfastError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet
 from holdfast.journal import open_reader
-from holdfast.journal.lease import Lease
+from holdfast.journal.lease import Lease, making_runs
 from holdfast.journal.maintenance import diagnose, open_draft, put_in_place
 from holdfast.journal.protocol import Journal
 from holdfast.repo.commit_contents import commit_time
@@ -74,9 +74,11 @@ def rebuild(repo: Repository, ask: Ask, *, replace: bool) -> RebuildResult:
     Raises LeaseHeldError, with nothing changed, if a runner of any run lives.
     """
     repo.prepare_state_dir()
-    why = _reason(repo, replace=replace)
-    readable, lost = _readable_runs(repo)
     with ExitStack() as held:
+        # A run that somebody makes meanwhile would be in the journal that will be replaced.
+        held.enter_context(making_runs(repo.state_dir.runs_lock))
+        why = _reason(repo, replace=replace)
+        readable, lost = _readable_runs(repo)
         # The lease of every run that exists or could: nobody may write the journal that will be replaced.
         for run in sorted({one.run for one in readable} | set(repo.state_dir.runs())):
             held.enter_context(Lease.acquire(repo.state_dir.run(run).lease))
