@@ -52,6 +52,16 @@ def changed_paths(
     return tuple(path for path in paths if path and not path.startswith(f"{STATE_DIR}/"))
 
 
+def unkept_paths(private_git: Git, work_tree: Path, index: Path) -> tuple[str, ...]:
+    """Return what is in a work tree and not in an index, ignored or not; a folder of such files, or an empty one, once.
+
+    No ignore rule is applied. Holdfast's own folder never appears.
+    """
+    question = ("ls-files", "-z", "-o", "--directory")
+    found = private_git.paths(*question, work_tree=work_tree, index=index)
+    return tuple(path for path in found if path != f"{STATE_DIR}/")
+
+
 def tracked_changes(private_git: Git, work_tree: Path, index: Path) -> tuple[str, ...]:
     """Return the modified and deleted paths alone. No ignore rule is applied."""
     found = private_git.paths("ls-files", "-z", "-m", work_tree=work_tree, index=index)

@@ -21,7 +21,7 @@ from holdfast.paths import STATE_DIR
 from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files, too_deep_folders
 from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, read_regular, remove
 from holdfast.repo.git import GitError, decode_text
-from holdfast.repo.index import LISTING_S, changed_paths, temporary_index, tracked_changes
+from holdfast.repo.index import LISTING_S, changed_paths, temporary_index, tracked_changes, unkept_paths
 from holdfast.repo.index_additions import add_files
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_clone import head_of_clone, other_commits, take_over
@@ -39,7 +39,8 @@ _GITLINK = "160000"
 class WorkCommit:
     """What an attempt produced: `changed` are the paths that differ from the commit it started from.
 
-    `problems` name work that could not be taken; `remarks` are worth knowing, but nothing is missing.
+    `problems` name work that could not be taken; `remarks` are worth knowing, but nothing is missing. `left_behind` are
+    the paths in the workspace that are not part of the commit: ignored files and empty folders.
     """
 
     commit: str
@@ -47,6 +48,7 @@ class WorkCommit:
     changed: tuple[str, ...]
     problems: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    left_behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class WorkspaceTree:
     tree: str
     problems: tuple[str, ...]
     remarks: tuple[str, ...] = ()
+    left_behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,19 @@ class _ChangedPaths:
 
 
 def commit_work(
-    repo: Repository, workspace: Workspace, start: str, ref: str, message: str, archive: str
+    repo: Repository,
+    workspace: Workspace,
+    start: str,
+    ref: str,
+    message: str,
+    archive: str,
+    *,
+    look_behind: bool = False,
 ) -> WorkCommit:
     """Commit all that a workspace holds and keep it at `ref`, after the agent is dead.
 
     Commits the agent made itself are kept below ours. If it moved to a history without `start`, that history is kept
-    at the ref `archive` and our commit follows `start`. Safe to repeat after a crash: finds our commit.
+    at the ref `archive` and our commit follows `start`. With `look_behind`, what is not part of it is listed. Safe to repeat after a crash: finds our commit.
     """
     workspace.require_present()
     head = agent_head(repo, workspace)
@@ -87,7 +97,7 @@ def commit_work(
         remarks.append(_archive_stray_head(repo, head, archive))
         parent = start
     remarks += _archive_other_commits(repo, workspace, head, archive)
-    found = tree_of_workspace(repo, workspace, parent)
+    found = tree_of_workspace(repo, workspace, parent, look_behind=look_behind)
     # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
     own_history = parent != start
     commit = commit_on_ref(repo, found.tree, parent, ref, lambda: message, may_reuse_parent=own_history)
@@ -95,7 +105,10 @@ def commit_work(
     problems = [
         f"{path} points to a commit of another repository; its files are not part of it." for path in pointers
     ]
-    return WorkCommit(commit, found.tree, changed, (*problems, *found.problems), (*remarks, *found.remarks))
+    problems += found.problems
+    return WorkCommit(
+        commit, found.tree, changed, tuple(problems), (*remarks, *found.remarks), found.left_behind
+    )
 
 
 def commit_on_ref(
@@ -196,19 +209,21 @@ def _archive_other_commits(repo: Repository, workspace: Workspace, head: str, ar
 # -- trees ----------------------------------------------------------------------------------------------------
 
 
-def tree_of_workspace(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTree:
+def tree_of_workspace(
+    repo: Repository, workspace: Workspace, base: str, *, look_behind: bool = False
+) -> WorkspaceTree:
     """Return the workspace's files as a tree. What `base` tracks stays tracked even where it is ignored.
 
-    If the agent is alive, a file can vanish while it is read; then everything is read again.
+    With `look_behind`, what is not in the tree is listed. If the agent is alive, a file can vanish while it is read; then everything is read again.
     """
     for _ in range(_TRIES - 1):
         try:
-            return _tree_once(repo, workspace, base)
+            return _tree_once(repo, workspace, base, look_behind)
         except (GitError, FileNotFoundError) as error:
             workspace.require_present()
             if isinstance(error, GitError) and error.is_about_index:
                 remove(workspace.index)  # a power cut tore it; without it, every file is read
-    return _tree_once(repo, workspace, base)
+    return _tree_once(repo, workspace, base, look_behind)
 
 
 def tree_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence[str]) -> WorkspaceTree:
@@ -226,7 +241,7 @@ def tree_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence
         return WorkspaceTree(made.tree, (*nested, *made.problems), made.remarks)
 
 
-def _tree_once(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTree:
+def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: bool) -> WorkspaceTree:
     workspace.unlock()
     removed = remove_blocking_files(workspace.path)
     workspace.index.parent.mkdir(parents=True, exist_ok=True)
@@ -242,7 +257,8 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str) -> WorkspaceTr
             _untrack(repo, workspace.path, index, STATE_DIR)
         forced = _staged_though_ignored(repo, workspace, folder)
         found = _add_all(repo, workspace.path, index, forced, 0)
-        return WorkspaceTree(found.tree, found.problems, (*removed, *found.remarks))
+        behind = unkept_paths(repo.private_git, workspace.path, index) if look_behind else ()
+        return WorkspaceTree(found.tree, found.problems, (*removed, *found.remarks), behind)
     finally:
         remove(folder)
 

@@ -24,6 +24,7 @@ class TaskWorkspaces:
         self.pool = pool
         self._state = state
         self._intact: set[tuple[str, int]] = set()
+        self._left_behind: dict[tuple[str, int], tuple[str, ...]] = {}
         self._collected: dict[str, str] = {}
         self._vacant: set[str] = set()
         self.gate_lock = asyncio.Lock()
@@ -49,6 +50,16 @@ class TaskWorkspaces:
         if (task.id, task.attempt) in self._intact:
             return self.path(task)
         return await self.prepare(task, commit)
+
+    def mark_left_behind(self, task: TaskRow, paths: tuple[str, ...]) -> None:
+        """Remember that an attempt left files that are not in its commit: whoever judges it needs a workspace without them."""
+        if paths:
+            self._intact.discard((task.id, task.attempt))
+            self._left_behind[task.id, task.attempt] = paths
+
+    def left_behind(self, task: TaskRow) -> tuple[str, ...]:
+        """Return what a task's current attempt left beside its commit, as far as this runner knows."""
+        return self._left_behind.get((task.id, task.attempt), ())
 
     def is_vacant(self, task: TaskRow) -> bool:
         """Tell whether supervisors have ended all that worked in a task's workspace, as far as this runner knows."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from holdfast.core import events as ev
+from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal import open_journal
+from holdfast.repo.landing import trailers
 from holdfast.runner.decisions.user_decisions import waive_gates
+from holdfast.runner.session import RunOptions, execute_run
 from tests.support.command import Cli, eventually, writes
 from tests.support.repositories import Project
-from tests.support.runs import Fifo, Trial, sh, stage, start_runner
+from tests.support.runs import Fifo, Trial, open_project_journal, sh, stage, start_runner
 
 
 def _waive(trial: Trial, *stages: str) -> bool:
@@ -98,17 +102,22 @@ def test_a_live_runner_takes_a_waiver_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_stage_with_more_landings_than_completed_tasks_does_not_close(tmp_path: Path) -> None:
-    """S4: the number of commits must match; a forged second landing is noticed."""
+    """S4: the number of commits must match; a second landing, forged right before the gate is checked, is noticed."""
     project = Project.create(tmp_path / "p")
-    forge = (
-        f"cd {project.path}; r=refs/heads/holdfast/01-try-it; t=$(git rev-parse $r^{{tree}}); "
-        "s=$(git commit-tree -p $r -m side $t); "
-        "m=$(printf 'x\\n\\nHoldfast-Run: 01-try-it\\nHoldfast-Task: A\\nHoldfast-Attempt: 7\\n' | "
-        "git commit-tree -p $r -p $s $t); git update-ref $r $m"
-    )
-    trial = Trial.of(project, stage("one", sh("A", "echo a > a.txt"), sh("B", forge + "; true", needs=["A"])))
-    assert trial.execute() is RunStatus.BLOCKED
-    assert "2 completed tasks but 3 landings" in trial.stored().row.reason
+    trial = Trial.of(project, stage("one", sh("A", "echo a > a.txt")))
+    branch = f"refs/heads/holdfast/{trial.run}"
+
+    def forge(events: Sequence[ev.Event], _state: RunState) -> None:
+        if any(isinstance(event, ev.StageClosing) for event in events):
+            side = project.git("commit-tree", "-p", branch, "-m", "side", f"{branch}^{{tree}}")
+            message = f"x\n\n{trailers(trial.run, 'A', 7)}"
+            args = ("commit-tree", "-p", branch, "-p", side, "-m", message, f"{branch}^{{tree}}")
+            project.git("update-ref", branch, project.git(*args))
+
+    repo = project.open()
+    with open_project_journal(repo) as journal:
+        assert execute_run(repo, journal, trial.run, RunOptions(), forge) is RunStatus.BLOCKED
+    assert "1 completed tasks but 2 landings" in trial.stored().row.reason
 
 
 def test_a_delivered_file_that_a_later_task_removed_fails_the_exit_gate(tmp_path: Path) -> None:
@@ -252,4 +261,4 @@ def test_a_landing_that_disappeared_from_git_fails_the_next_gate(tmp_path: Path)
         stage("three", sh("C", "true")),
     )
     assert trial.execute() is RunStatus.BLOCKED
-    assert "was moved away" in trial.stored().row.reason
+    assert "somebody else moved branch" in trial.stored().row.reason

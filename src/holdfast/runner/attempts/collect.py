@@ -101,6 +101,7 @@ def _trouble_of_exit(exit_: Exit, agent: Preset | None) -> AgentTrouble | None:
 def _done(context: RunContext, task: TaskRow, exit_: Exit, work: WorkCommit, output: str) -> ev.AttemptDone:
     if not context.state.checks_of(task.id) and not context.state.specs[task.id].validators:
         context.workspaces.mark_collected(task, work.commit)
+    context.workspaces.mark_left_behind(task, work.left_behind)
     # The agent's own summary, whole, if it reported one, else the last line that it printed.
     reported = task.latest.report.summary if task.latest.report is not None else ""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
@@ -121,7 +122,9 @@ def _commit(context: RunContext, task: TaskRow) -> WorkCommit:
     message = f"{subject}\n\n{task.latest.kind}\n\n{trailers(context.run, task.id, task.attempt)}"
     ref = ids.task_ref(context.run, task.id, task.attempt)
     stray = ids.archive_ref(context.run, f"{task.id}-stray-{task.attempt}")
-    return commit_work(context.repo, context.workspaces.of(task), task.latest.start, ref, message, stray)
+    checked = bool(context.state.checks_of(task.id))
+    workspace = context.workspaces.of(task)
+    return commit_work(context.repo, workspace, task.latest.start, ref, message, stray, look_behind=checked)
 
 
 def _objections(

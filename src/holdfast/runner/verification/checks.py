@@ -16,6 +16,7 @@ from holdfast.runner.context import RunContext
 from holdfast.runner.launch import launch_when_possible, wait_or_stop, workspace_launch
 
 _OUTPUT_CHARS = 8_000
+_PATHS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class ChecksStopped(Exception):  # noqa: N818 - it is not an error: the user ask
 
 
 async def check_task(context: RunContext, name: str) -> list[ev.Event]:
-    """Verify what a task's attempt produced, in its own workspace. Safe to repeat after a crash."""
+    """Verify what a task's attempt produced, in its own workspace, with nothing in it that does not land. Safe to repeat after a crash."""
     task, spec = context.state.tasks[name], context.state.specs[name]
     workspace = await context.workspaces.ensure_intact(task, task.latest.head)
     checks = context.state.checks_of(name)
@@ -43,11 +44,20 @@ async def check_task(context: RunContext, name: str) -> list[ev.Event]:
     if failed is None:
         passed = ev.ChecksSucceeded if spec.validators else ev.TaskVerified
         return [passed(task=name, attempt=task.attempt)]
+    error = failed.error + _absent(context.workspaces.left_behind(task))
     return [
         ev.ChecksFailed(
-            task=name, attempt=task.attempt, check=failed.command, error=failed.error, detail=failed.output
+            task=name, attempt=task.attempt, check=failed.command, error=error, detail=failed.output
         )
     ]
+
+
+def _absent(left_behind: tuple[str, ...]) -> str:
+    """Return the end of a sentence about a failed check: it may have needed what the agent made and git does not keep."""
+    if not left_behind:
+        return ""
+    more = ", …" if len(left_behind) > _PATHS_SHOWN else ""
+    return f"; these do not land and were not there: {', '.join(left_behind[:_PATHS_SHOWN])}{more}"
 
 
 async def run_checks(
