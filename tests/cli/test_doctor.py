@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+from holdfast.process.cgroups import CONTROLLERS, available_groups
 from tests.support.command import Cli, fails, writes
 from tests.support.installed_tools import install, only_tools
 
@@ -59,6 +60,14 @@ def test_doctor_names_installed_agents_with_version_and_readiness(tmp_path: Path
     done = cli("doctor", **only_tools(tmp_path / "bin", OPENAI_API_KEY="x"))
     assert "agent codex: codex 0.166.0\n" in done.out
     assert "agent vibe: vibe 3.0.2 (not ready: set MISTRAL_API_KEY or log in with it once)" in done.out
+
+
+def test_doctor_tells_what_launches_can_be_bounded_in(tmp_path: Path) -> None:
+    """By what this user may do on this machine."""
+    said = Cli.of(tmp_path / "p", writes("A"))("doctor").out
+    (line,) = [line for line in said.splitlines() if line.startswith("ok   bounds: ")]
+    able = line.partition("none for")[0]
+    assert {name for name in CONTROLLERS if name in able} == set(available_groups())
 
 
 def test_doctor_tells_whether_there_is_a_sandbox_and_which_level_runs_get(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from holdfast.process import procfs
+from holdfast.process.cgroups import available_groups
 from tests.support.command import Cli, Done, writes
 from tests.support.repositories import write
 from tests.support.runs import DEADLINE_S
@@ -291,6 +292,19 @@ def test_the_commits_of_an_agent_that_was_killed_with_its_runner_are_kept(tmp_pa
     assert done.code == 0, done.out
     assert show(cli, "B.txt") == "b"
     assert "half of it" in cli.project.git("log", "--all", "--format=%s")
+
+
+@pytest.mark.skipif("pids" not in available_groups(), reason="this user may not make control groups here")
+def test_a_plan_bounds_the_processes_of_its_attempts_and_checks(tmp_path: Path) -> None:
+    """A fork bomb hits the bound, and not the machine."""
+    many = "for i in 1 2 3 4 5 6 7 8 9; do for j in 1 2 3 4 5 6 7 8 9; do sleep 60 & done; done; echo all > all.txt"
+    cli = Cli.of(
+        tmp_path / "p",
+        sh("A", f"sh -c '{many}'; echo a > A.txt", verify=["test ! -e all.txt"]),
+        limits={"pids": 50},
+    )
+    done = run(cli)
+    assert done.code == 0, done.out
 
 
 def without_bubblewrap(tmp_path: Path) -> str:

@@ -19,6 +19,7 @@ from holdfast.core.invariants import Violation
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.filesystem_checks import network_filesystem, refusal
+from holdfast.process.cgroups import CONTROLLERS, available_groups
 from holdfast.process.sandbox import probe_sandbox
 from holdfast.repo.git import MINIMUM_VERSION, git_version
 from holdfast.repo.repository import Repository
@@ -118,6 +119,7 @@ def _machine() -> Iterator[HealthFinding]:
         need = ".".join(map(str, MINIMUM_VERSION))
         yield HealthFinding("git", found >= MINIMUM_VERSION, f"{'.'.join(map(str, found))} ({need} or newer)")
     yield _sandbox()
+    yield _bounds()
 
 
 def _sandbox() -> HealthFinding:
@@ -132,6 +134,15 @@ def _sandbox() -> HealthFinding:
     obstacle = probe_sandbox(closed_network=True).obstacle
     closed = f"; no level strict: {obstacle}" if obstacle else ""
     return HealthFinding("sandbox", True, f"works; runs that name no level get: {level}{closed}")
+
+
+def _bounds() -> HealthFinding:
+    """Tell what launches can be bounded in. A run can do without, so it is no error."""
+    found = available_groups()
+    missing = [name for name in CONTROLLERS if name not in found]
+    can = f"control groups for {', '.join(name for name in CONTROLLERS if name in found)}" if found else ""
+    cannot = f"none for {', '.join(missing)}, so those of launches have no bound" if missing else ""
+    return HealthFinding("bounds", True, "; ".join(filter(None, (can, cannot))))
 
 
 def _agents(checkout: Path) -> Iterator[HealthFinding]:

@@ -45,7 +45,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Bounds of a run. Times are seconds; a plan file writes them as `60m`."""
+    """Bounds of a run. Times are seconds; a plan file writes them as `60m`. The last three are for each launch; memory is bytes."""
 
     jobs: int = 4
     attempts: int = 5
@@ -62,6 +62,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_limit: OnLimit = "wait"
     limit_wait_s: float = 60.0
     keep_going: bool = False
+    pids: int = 4096
+    memory: int | None = None
+    cpus: float | None = None
 
 
 class Validator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

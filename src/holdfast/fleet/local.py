@@ -25,7 +25,7 @@ from holdfast.core.facts import Exit, Presence, Sighting
 from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchOutput, LaunchSpec, token_of
 from holdfast.paths import StateDir
-from holdfast.process import procfs
+from holdfast.process import cgroups, procfs
 from holdfast.process.fork_server import ForkServer
 from holdfast.process.launch_order import (
     STARTED,
@@ -136,7 +136,7 @@ class LocalFleet:
             _signal(supervisor, signal.SIGTERM)
             _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must get the signal too
             await _ended(supervisor)
-        await end_carriers(self._tokens([key]))
+        await _end_all(self._tokens([key]))
         _remove_draft(self.folder(key))
         return self.inspect(key)
 
@@ -174,7 +174,7 @@ class LocalFleet:
         await asyncio.gather(
             *(self.cancel(key) for key in doomed if self.inspect(key).presence is Presence.ALIVE)
         )
-        ended = await end_carriers(tokens)
+        ended = await _end_all(tokens)
         for key in doomed:
             _remove_draft(self.folder(key))
         return sorted({*found, *ended})
@@ -297,6 +297,7 @@ def _order(spec: LaunchSpec, folder: str, lease: str, signing_key: bytes) -> Lau
         lease=lease,
         sandbox=_sandbox(spec),
         hosts=list(spec.sandbox.hosts or ()) if spec.sandbox else [],
+        groups=cgroups.orders_for(spec.token, *spec.bounds) if any(spec.bounds) else [],
     )
 
 
@@ -386,6 +387,20 @@ def _remove_draft(folder: str) -> None:
     """Remove the exit record that a supervisor began and could not finish. Usually there is none."""
     with suppress(FileNotFoundError):
         os.unlink(draft_file(exit_file(folder)))  # noqa: PTH108 - asked once per launch
+
+
+async def _end_all(tokens: frozenset[str]) -> set[int]:
+    """End what carries one of `tokens`, and what is in a control group of one although it carries none; return the pids."""
+    ended = await end_carriers(tokens)
+    for folder in cgroups.leftover_groups(tokens) if tokens else ():
+        while found := cgroups.members(folder):
+            opened = [fd for fd in map(procfs.open_pidfd, found) if fd is not None]
+            for fd in opened:
+                _signal(fd, signal.SIGKILL)
+            await asyncio.gather(*map(_ended, opened))
+            ended.update(found)
+        cgroups.remove_group(folder)
+    return ended
 
 
 async def end_carriers(tokens: frozenset[str]) -> set[int]:

@@ -49,6 +49,14 @@ def token_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()[:32]
 
 
+class ResourceBounds(NamedTuple):
+    """What a launch may use at once: processes, bytes of memory, processors. 0 is no bound."""
+
+    pids: int = 0
+    memory: int = 0
+    cpus: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
     """Everything a host needs to start and bound one process.
@@ -58,7 +66,7 @@ class LaunchSpec:
     `holds` are a few descriptors of the caller: the supervisor keeps them open until the whole process tree
     is gone, the process itself does not get them. So a lock lives as long as what it guards.
     `stop_signal` asks the process to end, before it is killed. Without a `sandbox` it sees what the user sees.
-    `secrets`, and those of its environment, are not kept if it prints them.
+    `secrets`, and those of its environment, are not kept if it prints them. `bounds` hold as far as the machine lets us set them.
     """
 
     key: LaunchKey
@@ -75,6 +83,7 @@ class LaunchSpec:
     stop_signal: str = "TERM"
     sandbox: SandboxPolicy | None = None
     secrets: tuple[str, ...] = ()
+    bounds: ResourceBounds = field(default_factory=ResourceBounds)
 
     @property
     def token(self) -> str:

@@ -26,6 +26,8 @@ FindFault = Callable[[Any], str]
 
 _DURATION = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?")
 _DURATION_SCHEMA = r"^(?=.)(\d+d)?(\d+h)?(\d+m)?(\d+(\.\d+)?s)?$"
+_SIZE = re.compile(r"([0-9]{1,9})(MB|GB|TB)")
+_UNIT_BYTES = {"MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _UNIT_SECONDS = (86400, 3600, 60, 1)
 _MAX_SECONDS = 365 * 86400
 _KINDS = {
@@ -225,6 +227,23 @@ def amount() -> ValueType:
         return "" if is_good else _wrong_number(value, "a number above 0")
 
     return scalar({"type": "number", "exclusiveMinimum": 0}, fault, float)
+
+
+def size() -> ValueType:
+    """Return the type of an amount of memory such as `512MB` or `4GB`, or of a number of bytes; read as bytes."""
+
+    def fault(value: Any) -> str:
+        is_good = _bytes(value) is not None
+        return "" if is_good else _wrong_number(value, "a size such as 512MB or 4GB, at least 1MB")
+
+    number = {"type": "integer", "minimum": _UNIT_BYTES["MB"]}
+    return scalar({"oneOf": [number, {"type": "string", "pattern": f"^{_SIZE.pattern}$"}]}, fault, _bytes)
+
+
+def _bytes(value: Any) -> int | None:
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    read = int(found[1]) * _UNIT_BYTES[found[2]] if found else value
+    return read if type(read) is int and _UNIT_BYTES["MB"] <= read <= _UNIT_BYTES["TB"] * 1024 else None
 
 
 def _wrong_number(value: Any, expected: str) -> str:

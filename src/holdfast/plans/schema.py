@@ -25,6 +25,7 @@ from holdfast.plans.field_types import (
     list_of,
     map_of,
     share,
+    size,
     text,
     texts,
     variable_fault,
@@ -159,6 +160,15 @@ LIMITS = RecordType(
             share(100.0),
             "An attempt lost to a crash below this reported progress, in percent, starts clean.",
             default=_LIMITS.restart_below,
+        ),
+        "pids": Field(
+            count(1_000_000),
+            "Processes and threads that an attempt or a check in a sandbox may have at once.",
+            default=_LIMITS.pids,
+        ),
+        "memory": Field(size(), "Memory that an attempt or a check may use, such as 4GB. Default: no bound."),
+        "cpus": Field(
+            amount(), "Processors that an attempt or a check may use, such as 1.5. Default: no bound."
         ),
         "keep_going": Field(
             BOOLEAN,

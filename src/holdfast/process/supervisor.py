@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from holdfast import locks
 from holdfast.disk_sync import sync_filesystem
-from holdfast.process import procfs
+from holdfast.process import cgroups, procfs
 from holdfast.process.launch_order import (
     SHOW_VARIABLE,
     STARTED,
@@ -192,11 +192,14 @@ class Supervision:
         os.set_blocking(self.pipe, False)
         proxy = LaunchProxy(self.order.hosts, output) if self.order.hosts else None
         _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        cgroups.join(self.order.groups)
         try:
             self.agent = spawn(self.order, output, proxy.arguments if proxy else [])
         except NotStartedError as error:
             self._leave(_NOT_STARTED, _NOT_STARTED_CODE, str(error))
             return
+        finally:
+            cgroups.leave(self.order.groups)
         os.close(output)
         if proxy is not None:
             proxy.close()
@@ -289,6 +292,7 @@ class Supervision:
             "output_digest": self.log.digest.hexdigest(),
             "strays": self.strays,
         }
+        cgroups.remove(self.order.groups)
         # A live runner takes in the work at once and makes it durable itself. If there is none, hours may pass.
         if is_durable := not self._is_awaited() and self._sync_work():
             exit_record["synced"] = True

@@ -12,10 +12,11 @@ from pathlib import Path
 from holdfast.agents.invocation import Invocation, Placeholders
 from holdfast.agents.presets import login_secrets
 from holdfast.core.facts import Sighting
+from holdfast.core.plan import Limits
 from holdfast.core.retry import delay_after
 from holdfast.core.status import FailureKind
 from holdfast.errors import LaunchError
-from holdfast.fleet.protocol import LaunchKey, LaunchSpec
+from holdfast.fleet.protocol import LaunchKey, LaunchSpec, ResourceBounds
 from holdfast.report_channel import REPORT_VARIABLE, WAKE_VARIABLE
 from holdfast.runner.context import RunContext
 from holdfast.runner.environment import attempt_environment
@@ -38,11 +39,12 @@ def workspace_launch(
     holds: tuple[int, ...] = (),
     sandbox: Sandbox | None = None,
     shown: tuple[Path, ...] = (),
+    limits: Limits | None = None,
 ) -> LaunchSpec:
     """Return the launch of an agent or a check in a workspace.
 
     `report_to` is the file that it may report to, in the workspace, and the pipe that wakes the runner. Of Holdfast's own
-    files, it sees the brief and what is `shown`, even in a sandbox.
+    files, it sees the brief and what is `shown`, even in a sandbox. `limits` bound what it uses of the machine.
     """
     env = attempt_environment(key, workspace, brief, (*pass_env, *how.pass_env))
     if report_to is not None:
@@ -62,7 +64,13 @@ def workspace_launch(
         stop_signal=how.stop_signal,
         secrets=login_secrets(how.credentials, env),
         sandbox=sandbox.policy_of_agent(key, how, workspace, env, given) if sandbox else None,
+        bounds=_bounds(limits, sandboxed=sandbox is not None) if limits else ResourceBounds(),
     )
+
+
+def _bounds(limits: Limits, *, sandboxed: bool) -> ResourceBounds:
+    """Return what a launch may use. The number of processes is bounded without being asked for, so only in a sandbox."""
+    return ResourceBounds(limits.pids if sandboxed else 0, limits.memory or 0, limits.cpus or 0.0)
 
 
 def placeholders(key: LaunchKey, workspace: Path, brief: Path, session: str = "") -> Placeholders:

@@ -220,6 +220,7 @@ class _Planning:
             timeout_s=timeout_s,
             stall_s=stall_s,
             sandbox=self.sandbox,
+            limits=Limits(),
             shown=(_schema_file(brief),),
         )
         self.token_file(attempt).write_text(launch.token)

@@ -102,5 +102,6 @@ def _launch(context: RunContext, task: TaskRow, workspace: Path, brief: Path) ->
         pass_env=plan.pass_env,
         report_to=(report_file(workspace), context.directory.wake_pipe),
         sandbox=context.sandbox,
+        limits=context.state.plan.limits,
     )
     return replace(launch, secret=context.secrets[task.latest.token])  # the token was recorded before

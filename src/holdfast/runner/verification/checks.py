@@ -88,6 +88,7 @@ async def run_checks(
                 pass_env=plan.pass_env,
                 holds=held,
                 sandbox=context.sandbox,
+                limits=plan.limits,
             )
             key, ended = await run_to_end(context, owner, attempt, label, launch)
             failed = _judge(context, command, key, ended)

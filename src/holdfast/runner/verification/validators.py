@@ -136,6 +136,7 @@ def _launch(
         pass_env=plan.pass_env,
         report_to=(_report_file(workspace, key), context.directory.wake_pipe),
         sandbox=context.sandbox,
+        limits=context.state.plan.limits,
     )
 
 
