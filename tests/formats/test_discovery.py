@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from holdfast.formats.discovery import (
 )
 from holdfast.formats.model import Claim, ForeignFormat, ForeignRun, all_formats
 from holdfast.formats.registry import System
+from tests.support.command import COMMAND, Cli
+from tests.support.repositories import Project, write
 
 
 def _read_one_task(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
@@ -153,3 +157,66 @@ def test_a_place_without_a_state_is_an_error_that_says_so(tmp_path: Path, name: 
     _write(tmp_path / "note.txt", "hello")
     with pytest.raises(NothingFoundError):
         _find(tmp_path / name, tmp_path)
+
+
+def _bomb() -> str:
+    """Return a small YAML text whose aliases expand to thousands of millions of values."""
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    return "\n".join(["a0: &a0 [x, x]", *levels, "stories: *a9", ""])
+
+
+def _huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(10**11)
+
+
+HOSTILE: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "aliases that expand without end": ("docs/backlog.yaml", lambda path: path.write_text(_bomb())),
+    "an alias of itself": ("docs/backlog.yaml", lambda path: path.write_text("stories: &a [*a]\n")),
+    "deep YAML": (
+        "docs/backlog.yaml",
+        lambda path: path.write_text(f"stories: {'[' * 100_000}{']' * 100_000}"),
+    ),
+    "deep JSON": (
+        "docs/tasks/thing/execute-state.json",
+        lambda path: path.write_text('{"tasks":' * 500_000 + "}" * 500_000),
+    ),
+    "deep JSON that is cut off": (
+        "docs/tasks/thing/execute-state.json",
+        lambda path: path.write_text("[" * 500_000 + "]" * 499_000),
+    ),
+    "a pipe": ("docs/tasks/thing/execute-state.json", os.mkfifo),
+    "a pipe as a lock": ("docs/tasks/thing/execute-state.lock", os.mkfifo),
+    "a huge file": (
+        "docs/tasks/thing/execute-state.json",
+        _huge,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_ends_adopt_at_once(tmp_path: Path, name: str) -> None:
+    """It is named, if it is what was asked for, and takes neither time nor memory: the command gets one gigabyte."""
+    cli = Cli(Project.create(tmp_path / "p").path)
+    place, make = HOSTILE[name]
+    write(cli.here / "docs" / "tasks" / "other" / "execute-state.json", '{"tasks": {"L1-001": {}}}')
+    path = cli.here / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make(path)
+    listed, adopted = (_adopt_in_a_gigabyte(cli, *words) for words in ((".", "--list"), (place, "--dry-run")))
+    assert (listed.returncode, adopted.returncode) == (0, 2)
+    assert place in adopted.stderr
+
+
+def _adopt_in_a_gigabyte(cli: Cli, *words: str) -> subprocess.CompletedProcess[str]:
+    script = 'ulimit -v 1000000; exec "$@"'
+    done = subprocess.run(
+        ["sh", "-c", script, "sh", *COMMAND, "adopt", *words],
+        cwd=cli.here,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done

@@ -311,3 +311,31 @@ def test_a_wait_that_is_no_number_holds_nothing_up(tmp_path: Path) -> None:
             assert (await leader("checkpoint", task="a", token=claim["token"]))["commit"]
 
     led(play)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "x" * 5000, "\x1b]0;x\x07", "../" * 2000])
+def test_a_text_that_nothing_can_be_called_is_refused_by_every_tool(tmp_path: Path, text: str) -> None:
+    """Each tool says so; the server lives on, and prints no trace of its own calls."""
+
+    async def play() -> None:
+        project = Project.create(tmp_path / "p")
+        async with leading(project.path, "--yes") as leader:
+            for name in ("run", "plan_file", "plan", "agent"):
+                with pytest.raises(RefusedError):
+                    await leader(
+                        "open_run",
+                        **({"plan": plan_of(asks("a"))} if name == "agent" else {}),
+                        **{name: text},
+                    )
+            await leader("open_run", plan=plan_of(asks("a")))
+            claim = await leader.claim("a")
+            with pytest.raises(RefusedError):
+                await leader("claim_task", task=text)
+            for tool in ("heartbeat", "checkpoint", "complete_task", "release_task"):
+                with pytest.raises(RefusedError):
+                    await leader(tool, task=text, token=claim["token"])
+                with pytest.raises(RefusedError):
+                    await leader(tool, task="a", token=text)
+            assert (await leader("release_task", task="a", token=claim["token"])) is not None
+
+    led(play)

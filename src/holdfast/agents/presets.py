@@ -192,6 +192,10 @@ def _user_files(checkout: Path | None) -> Iterator[Path]:
 def _tables(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     import tomllib
 
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise HoldfastError(
+            f"{path} is a pipe, a socket or a device; reading it could wait for ever", "remove it"
+        )
     try:
         with doing("read which agents are known"):
             parsed = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -239,8 +239,10 @@ def _at_work(source: ForeignSource, own: ForeignFormat) -> Iterator[Finding]:
 
 def _first_number(path: Path) -> str:
     try:
+        if not path.is_file():
+            return ""  # to open a pipe would wait for its other end
         with path.open("rb") as file:
-            found = re.search(rb"\d{1,9}", file.read(256)) if path.is_file() else None
+            found = re.search(rb"\d{1,9}", file.read(256))
     except OSError:
         return ""
     return found[0].decode() if found else ""

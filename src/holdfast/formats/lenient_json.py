@@ -31,6 +31,8 @@ _TRIES = 50
 A text that does not parse without its last fifty values never will.
 """
 
+_DEPTH_MAX = 100
+
 Node = dict[str, Any]
 """An object of a foreign document. It never leaves `formats/`: readers turn it into a `ForeignRun`."""
 
@@ -223,7 +225,10 @@ def truncated_object(data: bytes) -> Node:
 
 
 def _value_ends(text: str) -> list[tuple[int, str]]:
-    """Return each position where an object or a list ends, with the brackets that close the rest."""
+    """Return each position where an object or a list ends, with the brackets that close the rest.
+
+    Nothing is looked for behind nesting that no system writes: its brackets would take the square of its depth.
+    """
     found: list[tuple[int, str]] = []
     open_at: list[str] = []
     in_string = escaped = False
@@ -234,6 +239,8 @@ def _value_ends(text: str) -> list[tuple[int, str]]:
         elif sign == '"':
             in_string = True
         elif sign in _CLOSERS:
+            if len(open_at) == _DEPTH_MAX:
+                return found
             open_at.append(_CLOSERS[sign])
         elif open_at and sign == open_at[-1]:
             open_at.pop()

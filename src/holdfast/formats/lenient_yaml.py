@@ -1,8 +1,15 @@
-"""Reads YAML with every scalar as its original text: dates and `yes` are not converted."""
+"""Reads YAML with every scalar as its original text: dates and `yes` are not converted.
+
+The files are somebody else's. Depth is bounded, because the library's fast loader crashes on deep nesting, and so is what
+aliases expand to.
+"""
 
 from __future__ import annotations
 
 from typing import Any
+
+DEPTH_MAX = 100
+VALUES_MAX = 1_000_000
 
 
 def load(text: str) -> Any:
@@ -10,6 +17,7 @@ def load(text: str) -> Any:
     import yaml
 
     try:
+        _require_bounded(text)
         # This loader can only return texts, lists and mappings.
         return yaml.load(text, _loader())  # noqa: S506
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -21,6 +29,34 @@ def compose(text: str) -> Any:
     import yaml
 
     return yaml.compose(text, _loader())
+
+
+def _require_bounded(text: str) -> None:
+    """Raise ValueError if a document is nested too deeply, or too large once its aliases are filled in."""
+    import yaml
+
+    total, sizes = 0, dict[str, int]()
+    open_at: list[tuple[str | None, int]] = []
+    for event in yaml.parse(text, _loader()):
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_at.pop()
+            if anchor:
+                sizes[anchor] = total - before
+        elif isinstance(event, yaml.AliasEvent):
+            # What is inside itself cannot be filled in at all.
+            total += sizes.get(event.anchor or "", VALUES_MAX)
+        elif isinstance(event, yaml.NodeEvent):
+            total += 1
+            if isinstance(event, yaml.CollectionStartEvent):
+                open_at.append((event.anchor, total))
+            elif event.anchor:
+                sizes[event.anchor] = 1
+        if len(open_at) > DEPTH_MAX:
+            raise ValueError(f"line {event.start_mark.line + 1}: nested deeper than {DEPTH_MAX} levels")
+        if total > VALUES_MAX:
+            raise ValueError(
+                f"line {event.start_mark.line + 1}: more than {VALUES_MAX} values once its aliases are filled in"
+            )
 
 
 def _loader() -> Any:

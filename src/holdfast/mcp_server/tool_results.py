@@ -5,7 +5,8 @@ Every result is bounded, because an agent's context is small. Nothing here reads
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -15,13 +16,14 @@ from mcp.types import CallToolResult, TextContent
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import AttemptKind, RunStatus, TaskStatus
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, quoted
 from holdfast.fleet.lead import Offer
 from holdfast.fleet.protocol import LaunchKey
 from holdfast.system_errors import machine_error
 from holdfast.views.status import MetricsView, StageView
 
 _TEXT_CHARS = 500
+_IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")
 _P = ParamSpec("_P")
 
 
@@ -39,6 +41,7 @@ def json_tool(tool: Callable[_P, Awaitable[Any]]) -> Callable[_P, Awaitable[Call
     @wraps(tool)
     async def encoded(*args: _P.args, **kwargs: _P.kwargs) -> CallToolResult:
         try:
+            _refuse_impossible(kwargs)
             return _result(await tool(*args, **kwargs))
         except HoldfastError as error:
             refused = ToolError(type=type(error).__name__, message=error.message, hint=error.hint)
@@ -50,6 +53,16 @@ def json_tool(tool: Callable[_P, Awaitable[Any]]) -> Callable[_P, Awaitable[Call
     # The SDK checks results against the return annotation: it must be that of the encoded result.
     encoded.__annotations__ = {**tool.__annotations__, "return": CallToolResult}
     return encoded
+
+
+def _refuse_impossible(arguments: Mapping[str, object]) -> None:
+    """Raise HoldfastError for a text that no file, process or journal can hold: with a NUL, or with half a character."""
+    for name, value in arguments.items():
+        if isinstance(value, str) and _IMPOSSIBLE.search(value):
+            raise HoldfastError(
+                f"{name} has a character that no file and no command can have: {quoted(value)}",
+                "leave it out",
+            )
 
 
 def _result(answer: Any, *, is_error: bool = False) -> CallToolResult:

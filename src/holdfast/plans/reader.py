@@ -42,11 +42,12 @@ def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Pla
 def _content(path: Path) -> bytes:
     """Return the bytes of a file, at most one more than a plan may have.
 
-    A pipe would block, so it is refused.
+    A pipe or a terminal would block, so only a regular file is read.
     """
-    if path.is_fifo():
+    if not path.is_dir() and not path.is_file() and path.exists():
+        kind = "pipe" if path.is_fifo() else "socket or a device"
         raise PlanError(
-            f"{path} is a pipe, not a file",
+            f"{path} is a {kind}, not a file",
             "write the plan to a file and name that; `holdfast run` takes pipes and `-`",
         )
     with path.open("rb") as file:
