@@ -6,9 +6,12 @@ import os
 import shutil
 from pathlib import Path
 
+import pytest
+
 from holdfast.process.cgroups import CONTROLLERS, available_groups
 from tests.support.command import Cli, fails, writes
 from tests.support.installed_tools import install, only_tools
+from tests.support.repositories import Project, git, write
 
 
 def test_doctor_finds_a_finished_run_healthy(tmp_path: Path) -> None:
@@ -85,3 +88,20 @@ def test_doctor_tells_whether_there_is_a_sandbox_and_which_level_runs_get(tmp_pa
     (tmp_path / "none" / "git").symlink_to(shutil.which("git") or "git")
     without = cli("doctor", PATH=str(tmp_path / "none"))
     assert "ok   sandbox: none: bubblewrap is not installed; install the package bubblewrap" in without.out
+
+
+@pytest.mark.parametrize("torn", [b"", b"DIRC\0\0\0\2", b"\0" * 300])
+def test_a_torn_index_of_a_worktree_is_told_and_made_anew(tmp_path: Path, torn: bytes) -> None:
+    """A power cut leaves it. Until then the user's `git gc` fails; no file of the worktree changes."""
+    cli = Cli(Project.create(tmp_path / "p").path)
+    cli.project.git("worktree", "add", "-q", str(tmp_path / "other"))
+    write(tmp_path / "other" / "a.txt", "edited\n")
+    assert cli("doctor").code == 0
+    index = cli.project.git_dir / "worktrees" / "other" / "index"
+    index.write_bytes(torn)
+    done = cli("doctor")
+    assert (done.code, f"{index} is torn" in done.out) == (1, True)
+    assert f"Made {index} anew" in cli("doctor", "--fix").out
+    cli.project.git("gc", "-q")
+    assert git(tmp_path / "other", "status", "--short") == "M a.txt"
+    assert index.with_name("index.torn").read_bytes() == torn

@@ -58,6 +58,7 @@ class Evidence:
     live_without_runner: tuple[str, ...] = ()
     fsck_errors: tuple[str, ...] = ()
     stale_locks: tuple[str, ...] = ()
+    torn_indexes: tuple[str, ...] = ()
     checkout_changes: tuple[str, ...] = ()
 
 
@@ -211,4 +212,8 @@ def seen_broken(evidence: Evidence) -> Iterator[Violation]:
     yield from (Violation(11, f"{who} lives without a runner") for who in evidence.live_without_runner)
     yield from (Violation(12, f"git fsck: {error}") for error in evidence.fsck_errors)
     yield from (Violation(12, f"{path} is left over") for path in evidence.stale_locks)
+    yield from (
+        Violation(12, f"{path} is torn, so `git gc` fails; `holdfast doctor --fix` makes it anew")
+        for path in evidence.torn_indexes
+    )
     yield from (Violation(16, f"{path} changed in the user's checkout") for path in evidence.checkout_changes)

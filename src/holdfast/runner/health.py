@@ -30,14 +30,18 @@ from holdfast.repo.discovery import git_dirs_around
 from holdfast.repo.git_settings import new_settings
 from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
+from holdfast.repo.torn_indexes import replace_torn_indexes, torn_indexes
 from holdfast.repo.torn_objects import remove_torn_objects
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.recovery.facts import gather_facts
 
 
 def examine_repository(repo: Repository) -> list[Violation]:
-    """Judge what belongs to no run: git's objects and refs as a whole, and locks that nobody holds."""
-    return list(seen_broken(Evidence(fsck_errors=fsck_errors(repo), stale_locks=stale_locks(repo))))
+    """Judge what belongs to no run: git's objects and refs as a whole, torn indexes, and locks that nobody holds."""
+    torn = tuple(map(str, torn_indexes(repo)))
+    return list(
+        seen_broken(Evidence(fsck_errors=fsck_errors(repo), stale_locks=stale_locks(repo), torn_indexes=torn))
+    )
 
 
 def unblock_git(start: Path) -> list[str]:
@@ -90,11 +94,12 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
 
 
 def fix_repository(repo: Repository) -> list[str]:
-    """Remove what a power cut left of objects, whoever wrote them, and locks that no git holds, also without any run.
+    """Remove what a power cut left of objects and indexes, whoever wrote them, and locks that no git holds.
 
     Returns a sentence for each. Idempotent.
     """
-    return [*remove_torn_objects(repo.common_dir, thorough=True), *remove_stale_locks(repo)]
+    removed = remove_torn_objects(repo.common_dir, thorough=True)
+    return [*removed, *replace_torn_indexes(repo), *remove_stale_locks(repo)]
 
 
 def _evidence(repo: Repository, state: RunState, recorded: Sequence[Recorded]) -> Evidence:
