@@ -18,6 +18,7 @@ from tests.support.launches import PATH, alive
 
 TOKEN = "mid-exec"
 EXECS_ITSELF = "import os, sys; os.execve(sys.executable, sys.orig_argv, os.environ)"
+_WORKERS, _ROUNDS = 10, 20
 MANY_ARGUMENTS = ["x"] * 100_000
 """The kernel copies the arguments before it makes the environment known: many of them hold an exec up for milliseconds."""
 
@@ -73,3 +74,16 @@ def test_a_folder_is_occupied_while_a_process_works_in_it_or_below(tmp_path: Pat
     assert not procfs.works_in(str(tmp_path / "wor"))
     process.communicate()
     assert not procfs.works_in(str(tmp_path / "work"))
+
+
+def test_workers_that_exec_without_pause_are_all_ended() -> None:
+    """Two hundred of them, ten at a time: none survives a sweep."""
+    loop, token = 'exec sh -c "$0" "$0"', "without-pause"
+    for _ in range(_ROUNDS):
+        workers = [
+            subprocess.Popen(["sh", "-c", loop, loop], env={**PATH, procfs.TOKEN_VARIABLE: token})
+            for _ in range(_WORKERS)
+        ]
+        ended = asyncio.run(end_carriers(frozenset({token})))
+        assert ended == {worker.pid for worker in workers}
+        assert [worker.wait() for worker in workers] == [-signal.SIGTERM] * _WORKERS

@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -44,6 +45,8 @@ from holdfast.redaction import secret_values
 from holdfast.system_errors import way_out_of
 
 _ORPHAN_GRACE_S = 2.0
+_CLEAN_LOOKS = 2
+_SWEEP_S = 60.0
 _ANSWER_BYTES = 4096
 _RECORD_BYTES = 65536
 _T = TypeVar("_T")
@@ -404,18 +407,38 @@ async def _end_all(tokens: frozenset[str]) -> set[int]:
 
 
 async def end_carriers(tokens: frozenset[str]) -> set[int]:
-    """End every process that carries one of `tokens`: SIGTERM, then SIGKILL until none is left; return their pids."""
+    """End every process that carries one of `tokens`: SIGTERM, then SIGKILL until none is left; return their pids.
+
+    A process can fork and end while the others are looked at, so one look that finds nobody is no proof. Raises LaunchError
+    if new ones keep appearing.
+    """
     ended: set[int] = set()
-    number = signal.SIGTERM
-    while tokens and (found := procfs.open_carriers(tokens)):
+    number, clean, deadline = signal.SIGTERM, 0, time.monotonic() + _SWEEP_S
+    while tokens and clean < _CLEAN_LOOKS:
+        found = procfs.open_carriers(tokens)
+        clean = 0 if found else clean + 1
+        if found and time.monotonic() > deadline:
+            raise _endless(found)
         for fd in found.values():
             _signal(fd, number)
         with suppress(TimeoutError):  # those that ignore SIGTERM are found again, and killed
             async with asyncio.timeout(_ORPHAN_GRACE_S):
                 await asyncio.gather(*(_ended(fd) for fd in found.values()))
-        ended |= found.keys()
-        number = signal.SIGKILL
+        if found:
+            ended |= found.keys()
+            number = signal.SIGKILL
     return ended
+
+
+def _endless(found: dict[int, int]) -> LaunchError:
+    """Return the error for processes that start others faster than they can be ended. Closes their pidfds."""
+    for fd in found.values():
+        os.close(fd)
+    groups = {os.getpgid(pid) for pid in found if procfs.stat(pid) is not None}
+    return LaunchError(
+        f"processes of this run keep starting others, such as {min(found)}",
+        f"`kill -9 -- {' '.join(f'-{group}' for group in sorted(groups)) or '-GROUP'}` ends them all at once, then try again",
+    )
 
 
 def _signal(pidfd: int, number: signal.Signals) -> None:

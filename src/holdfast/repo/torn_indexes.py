@@ -17,7 +17,10 @@ from holdfast.repo.repository import Repository
 
 _SIGNATURE = b"DIRC"
 _HEADER_BYTES = 12
+_CHECKSUMS = {"sha1": 20, "sha256": 32}
+"""How an index can end, and the bytes of that. The objects of a repository tell which; a torn file has neither."""
 _TORN = "index.torn"
+"""Where the torn bytes stay, for whoever wants to look for staged files in them."""
 
 
 def torn_indexes(repo: Repository) -> list[Path]:
@@ -46,9 +49,7 @@ def _replaced(repo: Repository) -> Iterator[str]:
 
 def _is_torn(path: Path) -> bool:
     content = read_regular(path)
-    # The objects of a repository tell which of the two git uses; a torn file has neither checksum.
-    sizes = {kind: hashlib.new(kind).digest_size for kind in ("sha1", "sha256")}
-    return not any(_ends_well(content, kind, size) for kind, size in sizes.items())
+    return not any(_ends_well(content, kind, size) for kind, size in _CHECKSUMS.items())
 
 
 def _ends_well(content: bytes, kind: str, size: int) -> bool:
