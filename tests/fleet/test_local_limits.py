@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from pathlib import Path
 
 from holdfast.core.facts import ExitReason
+from holdfast.process import procfs
 from tests.support.launches import FleetSetup, ended
 
 
@@ -45,3 +49,32 @@ def test_endless_output_stays_within_its_bound_on_disk(setup: FleetSetup) -> Non
     assert bound // 4 < len(kept) <= bound
     assert sum(file.stat().st_size for file in setup.folder(spec.key).glob("output.log*")) <= bound
     assert setup.fleet.output(spec.key, 40_000_000).data == b"the end\n"
+
+
+def test_a_supervisor_that_was_stopped_keeps_its_time_limit(setup: FleetSetup) -> None:
+    """Any program of this user can stop it by a signal. Whoever waits for it lets it go on."""
+
+    async def play() -> ExitReason:
+        spec = setup.sh("exec cat gate", timeout_s=0.5)
+        await setup.fleet.launch(spec)
+        os.kill(setup.supervisor(spec.key), signal.SIGSTOP)
+        return (await ended(setup.fleet.wait(spec.key))).reason
+
+    assert asyncio.run(play()) is ExitReason.TIMEOUT
+
+
+def test_a_fork_server_that_was_stopped_starts_the_next_agent(setup: FleetSetup) -> None:
+    """It is let go on; nobody waits for it for ever."""
+
+    async def play() -> ExitReason:
+        await setup.finish(setup.sh("true"))
+        children = [entry for entry in procfs.descendants(os.getpid()).values() if entry.ppid == os.getpid()]
+        (fork_server,) = [entry.pid for entry in children if b"fork_server_main" in _command_line(entry.pid)]
+        os.kill(fork_server, signal.SIGSTOP)
+        return (await setup.finish(setup.sh("true", attempt=2))).reason
+
+    assert asyncio.run(play()) is ExitReason.EXITED
+
+
+def _command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.fleet.local import end_carriers
+from holdfast.fleet.termination import end_carriers
 from holdfast.process import procfs
 from tests.support.launches import PATH, alive
 

@@ -19,8 +19,9 @@ import msgspec
 from holdfast.boot import boot_id
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
 from holdfast.errors import HoldfastError
-from holdfast.fleet.local import LocalFleet, end_carriers
+from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchSpec
+from holdfast.fleet.termination import end_carriers
 from holdfast.locks import open_lockable, try_lock
 from holdfast.paths import StateDir
 from holdfast.process.launch_order import (

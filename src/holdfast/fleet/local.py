@@ -12,11 +12,11 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from holdfast.boot import boot_id
 from holdfast.core.facts import Exit, Presence, Sighting
 from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchOutput, LaunchSpec, token_of
+from holdfast.fleet.termination import LOOK_S, end_all, outlast, signal_process
 from holdfast.paths import StateDir
 from holdfast.process import cgroups, procfs
 from holdfast.process.fork_server import ForkServer
@@ -44,9 +45,8 @@ from holdfast.process.sandbox import probe_sandbox, sandbox_argv
 from holdfast.redaction import secret_values
 from holdfast.system_errors import way_out_of
 
-_ORPHAN_GRACE_S = 2.0
-_CLEAN_LOOKS = 2
-_SWEEP_S = 60.0
+_ANSWER_S = 60.0
+_SUPERVISOR_LATE_S = 60.0
 _ANSWER_BYTES = 4096
 _RECORD_BYTES = 65536
 _T = TypeVar("_T")
@@ -79,6 +79,17 @@ class _Revealed(msgspec.Struct, frozen=True):
     proof: str = ""
 
 
+class _Limit(msgspec.Struct, frozen=True):
+    """By when a supervisor must have ended its launch, and how long it may take once it was told to. It can be stopped, too."""
+
+    deadline: float
+    grace_s: float
+
+
+_NO_LIMIT = _Limit(float("inf"), 120.0)
+"""For launches of an earlier runner, whose limits only their supervisors know."""
+
+
 class LocalFleet:
     """Launches on this machine. Needs a running event loop only for what is `async`."""
 
@@ -86,6 +97,7 @@ class LocalFleet:
         self._state = state
         self._fork_server = ForkServer()
         self._proofs: dict[LaunchKey, _Proof] = {}
+        self._limits: dict[LaunchKey, _Limit] = {}
 
     def recognise(self, key: LaunchKey, token: str) -> None:
         """Let the end of a launch of an earlier runner count if it proves this token. What we launched needs none."""
@@ -98,6 +110,8 @@ class LocalFleet:
             return
         lease = self._state.run(spec.key.run).lease
         proof = self._proofs[spec.key] = _Proof(spec.token, os.urandom(32))
+        grace_s = spec.grace_s + _SUPERVISOR_LATE_S
+        self._limits[spec.key] = _Limit(time.monotonic() + spec.timeout_s + grace_s, grace_s)
         order = _order(spec, self.folder(spec.key), str(lease.absolute()), proof.signing_key).encode()
         # No answer means that the fork server or the supervisor was killed. Asking again is safe: a supervisor that
         # started something has left its record, and the next one then does nothing.
@@ -125,8 +139,9 @@ class LocalFleet:
     async def wait(self, key: LaunchKey) -> Sighting:
         """Return once the launch is no longer alive. Works for launches of an earlier runner too."""
         supervisor = _open_supervisor(self.folder(key))
-        if supervisor is not None:
-            await _ended(supervisor)
+        deadline = self._limits.get(key, _NO_LIMIT).deadline
+        if supervisor is not None and not await outlast(self.folder(key), supervisor, deadline):
+            await end_all(self._tokens([key]))
         return self.inspect(key)
 
     async def cancel(self, key: LaunchKey) -> Sighting:
@@ -136,10 +151,11 @@ class LocalFleet:
             return before
         supervisor = _open_supervisor(self.folder(key))
         if supervisor is not None:
-            _signal(supervisor, signal.SIGTERM)
-            _signal(supervisor, signal.SIGCONT)  # a stopped supervisor must get the signal too
-            await _ended(supervisor)
-        await _end_all(self._tokens([key]))
+            signal_process(supervisor, signal.SIGTERM)
+            signal_process(supervisor, signal.SIGCONT)  # a stopped supervisor must get the signal too
+            grace_s = self._limits.get(key, _NO_LIMIT).grace_s
+            await outlast(self.folder(key), supervisor, time.monotonic() + grace_s)
+        await end_all(self._tokens([key]))
         _remove_draft(self.folder(key))
         return self.inspect(key)
 
@@ -177,7 +193,7 @@ class LocalFleet:
         await asyncio.gather(
             *(self.cancel(key) for key in doomed if self.inspect(key).presence is Presence.ALIVE)
         )
-        ended = await _end_all(tokens)
+        ended = await end_all(tokens)
         for key in doomed:
             _remove_draft(self.folder(key))
         return sorted({*found, *ended})
@@ -271,9 +287,23 @@ class LocalFleet:
                 with suppress(ConnectionError):  # who does not read the order may have said why
                     await loop.sock_sendall(ours, order)
                     ours.shutdown(socket.SHUT_WR)
-                return await loop.sock_recv(ours, _ANSWER_BYTES)
+                return await self._answer(loop.sock_recv(ours, _ANSWER_BYTES))
             except ConnectionError:
                 return b""
+
+    async def _answer(self, receiving: Coroutine[Any, Any, bytes]) -> bytes:
+        """Wait for the answer of a new supervisor; empty if none comes. Continues a fork server that somebody stopped."""
+        answer = asyncio.ensure_future(receiving)
+        deadline = time.monotonic() + _ANSWER_S
+        try:
+            while not (await asyncio.wait([answer], timeout=LOOK_S))[0]:
+                self._fork_server.continue_if_stopped()
+                if time.monotonic() > deadline:
+                    self._fork_server.close()  # the next order starts another one
+                    return b""
+            return answer.result()
+        finally:
+            answer.cancel()
 
 
 @lru_cache(maxsize=64)
@@ -390,70 +420,3 @@ def _remove_draft(folder: str) -> None:
     """Remove the exit record that a supervisor began and could not finish. Usually there is none."""
     with suppress(FileNotFoundError):
         os.unlink(draft_file(exit_file(folder)))  # noqa: PTH108 - asked once per launch
-
-
-async def _end_all(tokens: frozenset[str]) -> set[int]:
-    """End what carries one of `tokens`, and what is in a control group of one although it carries none; return the pids."""
-    ended = await end_carriers(tokens)
-    for folder in cgroups.leftover_groups(tokens) if tokens else ():
-        while found := cgroups.members(folder):
-            opened = [fd for fd in map(procfs.open_pidfd, found) if fd is not None]
-            for fd in opened:
-                _signal(fd, signal.SIGKILL)
-            await asyncio.gather(*map(_ended, opened))
-            ended.update(found)
-        cgroups.remove_group(folder)
-    return ended
-
-
-async def end_carriers(tokens: frozenset[str]) -> set[int]:
-    """End every process that carries one of `tokens`: SIGTERM, then SIGKILL until none is left; return their pids.
-
-    A process can fork and end while the others are looked at, so one look that finds nobody is no proof. Raises LaunchError
-    if new ones keep appearing.
-    """
-    ended: set[int] = set()
-    number, clean, deadline = signal.SIGTERM, 0, time.monotonic() + _SWEEP_S
-    while tokens and clean < _CLEAN_LOOKS:
-        found = procfs.open_carriers(tokens)
-        clean = 0 if found else clean + 1
-        if found and time.monotonic() > deadline:
-            raise _endless(found)
-        for fd in found.values():
-            _signal(fd, number)
-        with suppress(TimeoutError):  # those that ignore SIGTERM are found again, and killed
-            async with asyncio.timeout(_ORPHAN_GRACE_S):
-                await asyncio.gather(*(_ended(fd) for fd in found.values()))
-        if found:
-            ended |= found.keys()
-            number = signal.SIGKILL
-    return ended
-
-
-def _endless(found: dict[int, int]) -> LaunchError:
-    """Return the error for processes that start others faster than they can be ended. Closes their pidfds."""
-    for fd in found.values():
-        os.close(fd)
-    groups = {os.getpgid(pid) for pid in found if procfs.stat(pid) is not None}
-    return LaunchError(
-        f"processes of this run keep starting others, such as {min(found)}",
-        f"`kill -9 -- {' '.join(f'-{group}' for group in sorted(groups)) or '-GROUP'}` ends them all at once, then try again",
-    )
-
-
-def _signal(pidfd: int, number: signal.Signals) -> None:
-    try:
-        signal.pidfd_send_signal(pidfd, number)
-    except ProcessLookupError:
-        return  # it has ended already, as intended
-
-
-async def _ended(pidfd: int) -> None:
-    """Wait until the process ended. Closes the pidfd."""
-    loop, over = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(pidfd, over.set)
-    try:
-        await over.wait()
-    finally:
-        loop.remove_reader(pidfd)
-        os.close(pidfd)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import array
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -42,6 +43,11 @@ class ForkServer:
             else:
                 return
         raise LaunchError("no process could be started to supervise the agent", "see `holdfast doctor`")
+
+    def continue_if_stopped(self) -> None:
+        """Let a fork server go on that somebody stopped by a signal. A running one takes no notice."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End the fork server; supervisors live on. Idempotent."""

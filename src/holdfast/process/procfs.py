@@ -47,6 +47,12 @@ def stat(pid: int) -> ProcessStat | None:
     )
 
 
+def is_stopped(pid: int) -> bool:
+    """Tell whether somebody stopped a process by a signal, so that it does nothing until it is continued."""
+    entry = stat(pid)
+    return entry is not None and entry.state == "T"
+
+
 def name(pid: int) -> str:
     """Return the name that a process gave itself, or an empty string when there is no such process."""
     try:

@@ -37,6 +37,7 @@ def replace_torn_indexes(repo: Repository) -> list[str]:
 
 
 def _replaced(repo: Repository) -> Iterator[str]:
+    """Replace one after the other. A worktree whose HEAD is torn as well stays without an index, which git accepts."""
     for path in torn_indexes(repo):
         question = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
         head = decode_text(repo.git.try_run(*question, git_dir=path.parent).stdout).strip()
@@ -48,6 +49,7 @@ def _replaced(repo: Repository) -> Iterator[str]:
 
 
 def _is_torn(path: Path) -> bool:
+    """Tell whether a file is no whole index. An empty one is none either."""
     content = read_regular(path)
     return not any(_ends_well(content, kind, size) for kind, size in _CHECKSUMS.items())
 
