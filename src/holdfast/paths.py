@@ -11,6 +11,11 @@ from pathlib import Path
 STATE_DIR = ".holdfast"
 
 
+def is_of_state_dir(path: str) -> bool:
+    """Tell whether a path of a repository is Holdfast's own folder, or in it. On some systems case makes no difference."""
+    return path.partition("/")[0].casefold() == STATE_DIR
+
+
 @dataclass(frozen=True, slots=True)
 class StateDir:
     """The `.holdfast/` folder of one repository."""

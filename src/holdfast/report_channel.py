@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 from holdfast.errors import HoldfastError
 from holdfast.system_errors import doing
@@ -56,8 +57,12 @@ def _append(path: str, line: bytes) -> None:
     """Add a line in one write, so that reports made at the same time do not mix."""
     if len(line) > LINE_BYTES_MAX:
         raise HoldfastError(f"the report has {len(line)} bytes; at most {LINE_BYTES_MAX} are read", HINT)
-    _make_folder(os.path.dirname(path))  # noqa: PTH120 - pathlib takes long to start
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    folder, name = os.path.split(path)
+    within = _open_folder(folder)
+    try:
+        fd = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600, dir_fd=within)
+    finally:
+        os.close(within)
     try:
         if os.fstat(fd).st_size + len(line) > FILE_BYTES_MAX:
             raise HoldfastError(f"{path} is full", "The runner has read it; later reports would not be read.")
@@ -67,12 +72,16 @@ def _append(path: str, line: bytes) -> None:
         os.close(fd)
 
 
-def _make_folder(folder: str) -> None:
-    """Make the folder of the reports. Its workspace must be there; we never make one."""
+def _open_folder(folder: str) -> int:
+    """Make and open the folder of the reports, but follow no link. Its workspace must be there; we never make one."""
     try:
-        os.mkdir(folder)  # noqa: PTH102 - pathlib takes long to start
-    except FileExistsError:
-        return
+        with suppress(FileExistsError):
+            os.mkdir(folder)  # noqa: PTH102 - pathlib takes long to start
+        return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError:
+        raise HoldfastError(
+            f"{folder} is no folder, and Holdfast follows no link there", f"Remove it: `rm {folder}`."
+        ) from None
     except FileNotFoundError:
         raise HoldfastError(
             f"the workspace of this attempt, {os.path.dirname(folder)}, is not there",  # noqa: PTH120

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from holdfast.paths import STATE_DIR
+from holdfast.paths import STATE_DIR, is_of_state_dir
 from holdfast.repo.files import link_atomically
 from holdfast.repo.git import Git, GitError, decode_text
 
@@ -49,7 +49,7 @@ def changed_paths(
         raise GitError(question, result.rc, result.stderr)
     # A deleted file can be listed twice; a dictionary keeps the order.
     paths = dict.fromkeys(decode_text(result.stdout).split("\0"))
-    return tuple(path for path in paths if path and not path.startswith(f"{STATE_DIR}/"))
+    return tuple(path for path in paths if path and not is_of_state_dir(path))
 
 
 def unkept_paths(private_git: Git, work_tree: Path, index: Path) -> tuple[str, ...]:

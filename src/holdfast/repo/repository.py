@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from holdfast.paths import STATE_DIR, StateDir
+from holdfast.errors import RepositoryError
+from holdfast.paths import STATE_DIR, StateDir, is_of_state_dir
 from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such_commit
 from holdfast.repo.files import write_durably
 from holdfast.repo.git import CommitIdentity, Git, GitResult, Setting, as_lines, decode_text, require_git
@@ -161,6 +162,15 @@ class Repository:
     def require_own_state_dir(self) -> None:
         """Raise RepositoryError if `.holdfast` is not the user's own, or leads elsewhere."""
         require_own_state_dir(self.state_dir, self.common_dir)
+
+    def require_no_state_dir(self, commit: str) -> None:
+        """Raise RepositoryError if a commit brings a `.holdfast` along: it would be checked out into every workspace."""
+        for name in self.git.paths("ls-tree", "-z", "--full-tree", "--name-only", commit):
+            if is_of_state_dir(name):
+                raise RepositoryError(
+                    f"The commit {commit[:12]} tracks {name}: that name is for Holdfast's own folder, which no commit may bring along.",
+                    f"Remove it from git, and commit that: `git rm -r --cached {name}`.",
+                )
 
     def prepare_state_dir(self) -> None:
         """Keep `.holdfast/` out of `git status`, before anything is written there. Idempotent.

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.paths import STATE_DIR
+from holdfast.paths import STATE_DIR, is_of_state_dir
 from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files, too_deep_folders
 from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, read_regular, remove
 from holdfast.repo.git import GitError, decode_text
@@ -243,7 +243,7 @@ def tree_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence
 
 def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: bool) -> WorkspaceTree:
     workspace.unlock()
-    removed = remove_blocking_files(workspace.path)
+    removed = [*remove_blocking_files(workspace.path), *_own_names(workspace.path)]
     workspace.index.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=workspace.index.parent, prefix=f"{workspace.index.name}.capture-"))
     try:
@@ -254,13 +254,20 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: b
         if base != workspace.start():
             repo.private_git.run("read-tree", "--reset", base, work_tree=workspace.path, index=index)
             # An agent that commits by itself may have forced its reports in, or settings for the user's next agents.
-            _untrack(repo, workspace.path, index, STATE_DIR)
+            _untrack(repo, workspace.path, index, f":(icase){STATE_DIR}")
         forced = _staged_though_ignored(repo, workspace, folder)
         found = _add_all(repo, workspace.path, index, forced, 0)
         behind = unkept_paths(repo.private_git, workspace.path, index) if look_behind else ()
         return WorkspaceTree(found.tree, found.problems, (*removed, *found.remarks), behind)
     finally:
         remove(folder)
+
+
+def _own_names(root: Path) -> list[str]:
+    """Return a sentence for each file, link or folder that has Holdfast's own name and is not the folder of reports."""
+    found = [path for path in root.iterdir() if is_of_state_dir(path.name)]
+    strange = [path.name for path in found if path.name != STATE_DIR or not is_plain_directory(path)]
+    return [f"{name} was left out: that name is for Holdfast's own folder." for name in strange]
 
 
 def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth: int) -> WorkspaceTree:
@@ -372,4 +379,4 @@ def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path)
         return []  # it has rules that take too long
     # An index that the agent broke, or is writing now, is unusable.
     paths = decode_text(result.stdout).split("\0") if result.rc == 0 else []
-    return [path for path in paths if path and not path.startswith(f"{STATE_DIR}/")]
+    return [path for path in paths if path and not is_of_state_dir(path)]

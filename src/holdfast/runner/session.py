@@ -82,6 +82,7 @@ def create_run(
     """
     repo.prepare_state_dir()
     base = repo.resolve(plan.base)
+    repo.require_no_state_dir(base)
     with making_runs(repo.state_dir.runs_lock):
         if known is not None:
             _refuse_twin(journal, plan_hash(plan), plan_source, adopting, known)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.core import ids
+from holdfast.core import events as ev, ids
 from holdfast.core.projection import AttemptRow, TaskRow
 from holdfast.core.status import RunStatus
-from holdfast.report_channel import FILE_BYTES_MAX, LINE_BYTES_MAX
+from holdfast.errors import HoldfastError, RepositoryError
+from holdfast.report_channel import FILE_BYTES_MAX, LINE_BYTES_MAX, send_report
 from holdfast.reporting.displayed_status import progress_of
 from holdfast.runner.attempts.reports import AttemptReports, report_file
 from holdfast.runner.requests import Request, send_request
@@ -95,6 +96,51 @@ def test_reports_are_never_part_of_the_work(tmp_path: Path, trick: str) -> None:
     landed = trial.project.git("ls-tree", "-r", "--name-only", f"holdfast/{trial.run}")
     assert "A.txt" in landed
     assert "report" not in landed
+
+
+COMMIT = "git add -fA && git -c user.name=a -c user.email=a@b commit -qm x"
+
+
+@pytest.mark.parametrize("commits", ["true", COMMIT], ids=["left", "committed"])
+@pytest.mark.parametrize("name", [".holdfast", ".HoldFast"])
+@pytest.mark.parametrize(
+    "kind", ["ln -s {there} {name}", "echo x > {name}", "mkdir {name}; echo x > {name}/agents.toml"]
+)
+def test_no_agent_brings_along_what_has_our_name(tmp_path: Path, kind: str, name: str, commits: str) -> None:
+    """A link, a file or a folder, in any case: some systems make no difference. The rest of the work lands."""
+    there = tmp_path / "there"
+    there.mkdir()
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", f"{kind.format(there=there, name=name)}; echo a > A.txt; {commits}")),
+        limits={"attempts": 1},
+    )
+    assert trial.execute() is RunStatus.COMPLETED
+    landed = trial.project.git("ls-tree", "--name-only", f"holdfast/{trial.run}").split()
+    assert [path for path in landed if path.lower() == ".holdfast"] == []
+    assert "A.txt" in landed
+    (done,) = trial.of_kind(ev.AttemptDone)
+    told = [f"{name} was left out: that name is for Holdfast's own folder."]
+    assert list(done.remarks) == ([] if (name, kind[:5]) == (".holdfast", "mkdir") else told)
+
+
+def test_a_commit_that_brings_our_folder_along_begins_no_run(tmp_path: Path) -> None:
+    """It would be in every workspace, and agents would report through it."""
+    project = Project.create(tmp_path / "p")
+    (project.path / ".HOLDFAST").symlink_to(tmp_path)
+    project.commit("mine")
+    with pytest.raises(RepositoryError, match=r"tracks \.HOLDFAST"):
+        Trial.of(project, stage("one", sh("A", "true")))
+
+
+def test_a_report_is_not_written_through_a_link(tmp_path: Path) -> None:
+    """A link in the place of the folder leads nowhere."""
+    there = tmp_path / "there"
+    there.mkdir()
+    (tmp_path / ".holdfast").symlink_to(there)
+    with pytest.raises(HoldfastError, match="follows no link there"):
+        send_report(str(tmp_path / ".holdfast" / "report.jsonl"), "", {"progress": 1.0})
+    assert list(there.iterdir()) == []
 
 
 def test_reports_made_while_no_runner_lived_are_read_once(tmp_path: Path) -> None:
