@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 
 from holdfast.errors import HoldfastError
 from holdfast.system_errors import doing
@@ -75,8 +74,10 @@ def _append(path: str, line: bytes) -> None:
 def _open_folder(folder: str) -> int:
     """Make and open the folder of the reports, but follow no link. Its workspace must be there; we never make one."""
     try:
-        with suppress(FileExistsError):
-            os.mkdir(folder)  # noqa: PTH102 - pathlib takes long to start
+        try:  # noqa: SIM105 - contextlib takes long to start
+            os.mkdir(folder)  # noqa: PTH102 - pathlib, too
+        except FileExistsError:
+            pass
         return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:
         raise HoldfastError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 from holdfast.core.status import FailureKind, RunStatus
 from holdfast.core.syntax import language_of, may_be_checked, read_tool_output, wants_newer_python
+from tests.support.command import Cli, eventually
 from tests.support.repositories import Project, write
 from tests.support.runs import Trial, sh, stage
+from tests.support.sandboxes import needs_sandbox
 
 BROKEN = {
     "f.py": "def f(:\n",
@@ -167,11 +170,43 @@ def test_a_large_stored_pointer_and_a_link_are_no_source(tmp_path: Path) -> None
     assert trial.execute() is RunStatus.COMPLETED
 
 
-def test_many_files_cost_one_process_per_language_and_none_for_the_common_ones(tmp_path: Path) -> None:
+def test_many_files_cost_one_process_for_each_program(tmp_path: Path) -> None:
     """S10: looking at the syntax does not slow a run down noticeably, however many files were changed."""
     files = {f"{number}.py": "x = 1\n" * (number + 1) for number in range(50)}
+    files |= {f"{number}.json": f"[{number}]\n" for number in range(50)}
     files |= {f"{number}.sh": "echo\n" * (number + 1) for number in range(50)}
     trial = _attempt(tmp_path, files)
     attempt = trial.project.open().state_dir.run(trial.run).attempts / "A" / "1"
-    assert len(list(attempt.glob("syntax-*"))) == 1
+    assert len(list(attempt.glob("syntax-*"))) == 2
     assert trial.landed() == ["A"]
+
+
+def test_a_file_that_keeps_a_parser_busy_keeps_nobody_else(tmp_path: Path) -> None:
+    """One line of Python that takes a compiler many minutes: the run can be stopped all the same, and the work is there."""
+    bomb = "printf 'import a' > f.py; yes .a | head -n 400000 | tr -d '\\n' >> f.py"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", bomb]})
+    runner = cli.start("run", "--yes")
+    collected = ("for-each-ref", "refs/holdfast/01-try-it/task/a/1")
+    eventually(
+        lambda: cli.project.git(*collected) != "", "its work is committed; its syntax is looked at next"
+    )
+    stopped = cli("stop")
+    assert stopped.code == 0, stopped.err
+    runner.wait()
+    # The stop may have come early, before its result was known, or late, after the parser had its time.
+    assert cli.task("a")["attempts"] == 1
+    assert cli.task("a")["status"] in ("verifying", "verified", "completed", "pending")
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", ["f.py", "a.yaml", "a.sh"])
+def test_syntax_errors_are_found_in_a_sandbox(tmp_path: Path, name: str) -> None:
+    """The programs that look for them, and their libraries, are there to be used."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", f"printf '%s' {shlex.quote(BROKEN[name])} > {name}")),
+        limits={"attempts": 1},
+        sandbox="workspace",
+    )
+    trial.execute()
+    assert f"{name}:" in trial.state().tasks["A"].failures[0].error

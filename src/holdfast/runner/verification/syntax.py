@@ -88,11 +88,12 @@ def _texts(context: RunContext, paths: Mapping[str, str]) -> _Texts:
 
 async def _errors(context: RunContext, texts: _Texts, owner: str, attempt: int) -> dict[str, tuple[int, str]]:
     """Return the first error of each content that does not parse and has no excuse, by its id."""
+    found = await parse(context, texts, owner, attempt) if texts else {}
     return {
-        blob: error
+        blob: found[blob]
         for language, contents in texts.items()
-        for blob, error in (await parse(context, language, contents, owner, attempt)).items()
-        if not syntax.is_excused(language, contents[blob])
+        for blob, data in contents.items()
+        if blob in found and not syntax.is_excused(language, data)
     }
 
 

@@ -1,19 +1,16 @@
-"""Parsers that find syntax errors: those of the standard library and YAML's in this process, others as supervised tools.
+"""Asks programs about syntax errors: the languages' own tools, and `library_parsers.py`. Each is supervised and has a time limit.
 
-Nothing in the files is imported, constructed or executed. Each parser here returns line and message of the
-first error, or None, and is loaded when it is first needed.
+Nothing in the files is imported, constructed or executed, and none is read in this process: agents wrote them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
+import sys
 import tempfile
-import threading
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,108 +19,11 @@ from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchSpec
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import wait_or_stop
+from holdfast.runner.verification import library_parsers
 
-_Found = tuple[int, str] | None
-_filters = threading.Lock()
-"""The filters of warnings belong to the whole process, so two threads must not set and restore them at once."""
-
-
-class _NotJudged(Exception):  # noqa: N818 - it is no error: the file declares entities, which cost without bound
-    """The document defines entities; expanding them is not worth the risk."""
-
-
-async def parse(
-    context: RunContext, language: Language, files: Mapping[str, bytes], owner: str, attempt: int
-) -> dict[str, tuple[int, str]]:
-    """Return line and message of the first error of each file, by key. Files without a parser have none."""
-    if language not in _PARSERS:
-        return await _parse_with_tool(context, language, files, owner, attempt)
-    found = {key: await asyncio.to_thread(_parse, language, data) for key, data in files.items()}
-    return {key: error for key, error in found.items() if error is not None}
-
-
-def _parse(language: Language, data: bytes) -> _Found:
-    try:
-        return _PARSERS[language](data)
-    except UnicodeDecodeError as error:
-        return data.count(b"\n", 0, error.start) + 1, "this is not UTF-8 text"
-    except (RecursionError, MemoryError, OverflowError):
-        return None  # Too deeply nested for this interpreter; another may be able to read it.
-
-
-def _python(data: bytes) -> _Found:
-    try:
-        with _filters, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(data, "file", "exec", dont_inherit=True)
-    except SyntaxError as error:
-        return error.lineno or 1, error.msg
-    except ValueError as error:
-        return 1, str(error)
-    return None
-
-
-def _json(data: bytes) -> _Found:
-    try:
-        json.loads(data)
-    except json.JSONDecodeError as error:
-        return error.lineno, error.msg
-    return None
-
-
-def _toml(data: bytes) -> _Found:
-    import tomllib
-
-    try:
-        tomllib.loads(data.decode().replace("\r\n", "\n"))
-    except tomllib.TOMLDecodeError as error:
-        message, _, place = str(error).partition(" (at ")
-        line = place.removeprefix("line ").partition(",")[0]
-        return int(line) if line.isdecimal() else data.count(b"\n") + 1, message
-    return None
-
-
-def _yaml(data: bytes) -> _Found:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        for _ in yaml.parse(data, Loader=loader):
-            continue
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        return mark.line + 1 if mark else 1, error.problem or "this is no YAML"
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        return 1, str(error)
-    return None
-
-
-def _xml(data: bytes) -> _Found:
-    from xml.parsers import expat
-
-    parser = expat.ParserCreate()
-    parser.EntityDeclHandler = _refuse
-    try:
-        parser.Parse(data, True)
-    except expat.ExpatError as error:
-        return error.lineno, expat.ErrorString(error.code)
-    except _NotJudged:
-        return None
-    return None
-
-
-def _refuse(*_declared: object) -> None:
-    raise _NotJudged
-
-
-_PARSERS: dict[Language, Callable[[bytes], _Found]] = {
-    Language.PYTHON: _python,
-    Language.JSON: _json,
-    Language.TOML: _toml,
-    Language.YAML: _yaml,
-    Language.XML: _xml,
-}
-
+Texts = Mapping[Language, Mapping[str, bytes]]
+"""The contents to judge, by their language and any key."""
+_Errors = dict[str, tuple[int, str]]
 
 _TIMEOUT_S = 20.0
 _SCRATCH = "syntax-"
@@ -175,7 +75,13 @@ def _each(command: str) -> tuple[str, ...]:
     return ("/bin/sh", "-c", f'for file; do {command} "$file"; done', "sh")
 
 
+_LIBRARY = (sys.executable, "-I", "-c", Path(library_parsers.__file__).read_text(encoding="utf-8"))
 _TOOLS = {
+    Language.PYTHON: _Tool(sys.executable, "py", _LIBRARY),
+    Language.JSON: _Tool(sys.executable, "json", _LIBRARY),
+    Language.TOML: _Tool(sys.executable, "toml", _LIBRARY),
+    Language.YAML: _Tool(sys.executable, "yaml", _LIBRARY),
+    Language.XML: _Tool(sys.executable, "xml", _LIBRARY),
     Language.SH: _Tool("sh", "sh", _each("sh -n")),
     Language.BASH: _Tool("bash", "sh", _each("bash -n")),
     Language.JAVASCRIPT: _Tool(
@@ -187,29 +93,49 @@ _TOOLS = {
 }
 
 
-async def _parse_with_tool(
-    context: RunContext, language: Language, files: Mapping[str, bytes], owner: str, attempt: int
-) -> dict[str, tuple[int, str]]:
-    """Ask a tool about the files. A missing tool finds nothing.
+async def parse(context: RunContext, texts: Texts, owner: str, attempt: int) -> _Errors:
+    """Return line and message of the first error of each content, by key. What no program here can read has none.
+
+    Each program is started once, however many files and languages it reads.
+    """
+    asked: dict[tuple[str, ...], dict[str, tuple[str, bytes]]] = {}
+    for language, contents in texts.items():
+        tool = _TOOLS[language]
+        if shutil.which(tool.program) is not None:
+            files = asked.setdefault(tool.argv, {})
+            # File names are plain numbers, so none can look like an option.
+            for key, data in contents.items():
+                files[f"{len(files)}.{tool.suffix}"] = key, data
+    return {
+        key: error
+        for argv, files in asked.items()
+        for key, error in (await _ask(context, argv, files, owner, attempt)).items()
+    }
+
+
+async def _ask(
+    context: RunContext,
+    argv: tuple[str, ...],
+    files: Mapping[str, tuple[str, bytes]],
+    owner: str,
+    attempt: int,
+) -> _Errors:
+    """Ask one program. If it does not end in time, what it has not read by then, the largest files, has no errors.
 
     A runner that is killed here leaves copies of files; the next one of the run removes them.
     """
-    tool = _TOOLS.get(language)
-    if tool is None or shutil.which(tool.program) is None:
-        return {}
-    # File names are plain numbers, so none can look like an option.
-    keys = {f"{number}.{tool.suffix}": key for number, key in enumerate(files)}
-    folder = await asyncio.to_thread(_lay_out, context, {name: files[key] for name, key in keys.items()})
+    folder = await asyncio.to_thread(_lay_out, context, {name: data for name, (_, data) in files.items()})
+    by_size = sorted(files, key=lambda name: len(files[name][1]))
     try:
-        output = await _run_tool(context, (*tool.argv, *keys), folder, owner, attempt)
+        output = await _run_tool(context, (*argv, *by_size), folder, owner, attempt)
     except HoldfastError:
         return {}  # No process could be started: the project's own checks must be enough.
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-    faults: dict[str, tuple[int, str]] = {}
+    faults: _Errors = {}
     for name, line, message in read_tool_output(output):
-        if name in keys:
-            faults.setdefault(keys[name], (line, message))
+        if name in files:
+            faults.setdefault(files[name][0], (line, message))
     return faults
 
 
