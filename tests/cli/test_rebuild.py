@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.command import Cli
+from tests.support.command import Cli, fails, on_terminal, writes
 from tests.support.runs import Fifo
 
 RUN = "01-try-it"
@@ -67,3 +67,14 @@ def test_a_run_beside_a_forgotten_one_says_that_git_still_knows_it(blocked: Cli)
     said = blocked("run", "--yes", "--fresh").err
     assert f"git knows {RUN}" in said
     assert blocked("doctor").code == 1
+
+
+def test_filters_that_a_rebuild_forgot_are_told_and_asked_about_again(tmp_path: Path) -> None:
+    """Without them files would be stored in another form, and nobody would know why."""
+    cli = Cli.of(tmp_path / "p", writes("a"), fails("b"), limits={"attempts": 1})
+    cli.project.git("config", "filter.mine.clean", "cat")
+    assert "filter.mine.clean" not in cli("run", "--yes").err
+    assert cli("rebuild", "--yes").code == 0
+    assert "filter.mine.clean in the repository's configuration is not used" in cli("resume", "--yes").err
+    assert "filter.mine.clean = 'cat'" in on_terminal(cli, "resume", "--yes", answers="y\n")[1]
+    assert "filter.mine.clean" not in cli("resume", "--yes").err

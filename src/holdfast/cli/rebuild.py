@@ -37,4 +37,4 @@ def _lines(result: RebuildResult) -> Iterator[str]:
         yield f"  {one.run}  {one.status}  {one.landed} of {one.tasks} done"
     yield from (f"  not restored: {sentence}" for sentence in result.lost)
     if any(one.status not in RUN_IS_OVER for one in result.runs):
-        yield "`holdfast resume` continues. Failures, costs and skips are not in git and were not restored."
+        yield "`holdfast resume` continues. Failures, costs, skips and consents are not in git and were not restored."

@@ -72,7 +72,8 @@ def execute(args: Namespace) -> int:
     """Continue an unfinished run. A completed run needs nothing, which is not an error."""
     if args.dry_run:
         return _preview(args)
-    with open_repo() as opened:
+    with open_repo() as found:
+        opened = ask_about_filters(found)
         row = choose_run(opened, args.run)
         _refuse_abandoned(row)
         if at := args.begin_at or args.restart_stage:
@@ -86,7 +87,7 @@ def execute(args: Namespace) -> int:
             say(f"Asked the runner of {row.run}. `holdfast status {row.run}` shows what it does.", args)
             return ExitCode.DONE
         _require_ready(opened, row.run, args)
-        return _resume(ask_about_filters(opened), row.run, args)
+        return _resume(opened, row.run, args)
 
 
 def _refuse_abandoned(row: RunRow) -> None:

@@ -51,8 +51,6 @@ def checkout_notices(repo: Repository) -> Iterator[str]:
     if count := len(_uncommitted(repo)):
         noun = "change" if count == 1 else "changes"
         yield f"The checkout has {count} uncommitted {noun}, not part of the run."
-    for key, _ in repo.unused_filters():
-        yield f"{key} entered the repository's configuration after its first run and is not used; on a terminal you are asked."
 
 
 def _uncommitted(repo: Repository) -> set[str]:
