@@ -1,4 +1,4 @@
-"""`python -m bench [W1 … W8 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
+"""`python -m bench [W1 … W9 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from bench import machine, w1_journal, w2_processes, w4_resume, w5_start, w6_landing, w7_checkpoint, w8_agents
+from bench import (
+    machine,
+    w1_journal,
+    w2_processes,
+    w4_resume,
+    w5_start,
+    w6_landing,
+    w7_checkpoint,
+    w8_agents,
+    w9_sandbox,
+)
 from bench.measurement import RESULTS, Figure, Machine, Report, table
 
 _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
@@ -26,8 +36,9 @@ _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
     "W6": w6_landing.measure,
     "W7": w7_checkpoint.measure,
     "W8": w8_agents.measure,
+    "W9": w9_sandbox.measure,
 }
-_MISSING: dict[str, Callable[[], str]] = {"W8": w8_agents.missing}
+_MISSING: dict[str, Callable[[], str]] = {"W8": w8_agents.missing, "W9": w9_sandbox.missing}
 """Why a workload cannot be measured here, for workloads with special requirements."""
 
 

@@ -19,8 +19,9 @@ from tests.agents.real_agents import CODEX
 from tests.scripted_model import Script, ScriptedModel, Shell, Write
 
 from bench.measurement import Figure, scratch
-from bench.project import Project
+from bench.project import Project, run_git
 from holdfast.core.plan import AgentSpec
+from holdfast.fleet.protocol import SHOW_VARIABLE
 from holdfast.process import procfs
 
 THINK_S = 3.5
@@ -30,6 +31,7 @@ _ANSWERS = 10
 _SAMPLE_S = 0.2
 _ORPHANS_S = 5.0
 _STOPWATCH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("stopwatch.py")))
+_NOTE = "processor-time-"
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _SUPERVISOR = "hf-supervisor"
 
@@ -133,11 +135,10 @@ def measure(*, quick: bool) -> list[Figure]:
     tasks, think_s = (_AGENTS, 0.2) if quick else (3 * _AGENTS, THINK_S)
     scripts = {f"t{number}": _script(f"part-{number}", think_s) for number in range(tasks)}
     with scratch() as folder, ScriptedModel(scripts) as model:
-        (folder / "notes").mkdir()
         project = Project(folder / "repo")
         project.call("list")  # compiles what the commands need
-        project.plan.write_bytes(_plan(CODEX.spec(model.url(), folder / "home"), folder / "notes", tasks))
-        taken = _run(project, folder / "notes")
+        project.plan.write_bytes(_plan(CODEX.spec(model.url(), folder / "home"), tasks))
+        taken = _run(project, tasks)
         completed, answers = project.completed(), len(model.requests)
     assert (completed, answers) == (tasks, tasks * _ANSWERS), f"{completed} tasks, {answers} answers"
     return _figures(taken, tasks, f"{_ANSWERS} answers per task, each after {think_s:g} s of thinking")
@@ -152,9 +153,13 @@ def _script(name: str, think_s: float) -> Script:
     return Script(tuple(actions), think_s=think_s)
 
 
-def _plan(agent: AgentSpec, notes: Path, tasks: int) -> bytes:
+def _plan(agent: AgentSpec, tasks: int) -> bytes:
     """Return a plan of independent tasks, whose agents run under a stopwatch."""
-    watched = replace(agent, command=(*_STOPWATCH, str(notes), *agent.command), stream="codex")
+    # Its own home is in the usual place: another one would have to exist in a sandbox, too.
+    env = {name: value for name, value in agent.env.items() if name != "CODEX_HOME"}
+    watched = replace(
+        agent, env=env, command=(*_STOPWATCH, f"{_NOTE}{{task}}", *agent.command), stream="codex"
+    )
     plan = {
         "holdfast": 1,
         "goal": "Work beside agents",
@@ -166,8 +171,9 @@ def _plan(agent: AgentSpec, notes: Path, tasks: int) -> bytes:
     return msgspec.json.encode(plan)
 
 
-def _run(project: Project, notes: Path) -> _Taken:
+def _run(project: Project, tasks: int) -> _Taken:
     began = time.perf_counter()
+    os.environ[SHOW_VARIABLE] = f"{_STOPWATCH[-1]}:{CODEX.program.parent}"  # a sandbox would hide both
     runner = project.start("run", str(project.plan), "--yes")
     usage = ProcessUsage(runner.pid)
     while not (ended := os.wait4(runner.pid, os.WNOHANG))[0]:
@@ -176,7 +182,7 @@ def _run(project: Project, notes: Path) -> _Taken:
     wall_s, resources = time.perf_counter() - began, ended[2]
     runner.returncode = os.waitstatus_to_exitcode(ended[1])
     assert runner.returncode == 0, f"holdfast run ended with {runner.returncode}"
-    agents, watching = zip(*(map(float, note.read_text().split()) for note in notes.iterdir()), strict=True)
+    agents, watching = zip(*(_noted(project, f"t{number}") for number in range(tasks)), strict=True)
     time.sleep(_ORPHANS_S)
     return _Taken(
         wall_s=wall_s,
@@ -186,6 +192,13 @@ def _run(project: Project, notes: Path) -> _Taken:
         usage=usage,
         orphans=len({*usage.survivors(), *_token_holders(project)}),
     )
+
+
+def _noted(project: Project, task: str) -> tuple[float, float]:
+    """Return the processor time of a task's agent and of its stopwatch, as landed with its work."""
+    branch = project.reader().runs()[-1].row.branch
+    agent, watching = run_git(project.checkout, "show", f"{branch}:{_NOTE}{task}").split()
+    return float(agent), float(watching)
 
 
 def _token_holders(project: Project) -> list[int]:

@@ -69,7 +69,7 @@ def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
         *("--ro-bind", "/", "/"),
         *("--dev", "/dev"),
         *("--proc", "/proc"),
-        *_words(("--ro-bind", path, path) for path in _KERNEL_SWITCHES if path.exists()),
+        *_words(("--ro-bind", path, path) for path in _KERNEL_SWITCHES if os.getuid() == 0 and path.exists()),
         *_words(mount.words for mount in mounts),
         *_words(_links(policy)),
         *_words(("--remount-ro", mount.path) for mount in mounts if mount.kind is _Kind.COVERED),
@@ -103,7 +103,8 @@ def _mounts(policy: SandboxPolicy) -> Iterator[_Mount]:
     """
     kept: list[_Mount] = []
     for mount in sorted(_wanted(policy), key=lambda mount: (mount.path.parts, mount.kind)):
-        around = next((other.kind for other in reversed(kept) if mount.path.is_relative_to(other.path)), None)
+        outer = (other.kind for other in reversed(kept) if mount.path.is_relative_to(other.path))
+        around = next(outer, _Kind.READABLE)  # the file system as a whole
         if mount.kind is not around or mount.kind not in (_Kind.COVERED, _Kind.READABLE):
             kept.append(mount)
             yield mount

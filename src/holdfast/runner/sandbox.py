@@ -35,18 +35,12 @@ _NAME_SERVERS = tuple(
     for name in ("systemd/resolve", "resolvconf", "NetworkManager", "current-system", "nscd")
 )
 """What programs need of these folders: how names are looked up, and on NixOS the programs themselves."""
-_PROGRAMS_OF_NIXOS = _SOCKETS[0] / "current-system"
-_COVERED_IF_STRICT = tuple(
-    map(
-        Path,
-        ("/etc", "/srv", "/mnt", "/media", "/var/log", "/var/mail", "/var/spool", "/var/backups", "/var/www"),
-    )
-)
+_COVERED_IF_STRICT = tuple(map(Path, ("/etc", "/srv", "/mnt", "/media", "/var")))
+_SHOWN_IF_STRICT = (_SOCKETS[0] / "current-system", Path("/var/lib"), Path("/var/cache"))
+"""What programs need of these: on NixOS the programs themselves, and what packages keep beside them."""
 _SETTINGS_OF_PROGRAMS = (
-    "alternatives", "ant*", "bash.bashrc", "ca-certificates*", "crypto-policies", "debian_version", "dotnet", "fonts",
-    "gai.conf", "group", "host.conf", "hostname", "hosts", "inputrc", "java*", "ld.so.*", "locale.alias", "localtime", "magic",
-    "maven", "mime.types", "mono", "networks", "nsswitch.conf", "os-release", "passwd", "perl", "php", "pki", "profile",
-    "protocols", "python*", "redhat-release", "resolv.conf", "rpc", "services", "shells", "ssl", "terminfo", "timezone",
+    "alternatives", "crypto-policies", "fonts", "group", "hosts", "java*", "ld.so.cache", "localtime", "maven", "mime.types",
+    "nsswitch.conf", "os-release", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl", "timezone",
 )  # fmt: skip
 """What strict launches see of the system's settings: how to find libraries, names, users and certificates."""
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/run")))
@@ -113,7 +107,7 @@ class Sandbox:
         is_strict = self.setting.level is SandboxLevel.STRICT
         ours = (self.repo.checkout, self.repo.common_dir, self.repo.state_dir.root)
         covered = (*ours, *_SOCKETS, *(_COVERED_IF_STRICT if is_strict else ()))
-        system = (_PROGRAMS_OF_NIXOS, *_settings_of_programs()) if is_strict else _NAME_SERVERS
+        system = (*_SHOWN_IF_STRICT, *_settings_of_programs()) if is_strict else _NAME_SERVERS
         scratch = (*_TEMPORARY, *_homes(_home_in(env)))
         unseen = tuple(path.resolve() for path in covered + scratch)
         tools = tools_to_show(env.get("PATH", os.defpath), programs, _home_in(env), unseen)
