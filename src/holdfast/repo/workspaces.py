@@ -146,8 +146,8 @@ class Workspaces:
     def prepare(self, name: str, commit: str, *, or_raw: bool = False) -> Path:
         """Make the workspace hold exactly `commit`, on no branch, and return its directory.
 
-        With `or_raw`, files are as they are stored if a content filter fails: an agent wrote that commit. Its earlier content is gone afterwards: the caller has committed it first, and no process works in it.
-        Idempotent. Safe to repeat after a crash.
+        With `or_raw`, files are as they are stored if a content filter fails: an agent wrote that commit. The earlier
+        content is gone afterwards: the caller has committed it first, and no process works in it. Safe to repeat.
         """
         self._require_real_parent()
         workspace = self._of_wanted_kind(name)
