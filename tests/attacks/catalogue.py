@@ -17,7 +17,7 @@ from holdfast.core.status import SandboxLevel
 from tests.attacks.attacked_run import BRANCH, AttackedRun
 from tests.support.command import on_terminal, writes
 
-OFF, WORKSPACE, STRICT = SandboxLevel.OFF, SandboxLevel.WORKSPACE, getattr(SandboxLevel, "STRICT", None)
+OFF, WORKSPACE, STRICT = SandboxLevel.OFF, SandboxLevel.WORKSPACE, SandboxLevel.STRICT
 
 
 @dataclass(frozen=True, slots=True)

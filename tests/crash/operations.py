@@ -20,14 +20,13 @@ from holdfast.core.status import RunStatus
 from tests.crash.evidence import GitObjects, Moment, reachable
 from tests.crash.faults import Point, Program
 from tests.crash.invariants import BeforeCrash, Harm, Harmful, end_violations, work_violations
-from tests.crash.preloaded_program import Ended
+from tests.crash.preloaded_program import STOPPED_BY_USER, Ended
 from tests.crash.recording import record
 from tests.crash.sample_run import (
     AGENTS,
     CARRY_ON,
     COMMANDS,
     CONFLICT,
-    HOLDFAST,
     RUN,
     START,
     SamplePlan,
@@ -144,11 +143,15 @@ _TOGGLED = SamplePlan(
 
 
 def _leave_killed(
-    bench: Workbench, plan: str, at: Callable[[Sequence[Point]], Point], exit_status: int = 0
+    bench: Workbench,
+    plan: str,
+    at: Callable[[Sequence[Point]], Point],
+    words: tuple[str, ...] = START,
+    exit_status: int = 0,
 ) -> None:
     """Run a plan, and leave the repository as a kill at one of its points does."""
     make_template(bench.repository, plan)
-    recording = record(bench.program(START), exit_status)
+    recording = record(bench.program(words), exit_status)
     moment = recording.moment(at(recording.points).number)
     shutil.rmtree(bench.repository)
     moment.disk.whole().write_to(bench.repository)
@@ -180,11 +183,10 @@ def _resume(situation: str, plan: SamplePlan, at: Callable[[Sequence[Point]], Po
     )
 
 
-# ---- stop: the plan's own task asks for it, so that one tree of processes holds both sides ----
+# ---- stop: a user at another terminal asks for it, so that one tree of processes holds both sides ----
 
-# It leaves the agent's session and environment, by which it would be taken for a part of the agent and ended. Like a user,
-# it asks again if that failed; then it gives up, and the task ends like one that was cut short.
-_ASK = f"env -i PATH=$PATH PYTHONPATH=$PYTHONPATH setsid {' '.join(HOLDFAST)} stop {RUN} --json > /dev/null"
+_USER = "../user"
+"""The file with the user's process id, as the repository sees it. The task works until it is stopped if there is a user."""
 _STOPPED = SamplePlan(
     stages=(
         (SampleTask("first", command("echo first >> first")),),
@@ -192,8 +194,7 @@ _STOPPED = SamplePlan(
             SampleTask(
                 "stopped",
                 command(
-                    "echo more >> more && if test $HOLDFAST_ATTEMPT_NUMBER = 1; then "
-                    f"(cd REPOSITORY && {{ {_ASK} || {_ASK} || kill -9 $$; }}) & exec sleep 60; fi"
+                    f"echo more >> more && if grep -q . /proc/$(cat REPOSITORY/{_USER})/cmdline; then exec sleep 60; fi"
                 ),
                 after=("first",),
             ),
@@ -205,10 +206,20 @@ STOP = ("stop", RUN, "--json")
 INTERRUPTED = 130
 
 
+def _stopped(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a command whose run a user stops once the second task is at work."""
+    return STOPPED_BY_USER, f".holdfast/work/{RUN}/0/more", _USER, *words
+
+
 def _prepare_stop(bench: Workbench) -> None:
     """Let the first task be about to land: the runner that is stopped lands it and starts the second."""
-    plan = _STOPPED.text().replace("REPOSITORY", str(bench.repository))
-    _leave_killed(bench, plan, _first_landing, INTERRUPTED)
+    _leave_killed(
+        bench,
+        _STOPPED.text().replace("REPOSITORY", str(bench.repository)),
+        _first_landing,
+        _stopped(START),
+        INTERRUPTED,
+    )
 
 
 # ---- commands about a run that has ended: one task landed, the other failed for good and left half its work ----
@@ -423,7 +434,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "stop",
         "live",
         _prepare_stop,
-        CARRY_ON,
+        _stopped(CARRY_ON),
         lambda _: (NextCommand(STOP), NextCommand(CARRY_ON)),
         _completes(_STOPPED),
         NextCommand(CARRY_ON),

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
@@ -42,6 +43,12 @@ PRELOADED = (
     "status",
     "stop",
 )
+STOPPED_BY_USER = "stopped-by-user"
+"""Before the words of a command: a user at another terminal stops the run once the file named next is there.
+
+The user's process id is in the file named after that.
+"""
+_LOOK_S = 0.02
 _SET_PTRACER, _ANYBODY = 0x59616D61, ctypes.c_ulong(-1)
 
 
@@ -151,7 +158,31 @@ def _child(main: Any, request: dict[str, Any], install_filter: Any) -> int:
         ctypes.CDLL(None).prctl(_SET_PTRACER, _ANYBODY, 0, 0, 0)
         os.kill(os.getpid(), signal.SIGSTOP)
         assert install_filter(request["exchanges"])
-    sys.argv = ["holdfast", *request["argv"]]
+    argv = request["argv"]
+    if argv[0] == STOPPED_BY_USER:
+        user = os.fork()
+        if user == 0:
+            return _stop_once_there(main, Path(argv[1]))
+        Path(argv[2]).write_text(f"{user}\n")
+        argv = argv[3:]
+    return _called(main, argv)
+
+
+def _stop_once_there(main: Any, file: Path) -> int:
+    """Stop the run of the process that forked us. A user asks again if that fails, and then presses Ctrl-C."""
+    runner = os.getppid()
+    while os.getppid() == runner and not file.exists():
+        time.sleep(_LOOK_S)
+    while os.getppid() == runner:
+        if 0 in (_called(main, ["stop", "--json"]) for _ in range(2)):
+            return 0
+        os.kill(runner, signal.SIGINT)
+        time.sleep(_LOOK_S)
+    return 0
+
+
+def _called(main: Any, argv: Sequence[str]) -> int:
+    sys.argv = ["holdfast", *argv]
     try:
         code = int(main(sys.argv[1:]) or 0)
     except SystemExit as left:

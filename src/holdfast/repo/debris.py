@@ -152,11 +152,11 @@ def _shared_locks(repo: Repository) -> list[Path]:
 
 
 def _remove_drafts(repo: Repository, run: str) -> list[str]:
-    indexes = private_dir(repo.common_dir) / "indexes"
-    directory = repo.state_dir.run(run)
+    private, directory = private_dir(repo.common_dir), repo.state_dir.run(run)
     folders = (
         repo.private_git.git_dir,
-        indexes,
+        private,
+        private / "indexes",
         repo.common_dir / "info",
         directory.root,
         directory.requests,
