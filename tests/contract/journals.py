@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.core import events as ev, ids
+from holdfast.core import events as ev, stored_names
 from holdfast.core.event_codec import EVENT_KINDS
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import RunRow, TaskRow
@@ -68,10 +68,10 @@ def _filled(kind: type[typing.Any]) -> typing.Any:
 
 
 _CHECKED = {
-    ids.Id: "L1.x_2-b",
-    ids.RunBranch: "refs/heads/holdfast/01-x",
-    ids.ObjectName: "c" * 40,
-    ids.BranchName: "é/b",
+    stored_names.Id: "L1.x_2-b",
+    stored_names.RunBranch: "refs/heads/holdfast/01-x",
+    stored_names.ObjectName: "c" * 40,
+    stored_names.BranchName: "é/b",
 }
 
 

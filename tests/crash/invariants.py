@@ -28,7 +28,7 @@ QUIET_S = 5.0
 _POLL_S = 0.02
 
 _STATE_FILES = (
-    r"journal\.db|agreements/[^/]+\.txt|runs/R/lease|runs/R/requests/bell"
+    r"journal\.db|runs\.lock|agreements/[^/]+\.txt|runs/R/lease|runs/R/requests/bell"
     r"|runs/R/attempts/[^/]+/\d+/(brief\.md|[^/]+/(supervisor\.json|exit\.json|output\.log))"
 ).replace("R", RUN)
 _PRIVATE_FILES = re.compile(

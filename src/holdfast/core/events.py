@@ -10,9 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.core.ids import BranchName, Id, ObjectName, RunBranch
 from holdfast.core.projection import PastFailure, Report
 from holdfast.core.status import AttemptKind, FailureKind, Gate, NetworkAccess, SandboxLevel
+from holdfast.core.stored_names import BranchName, Id, ObjectName, RunBranch
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
-
-import msgspec
 
 ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 HOST_PATTERN = r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"
@@ -15,17 +12,6 @@ _SLUG_MAX = 40
 ALL_RUN_REFS = "refs/holdfast/"
 ALL_PLAN_REFS = f"{ALL_RUN_REFS}*/plan"
 ALL_RUN_BRANCHES = "refs/heads/holdfast/"
-
-# Codecs check these. What a store holds may come from somebody else, and these become folders, refs and words for git.
-Id = Annotated[str, msgspec.Meta(pattern=rf"\A{ID_PATTERN}\Z")]
-"""The id of a run, a stage or a task."""
-OptionalId = Annotated[str, msgspec.Meta(pattern=rf"\A({ID_PATTERN})?\Z")]
-RunBranch = Annotated[str, msgspec.Meta(pattern=rf"\A{ALL_RUN_BRANCHES}{ID_PATTERN}\Z")]
-"""The full ref of a run's branch."""
-ObjectName = Annotated[str, msgspec.Meta(pattern=r"\A([0-9A-Za-z][0-9A-Za-z-]*)?\Z")]
-"""The id of a commit or a tree, as git spells it; empty if there is none."""
-BranchName = Annotated[str, msgspec.Meta(pattern=r"\A(?!-)[^\x00-\x20]*\Z")]
-"""The name of a branch of the user's; empty if there is none."""
 
 
 def is_valid_id(text: str) -> bool:

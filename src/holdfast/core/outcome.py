@@ -171,7 +171,7 @@ def _ending(exit_: Exit) -> str:
     if exit_.code == 0:
         return "the agent ended with status 0 after an error"
     signalled = f"the agent was killed by signal {-exit_.code}"
-    return _with(f"the agent exited with status {exit_.code}" if exit_.code > 0 else signalled, exit_.error)
+    return exit_.error or (f"the agent exited with status {exit_.code}" if exit_.code > 0 else signalled)
 
 
 def _with(words: str, message: str) -> str:

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.core.ids import Id, OptionalId
 from holdfast.core.status import NetworkAccess, SandboxLevel
+from holdfast.core.stored_names import Id, OptionalId
 from holdfast.escapes import without_controls
 
 PromptMode = Literal["file", "stdin", "arg"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.ids import BranchName, Id, ObjectName, RunBranch
 from holdfast.core.status import (
     AttemptKind,
     FailureKind,
@@ -21,6 +20,7 @@ from holdfast.core.status import (
     StageStatus,
     TaskStatus,
 )
+from holdfast.core.stored_names import BranchName, Id, ObjectName, RunBranch
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
