@@ -27,6 +27,7 @@ _SAID_CHARS = 300
 _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 # Bubblewrap as root leaves the switches of the kernel writable: the kernel asks for their owner, not for a capability.
 _KERNEL_SWITCHES = tuple(Path("/proc", name) for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr"))
+_ROOT = Path("/")
 _TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 _PROXY_VARIABLES = {
     **dict.fromkeys(
@@ -71,7 +72,7 @@ def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
         *("--proc", "/proc"),
         *_words(("--ro-bind", path, path) for path in _KERNEL_SWITCHES if os.getuid() == 0 and path.exists()),
         *_words(mount.words for mount in mounts),
-        *_words(_links(policy)),
+        *_words(_links(policy, mounts)),
         *_words(("--remount-ro", mount.path) for mount in mounts if mount.kind is _Kind.COVERED),
         *_words(("--unsetenv", name) for name in _TEMPORARY),
         *_words(("--setenv", name, value) for name, value in _PROXY_VARIABLES.items() if policy.hosts),
@@ -81,7 +82,7 @@ def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
 
 def is_below(path: Path, folders: Iterable[Path]) -> bool:
     """Tell whether a path is one of these folders or lies in one."""
-    return any(path.is_relative_to(folder) for folder in folders)
+    return any(path.parts[: len(folder.parts)] == folder.parts for folder in folders)
 
 
 class _Kind(IntEnum):
@@ -103,7 +104,7 @@ def _mounts(policy: SandboxPolicy) -> Iterator[_Mount]:
     """
     kept: list[_Mount] = []
     for mount in sorted(_wanted(policy), key=lambda mount: (mount.path.parts, mount.kind)):
-        outer = (other.kind for other in reversed(kept) if mount.path.is_relative_to(other.path))
+        outer = (other.kind for other in reversed(kept) if is_below(mount.path, [other.path]))
         around = next(outer, _Kind.READABLE)  # the file system as a whole
         if mount.kind is not around or mount.kind not in (_Kind.COVERED, _Kind.READABLE):
             kept.append(mount)
@@ -116,7 +117,7 @@ def _wanted(policy: SandboxPolicy) -> Iterator[_Mount]:
     for path in _real(policy.scratch):
         yield _Mount(path, _Kind.SCRATCH, ("--perms", _mode(path), "--tmpfs", path))
     for path, other in policy.replaced:
-        yield _Mount(path.resolve(), _Kind.REPLACED, ("--bind", other, path.resolve()))
+        yield _Mount(_place(path), _Kind.REPLACED, ("--bind", other, _place(path)))
     for path in _real(policy.readable):
         yield _Mount(path, _Kind.READABLE, ("--ro-bind", path, path))
     for path in _real(policy.writable):
@@ -125,19 +126,26 @@ def _wanted(policy: SandboxPolicy) -> Iterator[_Mount]:
         yield _Mount(path, _Kind.WITHHELD, ("--ro-bind", os.devnull, path))
 
 
-def _links(policy: SandboxPolicy) -> Iterator[tuple[str | Path, ...]]:
+def _links(policy: SandboxPolicy, mounts: list[_Mount]) -> Iterator[tuple[str | Path, ...]]:
     """Yield the names of what is readable that are links in an empty folder: the target is there, the name is not."""
-    empty, shown = [*_real(policy.covered), *_real(policy.scratch)], _real(policy.readable)
+    empty = [mount.path for mount in mounts if mount.kind in (_Kind.COVERED, _Kind.SCRATCH)]
+    shown = [mount.path for mount in mounts if mount.kind is _Kind.READABLE]
     for path in policy.readable:
-        link = path.parent.resolve() / path.name
-        if link.is_symlink() and is_below(link, empty) and not is_below(link, shown):
-            yield "--symlink", path.resolve(), link
+        link = _place(path.parent) / path.name
+        if _place(path) != link and is_below(link, empty) and not is_below(link, shown):
+            yield "--symlink", _place(path), link
 
 
 def _real(paths: tuple[Path, ...]) -> list[Path]:
     """Return the places themselves, not the links that lead there: bubblewrap would follow those outside the sandbox."""
-    found = dict.fromkeys(path.resolve() for path in paths)
-    return [path for path in found if path != Path("/") and path.exists()]
+    found = dict.fromkeys(map(_place, paths))
+    return [path for path in found if path != _ROOT and path.exists()]
+
+
+@lru_cache(maxsize=1024)
+def _place(path: Path) -> Path:
+    """Return where a path leads. It is looked up once: it takes longer than all else, and most paths are in every launch."""
+    return path.resolve()
 
 
 def _mode(folder: Path) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from os import X_OK, access
 from pathlib import Path
@@ -48,7 +47,6 @@ class ToolFolders:
     logins: tuple[Path, ...]
 
 
-@lru_cache(maxsize=8)
 def tools_to_show(
     search_path: str, programs: tuple[str, ...], home: Path, unseen: tuple[Path, ...]
 ) -> ToolFolders:

@@ -104,20 +104,13 @@ class Sandbox:
         self, folder: Path, programs: tuple[str, ...], env: Mapping[str, str], given: tuple[Path, ...] = ()
     ) -> SandboxPolicy:
         """Return what a launch in `folder` sees, which it may write to. What it is `given` it cannot change."""
-        is_strict = self.setting.level is SandboxLevel.STRICT
         ours = (self.repo.checkout, self.repo.common_dir, self.repo.state_dir.root)
-        covered = (*ours, *_SOCKETS, *(_COVERED_IF_STRICT if is_strict else ()))
-        system = (*_SHOWN_IF_STRICT, *_settings_of_programs()) if is_strict else _NAME_SERVERS
-        scratch = (*_TEMPORARY, *_homes(_home_in(env)))
-        unseen = tuple(path.resolve() for path in covered + scratch)
-        tools = tools_to_show(env.get("PATH", os.defpath), programs, _home_in(env), unseen)
+        same = _same_for_all(ours, self.setting.level, _home_in(env), env.get("PATH", os.defpath), programs)
         objects = map(Path, object_stores(str(self.repo.common_dir / "objects")))
-        return SandboxPolicy(
-            covered=covered,
-            scratch=scratch,
-            readable=(*tools.folders, *objects, *system, *shown_by_user(), *given),
+        return replace(
+            same,
+            readable=(*same.readable, *objects, *shown_by_user(), *given),
             writable=(folder,),
-            withheld=tools.logins,
             hosts=self._hosts(env),
         )
 
@@ -130,6 +123,19 @@ class Sandbox:
                 return ()
         known = _hosts_of_commit(self.repo, self.base)
         return tuple(dict.fromkeys((*hosts_of_user(), *self.hosts, *known, *hosts_in_environment(env))))
+
+
+@lru_cache(maxsize=64)
+def _same_for_all(
+    ours: tuple[Path, ...], level: SandboxLevel, home: Path, search_path: str, programs: tuple[str, ...]
+) -> SandboxPolicy:
+    """Return what every launch of these programs sees. It is found once: it takes as long as a launch does."""
+    is_strict = level is SandboxLevel.STRICT
+    covered = (*ours, *_SOCKETS, *(_COVERED_IF_STRICT if is_strict else ()))
+    scratch = (*_TEMPORARY, *_homes(home))
+    tools = tools_to_show(search_path, programs, home, tuple(path.resolve() for path in covered + scratch))
+    system = (*_SHOWN_IF_STRICT, *_settings_of_programs()) if is_strict else _NAME_SERVERS
+    return SandboxPolicy(covered, scratch, readable=(*tools.folders, *system), withheld=tools.logins)
 
 
 @lru_cache(maxsize=1)
