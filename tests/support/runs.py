@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -16,9 +17,12 @@ from typing import Any
 
 import msgspec
 
+from holdfast.agents.consent import consent_digest
+from holdfast.agents.presets import presets_of
 from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts
 from holdfast.core.invariants import Evidence, Violation, commits_to_keep, fold_violations, violations
+from holdfast.core.plan import Plan
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.fleet import open_fleet
@@ -59,10 +63,15 @@ class Trial:
     def of(cls, project: Project, *stages: dict[str, Any], **plan: Any) -> Trial:
         """Make a run of a plan with these stages, without starting it."""
         document = {"holdfast": 1, "goal": "Try it", "stages": list(stages), **plan}
-        parsed = parse_plan(msgspec.json.encode(document), "plan.json", [])
+        return cls.of_plan(project, parse_plan(msgspec.json.encode(document), "plan.json", []))
+
+    @classmethod
+    def of_plan(cls, project: Project, plan: Plan) -> Trial:
+        """Make a run of a plan that the user agrees to, without starting it."""
         repo = project.open()
         with open_project_journal(repo) as journal:
-            return cls(project, create_run(repo, journal, parsed, "plan.json"))
+            journal.confirm_plan(consent_digest(plan, presets_of(repo.checkout)), time.time())
+            return cls(project, create_run(repo, journal, plan, "plan.json"))
 
     def execute(self, fleet: Fleet | None = None, **choices: Any) -> RunStatus:
         """Execute the run in this process until it rests, with the project's fleet or another one."""
