@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.plans import parse_plan
-from holdfast.runner.session import create_run
 from tests.support.repositories import Project
-from tests.support.runs import Trial, open_project_journal
+from tests.support.runs import Trial
 
 THREAD = {"type": "thread.started", "thread_id": "T-1"}
 DONE = {"type": "turn.completed", "usage": {"input_tokens": 90, "output_tokens": 10}}
@@ -53,10 +52,7 @@ def trial(
     """Return a run of tasks that agents work on, by default agent a; a task `t:b` is agent b's."""
     tasks = [_task(*name.partition(":")[::2]) for name in names]
     document = {"holdfast": 1, "goal": "Try it", "agent": "a", "agents": agents, "tasks": tasks, **plan}
-    parsed = parse_plan(json.dumps(document).encode(), "plan.json", known)
-    repo = project.open()
-    with open_project_journal(repo) as journal:
-        return Trial(project, create_run(repo, journal, parsed, "plan.json"))
+    return Trial.of_plan(project, parse_plan(json.dumps(document).encode(), "plan.json", known))
 
 
 def _task(name: str, agent: str) -> dict[str, Any]:
