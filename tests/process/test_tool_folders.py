@@ -10,7 +10,7 @@ from tests.support.repositories import write
 
 def shown(home: Path, *path: str) -> ToolFolders:
     """Return what is shown of a home that is covered, for a PATH of these folders in it."""
-    return tools_to_show(":".join(str(home / folder) for folder in path), ("sh",), home, (home,))
+    return tools_to_show(":".join(str(home / folder) for folder in path), ("sh",), home, home / "p", (home,))
 
 
 def names(home: Path, *path: str) -> set[str]:
@@ -77,7 +77,7 @@ def test_no_path_makes_a_covered_folder_visible(tmp_path: Path) -> None:
     write(tmp_path / "home" / "lib" / "x", "")
     write(tmp_path / "home" / "bin" / "x", "")
     home = tmp_path / "home"
-    found = tools_to_show(f"{home}:{tmp_path}:{home}/bin:/", ("sh",), home, (home,))
+    found = tools_to_show(f"{home}:{tmp_path}:{home}/bin:/", ("sh",), home, home / "p", (home,))
     assert [folder for folder in found.folders if folder.is_relative_to(tmp_path)] == [home / "bin"]
 
 
@@ -88,8 +88,72 @@ def test_of_a_program_that_is_named_by_its_path_nothing_else_of_the_folder_is_sh
     write(tmp_path / "stuff" / "diary", "")
 
     def shown_of(name: str) -> list[Path]:
-        found = tools_to_show("", (str(tmp_path / "stuff" / name),), tmp_path, (tmp_path,))
+        found = tools_to_show("", (str(tmp_path / "stuff" / name),), tmp_path, tmp_path / "p", (tmp_path,))
         return [path for path in found.folders if path.is_relative_to(tmp_path)]
 
     assert shown_of("agent") == [tmp_path / "stuff" / "agent"]
     assert shown_of("diary") == []
+
+
+def test_a_program_that_is_named_does_not_show_what_merely_looks_like_its_installation(
+    tmp_path: Path,
+) -> None:
+    """`bin` beside `lib` is a project of the user's as often. A virtual environment is one, and is needed whole."""
+    for name in ("other/bin/fmt", "env/bin/fmt", ".pyenv/versions/3.12/bin/fmt"):
+        program(tmp_path / name)
+    write(tmp_path / "other/lib/x", "")
+    write(tmp_path / ".pyenv/versions/3.12/lib/x", "")
+    write(tmp_path / "env/pyvenv.cfg", f"home = {tmp_path}/.ssh/bin\n")
+    write(tmp_path / ".ssh/id", "hunter2")
+    assert named(tmp_path, "other/bin/fmt") == {"other/bin/fmt"}
+    assert named(tmp_path, "env/bin/fmt") == {"env", "env/bin/fmt"}
+    assert ".pyenv/versions/3.12" in named(tmp_path, ".pyenv/versions/3.12/bin/fmt")
+
+
+def test_a_repository_shows_nothing_outside_of_it_by_a_link(tmp_path: Path) -> None:
+    """Neither a link to a program, nor one to a folder on the PATH, nor a link of the user's that comes by there."""
+    program(tmp_path / ".ssh/agent")
+    write(tmp_path / ".ssh/id", "hunter2")
+    program(tmp_path / "p/bin/own")
+    program(tmp_path / "tools/own")
+    (tmp_path / "p/bin/x").symlink_to("../../.ssh/agent")
+    (tmp_path / "p/more").symlink_to("../.ssh")
+    (tmp_path / "tools/x").symlink_to(tmp_path / "p/bin/x")
+    assert names(tmp_path, "p/bin", "p/more", "tools") == {"p/bin", "tools"}
+    assert named(tmp_path, "p/bin/x") == set()
+    assert named(tmp_path, "p/bin/own") == {"p/bin/own"}
+
+
+def test_a_virtual_environment_in_the_checkout_names_only_a_python_that_is_known(tmp_path: Path) -> None:
+    """Its settings may be a file of the repository. Pythons of the user's PATH and of known tools are shown."""
+    write(tmp_path / ".ssh/id", "hunter2")
+    write(tmp_path / "opt/bin/python3", "")
+    write(tmp_path / "opt/lib/x", "")
+    write(tmp_path / ".local/share/uv/python/3.12/bin/python3", "")
+    write(tmp_path / "p/.git/config", "")
+    program(tmp_path / "p/.venv/bin/pytest")
+
+    def with_python(home: str, *path: str) -> set[str]:
+        write(tmp_path / "p/.venv/pyvenv.cfg", f"home = {tmp_path / home}\n")
+        by_name = named(tmp_path, "p/.venv/bin/pytest", *path) - {"p/.venv/bin/pytest"}
+        assert by_name == names(tmp_path, "p/.venv/bin", *path) - {"p/.venv/bin"}
+        return by_name
+
+    assert with_python(".ssh/bin") == {"p/.venv"}
+    assert with_python("p/.git/bin") == {"p/.venv"}
+    assert with_python("opt/bin") == {"p/.venv"}
+    assert with_python("opt/bin", "opt/bin") == {"p/.venv", "opt", "opt/bin"}
+    assert with_python(".local/share/uv/python/3.12/bin") == {"p/.venv", ".local/share/uv/python/3.12"}
+
+
+def program(path: Path) -> None:
+    """Write a program."""
+    write(path, "")
+    path.chmod(0o755)
+
+
+def named(home: Path, name: str, *path: str) -> set[str]:
+    """Return what is shown of a home because a command names a program in it, relative to the home."""
+    search_path = ":".join(str(home / folder) for folder in path)
+    found = tools_to_show(search_path, (str(home / name),), home, home / "p", (home,))
+    return {str(folder.relative_to(home)) for folder in found.folders if folder.is_relative_to(home)}

@@ -225,12 +225,46 @@ def test_a_program_that_a_check_names_by_its_path_is_there(tmp_path: Path) -> No
     assert done.code == 0, done.out
 
 
+def test_a_program_in_the_home_is_found_as_shells_find_it(tmp_path: Path) -> None:
+    """By `~`, by $HOME, and with spaces in its name."""
+    home = tmp_path / "home"
+    write(home / "my own" / "judge", "#!/bin/sh\necho judged\n")
+    (home / "my own" / "judge").chmod(0o755)
+    checks = [
+        "~/'my own'/judge",
+        '"$HOME/my own/judge"',
+        "(${HOME}/my\\ own/judge)",
+        f"'{home}/my own/judge'",
+    ]
+    cli = Cli.of(tmp_path / "p", writes("A", verify=checks))
+    done = run(cli, HOME=str(home))
+    assert done.code == 0, done.out
+
+
+def test_a_plan_shows_nothing_of_the_home_by_the_variables_that_it_sets(tmp_path: Path) -> None:
+    """Which programs are shown is the user's word: not a PATH of the plan's, and no other home."""
+    home = tmp_path / "home"
+    write(home / ".ssh/id_ed25519", "hunter2")
+    write(home / ".local/share/keyrings/login", "hunter2")
+    write(home / ".local/bin/tool", "")
+    (home / ".local/lib").mkdir()
+    path = f"{home}/.local/bin:/usr/bin:/bin"
+    command = ["sh", "-c", f"grep -rs hunter2 {home} > seen.txt; echo a > A.txt"]
+    for name, env in (("p", {"PATH": f"{home}/.ssh:{path}"}), ("q", {"HOME": "/tmp/nohome"})):
+        agents = {"x": {"command": command, "env": env}}
+        task = {"id": "A", "title": "A", "prompt": "Do it."}
+        cli = Cli.of(tmp_path / name, task, agents=agents, agent="x")
+        done = run(cli, HOME=str(home), PATH=f"{path}:{os.environ['PATH']}")
+        assert done.code == 0, done.out
+        assert show(cli, "seen.txt") == "", name
+
+
 def test_a_program_that_is_hidden_is_told_with_the_way_to_show_it(tmp_path: Path) -> None:
     """It is there for the user, so "not found" alone would be a riddle. What is shown cannot be changed."""
     home = tmp_path / "home"
     write(home / "own" / "judge", "#!/bin/sh\n! echo x 2>/dev/null > ~/own/judge\n")
     (home / "own" / "judge").chmod(0o755)
-    cli = Cli.of(tmp_path / "p", writes("A", verify=["~/own/judge"]), limits={"attempts": 1})
+    cli = Cli.of(tmp_path / "p", writes("A", verify=["name=judge; ~/own/$name"]), limits={"attempts": 1})
     assert run(cli, HOME=str(home)).code == 1
     assert "HOLDFAST_SANDBOX_SHOW" in cli.task("A")["error"]
     refused = run(cli, HOME=str(home), HOLDFAST_SANDBOX_SHOW="own")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -43,6 +44,7 @@ _SETTINGS_OF_PROGRAMS = (
     "nsswitch.conf", "os-release", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl", "timezone",
 )  # fmt: skip
 """What strict launches see of the system's settings: how to find libraries, names, users and certificates."""
+_HOME_IN_SHELL = re.compile(r"^(~|\$HOME|\$\{HOME\})(?=/)")
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/run")))
 
 
@@ -89,7 +91,8 @@ class Sandbox:
 
         That home is kept for the next attempt at the same task.
         """
-        policy, users_home = self.policy(workspace, programs_named_in(how.argv), env, given), _home_in(env)
+        users_home = _home_in(env)
+        policy = self.policy(workspace, programs_named_in(how.argv, str(users_home)), env, given)
         if self.setting.network is NetworkAccess.ALLOW:
             policy = replace(policy, hosts=tuple(dict.fromkeys((*how.hosts, *(policy.hosts or ())))))
         needed = (*how.credentials, *how.home)
@@ -103,9 +106,12 @@ class Sandbox:
     def policy(
         self, folder: Path, programs: tuple[str, ...], env: Mapping[str, str], given: tuple[Path, ...] = ()
     ) -> SandboxPolicy:
-        """Return what a launch in `folder` sees, which it may write to. What it is `given` it cannot change."""
+        """Return what a launch in `folder` sees, which it may write to. What it is `given` it cannot change.
+
+        Its environment may be the plan's. So which tools are shown follows from the user's own PATH and home.
+        """
         ours = (self.repo.checkout, self.repo.common_dir, self.repo.state_dir.root)
-        same = _same_for_all(ours, self.setting.level, _home_in(env), env.get("PATH", os.defpath), programs)
+        same = _same_for_all(ours, self.setting.level, _home_in(env), programs)
         objects = map(Path, object_stores(str(self.repo.common_dir / "objects")))
         return replace(
             same,
@@ -127,13 +133,15 @@ class Sandbox:
 
 @lru_cache(maxsize=64)
 def _same_for_all(
-    ours: tuple[Path, ...], level: SandboxLevel, home: Path, search_path: str, programs: tuple[str, ...]
+    ours: tuple[Path, ...], level: SandboxLevel, home: Path, programs: tuple[str, ...]
 ) -> SandboxPolicy:
     """Return what every launch of these programs sees. It is found once: it takes as long as a launch does."""
     is_strict = level is SandboxLevel.STRICT
     covered = (*ours, *_SOCKETS, *(_COVERED_IF_STRICT if is_strict else ()))
     scratch = (*_TEMPORARY, *_homes(home))
-    tools = tools_to_show(search_path, programs, home, tuple(path.resolve() for path in covered + scratch))
+    unseen = tuple(path.resolve() for path in covered + scratch)
+    search_path = os.environ.get("PATH", os.defpath)
+    tools = tools_to_show(search_path, programs, _home_in(os.environ), ours[0].resolve(), unseen)
     system = (*_SHOWN_IF_STRICT, *_settings_of_programs()) if is_strict else _NAME_SERVERS
     return SandboxPolicy(covered, scratch, readable=(*tools.folders, *system), withheld=tools.logins)
 
@@ -148,10 +156,24 @@ def _hosts_of_commit(repo: Repository, commit: str) -> tuple[str, ...]:
     return hosts_of_repository(repo, commit)
 
 
-def programs_named_in(argv: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the program of a command, and those that a shell command names by their whole path, as in `/x/.venv/bin/pytest`."""
-    words = argv[2].split() if argv[1:2] == ("-c",) and len(argv) > 2 else []
-    return (argv[0], *(word for word in (word.strip("\"'();&|") for word in words) if word.startswith("/")))
+def programs_named_in(argv: tuple[str, ...], home: str) -> tuple[str, ...]:
+    """Return the program of a command, and those that a shell command names by their whole path, as in `~/.venv/bin/pytest`."""
+    words = _shell_words(argv[2]) if argv[1:2] == ("-c",) and len(argv) > 2 else []
+    paths = (_HOME_IN_SHELL.sub(lambda _: home, word) for word in words)
+    return (argv[0], *dict.fromkeys(path for path in paths if path.startswith("/")))
+
+
+def _shell_words(line: str) -> list[str]:
+    """Return the words of a shell command, also those in a quoted command inside of it."""
+    import shlex
+
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        words = list(lexer)
+    except ValueError:  # a quotation that has no end
+        words = []
+    return [*words, *(word.strip("\"'();&|") for word in line.split())]
 
 
 def _home_in(env: Mapping[str, str]) -> Path:
