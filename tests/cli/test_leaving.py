@@ -20,7 +20,7 @@ import pytest
 from holdfast.repo.files import remove
 from tests.crash.preloaded_program import Ended, PreloadedProgram
 from tests.support.command import Cli, cli_at_work, eventually, is_alive, writes
-from tests.support.repositories import write
+from tests.support.repositories import git, write
 from tests.support.runs import holder_pid
 
 LEAVING = (
@@ -174,6 +174,39 @@ def _file_as_requests(cli: Cli) -> None:
     write(_run_folder(cli) / "requests", "a file")
 
 
+def _huge(path: Path) -> None:
+    """Make a file of 8 TB that occupies nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.touch()
+    os.truncate(path, 8 << 40)
+
+
+def _huge_rules(cli: Cli) -> None:
+    cli.project.git("init", "-q", str(_workspace(cli) / "n"))
+    write(_workspace(cli) / "n" / "x.txt", "x")
+    for name in (".gitignore", ".gitattributes", "n/.gitignore"):
+        _huge(_workspace(cli) / name)
+
+
+def _huge_git_files(cli: Cli) -> None:
+    (folder,) = (cli.project.git_dir / "worktrees").iterdir()
+    for name in ("index", "HEAD"):
+        _huge(folder / name)
+
+
+def _commit_of(cli: Cli, name: str, mode: str = "100644") -> None:
+    """Put the workspace on a commit that has a blob of this name, made as git itself would not make it."""
+    start = cli.project.git("rev-parse", "HEAD")
+    blob = git(cli.here, "hash-object", "-w", "--stdin", stdin="hi")
+    entry = f"{mode} {name}\0".encode() + bytes.fromhex(blob)
+    hash_tree = ["git", "hash-object", "-t", "tree", "--literally", "-w", "--stdin"]
+    done = subprocess.run(hash_tree, cwd=cli.here, input=entry, capture_output=True, check=True)
+    commit = cli.project.git("commit-tree", "-p", start, "-m", "odd", done.stdout.decode().strip())
+    (folder,) = (cli.project.git_dir / "worktrees").iterdir()
+    (folder / "HEAD").write_text(f"{commit}\n")
+
+
 REBUILD, FIX, MOVE = "`holdfast rebuild`", "`holdfast doctor --fix`", "move it away"
 STATES: dict[str, tuple[Callable[[Cli], None], str]] = {
     "as it was left": (lambda _: None, ""),
@@ -189,6 +222,14 @@ STATES: dict[str, tuple[Callable[[Cli], None], str]] = {
     "no refs": (_no_refs, ""),
     "an encoding that the file does not have": (_encoding, ""),
     "folders deeper than any path": (_deep, ""),
+    "rule files that fit into no memory": (_huge_rules, ""),
+    "files of git that fit into no memory": (_huge_git_files, ""),
+    "a committed name that no file can have": (lambda cli: _commit_of(cli, "x" * 300), ""),
+    "a committed .git": (lambda cli: _commit_of(cli, ".git"), ""),
+    "a committed .GIT": (lambda cli: _commit_of(cli, ".GIT"), ""),
+    "a committed git~1": (lambda cli: _commit_of(cli, "git~1"), ""),
+    "a committed ..": (lambda cli: _commit_of(cli, ".."), ""),
+    "a committed link as .gitmodules": (lambda cli: _commit_of(cli, ".gitmodules", "120000"), ""),
     "closed folders": (_closed, ""),
     "a file as Holdfast's git directory": (_file_as_private, MOVE),
     "no files of git about the workspace": (_gone_worktrees, ""),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from holdfast.repo import index, workspace_commit
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
 from holdfast.repo.workspaces import WorkspaceGoneError
-from tests.support.repositories import RUN, PreparedWorkspace
+from tests.support.repositories import RUN, PreparedWorkspace, git
 
 REF = task_ref(RUN, "T1", 1)
 WIP = snapshot_ref(RUN, "T1")
@@ -60,6 +62,35 @@ def test_ignore_rules_that_take_too_long_leave_new_files_out_and_are_named(
     done = capture(prepared)
     assert done.changed == ("a.txt",)
     assert any("rules in .gitignore" in problem for problem in done.problems)
+
+
+def test_rule_files_that_fit_into_no_memory_are_removed_and_told(tmp_path: Path) -> None:
+    """Git would read them as a whole. Eight terabytes of nothing occupy no disk."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("a.txt", "changed\n")
+    for name in (".gitignore", "sub/.gitattributes"):
+        prepared.agent_writes(name, "")
+        os.truncate(prepared.workspace.path / name, 8 << 40)
+    done = capture(prepared)
+    assert "a.txt" in done.changed
+    told = [remark for remark in done.remarks if "too large for git to read" in remark]
+    assert [remark.split()[0] for remark in told] == [".gitignore", "sub/.gitattributes"]
+
+
+@pytest.mark.parametrize("name", [".git", "..", "x" * 300])
+def test_a_commit_with_a_name_that_no_file_can_have_costs_no_file(tmp_path: Path, name: str) -> None:
+    """An agent can write such a tree by hand. What is in its workspace is taken, that name is not."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("new.txt", "new\n")
+    blob = git(prepared.workspace.path, "hash-object", "-w", "--stdin", stdin="hi")
+    entry = f"100644 {name}\0".encode() + bytes.fromhex(blob)
+    store = ["git", "hash-object", "-t", "tree", "--literally", "-w", "--stdin"]
+    made = subprocess.run(store, cwd=prepared.workspace.path, input=entry, capture_output=True, check=True)
+    commit = prepared.agent("commit-tree", "-p", prepared.base, "-m", "odd", made.stdout.decode().strip())
+    (prepared.workspace.git_dir / "HEAD").write_text(f"{commit}\n")
+    done = capture(prepared)
+    assert (done.changed, done.problems) == (("new.txt",), ())
+    assert files_in(prepared, save(prepared)) == files_in(prepared, done.commit)
 
 
 def test_an_attempt_that_changed_nothing_is_empty(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Files that would block git forever: a pipe or a device in place of a file that git opens by itself.
+"""Files that would block git: a pipe, a device or a file beyond all measure in place of a file that git opens by itself.
 
 In a work tree git opens its rule files wherever it finds them, and the files of nested repositories. It cannot store a
 pipe, a socket or a device, so nothing is lost if we remove one there. Pipes of other names are an agent's own business.
+Such a file can also have terabytes without occupying any; git would read it whole, and end for want of memory.
 
 A git directory has no place for such files at all, but it is the user's: they are named, and removed on request.
 """
@@ -14,10 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.files import open_up
+from holdfast.repo.files import GIT_FILE_BYTES_MAX, open_up
 
 _RULE_FILES = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
+_RULES_BYTES_MAX = 1024 * 1024
 _NESTED = ".git"
+_LARGE_FILES = ("objects", "lfs")
 _PATH_MAX = 4096
 _OUT_OF_REACH = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 _MANY_FILES = frozenset({"objects", "lfs", "modules"})
@@ -25,17 +28,14 @@ _MONITOR = "fsmonitor--daemon.ipc"  # the socket of git's own file system monito
 
 
 def remove_blocking_files(root: Path) -> tuple[str, ...]:
-    """Remove the files that git would wait for, and return a sentence about each. Links are not followed.
+    """Remove the files that git would wait for, or could not read; return a sentence about each. Links are not followed.
 
     Unreadable directories are skipped, as git does. Idempotent.
     """
-    found = list(blocking_files(root))
-    for path in found:
+    found = [(path, _why_blocking(path)) for path in blocking_files(root, by_agents=True)]
+    for path, _ in found:
         _unlink(path)
-    return tuple(
-        f"{path.relative_to(root)} was no regular file; git would wait for it, so it was removed."
-        for path in found
-    )
+    return tuple(f"{path.relative_to(root)} {why}, so it was removed." for path, why in found)
 
 
 def refuse_blocking_files(root: Path) -> None:
@@ -46,18 +46,42 @@ def refuse_blocking_files(root: Path) -> None:
         )
 
 
-def blocking_files(root: Path) -> Iterator[Path]:
-    """Yield the files below `root` that git would open although they are no regular files."""
-    pending = [(str(root), False)]
+def blocking_files(root: Path, *, by_agents: bool = False) -> Iterator[Path]:
+    """Yield the files below `root` that git would open although they are no regular files.
+
+    Where agents write, also those that are too large for git to read.
+    """
+    pending = [(str(root), "")]
     while pending:
-        folder, in_nested = pending.pop()
+        folder, kind = pending.pop()
         for entry in _entries(folder):
             if entry.is_dir(follow_symlinks=False):
-                pending.append((entry.path, in_nested or entry.name == _NESTED))
-            elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
+                pending.append((entry.path, _kind_below(kind, entry.name)))
+            elif entry.is_symlink() or not (kind or entry.name in _RULE_FILES):
                 continue
-            elif in_nested or entry.name in _RULE_FILES:
+            elif not entry.is_file(follow_symlinks=False) or (by_agents and _is_too_large(entry, kind)):
                 yield Path(entry.path)
+
+
+def _kind_below(kind: str, name: str) -> str:
+    """Return whether a folder belongs to a git directory, or there to the objects, which git does not read as a whole."""
+    if kind == _NESTED and name in _LARGE_FILES:
+        return name
+    return kind or (name if name == _NESTED else "")
+
+
+def _is_too_large(entry: os.DirEntry[str], kind: str) -> bool:
+    """Tell whether a file that git reads as a whole is larger than any honest one."""
+    most = GIT_FILE_BYTES_MAX if kind else _RULES_BYTES_MAX
+    try:
+        return kind not in _LARGE_FILES and entry.stat(follow_symlinks=False).st_size > most
+    except FileNotFoundError:
+        return False  # a live agent removed it
+
+
+def _why_blocking(path: Path) -> str:
+    is_regular = path.is_file() and not path.is_symlink()
+    return "was too large for git to read" if is_regular else "was no regular file; git would wait for it"
 
 
 def too_deep_folders(root: Path) -> list[str]:

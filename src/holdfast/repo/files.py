@@ -17,8 +17,11 @@ from pathlib import Path
 from holdfast.boot import is_alive, own_process
 from holdfast.disk_sync import make_folder, sync
 
+GIT_FILE_BYTES_MAX = 256 * 1024 * 1024
+"""More than any file of git has that is read as a whole: an index of a million files has half of it."""
 _DRAFT = ".holdfast-"
 _OUT_OF_REACH = (errno.ENAMETOOLONG, errno.EPERM, errno.EACCES)
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
@@ -67,18 +70,25 @@ def _draft_of(path: Path) -> Iterator[Path]:
 def holds(path: Path, content: bytes) -> bool:
     """Tell whether `path` is a plain file that we may read and that has exactly this content."""
     return (
-        not path.is_symlink() and path.is_file() and os.access(path, os.R_OK) and path.read_bytes() == content
+        not path.is_symlink()
+        and path.is_file()
+        and path.stat().st_size == len(content)
+        and os.access(path, os.R_OK)
+        and path.read_bytes() == content
     )
 
 
 def read_regular(path: Path) -> bytes:
     """Return what a regular file holds, also behind a link; nothing if it is absent, unreadable or anything else.
 
-    A pipe that an agent put in its place would block a plain read forever.
+    A pipe that an agent put in its place would block a plain read forever; a file of terabytes, which occupies nothing,
+    would take all memory.
     """
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+            found = os.fstat(file.fileno())
+            is_fit = stat.S_ISREG(found.st_mode) and found.st_size <= GIT_FILE_BYTES_MAX
+            return file.read() if is_fit else b""
     except OSError:
         return b""
 
@@ -128,7 +138,9 @@ def is_plain_directory(path: Path) -> bool:
     """Tell whether `path` itself is a directory, not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
         return False
 
 

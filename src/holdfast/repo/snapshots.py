@@ -109,7 +109,11 @@ def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | N
 
     Writes nothing: the comparison uses its own index outside the repository.
     """
-    if not workspace.path.is_dir() or not workspace.index.is_file() or any(blocking_files(workspace.path)):
+    if (
+        not workspace.path.is_dir()
+        or not workspace.index.is_file()
+        or any(blocking_files(workspace.path, by_agents=True))
+    ):
         return None
     with temporary_index(repo.private_git) as index:
         copy_atomically(workspace.index, index)

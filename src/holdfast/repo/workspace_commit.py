@@ -158,7 +158,13 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
     if commit and commit == start:
         return str(commit)  # where we put it, as nearly always: no need to ask git whether it exists
     found = repo.ids_of(f"{branch or commit}^{{commit}}")[0]
-    return found if found and repo.is_complete(found, start) else ""
+    return found if found and repo.is_complete(found, start) and _can_be_indexed(repo, found) else ""
+
+
+def _can_be_indexed(repo: Repository, commit: str) -> bool:
+    """Tell whether git takes the names in a commit: it stores a `.git` or `..` that somebody wrote by hand, but reads none."""
+    with temporary_index(repo.private_git) as index:
+        return repo.private_git.try_run("read-tree", commit, index=index).rc == 0
 
 
 def _head_of_clone(repo: Repository, workspace: Workspace) -> str:
@@ -362,10 +368,8 @@ def _unfit(path: Path) -> str:
 def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path) -> list[str]:
     """Return the files which the agent added by force although they are ignored: it wanted them kept."""
     source = workspace.git_dir / "index"
-    if source.is_symlink() or not source.is_file() or not os.access(source, os.R_OK):
-        return []
-    content = source.read_bytes()
-    if workspace.index.is_file() and content == workspace.index.read_bytes():
+    content = b"" if source.is_symlink() else read_regular(source)
+    if not content or (workspace.index.is_file() and content == workspace.index.read_bytes()):
         return []
     copy = folder / "agent"
     with doing("copy the agent's index", copy):
