@@ -131,6 +131,18 @@ def test_a_run_can_be_left(mixed: Mixed, command: str) -> None:
     assert mixed("doctor").code == 0
 
 
+def test_closed_folders_of_ones_own_are_deleted(tmp_path: Path) -> None:
+    """A cache of Go's modules is read-only all through. It is the user's own, and goes with the workspaces."""
+    require_root()
+    cache = "mkdir -p cache/mod/x; echo x > cache/mod/x/go.mod; chmod -R a-w cache; echo a > a.txt"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", cache]}, writes("b", needs=["a"]))
+    cli.project.write(".gitignore", "cache/\n.holdfast/\nplan.yaml\n")
+    done = powerless(cli.here, *COMMAND, "run", "--yes", "--no-sandbox")
+    assert done.code == 0, done.err
+    assert not (cli.here / ".holdfast" / "work" / "01-try-it").exists()
+    assert "another user" not in powerless(cli.here, *COMMAND, "clean", "1", "--yes").out
+
+
 def test_objects_of_anothers_git_in_a_clone_are_moved_aside(tmp_path: Path) -> None:
     """A container ran git as root in a workspace of the sandbox: its folder of objects can be neither emptied nor reused."""
     require_root()

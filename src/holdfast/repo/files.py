@@ -207,6 +207,8 @@ def _flatten(root: Path) -> None:
         for path in _open_folder(str(pending.pop())):
             place = root / f"{_DRAFT}{mark}-{number}"
             number += 1
+            # Moving a folder changes its entry for the parent, so its owner must be allowed to write to it.
+            _open_folder(path)
             os.rename(path, place)  # noqa: PTH104 - plain strings, for there may be very many
             pending.append(place)
 
