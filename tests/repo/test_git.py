@@ -191,7 +191,7 @@ def test_a_filter_of_the_users_global_configuration_is_applied(
 
 
 def test_only_an_accepted_filter_of_the_repositorys_configuration_is_used(tmp_path: Path) -> None:
-    """It counts with its very command; others are named in a notice."""
+    """It counts with its very command; others are known, so that the user can be asked."""
     project = Project.create(tmp_path / "p")
     command = 'sed "s/x/\\"y\\"/"'
     project.git("config", "filter.early.clean", command)
@@ -199,7 +199,7 @@ def test_only_an_accepted_filter_of_the_repositorys_configuration_is_used(tmp_pa
     repo = project.open().with_filters([("filter.early.clean", command), ("filter.late.clean", "other")])
     assert repo.private_git.text("config", "filter.early.clean") == command
     assert repo.private_git.try_run("config", "filter.late.clean").rc == 1
-    assert any("filter.late.clean" in notice for notice in checkout_notices(repo))
+    assert [key for key, _ in repo.unused_filters()] == ["filter.late.clean"]
 
 
 @pytest.mark.parametrize(
