@@ -272,6 +272,13 @@ git -C $here update-ref refs/heads/{BRANCH} $id; git reset -q --soft HEAD^; rm f
         lambda target: bool(target.landed("made.txt")) and not target.landed("ok.txt"),
         task={"verify": ["test -f ok.txt"]},
     ),
+    Attack(
+        "a check with what git passes over",
+        OFF,
+        "mkdir -p .holdfast d/.git; echo ok > .holdfast/ok; echo ok > d/.git/ok; echo d > d/made.txt; ln -s .holdfast/ok one; ln -s d/.git/ok two",
+        _landed("d/made.txt"),
+        task={"verify": ["test -f one || test -f two"]},
+    ),
 )
 
 RUNNING = (

@@ -51,6 +51,39 @@ def test_a_used_workspace_is_clean_again(tmp_path: Path) -> None:
     assert_pristine(prepared)
 
 
+def test_what_is_called_git_in_a_tracked_folder_does_not_stay(tmp_path: Path) -> None:
+    """Git never looks at that name, so it would lie there for whoever comes next."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("src/.git/planted", "x")
+    prepared.pool.prepare("0", prepared.base)
+    assert not (prepared.workspace.path / "src" / ".git").exists()
+
+
+def test_a_change_that_git_takes_for_none_does_not_stay(tmp_path: Path) -> None:
+    """A keyword of the same length, written in the second of the preparation: what git would store is the same."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.project.write(".gitattributes", "*.txt ident\n")
+    prepared.project.write("keyword.txt", "$Id$\n")
+    commit = prepared.project.commit("keyword")
+    keyword = prepared.pool.prepare("0", commit) / "keyword.txt"
+    before = keyword.read_text()
+    for _ in range(3):
+        keyword.write_text(f"$Id: {'a' * (len(before) - len('$Id:  $') - 1)} $\n")
+        prepared.pool.prepare("0", commit)
+        assert keyword.read_text() == before
+
+
+def test_an_index_that_somebody_rewrote_is_not_believed(tmp_path: Path) -> None:
+    """It could say of a changed file that git need not look at it."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    index = prepared.workspace.index
+    prepared.agent_writes("a.txt", "planted\n")
+    prepared.repo.private_git.run("update-index", "--skip-worktree", "a.txt", index=index)
+    prepared.pool.prepare("0", prepared.base)
+    assert_pristine(prepared)
+    assert (prepared.workspace.path / "a.txt").read_text() != "planted\n"
+
+
 def test_the_next_commit_replaces_files_by_directories_and_back(tmp_path: Path) -> None:
     """Reuse for another commit gives exactly that commit."""
     prepared = PreparedWorkspace.create(tmp_path / "p")

@@ -33,6 +33,7 @@ from holdfast.repo.files import (
 )
 from holdfast.repo.git import GitError
 from holdfast.repo.index import changed_paths, gitlinks, without_filters
+from holdfast.repo.prepared_files import PreparedFiles, remove_touched
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_clone import make_clone, restore_borrowing, still_borrows
@@ -99,6 +100,7 @@ class Workspaces:
         self._repo = repo
         self.directory = directory
         self._clones = clones
+        self._prepared: dict[str, PreparedFiles] = {}
         self._indexes = private_dir(repo.common_dir) / "indexes"
         # Another run has workspaces of the same names, so git's name for one includes the directory.
         readable = re.sub(r"[^A-Za-z0-9-]", "-", directory.name)
@@ -155,8 +157,10 @@ class Workspaces:
         self._indexes.mkdir(parents=True, exist_ok=True)
         remove(workspace.index.with_name(workspace.index.name + ".lock"))
         remove(workspace.start_file)
+        prepared = self._prepared.pop(name, None)
         try:
             self._reset(workspace, commit)
+            remove_touched(workspace.path, workspace.index, prepared)
             self._fill(workspace, commit)
         except (GitError, PermissionError):
             # The index may be damaged, directories too deep for git, or another user's, as a container leaves them. Start
@@ -167,6 +171,7 @@ class Workspaces:
             self._fill_afresh(workspace, commit, or_raw)
         write_atomically(workspace.start_file, commit.encode())
         copy_atomically(workspace.index, workspace.git_dir / "index")
+        self._prepared[name] = PreparedFiles.of(workspace.path, workspace.index)
         return workspace.path
 
     def _reset(self, workspace: Workspace, commit: str) -> None:

@@ -23,7 +23,6 @@ class TaskWorkspaces:
     def __init__(self, pool: Workspaces, state: RunState) -> None:
         self.pool = pool
         self._state = state
-        self._intact: set[tuple[str, int]] = set()
         self._left_behind: dict[tuple[str, int], tuple[str, ...]] = {}
         self._collected: dict[str, str] = {}
         self._vacant: set[str] = set()
@@ -41,20 +40,12 @@ class TaskWorkspaces:
     async def prepare(self, task: TaskRow, commit: str) -> Path:
         """Bring a task's workspace to a commit. Idempotent."""
         path = await self._prepare(_name(task), commit)
-        self._intact.add((task.id, task.attempt))
         self._collected.pop(_name(task), None)
         return path
 
-    async def ensure_intact(self, task: TaskRow, commit: str) -> Path:
-        """Prepare a task's workspace unless this runner did: an earlier runner's checks may have left files in it."""
-        if (task.id, task.attempt) in self._intact:
-            return self.path(task)
-        return await self.prepare(task, commit)
-
     def mark_left_behind(self, task: TaskRow, paths: tuple[str, ...]) -> None:
-        """Remember that an attempt left files that are not in its commit: whoever judges it needs a workspace without them."""
+        """Remember that an attempt left files that are not in its commit: a check that fails may have needed them."""
         if paths:
-            self._intact.discard((task.id, task.attempt))
             self._left_behind[task.id, task.attempt] = paths
 
     def left_behind(self, task: TaskRow) -> tuple[str, ...]:

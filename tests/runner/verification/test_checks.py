@@ -10,12 +10,28 @@ from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from tests.support.repositories import Project
 from tests.support.runs import Fifo, Trial, kill, sh, stage, start_runner
+from tests.support.sandboxes import needs_sandbox
 
 LEFT_BEHIND = {
     "private exclude file": "echo ok.txt >> $(git rev-parse --git-common-dir)/info/exclude; touch ok.txt",
     ".gitignore": "echo ok.txt >> .gitignore; touch ok.txt",
     "ignored by the project": "touch ok.log; ln -s ok.log other.log",
     "empty folder": "mkdir ok.txt",
+}
+
+# Git does not tell of these: they are in folders that it passes over, or it takes the file for unchanged.
+HIDDEN = {
+    "folder of reports": "mkdir -p .holdfast; echo good > .holdfast/ok; ln -s .holdfast/ok ok.txt",
+    "git directory": "echo good > $(git rev-parse --git-dir)/ok; ln -s $(git rev-parse --git-dir)/ok ok.txt",
+    "nested repository": "git init -q n; echo x > n/x; echo good > n/.git/ok; ln -s n/.git/ok ok.txt",
+    "folder called .git": "mkdir src/.git; echo good > src/.git/ok; ln -s src/.git/ok ok.txt",
+    "keyword of git": "echo '* ident' > .gitattributes; echo '$Id: good $' > ok.txt",
+}
+# In a sandbox the git directory is the agent's own.
+OF_A_CLONE = {
+    "branch": ("echo b > a.txt; git commit -qam b; git branch -f main", "git diff --quiet main -- a.txt"),
+    "monitor": ("git config core.fsmonitor 'echo fixed > a.txt; true'", "git status -s; grep fixed a.txt"),
+    "file": ("echo good > .git/ok; ln -s .git/ok ok.txt", "grep good ok.txt"),
 }
 
 
@@ -32,6 +48,36 @@ def test_a_file_that_does_not_land_passes_no_check(tmp_path: Path, script: str) 
     (failed,) = trial.of_kind(ev.ChecksFailed)
     assert "do not land and were not there: ok." in failed.error
     assert trial.landed() == []
+
+
+@pytest.mark.parametrize("script", HIDDEN.values(), ids=HIDDEN)
+def test_what_git_passes_over_passes_no_check(tmp_path: Path, script: str) -> None:
+    """The check sees a workspace that was made from the commit."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", f"{script}; echo a > A.txt")),
+        verify=["grep good ok.txt"],
+        limits={"attempts": 1},
+    )
+    assert trial.execute() is RunStatus.BLOCKED
+    assert trial.of_kind(ev.ChecksFailed)
+
+
+@needs_sandbox
+@pytest.mark.parametrize(("script", "check"), OF_A_CLONE.values(), ids=OF_A_CLONE)
+def test_what_an_agent_does_to_its_git_directory_passes_no_check(
+    tmp_path: Path, script: str, check: str
+) -> None:
+    """Its branches, settings and files are not those that its checks find."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", f"{script}; echo a > A.txt")),
+        verify=[check],
+        limits={"attempts": 1},
+        sandbox="workspace",
+    )
+    assert trial.execute() is RunStatus.BLOCKED
+    assert trial.of_kind(ev.ChecksFailed)
 
 
 def test_what_a_check_makes_is_there_for_the_next_one(tmp_path: Path) -> None:

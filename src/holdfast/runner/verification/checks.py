@@ -33,9 +33,9 @@ class ChecksStopped(Exception):  # noqa: N818 - it is not an error: the user ask
 
 
 async def check_task(context: RunContext, name: str) -> list[ev.Event]:
-    """Verify what a task's attempt produced, in its own workspace, with nothing in it that does not land. Safe to repeat after a crash."""
+    """Verify what a task's attempt produced, in its workspace, prepared anew: nothing is in it, or in its `.git`, but what lands. Safe to repeat after a crash."""
     task, spec = context.state.tasks[name], context.state.specs[name]
-    workspace = await context.workspaces.ensure_intact(task, task.latest.head)
+    workspace = await context.workspaces.prepare(task, task.latest.head)
     checks = context.state.checks_of(name)
     try:
         failed = await run_checks(context, checks, workspace, name, task.attempt, "check", slot=spec.slot)
