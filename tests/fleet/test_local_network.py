@@ -145,7 +145,7 @@ with socket.create_connection(("127.0.0.1", {port})) as connection:
     before = proxies()
     asyncio.run(setup.fleet.launch(spec))
     setup.heard("up")
-    assert len(proxies() - before) >= 2
+    eventually(lambda: len(proxies() - before) >= 2, "the proxy took the connection")
     os.kill(setup.supervisor(spec.key), signal.SIGKILL)
     eventually(lambda: not proxies() - before, "the proxy ended")
     assert printed(setup, inside(setup, "print(1)", ("pypi.org",), attempt=2)) == "1\n"
@@ -191,10 +191,54 @@ def test_the_allow_list_means_whole_names_and_usual_ports(host: str, port: int, 
     assert is_allowed(host, port, ["pypi.org", "*.example.com", "127.0.0.1:8000"]) is allowed
 
 
-def test_an_allowed_name_cannot_lead_back_to_this_machine() -> None:
-    """Whoever owns a name decides its addresses; those of this machine are allowed only by themselves."""
-    assert not is_reachable("127.0.0.1", "api.example.com")
-    assert not is_reachable("169.254.169.254", "api.example.com")
-    assert not is_reachable("::1", "api.example.com")
-    assert is_reachable("10.0.0.7", "packages.example.com")
-    assert is_reachable("127.0.0.1", "localhost")
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "0.0.0.0", "10.0.0.7", "100.64.0.1", "169.254.169.254", "172.31.0.1", "192.168.1.1",
+        "::1", "::", "fd00::1", "fe80::1", "::ffff:10.0.0.7", "64:ff9b::a00:7",
+    ],
+)  # fmt: skip
+def test_an_allowed_name_cannot_lead_to_this_machine_or_its_network(address: str) -> None:
+    """Whoever owns a name decides its addresses."""
+    assert not is_reachable(address, "api.example.com", 443, ["api.example.com", "*.0.0.7"])
+
+
+def test_an_allowed_name_leads_to_the_internet_and_to_what_is_allowed_itself() -> None:
+    """And localhost is this machine."""
+    for address in ("93.184.216.34", "100.128.0.1", "172.32.0.1", "2606:2800:220:1::1"):
+        assert is_reachable(address, "api.example.com", 443, ["api.example.com"])
+    assert is_reachable("127.0.0.1", "localhost", 8000, ["localhost:8000"])
+    assert is_reachable("10.0.0.7", "packages.example.com", 443, ["packages.example.com", "10.0.0.7"])
+
+
+TUNNEL = """
+import socket
+for place in {places}:
+    with socket.create_connection(("127.0.0.1", {proxy}), timeout=60) as proxy:
+        proxy.sendall(b"CONNECT " + place + b" HTTP/1.1\\r\\n\\r\\n")
+        print(proxy.makefile().readline().strip())
+"""
+
+
+@needs_sandbox
+def test_the_first_line_of_a_refusal_says_why_even_if_nothing_is_allowed(setup: FleetSetup) -> None:
+    """Of a refused tunnel, programs show no more. So the proxy is there even if its list is empty."""
+    program = TUNNEL.format(proxy=PROXY_PORT, places=[b"api.example.com:443", b"api.example.com:8443"])
+    first, second = printed(setup, inside(setup, program, ())).splitlines()
+    assert first.startswith("HTTP/1.1 403 api.example.com:443 is not allowed")
+    assert first.endswith("HOLDFAST_NETWORK_ALLOW=api.example.com")
+    assert second.endswith("HOLDFAST_NETWORK_ALLOW=api.example.com:8443")
+
+
+@needs_sandbox
+def test_what_cannot_be_a_host_is_no_host_of_the_list(setup: FleetSetup, port: int) -> None:
+    """The system's resolver ends a name at a zero byte, and an entry ends with what comes after it."""
+    places = [
+        f"127.0.0.1\0.example.com:{port}".encode(),
+        b"a b.example.com:443",
+        b"a@b.example.com:443",
+        b":443",
+    ]
+    program = TUNNEL.format(proxy=PROXY_PORT, places=places)
+    said = printed(setup, inside(setup, program, (f"*.example.com:{port}", "*.example.com"))).splitlines()
+    assert said == ["HTTP/1.1 400 Bad Request"] * len(places)

@@ -329,7 +329,7 @@ def _order(spec: LaunchSpec, folder: str, lease: str, signing_key: bytes) -> Lau
         secrets=_secrets(spec),
         lease=lease,
         sandbox=_sandbox(spec),
-        hosts=list(spec.sandbox.hosts or ()) if spec.sandbox else [],
+        hosts=None if spec.sandbox is None or spec.sandbox.proxied is None else list(spec.sandbox.proxied),
         groups=cgroups.orders_for(spec.token, *spec.bounds) if any(spec.bounds) else [],
     )
 

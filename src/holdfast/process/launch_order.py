@@ -27,7 +27,7 @@ class LaunchOrder:
     supervisor's. No agent sees them. `stdin` is a path, or empty for none; `secrets` must not appear in the log;
     `stop_signal` asks the tree to end; `lease` is the file that a runner holds locked for as long as it collects what
     launches leave. `sandbox` is the command that runs `argv` in a sandbox; empty for none. `hosts` can be reached from
-    there through a proxy; empty if there is none. `groups` are the control groups that bound it (see `cgroups.py`).
+    there through a proxy; None if there is no proxy. `groups` are the control groups that bound it (see `cgroups.py`).
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 
@@ -47,7 +47,7 @@ class LaunchOrder:
     stop_signal: int
     lease: str
     sandbox: list[str]
-    hosts: list[str]
+    hosts: list[str] | None
     groups: list[tuple[str, str, list[tuple[str, str]]]]
 
     def __init__(self, **fields: object) -> None:

@@ -21,6 +21,16 @@ PROXY_PORT = 3128
 PROXY_ADDRESS = f"http://127.0.0.1:{PROXY_PORT}"
 _LOOPBACK = ("127.0.0.1", "localhost")
 _USUAL_PORTS = (443, 80)
+_NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
+_NAME_CHARS_MAX = 253
+_LOCAL_NETWORKS = (
+    (bytes([0]), 8), (bytes([10]), 8), (bytes([100, 64]), 10), (bytes([127]), 8), (bytes([169, 254]), 16),
+    (bytes([172, 16]), 12), (bytes([192, 168]), 16),
+)  # fmt: skip
+"""The first bytes of the IPv4 addresses of machines, not of hosts of the internet, and how many bits of them count."""
+_LOCAL_NETWORKS_6 = ((bytes(15), 120), (bytes([0xFC]), 7), (bytes([0xFE, 0x80]), 10))
+_EMBEDDED = (bytes(10) + bytes([255, 255]), bytes([0, 0x64, 0xFF, 0x9B]) + bytes(8))
+"""How IPv6 addresses begin that stand for the IPv4 address in their last four bytes."""
 _HEAD_BYTES_MAX = 65536
 _CHUNK = 65536
 _WAITING_BYTES_MAX = 4 * _CHUNK
@@ -85,14 +95,53 @@ def _matches(host: str, port: int, entry: str) -> bool:
     name, ports = (name, (only,)) if colon and only.isdecimal() else (entry, tuple(map(str, _USUAL_PORTS)))
     if str(port) not in ports:
         return False
-    return host.endswith(name[1:]) if name.startswith("*.") else host == name
+    return host.endswith(name[1:]) and not _packed(host) if name.startswith("*.") else host == name
 
 
-def is_reachable(address: str, host: str) -> bool:
-    """Tell whether an allowed host may be at this address. A name must not lead to this machine or its neighbours' services."""
-    if host in _LOOPBACK or host == address:
+def is_reachable(address: str, host: str, port: int, entries: list[str]) -> bool:
+    """Tell whether an allowed host may be at this address.
+
+    A name must not lead to this machine or to others of its own network, unless the list has that very address.
+    """
+    if host in _LOOPBACK or is_allowed(address, port, entries):
         return True
-    return not address.startswith(("127.", "169.254.", "0.", "::1", "::ffff:", "fe80:")) and address != "::"
+    return not (_is_local(_packed(address)) or _is_of_this_machine(address))
+
+
+def _packed(address: str) -> bytes:
+    """Return the bytes of an IP address; none if it is a name."""
+    for family in (_socket.AF_INET, _socket.AF_INET6):
+        try:
+            return _socket.inet_pton(family, address.partition("%")[0])
+        except (OSError, ValueError):
+            continue
+    return b""
+
+
+def _is_local(packed: bytes) -> bool:
+    if packed[:12] in _EMBEDDED:
+        packed = packed[12:]
+    networks = _LOCAL_NETWORKS if len(packed) == 4 else _LOCAL_NETWORKS_6
+    return any(_first_bits(packed, bits) == _first_bits(network, bits) for network, bits in networks)
+
+
+def _first_bits(data: bytes, bits: int) -> int:
+    size = (bits + 7) // 8
+    return int.from_bytes(data[:size], "big") >> (8 * size - bits)
+
+
+def _is_of_this_machine(address: str) -> bool:
+    """Tell whether an address is one of this machine's: nobody can bind to another's."""
+    family = _socket.AF_INET6 if ":" in address else _socket.AF_INET
+    try:
+        probe = _socket.socket(family, _socket.SOCK_DGRAM)
+        try:
+            probe.bind((address, 0))
+        finally:
+            probe.close()
+    except OSError:
+        return False
+    return True
 
 
 def _close_all_but(*kept: int) -> None:
@@ -214,7 +263,7 @@ def _reap(*, wait: bool) -> int:
 def _handle(connection: _socket.socket, port: int, hosts: list[str], alive: int) -> None:
     """Serve one connection: a port of this machine is passed on as it is, the proxy's own one is asked for a host."""
     if port != PROXY_PORT:
-        _tunnel(connection, _connect(_LOOPBACK[0], port), alive)
+        _tunnel(connection, _connect(_LOOPBACK[0], port, hosts), alive)
         return
     connection.settimeout(_HEAD_S)
     head, rest = _read_head(connection)
@@ -224,13 +273,15 @@ def _handle(connection: _socket.socket, port: int, hosts: list[str], alive: int)
         connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
         return
     if not is_allowed(host, number, hosts):
-        why = f"The sandbox allows no connection to {host}:{number}. Its user can allow it: HOLDFAST_NETWORK_ALLOW={host}"
-        connection.sendall(_refusal(b"403 Forbidden", why))
+        why = (
+            f"{host}:{number} is not allowed in this sandbox. Its user can allow it: {_way_out(host, number)}"
+        )
+        connection.sendall(_refusal(403, why))
         return
     try:
-        server = _connect(host, number)
+        server = _connect(host, number, hosts)
     except OSError as error:
-        connection.sendall(_refusal(b"502 Bad Gateway", f"{host}:{number} cannot be reached: {error}"))
+        connection.sendall(_refusal(502, f"{host}:{number} cannot be reached: {error}"))
         return
     if first:
         server.sendall(first)
@@ -269,26 +320,42 @@ def _target(head: bytes) -> tuple[str, int, bytes]:
 
 
 def _host_and_port(place: str, usual: int) -> tuple[str, int]:
-    """Split what a request names. Raises ValueError if it has no port and needs one."""
+    """Split what a request names. Raises ValueError if it has no port and needs one, or if the host cannot be one."""
     name, colon, port = place.rpartition(":")
-    if colon and not place.endswith("]"):
-        return name.strip("[]").lower(), int(port)
-    if not usual:
+    if not colon or place.endswith("]"):
+        name, port = place, str(usual or "")
+    host = name.strip("[]").lower()
+    if not (_NAME_CHARS.issuperset(host) or _packed(host)) or not 0 < len(host) <= _NAME_CHARS_MAX:
         raise ValueError(place)
-    return place.strip("[]").lower(), usual
+    return host, int(port)
 
 
-def _refusal(status: bytes, why: str) -> bytes:
+def _way_out(host: str, port: int) -> str:
+    return f"HOLDFAST_NETWORK_ALLOW={host}" + ("" if port in _USUAL_PORTS else f":{port}")
+
+
+def _refusal(code: int, why: str) -> bytes:
+    """Return an answer that says why, also in its first line: of a tunnel that was refused, programs show nothing else."""
     body = f"{why}\n".encode()
     length = str(len(body)).encode()
-    return b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %s\r\n\r\n%s" % (status, length, body)
+    first = why.encode("ascii", "replace").replace(b"\r", b" ").replace(b"\n", b" ")
+    return b"HTTP/1.1 %d %s\r\nConnection: close\r\nContent-Length: %s\r\n\r\n%s" % (
+        code,
+        first,
+        length,
+        body,
+    )
 
 
-def _connect(host: str, port: int) -> _socket.socket:
+def _connect(host: str, port: int, hosts: list[str]) -> _socket.socket:
     """Return a connection to the first address of a host that answers. Raises OSError if none does."""
-    failed = OSError(f"{host} has no address that may be reached")
+    failed = OSError("it has no address")
     for family, kind, protocol, _, address in _socket.getaddrinfo(host, port, 0, _socket.SOCK_STREAM):
-        if not is_reachable(str(address[0]), host):
+        place = str(address[0])
+        if not is_reachable(place, host, port, hosts):
+            failed = OSError(
+                f"{place} is a private address. Its user can allow it, too: {_way_out(place, port)}"
+            )
             continue
         made = _socket.socket(family, kind, protocol)
         made.settimeout(_CONNECT_S)

@@ -47,7 +47,8 @@ class SandboxPolicy:
     is gone with the launch. `readable` and `writable` are shown where they are, also below such a folder. Of `replaced`
     folders the second is shown, writable, in the place of the first. `withheld` files
     cannot be opened. All else of the system can be read. If `hosts` is given, the launch has a network of its own, from
-    which only these can be reached: `name`, `*.name` or `name:port`.
+    which only these can be reached, through a proxy: `name`, `*.name` or `name:port`. Without one, nothing is reached and
+    nobody says why.
     """
 
     covered: tuple[Path, ...] = ()
@@ -57,11 +58,18 @@ class SandboxPolicy:
     replaced: tuple[tuple[Path, Path], ...] = ()
     withheld: tuple[Path, ...] = ()
     hosts: tuple[str, ...] | None = None
+    has_proxy: bool = True
+
+    @property
+    def proxied(self) -> tuple[str, ...] | None:
+        """What is reached through a proxy, which may be nothing; None if there is no proxy."""
+        return self.hosts if self.has_proxy else None
 
 
 def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
     """Return the command that runs another one in the sandbox: it follows, after `--`. `program` is the path of bubblewrap."""
     mounts = list(_mounts(policy))
+    proxy = {} if policy.proxied is None else _PROXY_VARIABLES
     return [
         program,
         *_NAMESPACES,
@@ -75,7 +83,7 @@ def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
         *_words(_links(policy, mounts)),
         *_words(("--remount-ro", mount.path) for mount in mounts if mount.kind is _Kind.COVERED),
         *_words(("--unsetenv", name) for name in _TEMPORARY),
-        *_words(("--setenv", name, value) for name, value in _PROXY_VARIABLES.items() if policy.hosts),
+        *_words(("--setenv", name, value) for name, value in proxy.items()),
         *("--chdir", str(cwd)),
     ]
 

@@ -190,7 +190,7 @@ class Supervision:
         """Start the agent, wait until its whole tree is gone, and leave the exit record."""
         self.pipe, output = os.pipe()
         os.set_blocking(self.pipe, False)
-        proxy = LaunchProxy(self.order.hosts, output) if self.order.hosts else None
+        proxy = LaunchProxy(self.order.hosts, output) if self.order.hosts is not None else None
         _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         cgroups.join(self.order.groups)
         try:

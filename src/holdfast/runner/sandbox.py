@@ -118,6 +118,7 @@ class Sandbox:
             readable=(*same.readable, *objects, *shown_by_user(), *given),
             writable=(folder,),
             hosts=self._hosts(env),
+            has_proxy=self.setting.network is NetworkAccess.ALLOW,
         )
 
     def _hosts(self, env: Mapping[str, str]) -> tuple[str, ...] | None:
