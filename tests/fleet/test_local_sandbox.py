@@ -61,6 +61,34 @@ def test_the_switches_of_the_kernel_are_read_only(setup: FleetSetup) -> None:
     assert finish(setup, inside(setup, script))[1] == ""
 
 
+_KEYRING = """
+import ctypes
+call = ctypes.CDLL(None, use_errno=True).syscall
+ADD_KEY, KEYCTL, SESSION, SEARCH, REVOKE = 248, 250, -3, 10, 3
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the test knows the numbers of these calls there")
+def test_keys_of_the_users_session_are_not_there(setup: FleetSetup) -> None:
+    """The kernel keeps tokens for programs of a session, such as those of network drives; they are no files."""
+    known: dict[str, Any] = {}
+    exec(_KEYRING, known)
+    call, name = known["call"], f"holdfast-test-{os.getpid()}".encode()
+    key = call(known["ADD_KEY"], b"user", name, b"hunter2", 7, known["SESSION"])
+    if key < 0:
+        pytest.skip("this kernel has no keyrings, or a container forbids them")
+    look = f"{_KEYRING}print(call(KEYCTL, SEARCH, SESSION, b'user', {name!r}, 0) > 0)"
+    (setup.work / "look.py").write_text(look)
+    try:
+        said = [
+            finish(setup, replace(setup.sh(f"{sys.executable} look.py", attempt=number), sandbox=sandbox))[1]
+            for number, sandbox in enumerate((None, SandboxPolicy(writable=(setup.work,))), start=1)
+        ]
+    finally:
+        call(known["KEYCTL"], known["REVOKE"], key)
+    assert said == ["True\n", "False\n"]
+
+
 def test_a_covered_folder_is_empty_and_what_lies_in_it_is_shown_only_if_named(setup: FleetSetup) -> None:
     """The journal beside a workspace is not there."""
     (setup.work.parent / "secret").write_text("hunter2")

@@ -16,6 +16,8 @@ _FIRST_LINE_BYTES = 256
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 444, 446
 _SCOPE_ABSTRACT_UNIX_SOCKET = 1
 _PR_SET_NO_NEW_PRIVS = 38
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 _LIBC = ctypes.CDLL(None)
 
 
@@ -37,6 +39,7 @@ def spawn(order: LaunchOrder, output: int, sandbox_arguments: list[str]) -> int:
     if order.sandbox:
         _require_executable(program)  # the sandbox would start, and only then fail
         _leave_abstract_sockets()
+        _leave_keyring()
         executed, argv = (
             order.sandbox[0],
             [*order.sandbox, *sandbox_arguments, "--", program, *order.argv[1:]],
@@ -89,6 +92,15 @@ def _leave_abstract_sockets() -> bool:
         return bool(_LIBC.syscall(_LANDLOCK_RESTRICT_SELF, fd, 0) == 0)
     finally:
         os.close(fd)
+
+
+def _leave_keyring() -> None:
+    """Give this process and all that it starts an empty keyring of the kernel's, in the place of the user's session.
+
+    Where the kernel or a container has no keyrings, there is nothing to leave.
+    """
+    if number := _KEYCTL.get(os.uname().machine):
+        _LIBC.syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
 def _require_executable(program: str) -> None:
