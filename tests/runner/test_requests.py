@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -14,7 +16,14 @@ from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.fleet.protocol import LaunchSpec
 from holdfast.paths import StateDir
-from holdfast.runner.requests import Request, SaveRequests, event_for, pending_requests, send_request
+from holdfast.runner.requests import (
+    Request,
+    RequestListener,
+    SaveRequests,
+    event_for,
+    pending_requests,
+    send_request,
+)
 from holdfast.testing import FunctionFleet
 from tests.support.command import eventually
 from tests.support.repositories import Project
@@ -106,6 +115,36 @@ def test_a_request_counts_only_while_its_sender_lives(tmp_path: Path) -> None:
     assert len(list(pending_requests(state.run(trial.run)))) == 1
     assert trial.execute() is RunStatus.COMPLETED
     assert (trial.landed(), list(pending_requests(state.run(trial.run)))) == (["A"], [])
+
+
+def test_an_agent_that_empties_the_pipe_disturbs_nobody(tmp_path: Path) -> None:
+    """It can open the pipe that wakes the runner. The runner looks all the same, and reports no error of its own."""
+    directory = StateDir(tmp_path / ".holdfast").run("01-try-it")
+    directory.requests.mkdir(parents=True)
+    os.mkfifo(directory.wake_pipe)
+    faults: list[object] = []
+
+    async def listen() -> None:
+        loop, looked = asyncio.get_running_loop(), asyncio.Event()
+        loop.set_exception_handler(lambda _, context: faults.append(context))
+        # Whoever waits before the runner, or after it, is served first.
+        pipes = [os.open(directory.wake_pipe, os.O_RDWR | os.O_NONBLOCK) for _ in range(2)]
+        loop.add_reader(pipes[0], _empty, pipes[0])
+        with RequestListener(directory, looked.set, lambda: None, lambda: None):
+            loop.add_reader(pipes[1], _empty, pipes[1])
+            os.write(pipes[0], b"!")
+            await asyncio.wait_for(looked.wait(), 60)
+        for pipe in pipes:
+            loop.remove_reader(pipe)
+            os.close(pipe)
+
+    asyncio.run(listen())
+    assert faults == []
+
+
+def _empty(pipe: int) -> None:
+    with suppress(BlockingIOError):
+        os.read(pipe, 4096)
 
 
 def two_tasks(tmp_path: Path, script: str) -> Trial:

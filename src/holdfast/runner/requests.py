@@ -296,7 +296,8 @@ class RequestListener:
                 self._directory.wake_pipe.unlink()
 
     def _woken(self, pipe: int) -> None:
-        os.read(pipe, 4096)
+        with suppress(BlockingIOError):  # agents can open the pipe, too, and one may have emptied it
+            os.read(pipe, 4096)
         self._look()
 
     def _tick(self) -> None:
