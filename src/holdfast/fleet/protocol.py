@@ -13,6 +13,12 @@ import msgspec
 
 from holdfast.core.facts import Exit, Sighting
 from holdfast.core.projection import TaskRow
+from holdfast.process.landlock import (
+    DEVICE as DEVICE,
+    READ as READ,
+    WRITE as WRITE,
+    confine_files as confine_files,
+)
 from holdfast.process.launch_order import SHOW_VARIABLE as SHOW_VARIABLE
 from holdfast.process.sandbox import SandboxPolicy as SandboxPolicy
 from holdfast.process.tool_folders import tools_to_show as tools_to_show

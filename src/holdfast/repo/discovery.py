@@ -22,10 +22,12 @@ _PATHS_ASKED = 2
 
 @dataclass(frozen=True, slots=True)
 class GitConfig:
-    """Keys and values as git lists them: those of the repository itself, and each key's effective value."""
+    """Keys and values as git lists them: those of the repository itself, each key's effective value, and the other files."""
 
     local: tuple[tuple[str, str], ...]
     in_force: dict[str, str]
+    files: tuple[str, ...] = ()
+    """The user's and the machine's files that settings are in, also those that others include."""
 
     def is_true(self, key: str) -> bool:
         """Tell whether a switch is on."""
@@ -39,10 +41,13 @@ class GitConfig:
 
 def read_git_config(common_dir: Path) -> GitConfig:
     """Read the configuration of a repository, of its user and of the machine."""
-    fields = Git(common_dir).fields("config", "--list", "--show-scope", "-z")
-    scoped = [(scope, *_pair(entry)) for scope, entry in zip(fields[::2], fields[1::2], strict=False)]
+    fields = Git(common_dir).fields("config", "--list", "--show-scope", "--show-origin", "-z")
+    listed = list(zip(fields[::3], fields[1::3], fields[2::3], strict=False))
+    scoped = [(scope, *_pair(entry)) for scope, _, entry in listed]
     local = tuple((key, value) for scope, key, value in scoped if scope in _OF_THE_REPOSITORY)
-    return GitConfig(local, {key: value for scope, key, value in scoped if scope != _OF_THIS_CALL})
+    in_force = {key: value for scope, key, value in scoped if scope != _OF_THIS_CALL}
+    named = (origin.removeprefix("file:") for scope, origin, _ in listed if scope not in _OF_THE_REPOSITORY)
+    return GitConfig(local, in_force, tuple(dict.fromkeys(name for name in named if name.startswith("/"))))
 
 
 def _pair(entry: str) -> tuple[str, str]:

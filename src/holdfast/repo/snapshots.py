@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
@@ -18,7 +19,7 @@ from holdfast.repo.files import copy_atomically
 from holdfast.repo.git import GitError
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_workspace
+from holdfast.repo.workspace_commit import WorkspaceTree, agent_head, commit_on_ref, tree_of_workspace
 from holdfast.repo.workspaces import Workspace
 from holdfast.system_errors import doing
 
@@ -38,11 +39,15 @@ class Snapshot:
 
 
 def take_snapshot(
-    repo: Repository, workspace: Workspace, ref: str, message: str | Callable[[Sequence[str]], str]
+    repo: Repository,
+    workspace: Workspace,
+    ref: str,
+    message: str | Callable[[Sequence[str]], str],
+    read_files: Callable[[Callable[[], WorkspaceTree]], WorkspaceTree] = lambda read: read(),
 ) -> str:
     """Save a workspace at `ref` while an agent may be working in it; return the commit that holds its work.
 
-    If `message` is a function, it words the new commit, if any, from the paths that differ from the start.
+    `read_files` calls what reads the files; it may see to it that nothing else can be read. If `message` is a function, it words the new commit, if any, from the paths that differ from the start.
     Returns an empty string when there is nothing beyond the start. When nothing changed since the last snapshot,
     that one is returned.
     """
@@ -50,7 +55,7 @@ def take_snapshot(
     head = agent_head(repo, workspace) or workspace.start()
     if not head:
         return ""
-    found = tree_of_workspace(repo, workspace, head)
+    found = read_files(partial(tree_of_workspace, repo, workspace, head))
     if head == workspace.start() and found.tree == repo.tree_of(head):
         return ""
     start = workspace.start() or head

@@ -13,6 +13,7 @@ from holdfast.repo.repository import Repository
 from holdfast.repo.snapshots import count_snapshots, take_snapshot
 from holdfast.repo.workspaces import Workspace, WorkspaceGoneError
 from holdfast.reporting.snapshot_message import snapshot_message
+from holdfast.runner.attempts.confined_reading import read_confined
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import capture_safely
 
@@ -28,7 +29,10 @@ def save_snapshot(context: RunContext, task: TaskRow) -> str:
         number = count_snapshots(context.repo, ref) + 1
         return snapshot_message(task, number, files, trailers(context.run, task.id, task.attempt))
 
-    return take_snapshot(context.repo, context.workspaces.of(task), ref, message) or task.latest.snapshot
+    workspace = context.workspaces.of(task)
+    sandbox = context.sandbox
+    confined = {"read_files": partial(read_confined, sandbox, workspace.path)} if sandbox else {}
+    return take_snapshot(context.repo, workspace, ref, message, **confined) or task.latest.snapshot
 
 
 def save_last_snapshot(context: RunContext, task: TaskRow) -> str:

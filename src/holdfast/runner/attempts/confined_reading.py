@@ -1,0 +1,72 @@
+"""Reads the files of an agent that lives, in a thread that can open nothing of the user's.
+
+An agent in a sandbox can replace a folder by a link between our look at it and git's. What git then read would be in the
+repository, which the agent sees; what we removed would be the user's. So that thread, and the git that it starts, may open
+the workspace, what git needs of the repository, and the system. Kernels before Linux 6.12 leave this open.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.fleet.protocol import DEVICE, READ, WRITE, confine_files
+from holdfast.repo.private_git_dir import private_dir
+from holdfast.repo.repository import Repository
+from holdfast.runner.sandbox import Sandbox
+
+_Result = TypeVar("_Result")
+_ROOT, _DEVICES = Path("/"), Path("/dev")
+_HARMLESS_DEVICES = tuple(_DEVICES / name for name in ("null", "zero", "random", "urandom"))
+_READ_OF_GIT = ("HEAD", "packed-refs", "refs", "info", "shallow", "git-crypt")
+_WRITTEN_OF_GIT = ("objects", "lfs")
+_SETTINGS_OF_GIT = (".gitconfig", ".config/git")
+_FILES_NAMED_IN_SETTINGS = ("core.excludesfile", "core.attributesfile")
+
+
+def read_confined(sandbox: Sandbox, workspace: Path, read: Callable[[], _Result]) -> _Result:
+    """Return what `read` returns, or raise what it raises. Of the user's own files it may open those of the workspace."""
+    rules = list(_rules(sandbox, workspace))
+
+    def read_in_thread() -> _Result:
+        confine_files(rules)
+        return read()
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(read_in_thread).result()
+
+
+def _rules(sandbox: Sandbox, workspace: Path) -> Iterator[tuple[str, int]]:
+    """Yield what may be opened, and how: paths, with what is allowed there and below."""
+    policy, git_dir = sandbox.policy(workspace, ("git",), dict(os.environ)), sandbox.repo.common_dir
+    hidden = [path.resolve() for path in (*policy.covered, *policy.scratch, _DEVICES)]
+    readable = (*_outside(_ROOT, hidden), *policy.readable, *_settings_of_git(sandbox.repo))
+    writable = (workspace, private_dir(git_dir), *(git_dir / name for name in _WRITTEN_OF_GIT))
+    yield from ((str(path), DEVICE) for path in _HARMLESS_DEVICES)
+    yield from ((str(path.resolve()), READ) for path in readable)
+    yield from ((str(git_dir / name), READ) for name in _READ_OF_GIT)
+    yield from ((str(path), WRITE) for path in writable)
+
+
+def _outside(folder: Path, hidden: Sequence[Path]) -> Iterator[Path]:
+    """Yield what lies below a folder and in no hidden one, as few and large parts as there are."""
+    for entry in folder.iterdir():
+        if entry in hidden or entry.is_symlink():
+            continue
+        if any(entry in path.parents for path in hidden):
+            yield from _outside(entry, hidden)
+        else:
+            yield entry
+
+
+def _settings_of_git(repo: Repository) -> Iterator[Path]:
+    """Yield the files of the user's that git reads settings and rules from: it stops at one that it may not open."""
+    home = Path(os.environ.get("HOME", "/"))
+    yield from (home / name for name in _SETTINGS_OF_GIT)
+    yield Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
+    yield from map(Path, repo.config.files)
+    named = (repo.config.in_force.get(key, "") for key in _FILES_NAMED_IN_SETTINGS)
+    yield from (Path(name).expanduser() for name in named if name)
