@@ -155,7 +155,7 @@ def test_a_backup_beside_a_live_writer_is_consistent(tmp_path: Path) -> None:
         copy = back_up_state(repo)
     with closing(sqlite3.connect(copy)) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert db.execute("SELECT hash FROM confirmed_plans").fetchall() == [("fresh",)]
+        assert db.execute("SELECT hash FROM confirmed_plans").fetchall().count(("fresh",)) == 1
 
 
 def test_a_reset_task_begins_from_nothing_and_keeps_its_refs(tmp_path: Path) -> None:
