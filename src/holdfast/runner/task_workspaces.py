@@ -18,7 +18,7 @@ _GATE = "gate"
 
 
 class TaskWorkspaces:
-    """A pool of workspaces, numbered for tasks, and one each for merged trees and for gates."""
+    """A pool of workspaces: numbered ones for tasks, more for their validators, and one each for merged trees and for gates."""
 
     def __init__(self, pool: Workspaces, state: RunState) -> None:
         self.pool = pool
@@ -63,6 +63,10 @@ class TaskWorkspaces:
     def mark_lost(self, task: TaskRow) -> None:
         """Remember that a task's supervisor died: nobody knows what it has left running in the workspace."""
         self._vacant.discard(_name(task))
+
+    async def prepare_validation(self, task: TaskRow, position: int) -> Path:
+        """Bring the workspace of one of a task's validators to the task's work. Each has its own, so that none writes to another's."""
+        return await self._prepare(f"{_name(task)}-validator-{position}", task.latest.head)
 
     async def prepare_landing(self, commit: str) -> Path:
         """Bring the workspace in which merged trees are checked to a commit."""

@@ -1,4 +1,8 @@
-"""Validators: they run side by side, each supervised, and each score is durable as soon as it is known."""
+"""Validators: they run side by side, each supervised, and each score is durable as soon as it is known.
+
+Each has a workspace of its own, made from the commit: one that runs the work's code must not change what another one sees
+or reports.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +65,14 @@ async def validate_task(context: RunContext, name: str) -> list[ev.Event]:
     Validators that scored before a crash do not run again. What validators write is not kept.
     """
     task, spec = context.state.tasks[name], context.state.specs[name]
-    missing = [validator for validator in spec.validators if validator.id not in task.latest.scores]
+    missing = [
+        (position, validator)
+        for position, validator in enumerate(spec.validators)
+        if validator.id not in task.latest.scores
+    ]
     if missing:
-        workspace = await context.workspaces.prepare(task, task.latest.head)
         work = await asyncio.to_thread(_work, context, task)
-        runs = (_run_validator(context, task, validator, workspace, work) for validator in missing)
+        runs = (_run_validator(context, task, position, validator, work) for position, validator in missing)
         # All of them end before the error of one is raised: none may be left running on its own.
         results = await asyncio.gather(*runs, return_exceptions=True)
         errors = [error for error in results if isinstance(error, BaseException)]
@@ -88,11 +95,12 @@ def _work(context: RunContext, task: TaskRow) -> tuple[str, tuple[str, ...]]:
 async def _run_validator(
     context: RunContext,
     task: TaskRow,
+    position: int,
     validator: Validator,
-    workspace: Path,
     work: tuple[str, tuple[str, ...]],
 ) -> None:
-    """Run one validator and record its score."""
+    """Run one validator in a workspace of its own and record its score."""
+    workspace = await context.workspaces.prepare_validation(task, position)
     text = build_validation_brief(context.state, task, validator, *work)
     spec = partial(_launch, context, validator, workspace, text)
     key, ended = await run_to_end(context, task.id, task.attempt, f"validator-{validator.id}", spec)
