@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.ids import snapshot_ref
 from holdfast.repo.files import remove
 from tests.crash.preloaded_program import Ended, PreloadedProgram
 from tests.support.command import Cli, cli_at_work, eventually, is_alive, writes
@@ -207,6 +208,12 @@ def _commit_of(cli: Cli, name: str, mode: str = "100644") -> None:
     (folder / "HEAD").write_text(f"{commit}\n")
 
 
+def _taken_ref(cli: Cli) -> None:
+    """Git cannot make the ref of the task's snapshots: one is there that needs its name for a folder."""
+    cli.project.git("update-ref", f"{snapshot_ref(_run_folder(cli).name, 'a')}/taken", "HEAD")
+    write(_workspace(cli) / "half.txt", "half")
+
+
 REBUILD, FIX, MOVE = "`holdfast rebuild`", "`holdfast doctor --fix`", "move it away"
 STATES: dict[str, tuple[Callable[[Cli], None], str]] = {
     "as it was left": (lambda _: None, ""),
@@ -230,6 +237,7 @@ STATES: dict[str, tuple[Callable[[Cli], None], str]] = {
     "a committed git~1": (lambda cli: _commit_of(cli, "git~1"), ""),
     "a committed ..": (lambda cli: _commit_of(cli, ".."), ""),
     "a committed link as .gitmodules": (lambda cli: _commit_of(cli, ".gitmodules", "120000"), ""),
+    "a ref where the snapshot belongs": (_taken_ref, ""),
     "closed folders": (_closed, ""),
     "a file as Holdfast's git directory": (_file_as_private, MOVE),
     "no files of git about the workspace": (_gone_worktrees, ""),
@@ -258,6 +266,21 @@ def test_a_run_in_any_state_can_be_left(left: Left, state: str) -> None:
     Cli(left.here).plan(writes("c"))
     ended = left.run("run", "--yes", "--fresh")
     assert ended.code == DONE, ended
+
+
+@pytest.mark.parametrize("words", [("abandon", "--yes"), ("discard", "--yes"), ("reset", "1", "a", "--yes")])
+def test_files_that_cannot_be_committed_stay_where_the_command_says(
+    left: Left, words: tuple[str, ...]
+) -> None:
+    """They are moved aside with all that was in the workspace. Only `clean` removes them."""
+    _taken_ref(left.again())
+    said = left.run(*words).output
+    (kept,) = left.here.glob(".holdfast/work/*/.uncommitted-*")
+    assert (kept / "half.txt").read_text() == "half"
+    assert f"{kept} holds files that could not be committed" in said
+    left.run("abandon", "--yes")
+    assert left.run("clean", "--all", "--yes").code == DONE
+    assert not kept.exists()
 
 
 def _follow(left: Left, way_out: str) -> None:

@@ -8,9 +8,10 @@ from argparse import Namespace
 from holdfast.cli import stop
 from holdfast.cli.arguments import YES, Arguments
 from holdfast.cli.open_repo import choose_run, open_repo
-from holdfast.cli.output import print_result
+from holdfast.cli.output import print_result, uncommitted_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.core.status import RUN_IS_OVER
+from holdfast.repo.debris import uncommitted_folders
 from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.views.event_text import plain_lines
 
@@ -29,4 +30,5 @@ def execute(args: Namespace) -> int:
         stop.stop_run(opened, row.run, args.wait)
         abandon(opened.repo, opened.journal, row.run, plain_lines(sys.stderr))
         detail = f"Abandoned {row.run}. `git for-each-ref refs/holdfast/{row.run}` shows what is kept."
-        return print_result(opened, row.run, detail, args)
+        lines = [detail, *uncommitted_lines(uncommitted_folders(opened.repo, row.run), row.run)]
+        return print_result(opened, row.run, "\n".join(lines), args)

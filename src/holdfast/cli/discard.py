@@ -8,9 +8,9 @@ from argparse import Namespace
 from holdfast.cli.arguments import ANY_RUN, JSON, YES, Arguments
 from holdfast.cli.land import remove_staging
 from holdfast.cli.open_repo import choose_latest_run, open_repo
-from holdfast.cli.output import print_result, undeletable_lines
+from holdfast.cli.output import print_result, uncommitted_lines, undeletable_lines
 from holdfast.cli.prompts import require_yes
-from holdfast.repo.debris import undeletable_folders
+from holdfast.repo.debris import uncommitted_folders, undeletable_folders
 from holdfast.runner.decisions.user_decisions import discard
 from holdfast.views.event_text import plain_lines
 
@@ -32,5 +32,9 @@ def execute(args: Namespace) -> int:
             else f"{row.run} has no branch any more."
         )
         detail += remove_staging(opened.repo, row)
-        detail = "\n".join([detail, *undeletable_lines(undeletable_folders(opened.repo, row.run))])
-        return print_result(opened, row.run, detail, args, kept={"branch": archived})
+        lines = [
+            detail,
+            *undeletable_lines(undeletable_folders(opened.repo, row.run)),
+            *uncommitted_lines(uncommitted_folders(opened.repo, row.run), row.run),
+        ]
+        return print_result(opened, row.run, "\n".join(lines), args, kept={"branch": archived})

@@ -77,6 +77,14 @@ def undeletable_lines(folders: Iterable[Path]) -> list[str]:
     ]
 
 
+def uncommitted_lines(folders: Iterable[Path], run: str) -> list[str]:
+    """Return a sentence for each folder of files that could not be committed."""
+    return [
+        f"{folder} holds files that could not be committed; it stays until `holdfast clean {run}`."
+        for folder in folders
+    ]
+
+
 def print_result(
     opened: OpenRepo,
     run: str,

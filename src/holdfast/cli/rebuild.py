@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.cli.arguments import JSON, Arguments, flag
-from holdfast.cli.output import show
+from holdfast.cli.output import show, uncommitted_lines
 from holdfast.cli.prompts import confirm
 from holdfast.core.status import RUN_IS_OVER
+from holdfast.repo.debris import uncommitted_folders
 from holdfast.repo.repository import Repository
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
 
@@ -21,13 +22,12 @@ ARGUMENTS: Arguments = (
 
 def execute(args: Namespace) -> int:
     """Replace the journal by one made from git. The old file is kept."""
-    result = rebuild(
-        Repository.open(Path.cwd()), lambda question: confirm(question, yes=False), replace=args.yes
-    )
-    return show(result, lambda result: "\n".join(_lines(result)), args)
+    repo = Repository.open(Path.cwd())
+    result = rebuild(repo, lambda question: confirm(question, yes=False), replace=args.yes)
+    return show(result, lambda result: "\n".join(_lines(repo, result)), args)
 
 
-def _lines(result: RebuildResult) -> Iterator[str]:
+def _lines(repo: Repository, result: RebuildResult) -> Iterator[str]:
     yield f"Rebuilt from git: {result.why}."
     if result.kept:
         yield f"The old file is kept as {result.kept}."
@@ -35,6 +35,7 @@ def _lines(result: RebuildResult) -> Iterator[str]:
         yield "What the run branches show counts as done: without a journal nobody can tell whether Holdfast put it there."
     for one in result.runs:
         yield f"  {one.run}  {one.status}  {one.landed} of {one.tasks} done"
+        yield from uncommitted_lines(uncommitted_folders(repo, one.run), one.run)
     yield from (f"  not restored: {sentence}" for sentence in result.lost)
     if any(one.status not in RUN_IS_OVER for one in result.runs):
         yield "`holdfast resume` continues. Failures, costs, skips and consents are not in git and were not restored."

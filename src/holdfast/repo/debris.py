@@ -73,6 +73,11 @@ def undeletable_folders(repo: Repository, run: str) -> list[Path]:
     return [*pool.undeletable(), *pool.leftovers(), *filter(os.path.lexists, [directory.homes])]
 
 
+def uncommitted_folders(repo: Repository, run: str) -> list[Path]:
+    """Return the folders of a run's files that could not be committed. They stay until the run is cleaned."""
+    return Workspaces(repo, repo.state_dir.run(run).workspaces).uncommitted()
+
+
 def stale_locks(repo: Repository) -> tuple[str, ...]:
     """Return the locks that no living git command holds. Nothing is removed."""
     locks = _shared_locks(repo)

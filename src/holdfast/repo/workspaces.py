@@ -40,6 +40,7 @@ from holdfast.repo.workspace_clone import make_clone, restore_borrowing, still_b
 
 ADMIN_PREFIX = "holdfast-"
 _TRASH_PREFIX = ".removed-"
+_UNCOMMITTED_PREFIX = ".uncommitted-"
 _COMMIT_ID = rb"(?!0+\s*$)(?:[0-9a-f]{40}|[0-9a-f]{64})"
 
 
@@ -247,6 +248,20 @@ class Workspaces:
         """Return the folders that were moved aside and are still there: another user's files are in them, or we were killed."""
         return [path for path in _listing(self.directory) if path.name.startswith(_TRASH_PREFIX)]
 
+    def move_uncommitted(self, name: str) -> Path:
+        """Move away a workspace whose files cannot be committed; return its new place, where it stays. The next is fresh."""
+        workspace = self.get(name)
+        self._require_real_parent()
+        workspace.unlock()
+        kept = self._move_aside(workspace, _UNCOMMITTED_PREFIX)
+        remove(workspace.start_file)
+        remove(workspace.index)
+        return kept
+
+    def uncommitted(self) -> list[Path]:
+        """Return the folders of files that could not be committed."""
+        return [path for path in _listing(self.directory) if path.name.startswith(_UNCOMMITTED_PREFIX)]
+
     def remove(self, name: str) -> None:
         """Delete one workspace. What belongs to another user stays, moved aside."""
         workspace = self.get(name)
@@ -256,12 +271,12 @@ class Workspaces:
         remove(workspace.index)  # late: after an earlier kill, `names` still finds the rest by this name
         remove_if_allowed(aside)
 
-    def _move_aside(self, workspace: Workspace) -> Path:
+    def _move_aside(self, workspace: Workspace, prefix: str = _TRASH_PREFIX) -> Path:
         """Move a workspace's directory away and return its new place: a kill leaves no partial workspace behind.
 
         Git's files about it are deleted. They, too, can hold what another user's git made: that is moved aside as well.
         """
-        aside = self.directory / f"{_TRASH_PREFIX}{workspace.path.name}-{os.urandom(4).hex()}"
+        aside = self.directory / f"{prefix}{workspace.path.name}-{os.urandom(4).hex()}"
         if os.path.lexists(workspace.path):
             workspace.path.rename(aside)
         try:

@@ -20,8 +20,9 @@ from holdfast.core.commands import (
     undo_intents,
 )
 from holdfast.errors import ExitCode, HoldfastError, JournalError, LeaseLostError
-from holdfast.repo.workspaces import WorkspaceGoneError
-from holdfast.system_errors import machine_error
+from holdfast.repo.git import GitError
+from holdfast.repo.workspaces import WorkspaceGoneError, Workspaces
+from holdfast.system_errors import machine_error, path_of
 
 T = TypeVar("T")
 
@@ -34,6 +35,19 @@ class UncollectedError(HoldfastError):
     """An agent's work could not be committed. It is still in its workspace, which nothing may reuse."""
 
     exit_code = ExitCode.NEEDS_DECISION
+
+    def __init__(self, workspace: Path, cause: HoldfastError | OSError) -> None:
+        why = as_holdfast_error(cause)
+        hint = (
+            f"{why.hint} `holdfast resume` tries again; without {workspace} the task would begin again. "
+            "To leave it: `holdfast reset RUN TASK` and `holdfast abandon` move it aside."
+        )
+        super().__init__(f"the work in {workspace} could not be committed: {why.message}", hint.strip())
+        self.is_of_workspace = not why.is_lasting and (
+            isinstance(cause, GitError)
+            or (isinstance(cause, OSError) and Path(path_of(cause)).is_relative_to(workspace))
+        )
+        """Whether something in the workspace, or what its agent did to git, is the likely cause; not the disk."""
 
 
 class UnsyncedLandingError(HoldfastError):
@@ -83,11 +97,22 @@ def capture_safely(workspace: Path, capture: Callable[[], T]) -> T:
     except WorkspaceGoneError:
         raise
     except (HoldfastError, OSError) as error:
-        why = as_holdfast_error(error)
-        hint = f"{why.hint} `holdfast resume` tries again; without {workspace} the task would begin again."
-        raise UncollectedError(
-            f"the work in {workspace} could not be committed: {why.message}", hint.strip()
-        ) from error
+        raise UncollectedError(workspace, error) from error
+
+
+def capture_or_move_aside(pool: Workspaces, name: str, capture: Callable[[], T]) -> T:
+    """Commit a workspace by `capture`, for whoever leaves a run: that must be possible, whatever an agent made.
+
+    What cannot be committed stays, moved aside; then `capture` finds that the workspace is gone. On a full disk, say, it
+    raises UncollectedError: that is for the user to change.
+    """
+    try:
+        return capture_safely(pool.path(name), capture)
+    except UncollectedError as error:
+        if not error.is_of_workspace:
+            raise
+        pool.move_uncommitted(name)
+        return capture()
 
 
 async def guarded(command: Command, effect: Coroutine[Any, Any, list[ev.Event]]) -> list[ev.Event]:

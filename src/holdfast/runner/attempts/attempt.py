@@ -16,6 +16,7 @@ from holdfast.errors import HoldfastError, LaunchError, LeaseLostError
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import collect, cut_short, keep_unfinished
 from holdfast.runner.attempts.snapshots import (
+    capture_work,
     keep_set_aside,
     save_last_snapshot,
     save_snapshot,
@@ -24,7 +25,7 @@ from holdfast.runner.attempts.snapshots import (
 from holdfast.runner.attempts.start import start_agent
 from holdfast.runner.attempts.stream_listener import StreamListener, listen, observation
 from holdfast.runner.context import RunContext
-from holdfast.runner.effect_errors import OvertakenError, as_holdfast_error, capture_safely
+from holdfast.runner.effect_errors import OvertakenError, as_holdfast_error
 from holdfast.runner.launch import wait_or_stop
 from holdfast.runner.verification.syntax import reject_syntax_errors
 from holdfast.system_errors import doing
@@ -93,7 +94,7 @@ async def _end(
     if cut is not None and context.state.starts_clean(task):
         return [await asyncio.to_thread(keep_unfinished, context, task, exit_, heard, cut)]
     how = partial(collect, context, task, exit_, heard)
-    events = await asyncio.to_thread(capture_safely, context.workspaces.path(task), how)
+    events = await asyncio.to_thread(capture_work, context, task, how)
     return [
         await reject_syntax_errors(context, task, event) if isinstance(event, ev.AttemptDone) else event
         for event in events

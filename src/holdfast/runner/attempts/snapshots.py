@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from holdfast.core import events as ev, ids
 from holdfast.core.projection import TaskRow
@@ -15,7 +16,9 @@ from holdfast.repo.workspaces import Workspace, WorkspaceGoneError
 from holdfast.reporting.snapshot_message import snapshot_message
 from holdfast.runner.attempts.confined_reading import read_confined
 from holdfast.runner.context import RunContext
-from holdfast.runner.effect_errors import capture_safely
+from holdfast.runner.effect_errors import capture_or_move_aside, capture_safely
+
+T = TypeVar("T")
 
 
 def save_snapshot(context: RunContext, task: TaskRow) -> str:
@@ -41,10 +44,18 @@ def save_last_snapshot(context: RunContext, task: TaskRow) -> str:
     Raises UncollectedError if it does not, unless the workspace is gone: then the earlier snapshots count.
     """
     try:
-        return capture_safely(context.workspaces.path(task), partial(_take_last, context, task))
+        return capture_work(context, task, partial(_take_last, context, task))
     except WorkspaceGoneError:
         keep_set_aside(context, task, task.latest.snapshot)
         return task.latest.snapshot
+
+
+def capture_work(context: RunContext, task: TaskRow, capture: Callable[[], T]) -> T:
+    """Commit the workspace of a task by `capture`. Raises UncollectedError if it fails and the run is to go on."""
+    workspace = context.workspaces.path(task)
+    if context.launches:
+        return capture_safely(workspace, capture)
+    return capture_or_move_aside(context.workspaces.pool, workspace.name, capture)
 
 
 def keep_set_aside(context: RunContext, task: TaskRow, commit: str) -> None:
@@ -64,18 +75,18 @@ def keep_torn_work(context: RunContext, task: TaskRow) -> str:
     workspace = context.workspaces.of(task)
     if workspace.start() != task.latest.start:
         return ""
-    return keep_torn_files(context.repo, workspace, LaunchKey.of_agent(context.run, task))
-
-
-def keep_torn_files(repo: Repository, workspace: Workspace, agent: LaunchKey) -> str:
-    """Keep what is in the workspace of an agent that a reboot ended; return the commit, empty if there is nothing."""
-    attempt = (agent.run, agent.owner, agent.attempt)
-    message = f"{agent.owner}: files that a power cut may have torn\n\n{trailers(*attempt)}"
-    take = partial(take_snapshot, repo, workspace, ids.cut_short_ref(*attempt), message)
+    take = partial(take_torn_files, context.repo, workspace, LaunchKey.of_agent(context.run, task))
     try:
-        return capture_safely(workspace.path, take)
+        return capture_work(context, task, take)
     except WorkspaceGoneError:
         return ""
+
+
+def take_torn_files(repo: Repository, workspace: Workspace, agent: LaunchKey) -> str:
+    """Commit what is in the workspace of an agent that a reboot ended; return the commit, empty if there is nothing."""
+    attempt = (agent.run, agent.owner, agent.attempt)
+    message = f"{agent.owner}: files that a power cut may have torn\n\n{trailers(*attempt)}"
+    return take_snapshot(repo, workspace, ids.cut_short_ref(*attempt), message)
 
 
 def snapshot_saved(task: TaskRow, commit: str) -> list[ev.Event]:

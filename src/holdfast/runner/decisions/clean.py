@@ -15,7 +15,7 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
-from holdfast.repo.debris import remove_workspaces
+from holdfast.repo.debris import remove_workspaces, uncommitted_folders
 from holdfast.repo.files import is_plain_directory, remove, remove_if_allowed, write_durably
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
@@ -46,6 +46,8 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
         if (status := journal.load(run).row.status) not in RUN_IS_OVER:
             raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` ends it first")
         _write(repo.state_dir.outputs(run), outputs)
+        for path in uncommitted_folders(repo, run):
+            remove_if_allowed(path)
         remove_workspaces(repo, run)
         for path in directory.root.iterdir():
             if path != directory.lease:

@@ -40,8 +40,8 @@ from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import read_origin, read_record
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspaces import WorkspaceGoneError, Workspaces
-from holdfast.runner.attempts.snapshots import keep_torn_files
-from holdfast.runner.effect_errors import capture_safely
+from holdfast.runner.attempts.snapshots import take_torn_files
+from holdfast.runner.effect_errors import capture_or_move_aside
 from holdfast.runner.health import runs_missing_in_journal
 
 Ask = Callable[[str], bool]
@@ -175,7 +175,7 @@ class _LostRun:
             elif self.repo.read_ref(ids.task_ref(self.run, last.owner, last.attempt)):
                 continue
             elif fleet.may_be_torn(last):
-                torn[last.owner, last.attempt] = keep_torn_files(self.repo, pool.get(name), last)
+                torn[last.owner, last.attempt] = self._save_torn(pool, name, last)
             else:
                 about = trailers(self.run, last.owner, last.attempt)
                 self._save(pool, name, ids.snapshot_ref(self.run, last.owner), f"\n\n{about}")
@@ -185,7 +185,17 @@ class _LostRun:
         """Commit a workspace at a ref. One that was deleted together with the state has its earlier snapshots there."""
         message = f"WIP found in workspace {name} when the journal was lost{about}"
         with suppress(WorkspaceGoneError):
-            capture_safely(pool.path(name), partial(take_snapshot, self.repo, pool.get(name), ref, message))
+            take = partial(take_snapshot, self.repo, pool.get(name), ref, message)
+            capture_or_move_aside(pool, name, take)
+
+    def _save_torn(self, pool: Workspaces, name: str, agent: LaunchKey) -> str:
+        """Commit files that may be torn, apart from snapshots; return the commit, empty if there is nothing."""
+        try:
+            return capture_or_move_aside(
+                pool, name, partial(take_torn_files, self.repo, pool.get(name), agent)
+            )
+        except WorkspaceGoneError:
+            return ""
 
     def _last_epoch(self) -> int:
         """Return the highest epoch under which a check of the run was ever started, as far as its folders show."""
