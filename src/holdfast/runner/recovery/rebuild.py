@@ -27,7 +27,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus
 from holdfast.errors import HoldfastError, NeedsDecisionError
 from holdfast.fleet import open_fleet
-from holdfast.fleet.protocol import AGENT_STEP, Fleet
+from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal import open_reader
 from holdfast.journal.lease import Lease, making_runs
 from holdfast.journal.maintenance import diagnose, open_draft, put_in_place
