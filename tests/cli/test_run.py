@@ -210,6 +210,26 @@ def test_everything_that_would_run_is_shown_before_consent(tmp_path: Path) -> No
     assert all(command in said for command in ("echo check", "echo judge", "echo news"))
 
 
+def test_what_the_plan_asks_for_and_what_it_gets_around_is_shown_before_consent(tmp_path: Path) -> None:
+    """The sandbox that it wants, what runs outside of it, which logins an agent has, and characters that nobody sees."""
+    cli = Cli.of(
+        tmp_path / "p",
+        {"id": "a", "prompt": "x", "verify": ["echo a\u3164b\u2800\ufe0f"]},
+        agent="mine",
+        notify={"command": ["echo", "news"]},
+        network="allow",
+        sandbox="strict",
+    )
+    own_agent(cli, "true", 'credentials = ["~/.mine/login"]\nhome = ["~/.mine/settings"]\n')
+    done = cli("run")
+    said = shown(done.err)
+    assert "asks for at least this sandbox: strict, network: allow\n" in said
+    assert "runs outside of any sandbox, with your permissions: echo news\n" in said
+    assert "agent mine has your logins and settings: ~/.mine/login, ~/.mine/settings\n" in said
+    assert "runs: echo a\\u3164b\\u2800\\ufe0f\n" in said
+    assert "its commands run with your permissions" not in said
+
+
 def shown(text: str) -> str:
     """Return what was shown as it would be without the width of a terminal: wrapped lines joined."""
     return text.replace("\n      ", "")

@@ -17,13 +17,15 @@ from holdfast.agents.presets import Preset, Presets, presets_of, require_agents
 from holdfast.cli.open_repo import open_repo
 from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.core.plan import Plan
+from holdfast.core.status import NetworkAccess
 from holdfast.errors import NeedsDecisionError
 from holdfast.journal.protocol import Journal
 from holdfast.paths import StateDir
 from holdfast.redaction import redact
 from holdfast.reporting.notifications import displayed_webhook
 from holdfast.runner.environment import withheld_variables
-from holdfast.views.plan_text import commands_of
+from holdfast.runner.sandbox_setting import SandboxSetting
+from holdfast.views.plan_text import commands_of, notice_command
 from holdfast.views.terminal import terminal_width
 from holdfast.views.text import command_line, count, one_line, wrapped
 
@@ -42,7 +44,7 @@ def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) 
     if not yes and not is_interactive():
         raise NeedsDecisionError(
             f"plan {digest[:12]} needs your approval, and there is no terminal to ask on",
-            "read it, then use --yes: its commands run with your permissions",
+            "read it, then use --yes: what it runs can do all that its sandbox allows, and without one all that you can",
         )
     if not confirm("Run this plan?", yes=yes):
         raise NeedsDecisionError(
@@ -114,10 +116,15 @@ def _items(plan: Plan, presets: Presets) -> Iterator[str]:
         yield from _agent(name, agent)
     if plan.pass_env:
         yield f"every agent and check may see your variables: {command_line(', '.join(plan.pass_env))}"
+    if (asked := SandboxSetting.of_plan(plan)) != SandboxSetting():
+        network = "" if asked.network is NetworkAccess.ON else f", network: {asked.network}"
+        yield f"asks for at least this sandbox: {asked.level}{network}"
     if plan.network.allow:
         yield f"agents and checks may reach: {command_line(', '.join(plan.network.allow))}"
     if plan.notify.webhook:
         yield f"posts to: {command_line(displayed_webhook(plan.notify.webhook))}"
+    if notice := notice_command(plan):
+        yield f"runs outside of any sandbox, with your permissions: {command_line(redact(notice))}"
     for command in commands_of(plan):
         yield f"runs: {command_line(redact(command))}"
 
@@ -131,6 +138,8 @@ def _agent(name: str, agent: Preset) -> Iterator[str]:
         yield f"{who} gets: {command_line(redact(f'{variable}={value}'))}"
     if agent.pass_env:
         yield f"{who} may see your variables: {command_line(', '.join(agent.pass_env))}"
+    if files := dict.fromkeys((*agent.credentials, *agent.home)):
+        yield f"{who} has your logins and settings: {command_line(', '.join(files))}"
 
 
 def _words(argv: tuple[str, ...]) -> str:

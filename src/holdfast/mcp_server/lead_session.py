@@ -23,7 +23,7 @@ from holdfast.plans import parse_plan, read_plan
 from holdfast.repo.repository import Repository
 from holdfast.runner.content_filters import accept_filters
 from holdfast.runner.session import RunOptions, RunSession, create_run, unfinished_run
-from holdfast.views.plan_text import commands_of
+from holdfast.views.plan_text import commands_of, notice_command
 
 _INLINE = "the plan"
 _SHOWN = 5
@@ -100,7 +100,7 @@ def _require_agreement(journal: Journal, plan: Plan, repo: Repository, *, agreed
 
     An agent must not get around its own permissions by writing a command into a plan.
     """
-    runs = [*commands_of(plan), *([plan.notify.webhook] if plan.notify.webhook else [])]
+    runs = [*commands_of(plan), *filter(None, (notice_command(plan), plan.notify.webhook))]
     asks_validators = any(one.prompt for _, task in plan.tasks() for one in task.validators)
     if agreed or not (runs or asks_validators):
         return

@@ -26,7 +26,7 @@ def execution_plan(plan: Plan) -> str:
 
 
 def commands_of(plan: Plan) -> list[str]:
-    """Return every command line that the plan may run besides its agents, each once, in plan order."""
+    """Return every command line of tasks and checks, each once, in plan order: what runs in the sandbox besides agents."""
     lines = list(plan.verify)
     for stage in plan.stages:
         lines += stage.entry
@@ -34,9 +34,12 @@ def commands_of(plan: Plan) -> list[str]:
             validators = [shlex.join(one.run) for one in task.validators if one.run]
             lines += [*([shlex.join(task.run)] if task.run else []), *task.verify, *validators]
         lines += stage.exit
-    if plan.notify.command:
-        lines.append(shlex.join(plan.notify.command))
     return list(dict.fromkeys(lines))
+
+
+def notice_command(plan: Plan) -> str:
+    """Return the command line that tells the user something, which runs outside of any sandbox; empty if there is none."""
+    return shlex.join(plan.notify.command)
 
 
 def _stage(plan: Plan, stage: Stage) -> Iterator[str]:

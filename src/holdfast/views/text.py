@@ -10,6 +10,11 @@ from holdfast.escapes import without_controls
 
 _GAP = "  "
 _LAST_COLUMN_MIN = 24
+_UNSEEN = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159"
+    + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
+"""Characters that count as printable, and of which nothing is seen: fillers, blanks and variants of others."""
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
@@ -59,8 +64,11 @@ def _cut(line: str, width: int) -> str:
 
 
 def command_line(text: str) -> str:
-    """Return a command as one line of any length; what could control a terminal or hide a part of it is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+    """Return a command as one line of any length; what is not seen, could control a terminal or hide a part is escaped."""
+    return "".join(
+        c if c.isprintable() and c not in _UNSEEN else c.encode("unicode_escape", "replace").decode()
+        for c in text
+    )
 
 
 def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
