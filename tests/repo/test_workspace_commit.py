@@ -77,6 +77,40 @@ def test_rule_files_that_fit_into_no_memory_are_removed_and_told(tmp_path: Path)
     assert [remark.split()[0] for remark in told] == [".gitignore", "sub/.gitattributes"]
 
 
+def _stored(prepared: PreparedWorkspace, kind: str, content: bytes) -> str:
+    """Store an object by hand, whatever is in it."""
+    store = ["git", "hash-object", "-t", kind, "--literally", "-w", "--stdin"]
+    done = subprocess.run(store, cwd=prepared.workspace.path, input=content, capture_output=True, check=True)
+    return done.stdout.decode().strip()
+
+
+def _malformed(prepared: PreparedWorkspace, what: str) -> str:
+    """Return a commit on top of the base that no server takes."""
+    blob = bytes.fromhex(git(prepared.workspace.path, "hash-object", "-w", "--stdin", stdin="hi"))
+    entries = {"duplicate entries": b"x", "full pathname": b"d/x"}
+    entry = b"100644 " + entries.get(what, b"y") + b"\0" + blob
+    tree = _stored(prepared, "tree", entry * (2 if what == "duplicate entries" else 1))
+    date = "99999999999999999999" if what == "date overflow" else "1"
+    who = f"A <a@example.com> {date} +0000"
+    head = f"tree {tree}\nparent {prepared.base}\nauthor {who}\ncommitter {who}\n\nodd\n"
+    return _stored(prepared, "commit", head.encode())
+
+
+@pytest.mark.parametrize("what", ["duplicate entries", "full pathname", "date overflow"])
+def test_a_malformed_commit_of_an_agent_is_not_taken_but_its_files_are(tmp_path: Path, what: str) -> None:
+    """Git would store it, and the user's server would refuse the whole history later. The same below an honest commit."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes("new.txt", "new\n")
+    odd = _malformed(prepared, what)
+    above = prepared.agent("commit-tree", "-p", odd, "-m", "honest", f"{prepared.base}^{{tree}}")
+    for head in (odd, above):
+        (prepared.workspace.git_dir / "HEAD").write_text(f"{head}\n")
+        done = capture(prepared)
+        assert (done.changed, done.problems) == (("new.txt",), ())
+        assert prepared.project.git("rev-parse", f"{done.commit}^") == prepared.base
+    assert prepared.project.git("rev-list", f"{prepared.base}..{save(prepared)}", "--count") == "1"
+
+
 @pytest.mark.parametrize("name", [".git", "..", "x" * 300])
 def test_a_commit_with_a_name_that_no_file_can_have_costs_no_file(tmp_path: Path, name: str) -> None:
     """An agent can write such a tree by hand. What is in its workspace is taken, that name is not."""

@@ -6,6 +6,7 @@ It changes nothing that the user sees: `keep` writes refs of Holdfast's own, `hi
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -112,6 +113,25 @@ class Repository:
         """
         below = ("--not", known) if known else ()
         return self.git.try_run("rev-list", "--objects", "--quiet", commit, *below).rc == 0
+
+    def is_well_formed(self, commit: str, known: str) -> bool:
+        """Tell whether a server would take a commit's history down to a `known` commit: git stores objects that git refuses.
+
+        Commits and trees are packed, and git checks the pack as one from a stranger. Nothing is kept of it.
+        """
+        revs = as_lines([commit, *([f"^{known}"] if known else [])])
+        pack = self.private_git.try_run(
+            "pack-objects", "--revs", "--stdout", "-q", "--filter=blob:none", stdin=revs
+        )
+        if pack.rc != 0:
+            return False
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "new.pack")
+            file.write_bytes(pack.stdout)
+            index = file.with_suffix(".idx")
+            return (
+                self.private_git.try_run("index-pack", "--fsck-objects", "-o", str(index), str(file)).rc == 0
+            )
 
     def merge_base(self, one: str, other: str) -> str:
         """Return the best common ancestor of two commits, or an empty string if they share no history."""

@@ -142,7 +142,7 @@ def commit_on_ref(
 
 
 def agent_head(repo: Repository, workspace: Workspace) -> str:
-    """Return the commit that the workspace is on, or an empty string if its HEAD is gone, invalid or not all there.
+    """Return the commit that the workspace is on, or an empty string if its HEAD is gone, invalid, not all there or malformed.
 
     Git is not asked where it is: it would read configuration that the agent controls.
     """
@@ -158,13 +158,7 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
     if commit and commit == start:
         return str(commit)  # where we put it, as nearly always: no need to ask git whether it exists
     found = repo.ids_of(f"{branch or commit}^{{commit}}")[0]
-    return found if found and repo.is_complete(found, start) and _can_be_indexed(repo, found) else ""
-
-
-def _can_be_indexed(repo: Repository, commit: str) -> bool:
-    """Tell whether git takes the names in a commit: it stores a `.git` or `..` that somebody wrote by hand, but reads none."""
-    with temporary_index(repo.private_git) as index:
-        return repo.private_git.try_run("read-tree", commit, index=index).rc == 0
+    return found if found and repo.is_complete(found, start) and repo.is_well_formed(found, start) else ""
 
 
 def _head_of_clone(repo: Repository, workspace: Workspace) -> str:
