@@ -129,6 +129,11 @@ class RunDir:
         """The folder of the private homes that agents in a sandbox have. They hold copies of logins."""
         return self.root / "homes"
 
+    @property
+    def git_identity(self) -> Path:
+        """The settings of git that tell launches in a sandbox who commits. No task has a name that begins with a dot."""
+        return self.homes / ".gitconfig"
+
     def brief(self, task: str, attempt: int) -> Path:
         """Return the brief that an attempt was given."""
         return self.attempts / task / str(attempt) / "brief.md"

@@ -55,6 +55,26 @@ def test_an_agent_works_commits_and_reports(tmp_path: Path) -> None:
     assert cli("doctor").code == 0
 
 
+def test_git_knows_the_user_in_every_repository_and_its_settings_can_be_changed(tmp_path: Path) -> None:
+    """Tests make repositories of their own. What these say, or the agent for all of them, counts for more."""
+    script = """
+        commits() { git -C $1 commit -q --allow-empty -m x && git -C $1 log -1 --format='%an %ae' >> who.txt; }
+        git init -q ~/x && commits ~/x && git -C ~/x config user.name Own && commits ~/x
+        git config --global user.name Everywhere && git init -q ~/y && commits ~/y; echo done >> who.txt"""
+    cli = Cli.of(
+        tmp_path / "p", sh("A", script, verify=["git init -q ~/z && git -C ~/z commit -q --allow-empty -m z"])
+    )
+    cli.project.git("config", "user.name", 'A "B" C')
+    cli.project.git("config", "user.email", "a@example.com")
+    assert run(cli).code == 0, cli("logs", "1", "A").out
+    assert show(cli, "who.txt").splitlines() == [
+        'A "B" C a@example.com',
+        "Own a@example.com",
+        "Everywhere a@example.com",
+        "done",
+    ]
+
+
 @pytest.mark.parametrize(
     "place",
     [

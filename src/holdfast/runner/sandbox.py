@@ -20,7 +20,9 @@ from holdfast.core.status import NetworkAccess, SandboxLevel
 from holdfast.errors import HoldfastError, quoted
 from holdfast.fleet.protocol import SHOW_VARIABLE, LaunchKey, SandboxPolicy, tools_to_show
 from holdfast.paths import RunDir
+from holdfast.repo.files import write_atomically
 from holdfast.repo.object_sync import object_stores
+from holdfast.repo.private_git_dir import render_config
 from holdfast.repo.repository import Repository
 from holdfast.runner.agent_home import furnish_home
 from holdfast.runner.allowed_hosts import hosts_in_environment, hosts_of_repository, hosts_of_user
@@ -44,6 +46,7 @@ _SETTINGS_OF_PROGRAMS = (
     "nsswitch.conf", "os-release", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl", "timezone",
 )  # fmt: skip
 """What strict launches see of the system's settings: how to find libraries, names, users and certificates."""
+_SYSTEM_GIT_CONFIG = "/etc/gitconfig"
 _HOME_IN_SHELL = re.compile(r"^(~|\$HOME|\$\{HOME\})(?=/)")
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/run")))
 
@@ -78,6 +81,21 @@ class Sandbox:
     setting: SandboxSetting
     base: str
     hosts: tuple[str, ...] = ()
+
+    def git_variables(self) -> dict[str, str]:
+        """Return the variables by which git knows the user in every repository that a launch makes, if they have a name.
+
+        The workspace's own settings have it. The user's file is hidden; a copy in its place could not be changed, and
+        variables for the author would count for more than the settings of such a repository. So it is the system's file.
+        """
+        who, file = self.repo.config.identity(), self.directory.git_identity
+        if who is None:
+            return {}
+        settings = [("include.path", _SYSTEM_GIT_CONFIG), ("user.name", who.name), ("user.email", who.email)]
+        with doing("tell git who commits", file):
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(file, render_config(settings))
+        return {"GIT_CONFIG_SYSTEM": str(file)}
 
     def policy_of_agent(
         self,
@@ -115,7 +133,7 @@ class Sandbox:
         objects = map(Path, object_stores(str(self.repo.common_dir / "objects")))
         return replace(
             same,
-            readable=(*same.readable, *objects, *shown_by_user(), *given),
+            readable=(*same.readable, *objects, *shown_by_user(), self.directory.git_identity, *given),
             writable=(folder,),
             hosts=self._hosts(env),
             has_proxy=self.setting.network is NetworkAccess.ALLOW,
