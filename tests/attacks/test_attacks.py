@@ -7,12 +7,18 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.status import SandboxLevel
+from holdfast.process.sandbox import BY_VARIABLE, LANDLOCK
 from tests.attacks.__main__ import PAGE, page
 from tests.attacks.attacked_run import attacked_run
 from tests.attacks.catalogue import ATTACKS
 from tests.support.git_tools import needs_newer_git, with_newer_git
-from tests.support.sandboxes import needs_sandbox
+from tests.support.sandboxes import needs_landlock, needs_sandbox
 
+LANDLOCK_ATTACKS = [
+    name
+    for name, attack in ATTACKS.items()
+    if name.startswith(("reads", "writes")) and attack.until is SandboxLevel.WORKSPACE
+]
 LEVELS = [
     pytest.param(level, marks=() if level is SandboxLevel.OFF else needs_sandbox) for level in SandboxLevel
 ]
@@ -29,6 +35,20 @@ def test_an_attack_succeeds_only_below_the_level_that_prevents_it(
         done = aim.attack(attack.script, attack.task, attack.plan)
         assert aim.was_tried(), done.err
         assert attack.succeeded(aim) is (levels.index(level) < levels.index(attack.until)), done.out
+
+
+@needs_landlock
+@pytest.mark.parametrize("name", LANDLOCK_ATTACKS)
+def test_landlock_alone_prevents_what_bubblewrap_does_but_for_sockets_that_are_files(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel cannot forbid to connect to those."""
+    monkeypatch.setenv(BY_VARIABLE, LANDLOCK)
+    attack = ATTACKS[name]
+    with attacked_run(tmp_path, SandboxLevel.WORKSPACE) as aim:
+        done = aim.attack(attack.script, attack.task, attack.plan)
+        assert aim.was_tried(), done.err
+        assert attack.succeeded(aim) is (name == "reads: a socket of the user's"), done.out
 
 
 @needs_newer_git

@@ -12,6 +12,7 @@ from holdfast.process.cgroups import CONTROLLERS, available_groups
 from tests.support.command import Cli, fails, writes
 from tests.support.installed_tools import install, only_tools
 from tests.support.repositories import Project, git, write
+from tests.support.sandboxes import needs_landlock
 
 
 def test_doctor_finds_a_finished_run_healthy(tmp_path: Path) -> None:
@@ -86,8 +87,23 @@ def test_doctor_tells_whether_there_is_a_sandbox_and_which_level_runs_get(tmp_pa
     assert "runs that name no level get: workspace" in unnamed.out
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "git").symlink_to(shutil.which("git") or "git")
-    without = cli("doctor", PATH=str(tmp_path / "none"))
+    without = cli("doctor", PATH=str(tmp_path / "none"), HOLDFAST_SANDBOX_BY="bubblewrap")
     assert "ok   sandbox: none: bubblewrap is not installed; install the package bubblewrap" in without.out
+
+
+@needs_landlock
+def test_doctor_tells_what_a_sandbox_by_landlock_alone_leaves_open(tmp_path: Path) -> None:
+    """Whoever gets it without being asked must know, and how to get more. A mistake in the variable is told."""
+    cli = Cli.of(tmp_path / "p", writes("A"))
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "git").symlink_to(shutil.which("git") or "git")
+    found = cli("doctor", PATH=str(tmp_path / "none"), HOLDFAST_SANDBOX="").out
+    assert "ok   sandbox: Landlock, without namespaces: " in found
+    assert (
+        "runs that name no level get: workspace; no level strict: bubblewrap is not installed, and Landlock"
+        in found
+    )
+    assert 'HOLDFAST_SANDBOX_BY is "x"' in cli("doctor", HOLDFAST_SANDBOX_BY="x").out
 
 
 @pytest.mark.parametrize("torn", [b"", b"DIRC\0\0\0\2", b"\0" * 300])

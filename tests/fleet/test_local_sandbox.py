@@ -17,8 +17,9 @@ import pytest
 from holdfast.core.facts import Exit, ExitReason, Presence
 from holdfast.fleet.protocol import LaunchSpec, SandboxPolicy
 from holdfast.process import procfs
+from holdfast.process.sandbox import BUBBLEWRAP, BY_VARIABLE, LANDLOCK
 from tests.support.launches import RUN, FleetSetup, ended
-from tests.support.sandboxes import needs_sandbox
+from tests.support.sandboxes import needs_landlock, needs_sandbox
 
 pytestmark = needs_sandbox
 WAITS = "echo there > up; exec cat gate"
@@ -69,8 +70,12 @@ ADD_KEY, KEYCTL, SESSION, SEARCH, REVOKE = 248, 250, -3, 10, 3
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the test knows the numbers of these calls there")
-def test_keys_of_the_users_session_are_not_there(setup: FleetSetup) -> None:
+@pytest.mark.parametrize("by", [BUBBLEWRAP, pytest.param(LANDLOCK, marks=needs_landlock)])
+def test_keys_of_the_users_session_are_not_there(
+    setup: FleetSetup, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The kernel keeps tokens for programs of a session, such as those of network drives; they are no files."""
+    monkeypatch.setenv(BY_VARIABLE, by)
     known: dict[str, Any] = {}
     exec(_KEYRING, known)
     call, name = known["call"], f"holdfast-test-{os.getpid()}".encode()

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.process.sandbox import SandboxPolicy, probe_sandbox, sandbox_argv
+from holdfast.process.sandbox import SandboxPolicy, probe_bubblewrap, sandbox_argv
 from tests.support.sandboxes import needs_sandbox
 
 
 def run(policy: SandboxPolicy, script: str) -> str:
     """Return what a shell script prints in a sandbox."""
-    argv = [*sandbox_argv(policy, probe_sandbox().program, Path("/")), "--", "/bin/sh", "-c", script]
+    argv = [*sandbox_argv(policy, probe_bubblewrap().program, Path("/")), "--", "/bin/sh", "-c", script]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
@@ -63,7 +63,7 @@ def test_a_machine_without_bubblewrap_says_so_and_what_to_do(
 ) -> None:
     """Nobody has to guess which package it is."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = probe_sandbox.__wrapped__()
+    found = probe_bubblewrap.__wrapped__()
     assert (found.program, found.obstacle) == ("", "bubblewrap is not installed")
     assert "bubblewrap" in found.hint
 
@@ -76,7 +76,7 @@ def test_a_bubblewrap_that_does_not_work_is_told_with_its_own_words(
     program.write_text("#!/bin/sh\necho no permissions to create a new namespace >&2; exit 1\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = probe_sandbox.__wrapped__()
+    found = probe_bubblewrap.__wrapped__()
     assert found.program == ""
     assert "no permissions to create a new namespace" in found.obstacle
 
@@ -94,7 +94,7 @@ def test_namespaces_made_inside_undo_nothing(user: str | None) -> None:
     escape = f"umount {covered}; umount -l {covered}; mount -o remount,rw /; touch /etc/escaped; echo tried"
     script = f"unshare -Urm sh -c '{escape}; ls {covered}'; ls {covered}"
     policy = SandboxPolicy(covered=(covered,))
-    argv = [*sandbox_argv(policy, probe_sandbox().program, Path("/")), "--", "/bin/sh", "-c", script]
+    argv = [*sandbox_argv(policy, probe_bubblewrap().program, Path("/")), "--", "/bin/sh", "-c", script]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, user=user)
     assert done.stdout == ("" if os.getuid() == 0 and user is None else "tried\n"), done.stderr
     assert not Path("/etc/escaped").exists()

@@ -24,6 +24,7 @@ from tests.support.sandboxes import needs_sandbox
 pytestmark = needs_sandbox
 SANDBOX = ("--sandbox", "workspace")
 NOTHING_NAMED = {"HOLDFAST_SANDBOX": ""}
+NO_LANDLOCK = {"HOLDFAST_SANDBOX_BY": "bubblewrap"}
 
 
 def sh(task: str, script: str, **more: Any) -> dict[str, Any]:
@@ -225,7 +226,7 @@ def test_it_is_the_default_where_the_machine_can(tmp_path: Path) -> None:
 def test_a_machine_without_one_runs_without_and_says_so_if_nobody_asked(tmp_path: Path) -> None:
     """What is missing, what that means, and what to do are told; `status` shows it."""
     cli = Cli.of(tmp_path / "p", writes("A"))
-    done = cli("run", "--yes", PATH=without_bubblewrap(tmp_path), **NOTHING_NAMED)
+    done = cli("run", "--yes", PATH=without_bubblewrap(tmp_path), **NOTHING_NAMED, **NO_LANDLOCK)
     assert done.code == 0
     assert (
         "No sandbox, because bubblewrap is not installed: agents and checks can read your files" in done.err
@@ -309,9 +310,9 @@ def test_a_run_can_be_left_although_its_sandbox_is_gone(tmp_path: Path) -> None:
     wait_for(tmp_path / "p" / ".holdfast" / "work" / "01-try-it" / "0" / "there")
     kill_all(tmp_path / "p", runner)
     path = without_bubblewrap(tmp_path)
-    assert "--no-sandbox" in cli("resume", "--yes", PATH=path).err
-    assert cli("abandon", "--yes", PATH=path).code == 0
-    assert cli("discard", "--yes", PATH=path).code == 0
+    assert "--no-sandbox" in cli("resume", "--yes", PATH=path, **NO_LANDLOCK).err
+    assert cli("abandon", "--yes", PATH=path, **NO_LANDLOCK).code == 0
+    assert cli("discard", "--yes", PATH=path, **NO_LANDLOCK).code == 0
 
 
 def test_the_users_environment_can_ask_for_it(tmp_path: Path) -> None:
@@ -326,7 +327,7 @@ def test_the_users_environment_can_ask_for_it(tmp_path: Path) -> None:
 def test_a_machine_without_a_sandbox_refuses_and_starts_nothing(tmp_path: Path) -> None:
     """The reason is told, and the way to run without."""
     cli = Cli.of(tmp_path / "p", writes("A"))
-    done = run(cli, PATH=without_bubblewrap(tmp_path))
+    done = run(cli, PATH=without_bubblewrap(tmp_path), **NO_LANDLOCK)
     assert done.code != 0
     assert "bubblewrap is not installed" in done.err
     assert "--no-sandbox" in done.err

@@ -20,7 +20,7 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.filesystem_checks import network_filesystem, refusal
 from holdfast.process.cgroups import CONTROLLERS, available_groups
-from holdfast.process.sandbox import probe_sandbox
+from holdfast.process.sandbox import BUBBLEWRAP, probe_sandbox
 from holdfast.repo.git import MINIMUM_VERSION, git_version
 from holdfast.repo.repository import Repository
 from holdfast.runner.health import (
@@ -38,6 +38,10 @@ from holdfast.views.text import count
 
 _FREE_BYTES_MIN = 512 * 1024 * 1024
 _RECENT = 5
+_BY_LANDLOCK = (
+    "Landlock, without namespaces: other files cannot be opened, but their sizes be seen and modes changed by who knows their "
+    "path, and sockets that are files be connected to; processes are seen, and not signalled"
+)
 
 
 class HealthFinding(msgspec.Struct, frozen=True):
@@ -124,16 +128,16 @@ def _machine() -> Iterator[HealthFinding]:
 
 def _sandbox() -> HealthFinding:
     """Tell whether there is a sandbox, and which level runs get if they name none. A run can do without, so it is no error."""
-    found = probe_sandbox()
     try:
+        found, closed = probe_sandbox(), probe_sandbox(closed_network=True)
         level = named_level() or DEFAULT_LEVEL
     except HoldfastError as error:
         return _error("sandbox", error)
-    if not found.program:
+    if not found.by:
         return HealthFinding("sandbox", True, f"none: {found.obstacle}; {found.hint}")
-    obstacle = probe_sandbox(closed_network=True).obstacle
-    closed = f"; no level strict: {obstacle}" if obstacle else ""
-    return HealthFinding("sandbox", True, f"works; runs that name no level get: {level}{closed}")
+    works = "works" if found.by == BUBBLEWRAP else _BY_LANDLOCK
+    strict = "" if closed.by else f"; no level strict: {closed.obstacle}; {closed.hint}"
+    return HealthFinding("sandbox", True, f"{works}; runs that name no level get: {level}{strict}")
 
 
 def _bounds() -> HealthFinding:

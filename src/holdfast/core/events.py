@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.core.projection import PastFailure, Report
-from holdfast.core.status import AttemptKind, FailureKind, Gate, NetworkAccess, SandboxLevel
+from holdfast.core.status import AttemptKind, FailureKind, Gate, NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.core.stored_names import BranchName, Id, ObjectName, RunBranch
 
 
@@ -70,6 +70,7 @@ class RunnerAttached(Event, frozen=True):
     host: str
     boot_id: str
     sandbox: SandboxLevel = SandboxLevel.OFF
+    sandbox_by: SandboxMechanism = SandboxMechanism.BUBBLEWRAP
     network: NetworkAccess = NetworkAccess.ON
 
 
@@ -237,8 +238,7 @@ class StageRewound(StageEvent, frozen=True):
 class AttemptStarted(AttemptEvent, frozen=True):
     """Intent: an agent gets a workspace, checked out at `start`.
 
-    `agent` works through `provider`. With a `session` it continues its own conversation instead of beginning one; if
-    that was wanted and impossible, `fresh_because` says why.
+    `agent` works through `provider` and continues its own `session`, if any; if that was impossible, `fresh_because` says why.
     """
 
     token: str

@@ -17,6 +17,7 @@ from holdfast.core.status import (
     NetworkAccess,
     RunStatus,
     SandboxLevel,
+    SandboxMechanism,
     StageStatus,
     TaskStatus,
 )
@@ -226,6 +227,7 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Which runner writes: each take-over of the lease raises it."""
     boot_id: str = ""
     sandbox: SandboxLevel = SandboxLevel.OFF
+    sandbox_by: SandboxMechanism = SandboxMechanism.BUBBLEWRAP
     network: NetworkAccess = NetworkAccess.ON
     """What was in force for the launches of the last runner."""
     clock: float = 0.0

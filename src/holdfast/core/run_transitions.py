@@ -98,6 +98,7 @@ def _runner_attached(run: RunRow, event: ev.RunnerAttached) -> None:
     run.epoch = event.epoch
     run.boot_id = event.boot_id
     run.sandbox = event.sandbox
+    run.sandbox_by = event.sandbox_by
     run.network = event.network
     run.pausing = run.stopping = False
 

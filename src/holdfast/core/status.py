@@ -100,6 +100,13 @@ class SandboxLevel(StrEnum):
     STRICT = "strict"
 
 
+class SandboxMechanism(StrEnum):
+    """What a sandbox is made by: bubblewrap, which hides what must not be seen, or Landlock alone, which forbids to open it."""
+
+    BUBBLEWRAP = "bubblewrap"
+    LANDLOCK = "landlock"
+
+
 class NetworkAccess(StrEnum):
     """What agents and checks reach of the network, the most first: all of it, the hosts of a list, or nothing."""
 

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,12 +24,14 @@ import msgspec
 from holdfast import locks
 from holdfast.boot import boot_id
 from holdfast.core.facts import Exit, Presence, Sighting
+from holdfast.core.status import SandboxMechanism
 from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchOutput, LaunchSpec, token_of
 from holdfast.fleet.termination import LOOK_S, end_all, outlast, signal_process
 from holdfast.paths import StateDir
 from holdfast.process import cgroups, procfs
 from holdfast.process.fork_server import ForkServer
+from holdfast.process.landlock_rules import environment_inside, file_rules, home_links
 from holdfast.process.launch_order import (
     STARTED,
     SUPERVISOR_NAME,
@@ -39,9 +42,11 @@ from holdfast.process.launch_order import (
     is_signed,
     log_file,
     record_file,
+    scratch_folder,
 )
 from holdfast.process.output_log import read_output
-from holdfast.process.sandbox import probe_sandbox, sandbox_argv
+from holdfast.process.sandbox import BUBBLEWRAP, LANDLOCK, probe_sandbox, sandbox_argv
+from holdfast.process.scratch_folder import remove_scratch
 from holdfast.redaction import secret_values
 from holdfast.system_errors import way_out_of
 
@@ -156,7 +161,7 @@ class LocalFleet:
             grace_s = self._limits.get(key, _NO_LIMIT).grace_s
             await outlast(self.folder(key), supervisor, time.monotonic() + grace_s)
         await end_all(self._tokens([key]))
-        _remove_draft(self.folder(key))
+        _remove_leftovers(self.folder(key))
         return self.inspect(key)
 
     def launch_of(self, pid: int) -> LaunchKey | None:
@@ -195,18 +200,22 @@ class LocalFleet:
         )
         ended = await end_all(tokens)
         for key in doomed:
-            _remove_draft(self.folder(key))
+            _remove_leftovers(self.folder(key))
         return sorted({*found, *ended})
 
     def sandbox_obstacle(self, *, closed_network: bool = False) -> str:
         """Return why this machine has no such sandbox, and what to do about it; an empty string if it has one."""
         found = probe_sandbox(closed_network=closed_network)
-        return "" if found.program else f"{found.obstacle}; {found.hint}"
+        return "" if found.by else f"{found.obstacle}; {found.hint}"
+
+    def sandbox_mechanism(self) -> SandboxMechanism:
+        """Return what sandboxes are made by on this machine, which must have one."""
+        return SandboxMechanism(probe_sandbox().by)
 
     def remove_drafts(self, run: str) -> None:
         """Remove the unfinished files of supervisors of a run that is over: a power cut can bring them back. Idempotent."""
         for key in self._launches(run):
-            _remove_draft(self.folder(key))
+            _remove_leftovers(self.folder(key))
 
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
         """Return the folders in which launches of this step worked, each with the last one that did."""
@@ -319,7 +328,6 @@ def _order(spec: LaunchSpec, folder: str, lease: str, signing_key: bytes) -> Lau
         signing_key=signing_key,
         argv=list(spec.argv),
         cwd=str(spec.cwd.absolute()),
-        env=dict(spec.env),
         stdin=str(spec.stdin.absolute()) if spec.stdin else "",
         timeout_s=spec.timeout_s,
         stall_s=spec.stall_s,
@@ -328,9 +336,8 @@ def _order(spec: LaunchSpec, folder: str, lease: str, signing_key: bytes) -> Lau
         stop_signal=signal.Signals[f"SIG{spec.stop_signal}"].value,
         secrets=_secrets(spec),
         lease=lease,
-        sandbox=_sandbox(spec),
-        hosts=None if spec.sandbox is None or spec.sandbox.proxied is None else list(spec.sandbox.proxied),
         groups=cgroups.orders_for(spec.token, *spec.bounds) if any(spec.bounds) else [],
+        **_sandbox(spec, scratch_folder(folder)),
     )
 
 
@@ -340,14 +347,31 @@ def _secrets(spec: LaunchSpec) -> list[bytes]:
     return sorted([*secret_values(dict(spec.env)), *named], key=len, reverse=True)
 
 
-def _sandbox(spec: LaunchSpec) -> list[str]:
-    """Return the command around a launch; empty if it gets no sandbox."""
-    if spec.sandbox is None:
-        return []
+def _sandbox(spec: LaunchSpec, scratch: str) -> dict[str, object]:
+    """Return what an order says about the sandbox, and the environment, which depends on it."""
+    order: dict[str, object] = {
+        "env": dict(spec.env),
+        "sandbox": [],
+        "hosts": None,
+        "file_rules": [],
+        "links": [],
+    }
+    policy = spec.sandbox
+    if policy is None:
+        return order
     found = probe_sandbox()
-    if not found.program:
+    if found.by == BUBBLEWRAP:
+        argv = sandbox_argv(policy, found.program, spec.cwd.absolute())
+        return order | {"sandbox": argv, "hosts": None if policy.proxied is None else list(policy.proxied)}
+    if policy.hosts is not None:
+        found = probe_sandbox(closed_network=True)
+    if found.by != LANDLOCK:
         raise LaunchError(f"there is no sandbox: {found.obstacle}", found.hint)
-    return sandbox_argv(spec.sandbox, found.program, spec.cwd.absolute())
+    return order | {
+        "env": environment_inside(policy, spec.env, scratch),
+        "file_rules": file_rules(replace(policy, writable=(*policy.writable, Path(scratch)))),
+        "links": home_links(policy, spec.env, scratch),
+    }
 
 
 def _ended_sighting(folder: str, ended: Exit) -> Sighting:
@@ -416,7 +440,8 @@ def _open_supervisor(folder: str) -> int | None:
     return locks.open_record_lock_holder(record_file(folder)) if _has_supervisor(folder) else None
 
 
-def _remove_draft(folder: str) -> None:
-    """Remove the exit record that a supervisor began and could not finish. Usually there is none."""
+def _remove_leftovers(folder: str) -> None:
+    """Remove what a killed supervisor could not: the exit record that it began, its scratch folder. Usually there is none."""
     with suppress(FileNotFoundError):
         os.unlink(draft_file(exit_file(folder)))  # noqa: PTH108 - asked once per launch
+    remove_scratch(scratch_folder(folder))

@@ -13,12 +13,9 @@ import msgspec
 
 from holdfast.core.facts import Exit, Sighting
 from holdfast.core.projection import TaskRow
-from holdfast.process.landlock import (
-    DEVICE as DEVICE,
-    READ as READ,
-    WRITE as WRITE,
-    confine_files as confine_files,
-)
+from holdfast.core.status import SandboxMechanism
+from holdfast.process.landlock import confine_files as confine_files
+from holdfast.process.landlock_rules import file_rules as file_rules
 from holdfast.process.launch_order import SHOW_VARIABLE as SHOW_VARIABLE
 from holdfast.process.sandbox import SandboxPolicy as SandboxPolicy
 from holdfast.process.tool_folders import tools_to_show as tools_to_show
@@ -170,6 +167,9 @@ class Fleet(Protocol):
 
     def sandbox_obstacle(self, *, closed_network: bool = False) -> str:
         """Return why launches cannot be put into a sandbox here, or into one with a network of its own; empty if they can."""
+
+    def sandbox_mechanism(self) -> SandboxMechanism:
+        """Return what sandboxes are made by here, if there can be one."""
 
     def remove_drafts(self, run: str) -> None:
         """Remove the unfinished files of supervisors of a run that is over: a power cut can bring them back. Idempotent."""

@@ -1,7 +1,7 @@
 """Landlock, a sandbox that a process puts itself and all that it starts into, for good: the system calls.
 
 It needs no namespace and no right, so it works where those are forbidden. Every supervisor loads this, so it must import
-nothing heavy. Which files may be opened is not decided here.
+nothing heavy. Which files a launch may open is the business of `landlock_rules.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+from contextlib import suppress
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE = 1 << 4 | 1 << 5  # folders, files
@@ -55,27 +56,14 @@ def enter_domain(rules: list[tuple[str, int]]) -> None:
     Whoever is outside cannot be signalled or traced, and is not reached by sockets without a file. Root keeps no capability:
     without files, one of them would still be enough to change the kernel.
     """
-    ruleset = _ruleset(_ALL, _ABSTRACT_SOCKETS | _SIGNALS)
-    try:
-        for path, allowed in rules:
-            _allow(ruleset, path, allowed)
-        _restrict(ruleset)
-    finally:
-        os.close(ruleset)
+    _enter(_ALL, _ABSTRACT_SOCKETS | _SIGNALS, rules)
     _drop_capabilities()
 
 
 def confine_files(rules: list[tuple[str, int]]) -> None:
     """Let this thread, and all that it starts, open only what the rules name. Does nothing where there is no Landlock."""
-    if landlock_obstacle():
-        return
-    ruleset = _ruleset(_ALL, 0)
-    try:
-        for path, allowed in rules:
-            _allow(ruleset, path, allowed)
-        _restrict(ruleset)
-    finally:
-        os.close(ruleset)
+    if not landlock_obstacle():
+        _enter(_ALL, 0, rules)
 
 
 def leave_abstract_sockets() -> None:
@@ -83,19 +71,20 @@ def leave_abstract_sockets() -> None:
 
     A sandbox that shares the network hides only sockets that are files. Kernels before 6.12 cannot do more.
     """
+    with suppress(OSError):
+        _enter(0, _ABSTRACT_SOCKETS, [])
+
+
+def _enter(files: int, scopes: int, rules: list[tuple[str, int]]) -> None:
+    """Restrict this thread to what the rules allow of `files`, and to its own domain in `scopes`. For the network nothing."""
+    handled = (ctypes.c_uint64 * 3)(files, 0, scopes)
+    ruleset = _call(_CREATE_RULESET, handled, ctypes.c_size_t(ctypes.sizeof(handled)), 0)
     try:
-        ruleset = _ruleset(0, _ABSTRACT_SOCKETS)
-    except OSError:
-        return
-    try:
+        for path, allowed in rules:
+            _allow(ruleset, path, allowed)
         _restrict(ruleset)
     finally:
         os.close(ruleset)
-
-
-def _ruleset(files: int, scopes: int) -> int:
-    handled = (ctypes.c_uint64 * 3)(files, 0, scopes)  # nothing about the network
-    return _call(_CREATE_RULESET, handled, ctypes.c_size_t(ctypes.sizeof(handled)), 0)
 
 
 def _allow(ruleset: int, path: str, allowed: int) -> None:

@@ -27,7 +27,8 @@ class LaunchOrder:
     supervisor's. No agent sees them. `stdin` is a path, or empty for none; `secrets` must not appear in the log;
     `stop_signal` asks the tree to end; `lease` is the file that a runner holds locked for as long as it collects what
     launches leave. `sandbox` is the command that runs `argv` in a sandbox; empty for none. `hosts` can be reached from
-    there through a proxy; None if there is no proxy. `groups` are the control groups that bound it (see `cgroups.py`).
+    there through a proxy; None if there is no proxy. `file_rules` make a sandbox by Landlock alone; empty for none. `links`
+    are made in there, as target and name. `groups` are the control groups that bound it (see `cgroups.py`).
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 
@@ -48,6 +49,8 @@ class LaunchOrder:
     lease: str
     sandbox: list[str]
     hosts: list[str] | None
+    file_rules: list[tuple[str, int]]
+    links: list[tuple[str, str]]
     groups: list[tuple[str, str, list[tuple[str, str]]]]
 
     def __init__(self, **fields: object) -> None:
@@ -76,6 +79,11 @@ def exit_file(folder: str) -> str:
 def log_file(folder: str) -> str:
     """The first file of the launch's output; see `output_log.py` for the ones after it."""
     return f"{folder}/output.log"
+
+
+def scratch_folder(folder: str) -> str:
+    """The folder for temporary files of a launch whose sandbox cannot give it an empty `/tmp`; gone with the launch."""
+    return f"{folder}/scratch"
 
 
 def draft_file(path: str) -> str:

@@ -1,5 +1,5 @@
 """The sandbox around a launch: what its processes see and may write, as arguments of bubblewrap; and whether this machine
-can have one.
+can have one, by bubblewrap or by Landlock alone (see `landlock_rules.py`).
 
 Everything keeps its path inside. The file system is read-only; what must not be seen is covered by an empty folder, and
 what is needed of it is shown again. Processes have a process table of their own, in which nobody else exists. Nothing
@@ -13,13 +13,20 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.errors import HoldfastError, quoted
+from holdfast.process.landlock import landlock_obstacle
 from holdfast.process.network_proxy import PROXY_ADDRESS
+
+BUBBLEWRAP, LANDLOCK = "bubblewrap", "landlock"
+"""What a sandbox is made by: the values of core's SandboxMechanism."""
+BY_VARIABLE = "HOLDFAST_SANDBOX_BY"
+"""Names what the user wants sandboxes to be made by. Without it, it is bubblewrap where that works."""
 
 _PROGRAM = "bwrap"
 _PROBE_S = 20.0
@@ -28,7 +35,8 @@ _NAMESPACES = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgr
 # Bubblewrap as root leaves the switches of the kernel writable: the kernel asks for their owner, not for a capability.
 _KERNEL_SWITCHES = tuple(Path("/proc", name) for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr"))
 _ROOT = Path("/")
-_TEMPORARY = ("TMPDIR", "TEMP", "TMP")
+TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
+"""Name the folder for temporary files, each to some programs."""
 _PROXY_VARIABLES = {
     **dict.fromkeys(
         ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"), PROXY_ADDRESS
@@ -82,7 +90,7 @@ def sandbox_argv(policy: SandboxPolicy, program: str, cwd: Path) -> list[str]:
         *_words(mount.words for mount in mounts),
         *_words(_links(policy, mounts)),
         *_words(("--remount-ro", mount.path) for mount in mounts if mount.kind is _Kind.COVERED),
-        *_words(("--unsetenv", name) for name in _TEMPORARY),
+        *_words(("--unsetenv", name) for name in TEMPORARY_VARIABLES),
         *_words(("--setenv", name, value) for name, value in proxy.items()),
         *("--chdir", str(cwd)),
     ]
@@ -125,7 +133,7 @@ def _wanted(policy: SandboxPolicy) -> Iterator[_Mount]:
     for path in _real(policy.scratch):
         yield _Mount(path, _Kind.SCRATCH, ("--perms", _mode(path), "--tmpfs", path))
     for path, other in policy.replaced:
-        yield _Mount(_place(path), _Kind.REPLACED, ("--bind", other, _place(path)))
+        yield _Mount(real_place(path), _Kind.REPLACED, ("--bind", other, real_place(path)))
     for path in _real(policy.readable):
         yield _Mount(path, _Kind.READABLE, ("--ro-bind", path, path))
     for path in _real(policy.writable):
@@ -139,19 +147,19 @@ def _links(policy: SandboxPolicy, mounts: list[_Mount]) -> Iterator[tuple[str | 
     empty = [mount.path for mount in mounts if mount.kind in (_Kind.COVERED, _Kind.SCRATCH)]
     shown = [mount.path for mount in mounts if mount.kind is _Kind.READABLE]
     for path in policy.readable:
-        link = _place(path.parent) / path.name
-        if _place(path) != link and is_below(link, empty) and not is_below(link, shown):
-            yield "--symlink", _place(path), link
+        link = real_place(path.parent) / path.name
+        if real_place(path) != link and is_below(link, empty) and not is_below(link, shown):
+            yield "--symlink", real_place(path), link
 
 
 def _real(paths: tuple[Path, ...]) -> list[Path]:
     """Return the places themselves, not the links that lead there: bubblewrap would follow those outside the sandbox."""
-    found = dict.fromkeys(map(_place, paths))
+    found = dict.fromkeys(map(real_place, paths))
     return [path for path in found if path != _ROOT and path.exists()]
 
 
 @lru_cache(maxsize=1024)
-def _place(path: Path) -> Path:
+def real_place(path: Path) -> Path:
     """Return where a path leads. It is looked up once: it takes longer than all else, and most paths are in every launch."""
     return path.resolve()
 
@@ -167,18 +175,40 @@ def _words(groups: Iterable[tuple[str | Path, ...]]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class SandboxProbe:
-    """Whether this machine can have a sandbox: the path of bubblewrap, or else why not, and what to do about it."""
+    """What sandboxes are made by on this machine, with the path of bubblewrap; or else why there is none, and what to do."""
 
+    by: str = ""
     program: str = ""
     obstacle: str = ""
     hint: str = ""
 
 
-@lru_cache(maxsize=2)
 def probe_sandbox(*, closed_network: bool = False) -> SandboxProbe:
-    """Try the sandbox once, with a command that does nothing. Ask only before something is started: it takes some 20 ms.
+    """Return what a sandbox is made by here: bubblewrap if it works, else Landlock alone, which cannot close a network.
 
-    Some machines can have one, but none with a network of its own.
+    Raises HoldfastError if the user names something else.
+    """
+    named = os.environ.get(BY_VARIABLE, "")
+    if named not in ("", BUBBLEWRAP, LANDLOCK):
+        raise HoldfastError(
+            f"{BY_VARIABLE} is {quoted(named)}, by which no sandbox is made",
+            f"use {BUBBLEWRAP} or {LANDLOCK}, or unset it",
+        )
+    if named == LANDLOCK:
+        found = SandboxProbe(obstacle=f"{BY_VARIABLE} names Landlock", hint=f"unset {BY_VARIABLE}")
+    else:
+        found = probe_bubblewrap(closed_network=closed_network)
+    if found.by or named == BUBBLEWRAP:
+        return found
+    lacking = "Landlock alone closes no network" if closed_network else landlock_obstacle()
+    return replace(found, obstacle=f"{found.obstacle}, and {lacking}") if lacking else SandboxProbe(LANDLOCK)
+
+
+@lru_cache(maxsize=2)
+def probe_bubblewrap(*, closed_network: bool = False) -> SandboxProbe:
+    """Try bubblewrap once, with a command that does nothing. Ask only before something is started: it takes some 20 ms.
+
+    Some machines can have a sandbox, but none with a network of its own.
     """
     program = shutil.which(_PROGRAM)
     if program is None:
@@ -197,7 +227,7 @@ def probe_sandbox(*, closed_network: bool = False) -> SandboxProbe:
     except (OSError, subprocess.TimeoutExpired) as error:
         return SandboxProbe(obstacle=f"{program} cannot be run: {error}", hint="try it by hand")
     if tried.returncode == 0:
-        return SandboxProbe(program)
+        return SandboxProbe(BUBBLEWRAP, program)
     said = tried.stderr.decode(errors="replace").strip()[-_SAID_CHARS:]
     return SandboxProbe(
         obstacle=f"bubblewrap cannot make namespaces here ({said})",

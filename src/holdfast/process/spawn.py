@@ -5,20 +5,22 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from contextlib import suppress
 
-from holdfast.process.launch_order import LaunchOrder
+from holdfast.process.landlock import enter_domain, leave_abstract_sockets
+from holdfast.process.launch_order import SHOW_VARIABLE, LaunchOrder, scratch_folder
 from holdfast.process.procfs import TOKEN_VARIABLE
+from holdfast.process.scratch_folder import make_scratch
 
 # An ignored signal stays ignored through exec, and Python ignores two: every agent starts with all of them at default.
 _SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _NOT_EXECUTABLE = 8  # ENOEXEC
 _FIRST_LINE_BYTES = 256
-_LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 444, 446
-_SCOPE_ABSTRACT_UNIX_SOCKET = 1
-_PR_SET_NO_NEW_PRIVS = 38
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _LIBC = ctypes.CDLL(None)
+_MESSAGE_BYTES = 4096
+_HIDDEN = f"{{}}, or the interpreter that it names, is hidden by the sandbox; name it in {SHOW_VARIABLE}"
 
 
 class NotStartedError(Exception):
@@ -38,18 +40,21 @@ def spawn(order: LaunchOrder, output: int, sandbox_arguments: list[str]) -> int:
     executed, argv = program, order.argv
     if order.sandbox:
         _require_executable(program)  # the sandbox would start, and only then fail
-        _leave_abstract_sockets()
+        leave_abstract_sockets()
         _leave_keyring()
         executed, argv = (
             order.sandbox[0],
             [*order.sandbox, *sandbox_arguments, "--", program, *order.argv[1:]],
         )
+    env = {**order.env, TOKEN_VARIABLE: order.token}
     stdin = _open_stdin(order.stdin or os.devnull)
     try:
+        if order.file_rules:
+            return _start_in_domain(order, program, env, stdin, output)
         return os.posix_spawn(
             executed,
             argv,
-            {**order.env, TOKEN_VARIABLE: order.token},
+            env,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, stdin, 0),
                 (os.POSIX_SPAWN_DUP2, output, 1),
@@ -76,22 +81,62 @@ def find_program(name: str, env: dict[str, str]) -> str:
     raise NotStartedError(f"command not found: {name}")
 
 
-def _leave_abstract_sockets() -> bool:
-    """Keep this process and all that it starts from sockets without a file, such as that of a desktop; tell whether it works.
+def _start_in_domain(order: LaunchOrder, program: str, env: dict[str, str], stdin: int, output: int) -> int:
+    """Start the agent in a Landlock domain of its own and return its pid. This process stays outside, and above it.
 
-    A sandbox that shares the network hides only sockets that are files. Kernels before 6.12 cannot do more.
+    The domain is entered between fork and exec, for which there is no other call.
     """
-    rules = (ctypes.c_uint64 * 3)(
-        0, 0, _SCOPE_ABSTRACT_UNIX_SOCKET
-    )  # no rules for files, none for the network
-    fd = _LIBC.syscall(_LANDLOCK_CREATE_RULESET, rules, ctypes.c_size_t(ctypes.sizeof(rules)), 0)
-    if fd < 0:
-        return False
+    said, saying = os.pipe()  # closed by a successful exec
     try:
-        _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        return bool(_LIBC.syscall(_LANDLOCK_RESTRICT_SELF, fd, 0) == 0)
+        make_scratch(scratch_folder(order.folder))
+        pid = os.fork()
+    except OSError as error:
+        raise NotStartedError(f"{program} cannot be started: {error.strerror}") from error
+    if pid == 0:
+        try:
+            os.write(saying, _become(order, program, env, stdin, output).encode())
+        finally:
+            os._exit(1)
+    os.close(saying)
+    try:
+        why = os.read(said, _MESSAGE_BYTES)
     finally:
-        os.close(fd)
+        os.close(said)
+    if why:
+        os.waitpid(pid, 0)
+        raise NotStartedError(why.decode(errors="replace"))
+    return pid
+
+
+def _become(order: LaunchOrder, program: str, env: dict[str, str], stdin: int, output: int) -> str:
+    """Turn this process into the agent. Returns only if that fails: why."""
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)  # it is the supervisor's
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for fd, place in ((stdin, 0), (output, 1), (output, 2)):
+            os.dup2(fd, place)
+        _leave_keyring()
+        enter_domain(order.file_rules)
+    except OSError as error:
+        return f"the sandbox cannot be entered: {error.strerror}"
+    _make_links(order.links)
+    try:
+        os.execve(program, order.argv, env)  # noqa: S606 - no shell is wanted
+    except PermissionError as error:
+        return _HIDDEN.format(program) if os.access(program, os.X_OK) else _explain(program, error)
+    except OSError as error:
+        return _explain(program, error)
+
+
+def _make_links(links: list[tuple[str, str]]) -> None:
+    """Make links in a folder that an agent may have filled: from inside the sandbox, so none is made outside."""
+    for target, name in links:
+        with suppress(OSError):  # it is there from an earlier attempt, or what is around it is a link already
+            os.makedirs(name.rpartition("/")[0], exist_ok=True)  # noqa: PTH103 - pathlib is too heavy here
+            os.symlink(target, name)  # noqa: PTH211
 
 
 def _leave_keyring() -> None:

@@ -30,12 +30,14 @@ from holdfast.process.launch_order import (
     log_file,
     make_folder,
     record_file,
+    scratch_folder,
     signed,
     to_json,
     write_whole,
 )
 from holdfast.process.network_proxy import LaunchProxy
 from holdfast.process.output_log import BoundedLog, remove_output
+from holdfast.process.scratch_folder import remove_scratch
 from holdfast.process.spawn import NotStartedError, spawn
 
 _PR_SET_DUMPABLE = 4
@@ -210,7 +212,8 @@ class Supervision:
             self._listen()
         self._drain()
         missing = self.reason == _EXITED and self.code in _NOT_FOUND_CODES
-        self._leave(self.reason, self.code, _HIDDEN if missing and self.order.sandbox else "")
+        hides = self.order.sandbox or self.order.file_rules
+        self._leave(self.reason, self.code, _HIDDEN if missing and hides else "")
 
     def _reap(self) -> bool:
         """Collect every child that ended; return whether any is left."""
@@ -256,7 +259,7 @@ class Supervision:
     def _is_sandbox(self, entry: procfs.ProcessStat) -> bool:
         """Tell whether a process is the sandbox, not one in it. Its end would kill all in it, without any grace.
 
-        It is two processes: our child, and the first process inside, which becomes our child when the agent has ended.
+        Bubblewrap is two processes: our child, and the first process inside, which becomes our child when the agent has ended.
         All others inside are below that one.
         """
         return bool(self.order.sandbox) and entry.ppid in (os.getpid(), self.agent)
@@ -293,6 +296,8 @@ class Supervision:
             "strays": self.strays,
         }
         cgroups.remove(self.order.groups)
+        if self.order.file_rules:
+            remove_scratch(scratch_folder(self.order.folder))
         # A live runner takes in the work at once and makes it durable itself. If there is none, hours may pass.
         if is_durable := not self._is_awaited() and self._sync_work():
             exit_record["synced"] = True

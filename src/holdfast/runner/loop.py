@@ -100,6 +100,7 @@ class RunLoop:
             host=us.host,
             boot_id=us.boot_id,
             sandbox=self._context.setting.level,
+            sandbox_by=self._context.setting.by,
             network=self._context.setting.network,
         )
         self._context.state.apply(event)

@@ -6,13 +6,13 @@ The user decides; a plan can only narrow. What a level means for a launch is the
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow
-from holdfast.core.status import NetworkAccess, SandboxLevel
+from holdfast.core.status import NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.fleet.protocol import Fleet
 
@@ -31,11 +31,12 @@ class SandboxSetting:
 
     level: SandboxLevel = SandboxLevel.OFF
     network: NetworkAccess = NetworkAccess.ON
+    by: SandboxMechanism = SandboxMechanism.BUBBLEWRAP
 
     @classmethod
     def of_run(cls, row: RunRow) -> SandboxSetting:
         """Return what was in force for the launches of the last runner."""
-        return cls(row.sandbox, row.network)
+        return cls(row.sandbox, row.network, row.sandbox_by)
 
     @classmethod
     def of_plan(cls, plan: Plan) -> SandboxSetting:
@@ -74,7 +75,7 @@ def setting_in_force(
     setting = SandboxSetting(wanted, _narrowest(reach, least.network, network or NetworkAccess.ON))
     obstacle = fleet.sandbox_obstacle(closed_network=setting.network is not NetworkAccess.ON)
     if not obstacle:
-        return setting
+        return replace(setting, by=fleet.sandbox_mechanism())
     if level is None and needed is SandboxLevel.OFF:
         return SandboxSetting()
     raise HoldfastError(

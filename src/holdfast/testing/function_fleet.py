@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
+from holdfast.core.status import SandboxMechanism
 from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec
 
 Work = Callable[[LaunchSpec], int]
@@ -37,6 +38,10 @@ class FunctionFleet:
     def sandbox_obstacle(self, *, closed_network: bool = False) -> str:
         """Return an empty string: functions do what they are told, sandbox or not."""
         return ""
+
+    def sandbox_mechanism(self) -> SandboxMechanism:
+        """Return the usual one."""
+        return SandboxMechanism.BUBBLEWRAP
 
     def recognise(self, key: LaunchKey, token: str) -> None:
         """Do nothing: no launch of an earlier fleet is known."""

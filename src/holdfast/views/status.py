@@ -10,7 +10,15 @@ import msgspec
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import Gate, NetworkAccess, RunStatus, SandboxLevel, StageStatus, TaskStatus
+from holdfast.core.status import (
+    Gate,
+    NetworkAccess,
+    RunStatus,
+    SandboxLevel,
+    SandboxMechanism,
+    StageStatus,
+    TaskStatus,
+)
 from holdfast.journal.protocol import RunListing, StoredRun
 from holdfast.reporting.displayed_status import (
     AgentSign,
@@ -78,6 +86,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     held_by: str | None
     intrusions: int
     sandbox: SandboxLevel = SandboxLevel.OFF
+    sandbox_by: SandboxMechanism | None = None
     network: NetworkAccess = NetworkAccess.ON
     adopted_from: Origin | None = None
     adopting: str = ""
@@ -216,6 +225,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str
         held_by=holder,
         intrusions=row.intrusions,
         sandbox=row.sandbox,
+        sandbox_by=None if row.sandbox is SandboxLevel.OFF else row.sandbox_by,
         network=row.network,
         adopted_from=row.origin,
         adopting=row.plan_source if row.adopting else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from holdfast.core.status import RunStatus, SandboxLevel, TaskStatus
+from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, percent, table
@@ -69,14 +69,20 @@ def _header(run: RunView, view: StatusView) -> Iterator[str]:
     )
     yield f"  branch {run.branch} from {run.base[:12]}"
     if run.status is not RunStatus.PENDING:
-        reach = "" if run.sandbox is SandboxLevel.OFF else f", network: {run.network}"
-        yield f"  sandbox: {run.sandbox}{reach}"
+        yield f"  sandbox: {_sandbox(run)}"
     if run.adopted_from:
         yield f"  adopted from {run.adopted_from.system} {one_line(run.adopted_from.name)} ({run.adopted_from.main})"
     if run.mirrors:
         yield f"  its {', '.join(run.mirrors)} files are kept up to date"
     if run.intrusions:
         yield f"  {count(run.intrusions, 'intrusion')} noticed; `holdfast inspect {run.id}` names the files"
+
+
+def _sandbox(run: RunView) -> str:
+    if run.sandbox is SandboxLevel.OFF:
+        return str(run.sandbox)
+    by = " (Landlock)" if run.sandbox_by is SandboxMechanism.LANDLOCK else ""
+    return f"{run.sandbox}{by}, network: {run.network}"
 
 
 def _stages(stages: Sequence[StageView]) -> Iterator[str]:

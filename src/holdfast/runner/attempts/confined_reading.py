@@ -8,19 +8,18 @@ the workspace, what git needs of the repository, and the system. Kernels before 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.fleet.protocol import DEVICE, READ, WRITE, confine_files
+from holdfast.fleet.protocol import SandboxPolicy, confine_files, file_rules
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.runner.sandbox import Sandbox
 
 _Result = TypeVar("_Result")
-_ROOT, _DEVICES = Path("/"), Path("/dev")
-_HARMLESS_DEVICES = tuple(_DEVICES / name for name in ("null", "zero", "random", "urandom"))
 _READ_OF_GIT = ("HEAD", "packed-refs", "refs", "info", "shallow", "git-crypt")
 _WRITTEN_OF_GIT = ("objects", "lfs")
 _SETTINGS_OF_GIT = (".gitconfig", ".config/git")
@@ -29,7 +28,7 @@ _FILES_NAMED_IN_SETTINGS = ("core.excludesfile", "core.attributesfile")
 
 def read_confined(sandbox: Sandbox, workspace: Path, read: Callable[[], _Result]) -> _Result:
     """Return what `read` returns, or raise what it raises. Of the user's own files it may open those of the workspace."""
-    rules = list(_rules(sandbox, workspace))
+    rules = file_rules(_policy(sandbox, workspace))
 
     def read_in_thread() -> _Result:
         confine_files(rules)
@@ -39,27 +38,12 @@ def read_confined(sandbox: Sandbox, workspace: Path, read: Callable[[], _Result]
         return thread.submit(read_in_thread).result()
 
 
-def _rules(sandbox: Sandbox, workspace: Path) -> Iterator[tuple[str, int]]:
-    """Yield what may be opened, and how: paths, with what is allowed there and below."""
+def _policy(sandbox: Sandbox, workspace: Path) -> SandboxPolicy:
+    """Return what may be opened: the policy of a launch, and with it what git needs of the user and of the repository."""
     policy, git_dir = sandbox.policy(workspace, ("git",), dict(os.environ)), sandbox.repo.common_dir
-    hidden = [path.resolve() for path in (*policy.covered, *policy.scratch, _DEVICES)]
-    readable = (*_outside(_ROOT, hidden), *policy.readable, *_settings_of_git(sandbox.repo))
-    writable = (workspace, private_dir(git_dir), *(git_dir / name for name in _WRITTEN_OF_GIT))
-    yield from ((str(path), DEVICE) for path in _HARMLESS_DEVICES)
-    yield from ((str(path.resolve()), READ) for path in readable)
-    yield from ((str(git_dir / name), READ) for name in _READ_OF_GIT)
-    yield from ((str(path), WRITE) for path in writable)
-
-
-def _outside(folder: Path, hidden: Sequence[Path]) -> Iterator[Path]:
-    """Yield what lies below a folder and in no hidden one, as few and large parts as there are."""
-    for entry in folder.iterdir():
-        if entry in hidden or entry.is_symlink():
-            continue
-        if any(entry in path.parents for path in hidden):
-            yield from _outside(entry, hidden)
-        else:
-            yield entry
+    read = (*_settings_of_git(sandbox.repo), *(git_dir / name for name in _READ_OF_GIT))
+    written = (private_dir(git_dir), *(git_dir / name for name in _WRITTEN_OF_GIT))
+    return replace(policy, readable=(*policy.readable, *read), writable=(*policy.writable, *written))
 
 
 def _settings_of_git(repo: Repository) -> Iterator[Path]:
