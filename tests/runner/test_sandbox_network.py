@@ -18,6 +18,7 @@ from tests.support.runs import sh
 from tests.support.sandboxes import needs_sandbox
 
 LIMITS = {"attempts": 1}
+FAILS = {"id": "A", "run": ["sh", "-c", "exit 1"]}
 
 
 @pytest.fixture
@@ -135,11 +136,66 @@ def test_strict_shows_less_of_the_system_and_work_goes_on_there(tmp_path: Path) 
 def test_options_that_contradict_each_other_are_refused(
     tmp_path: Path, options: tuple[str, ...], why: str
 ) -> None:
-    """Neither is given up silently."""
+    """Neither is given up silently, and no run exists."""
     cli = Cli.of(tmp_path / "p", writes("A"))
     done = run(cli, *options)
     assert done.code != 0
     assert why in done.err
+    assert not (cli.here / ".holdfast" / "runs").exists()
+
+
+WRONG = {
+    "HOLDFAST_SANDBOX": "lax",
+    "HOLDFAST_NETWORK": "of",
+    "HOLDFAST_NETWORK_ALLOW": "http://x/",
+    "HOLDFAST_SANDBOX_SHOW": "fixtures",
+}
+
+
+@pytest.mark.parametrize("variable", WRONG)
+def test_a_variable_that_makes_no_sense_is_refused_before_anything_is_written(
+    tmp_path: Path, variable: str
+) -> None:
+    """The unfinished run that `--fresh` would abandon stays, and `doctor` names the variable, too."""
+    cli = Cli.of(tmp_path / "p", FAILS, limits=LIMITS)
+    assert cli("run", "--yes").code == 1
+    wrong = {variable: WRONG[variable]}
+    for words in (("run", "--yes", "--fresh"), ("resume", "1", "--yes")):
+        refused = cli(*words, **wrong)
+        assert refused.code == 2, words
+        assert f"{variable} " in refused.err
+    assert [path.name for path in (cli.here / ".holdfast" / "runs").iterdir()] == ["01-try-it"]
+    assert cli.run_status() == "blocked"
+    examined = cli("doctor", **wrong)
+    assert (examined.code, variable in examined.out) == (1, True)
+
+
+@needs_sandbox
+def test_what_no_option_names_stays_as_it_was(tmp_path: Path) -> None:
+    """`resume --network off` after `run --sandbox strict` is still strict; `--no-sandbox` gives up both."""
+    cli = Cli.of(tmp_path / "p", FAILS, limits=LIMITS)
+
+    def in_force(*words: str) -> tuple[str, str]:
+        assert cli(*words, "--yes").code == 1
+        row = cli.json("status")["run"]
+        return row["sandbox"], row["network"]
+
+    again = ("resume", "1", "--failed-only")
+    assert in_force("run", "--sandbox", "strict") == ("strict", "allow")
+    assert in_force(*again, "--network", "off") == ("strict", "off")
+    assert in_force(*again, "--sandbox", "workspace") == ("workspace", "off")
+    assert in_force(*again, "--no-sandbox") == ("off", "on")
+
+
+@needs_sandbox
+def test_the_user_is_told_what_is_in_force_if_the_options_say_less(tmp_path: Path) -> None:
+    """A plan or a variable can ask for more than `--no-sandbox`; then nobody says that there is no sandbox."""
+    plan = Cli.of(tmp_path / "p", writes("A"), network="off")("run", "--yes", "--no-sandbox")
+    named = Cli.of(tmp_path / "q", writes("A"))("run", "--yes", "--no-sandbox", HOLDFAST_NETWORK="off")
+    for done, who in ((plan, "the plan"), (named, "HOLDFAST_NETWORK")):
+        assert done.code == 0, done.err
+        assert f"The sandbox is workspace, the network off: {who} asks for it." in done.err
+        assert "No sandbox" not in done.err
 
 
 @needs_sandbox

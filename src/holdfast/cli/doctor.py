@@ -32,7 +32,8 @@ from holdfast.runner.health import (
     settings_since,
     unblock_git,
 )
-from holdfast.runner.sandbox_setting import DEFAULT_LEVEL, named_level
+from holdfast.runner.sandbox import require_good_variables
+from holdfast.runner.sandbox_setting import DEFAULT_LEVEL, named_level, named_network
 from holdfast.system_errors import machine_error
 from holdfast.views.text import count
 
@@ -131,6 +132,8 @@ def _sandbox() -> HealthFinding:
     try:
         found, closed = probe_sandbox(), probe_sandbox(closed_network=True)
         level = named_level() or DEFAULT_LEVEL
+        named_network()
+        require_good_variables()
     except HoldfastError as error:
         return _error("sandbox", error)
     if not found.by:

@@ -15,7 +15,7 @@ from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import say, show
 from holdfast.cli.plan_file import one_line_goal, usual_plans
 from holdfast.cli.prompts import confirm
-from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_if_no_sandbox
+from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.errors import HoldfastError, MachineError, NeedsDecisionError
 from holdfast.paths import StateDir
@@ -110,7 +110,7 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
         )
     require_planner_consent(agent, presets, yes=args.yes)
-    tell_if_no_sandbox(asked_sandbox(args))
+    tell_sandbox(args)
     work = PlanningOrder(
         goal=goal,
         agent=agent,

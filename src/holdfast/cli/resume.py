@@ -20,6 +20,7 @@ from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, open_read
 from holdfast.cli.output import say, show
 from holdfast.cli.prompts import choose_key, confirm, is_interactive, require_yes
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, options_as_typed, start_session
+from holdfast.cli.sandbox_options import choose_sandbox
 from holdfast.cli.status import current_status
 from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
@@ -34,6 +35,7 @@ from holdfast.reporting.recovery_report import failed_tasks
 from holdfast.runner.decisions.rewind import Rewind, plan_rewind, rewind_run
 from holdfast.runner.decisions.user_decisions import record_decision, waive_gates
 from holdfast.runner.recovery.resume_preview import preview_resume
+from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import RunOptions, finish_completed, refuse_half_adopted
 from holdfast.views.event_text import plain_lines
 from holdfast.views.inspection import inspection_text
@@ -76,6 +78,9 @@ def execute(args: Namespace) -> int:
         opened = ask_about_filters(found)
         row = choose_run(opened, args.run)
         _refuse_abandoned(row)
+        if row.status is not RunStatus.COMPLETED:
+            plan = opened.journal.load(row.run).plan
+            choose_sandbox(args, SandboxSetting.of_plan(plan), SandboxSetting.of_run(row))
         if at := args.begin_at or args.restart_stage:
             _require_ready(opened, row.run, args)
             return start_session(opened, _rewind(opened, row.run, at, args), args)

@@ -24,6 +24,7 @@ from holdfast.cli.plan_file import (
 from holdfast.cli.prompts import choose_key, confirm, is_interactive
 from holdfast.cli.review import print_review
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
+from holdfast.cli.sandbox_options import choose_sandbox
 from holdfast.cli.status import current_status
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
@@ -32,6 +33,7 @@ from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
 from holdfast.runner.health import runs_missing_in_journal
+from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import create_run, unfinished_run
 from holdfast.views.recovery_text import RecoveryChoice, choice_lines, recovery_header
 from holdfast.views.status import ending_label, run_line
@@ -65,6 +67,7 @@ def execute(args: Namespace) -> int:
         require_commit(Path.cwd(), plan.base)
         return _print_plan(plan, args)
     require_commands(plan, checkout)
+    choose_sandbox(args, SandboxSetting.of_plan(plan))
     with open_repo(create=True) as found:
         opened = ask_about_filters(found)
         known = [listing.row.run for listing in opened.runs()]

@@ -15,7 +15,7 @@ from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, p
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import new_settings_sentence, note, say
-from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_if_no_sandbox
+from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox
 from holdfast.cli.status import landed_in
 from holdfast.core.events import RunnerAttached
 from holdfast.core.status import RunStatus, TaskStatus
@@ -25,6 +25,7 @@ from holdfast.process.programs import has_ended, start_in_background
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.runner.health import settings_since
+from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import RunOptions, execute_run
 from holdfast.system_errors import machine_error
 from holdfast.views.event_text import json_lines, plain_lines
@@ -90,7 +91,8 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
         sandbox=asked_sandbox(args),
         accepted_tip=getattr(args, "accept_branch", None) or "",
     )
-    tell_if_no_sandbox(options.sandbox)
+    stored = opened.journal.load(run)
+    tell_sandbox(args, SandboxSetting.of_plan(stored.plan), SandboxSetting.of_run(stored.row))
     if args.detach:
         words = options_as_typed(
             args, "jobs", "land", "native_resume", "tokens", "cost_usd", "sandbox", "no_sandbox", "network"

@@ -1,5 +1,5 @@
-"""The options that choose the sandbox of agents and checks, and the note that there is none: what the user gives up, or what
-this machine lacks.
+"""The options that choose the sandbox of agents and checks, and the note that there is none, or more than they say: what the
+user gives up, what this machine lacks, or who asks for more.
 """
 
 from __future__ import annotations
@@ -9,8 +9,16 @@ from argparse import Namespace
 from holdfast.cli.arguments import flag, one_of, option
 from holdfast.cli.output import note
 from holdfast.core.status import NetworkAccess, SandboxLevel
-from holdfast.process.sandbox import probe_sandbox
-from holdfast.runner.sandbox_setting import SandboxRequest, named_level
+from holdfast.process.sandbox import probe_sandbox, sandbox_obstacle
+from holdfast.runner.sandbox import require_good_variables
+from holdfast.runner.sandbox_setting import (
+    NETWORK_VARIABLE,
+    SandboxRequest,
+    SandboxSetting,
+    named_level,
+    named_network,
+    setting_in_force,
+)
 
 SANDBOX = one_of(
     option(
@@ -44,14 +52,36 @@ def asked_sandbox(args: Namespace) -> SandboxRequest:
 _GIVEN_UP = (
     "agents and checks can read your files and logins, change what you can change, and end your processes"
 )
+_NOTHING = SandboxSetting()
 
 
-def tell_if_no_sandbox(asked: SandboxRequest) -> None:
-    """Say so if the user gives up the sandbox by an option, or named no level and this machine has none.
+def choose_sandbox(
+    args: Namespace, plan: SandboxSetting = _NOTHING, before: SandboxSetting = _NOTHING
+) -> SandboxSetting:
+    """Return what will be in force. Raises HoldfastError if it cannot be: asked before anything is written."""
+    require_good_variables()
+    return setting_in_force(asked_sandbox(args), sandbox_obstacle, before, plan)
+
+
+def tell_sandbox(args: Namespace, plan: SandboxSetting = _NOTHING, before: SandboxSetting = _NOTHING) -> None:
+    """Say so if there is no sandbox, by an option or because this machine has none, or if there is more than the options say.
 
     Who gives it up in the environment knows it.
     """
-    if asked.level is SandboxLevel.OFF:
+    asked, chosen = asked_sandbox(args), choose_sandbox(args, plan, before)
+    if chosen.level is not SandboxLevel.OFF:
+        if (asked.level or chosen.level, asked.network or chosen.network) != (chosen.level, chosen.network):
+            note(f"The sandbox is {chosen.level}, the network {chosen.network}: {_who_narrows(asked, plan)}.")
+    elif asked.level is SandboxLevel.OFF:
         note(f"No sandbox: {_GIVEN_UP}.")
-    elif asked == SandboxRequest() and named_level() is None and (obstacle := probe_sandbox().obstacle):
+    elif named_level() is None and (obstacle := probe_sandbox().obstacle):
         note(f"No sandbox, because {obstacle}: {_GIVEN_UP}. To have one: {probe_sandbox().hint}.")
+
+
+def _who_narrows(asked: SandboxRequest, plan: SandboxSetting) -> str:
+    """Return who asks for more than the options do."""
+    if plan != _NOTHING:
+        return "the plan asks for it"
+    if asked.network is None and named_network() not in (None, NetworkAccess.ON):
+        return f"{NETWORK_VARIABLE} asks for it"
+    return "the level needs it, or the run had it; name both --sandbox and --network to change it"

@@ -45,7 +45,7 @@ from holdfast.process.launch_order import (
     scratch_folder,
 )
 from holdfast.process.output_log import read_output
-from holdfast.process.sandbox import BUBBLEWRAP, LANDLOCK, probe_sandbox, sandbox_argv
+from holdfast.process.sandbox import BUBBLEWRAP, LANDLOCK, probe_sandbox, sandbox_argv, sandbox_obstacle
 from holdfast.process.scratch_folder import remove_scratch
 from holdfast.redaction import secret_values
 from holdfast.system_errors import way_out_of
@@ -205,8 +205,7 @@ class LocalFleet:
 
     def sandbox_obstacle(self, *, closed_network: bool = False) -> str:
         """Return why this machine has no such sandbox, and what to do about it; an empty string if it has one."""
-        found = probe_sandbox(closed_network=closed_network)
-        return "" if found.by else f"{found.obstacle}; {found.hint}"
+        return sandbox_obstacle(closed_network=closed_network)
 
     def sandbox_mechanism(self) -> SandboxMechanism:
         """Return what sandboxes are made by on this machine, which must have one."""

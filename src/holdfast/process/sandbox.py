@@ -233,3 +233,9 @@ def probe_bubblewrap(*, closed_network: bool = False) -> SandboxProbe:
         obstacle=f"bubblewrap cannot make namespaces here ({said})",
         hint="allow user namespaces: sysctl kernel.unprivileged_userns_clone, a rule of AppArmor, or the container",
     )
+
+
+def sandbox_obstacle(*, closed_network: bool = False) -> str:
+    """Return why this machine has no such sandbox, and what to do about it; an empty string if it has one."""
+    found = probe_sandbox(closed_network=closed_network)
+    return "" if found.by else f"{found.obstacle}; {found.hint}"

@@ -106,7 +106,9 @@ def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None
         if planned is None:
             with closing(open_fleet(repo.state_dir.fleet)) as fleet:
                 require_good_variables()
-                setting = setting_in_force(order.sandbox, fleet, SandboxSetting(), SandboxSetting())
+                setting = setting_in_force(
+                    order.sandbox, fleet.sandbox_obstacle, SandboxSetting(), SandboxSetting()
+                )
                 is_off = setting.level is SandboxLevel.OFF
                 sandbox = None if is_off else Sandbox(repo, directory, setting, repo.resolve("HEAD"))
                 workspaces = Workspaces(repo, directory.workspaces, clones=sandbox is not None)

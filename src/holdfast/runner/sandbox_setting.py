@@ -6,15 +6,14 @@ The user decides; a plan can only narrow. What a level means for a launch is the
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow
 from holdfast.core.status import NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.errors import HoldfastError, did_you_mean, quoted
-from holdfast.fleet.protocol import Fleet
 
 SANDBOX_VARIABLE = "HOLDFAST_SANDBOX"
 """Names the level that the user wants if no option does."""
@@ -53,18 +52,30 @@ class SandboxRequest:
     network: NetworkAccess | None = None
 
 
+class SandboxObstacle(Protocol):
+    """Says why launches cannot be put into a sandbox here, or into one with a network of its own; empty if they can."""
+
+    def __call__(self, *, closed_network: bool = False) -> str:
+        """Return the reason."""
+        ...
+
+
 def setting_in_force(
-    asked: SandboxRequest, fleet: Fleet, before: SandboxSetting, plan: SandboxSetting
+    asked: SandboxRequest, obstacle_to: SandboxObstacle, before: SandboxSetting, plan: SandboxSetting
 ) -> SandboxSetting:
     """Return the strictest of what the user wants, what a run had `before`, and what its plan asks for.
 
-    What the user `asked` for by an option replaces all but the plan's. If nobody named a level and this machine has no
-    sandbox, there is none. Raises HoldfastError if somebody did, or if two options contradict each other.
+    What the user `asked` for by an option replaces what the run had, and what no option names stays; without a sandbox
+    there is no closed network. If nobody named a level and this machine has no sandbox, there is none. Raises
+    HoldfastError if somebody did, or if two options contradict each other.
     """
     _require_sense(asked)
-    least = plan
-    if asked == SandboxRequest():
-        least = SandboxSetting(_narrowest(plan.level, before.level), _narrowest(plan.network, before.network))
+    least = SandboxSetting(
+        plan.level if asked.level is not None else _narrowest(plan.level, before.level),
+        plan.network
+        if asked.network is not None or asked.level is SandboxLevel.OFF
+        else _narrowest(plan.network, before.network),
+    )
     level = asked.level if asked.level is not None else named_level()
     network = asked.network if asked.network is not None else named_network()
     needed = _least_level(least.level, network or NetworkAccess.ON)
@@ -73,9 +84,9 @@ def setting_in_force(
         return SandboxSetting()
     reach = NetworkAccess.ALLOW if wanted is SandboxLevel.STRICT else NetworkAccess.ON
     setting = SandboxSetting(wanted, _narrowest(reach, least.network, network or NetworkAccess.ON))
-    obstacle = fleet.sandbox_obstacle(closed_network=setting.network is not NetworkAccess.ON)
+    obstacle = obstacle_to(closed_network=setting.network is not NetworkAccess.ON)
     if not obstacle:
-        return replace(setting, by=fleet.sandbox_mechanism())
+        return setting
     if level is None and needed is SandboxLevel.OFF:
         return SandboxSetting()
     raise HoldfastError(

@@ -10,7 +10,7 @@ import shlex
 import time
 from collections.abc import Collection
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
@@ -23,7 +23,7 @@ from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.core.projection import RunRow
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
-from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.core.status import RUN_IS_OVER, RunStatus, SandboxLevel
 from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
@@ -237,7 +237,10 @@ class RunSession:
         if not self._options.launches:
             return before
         require_good_variables()
-        return setting_in_force(self._options.sandbox, fleet, before, SandboxSetting.of_plan(self.state.plan))
+        plan = SandboxSetting.of_plan(self.state.plan)
+        setting = setting_in_force(self._options.sandbox, fleet.sandbox_obstacle, before, plan)
+        is_off = setting.level is SandboxLevel.OFF
+        return setting if is_off else replace(setting, by=fleet.sandbox_mechanism())
 
     def close(self) -> None:
         """Release the lease. Idempotent."""
