@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from holdfast.core.status import SandboxLevel
 from tests.attacks.attacked_run import attacked_run
-from tests.support.command import COMMAND, eventually
+from tests.support.command import eventually
 from tests.support.repositories import write
 from tests.support.runs import DEADLINE_S
 from tests.support.sandboxes import needs_sandbox
@@ -50,10 +49,7 @@ def test_a_folder_that_becomes_a_link_leads_no_snapshot_to_the_users_files(
         workspace = aim.here / ".holdfast" / "work" / "01-try-it" / "0"
         script = f"cat > swaps.py <<'END'\n{SWAPS}\nEND\npython3 swaps.py {aim.home}/.ssh there stop"
         aim.cli.plan({"id": "a", "run": ["sh", "-c", script]})
-        env = {**os.environ, "HOME": str(aim.home)}
-        runner = subprocess.Popen(
-            [*COMMAND, "run", "--yes", "--sandbox", level], cwd=aim.here, env=env, stdout=subprocess.DEVNULL
-        )
+        runner = aim.cli.start("run", "--yes", "--sandbox", level, HOME=str(aim.home))
         try:
             eventually((workspace / "there").exists, "the agent is at work")
             aim("save")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import COMMAND, Cli, Done, writes
+from tests.support.command import COMMAND, Cli, Done, run_program, writes
 from tests.support.repositories import PreparedWorkspace
 from tests.support.runs import DEADLINE_S, Fifo
 
@@ -32,16 +32,7 @@ pool.remove_all()
 
 def powerless(here: Path, *argv: str) -> Done:
     """Run a program with no more rights than an ordinary user has."""
-    done = subprocess.run(
-        [*POWERLESS, *argv],
-        cwd=here,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S * 2,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return run_program(here, [*POWERLESS, *argv])
 
 
 def require_root() -> None:

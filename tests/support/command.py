@@ -58,17 +58,7 @@ class Cli:
 
     def __call__(self, *args: str, **env: str) -> Done:
         """Run a command to its end."""
-        done = subprocess.run(
-            [*COMMAND, *args],
-            cwd=self.here,
-            env={**os.environ, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE_S * 2,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return run_program(self.here, [*COMMAND, *args], **env)
 
     def piped(self, text: str, *args: str) -> Done:
         """Run a command to its end with this text as its standard input."""
@@ -108,6 +98,21 @@ class Cli:
     def run_status(self) -> str:
         """Return the status of the latest run."""
         return str(self.json("status")["run"]["status"])
+
+
+def run_program(here: Path, argv: list[str], **env: str) -> Done:
+    """Run a program to its end, with nothing to read."""
+    done = subprocess.run(
+        argv,
+        cwd=here,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S * 2,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def writes(task: str, **more: Any) -> dict[str, Any]:

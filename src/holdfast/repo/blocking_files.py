@@ -9,20 +9,18 @@ A git directory has no place for such files at all, but it is the user's: they a
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.files import GIT_FILE_BYTES_MAX, open_up
+from holdfast.repo.files import GIT_FILE_BYTES_MAX, entries, open_up
 
 _RULE_FILES = frozenset({".gitignore", ".gitattributes", ".gitmodules"})
 _RULES_BYTES_MAX = 1024 * 1024
 _NESTED = ".git"
 _LARGE_FILES = ("objects", "lfs")
 _PATH_MAX = 4096
-_OUT_OF_REACH = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 _MANY_FILES = frozenset({"objects", "lfs", "modules"})
 _MONITOR = "fsmonitor--daemon.ipc"  # the socket of git's own file system monitor, which git opens as one
 
@@ -134,13 +132,9 @@ def _leads_to_something(entry: os.DirEntry[str]) -> bool:
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError as error:
-        # A live agent may have removed it since; what we cannot reach, git cannot reach either.
-        if error.errno in _OUT_OF_REACH:
-            return []
-        raise
+        return entries(folder)
+    except PermissionError:  # what we cannot reach, git cannot reach either
+        return []
 
 
 def _unlink(path: Path) -> None:

@@ -144,6 +144,17 @@ def is_plain_directory(path: Path) -> bool:
         return False
 
 
+def entries(folder: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder, as plain strings: there may be very many. One that an agent removed since has nothing."""
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
+        return []
+
+
 def is_there(root: Path, path: Path) -> bool:
     """Tell whether something exists at exactly this path below `root`, not behind a link to a directory."""
     folders = path.parents[: len(path.parts) - len(root.parts) - 1]

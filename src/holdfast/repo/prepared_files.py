@@ -7,7 +7,6 @@ called `.git`, wherever it lies. So what was touched is removed, and git writes 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import stat
@@ -15,10 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.repo.files import remove
+from holdfast.repo.files import entries, remove
 
 _GIT = ".git"
-_OUT_OF_REACH = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ def _touched(root: str, since_ns: int | None) -> Iterator[str]:
     pending = [root]
     while pending:
         folder = pending.pop()
-        for entry in _entries(folder):
+        for entry in entries(folder):
             if entry.name.lower() == _GIT:
                 if folder != root:
                     yield entry.path
@@ -71,13 +69,3 @@ def _touched(root: str, since_ns: int | None) -> Iterator[str]:
                 pending.append(entry.path)
             elif since_ns is not None and entry.stat(follow_symlinks=False).st_ctime_ns >= since_ns:
                 yield entry.path
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError as error:
-        if error.errno in _OUT_OF_REACH:
-            return []  # git cannot go there either, and says so
-        raise

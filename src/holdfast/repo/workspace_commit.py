@@ -214,7 +214,8 @@ def tree_of_workspace(
 ) -> WorkspaceTree:
     """Return the workspace's files as a tree. What `base` tracks stays tracked even where it is ignored.
 
-    With `look_behind`, what is not in the tree is listed. If the agent is alive, a file can vanish while it is read; then everything is read again.
+    With `look_behind`, what is not in the tree is listed. If the agent is alive, a file can vanish while it is read; then
+    everything is read again.
     """
     for _ in range(_TRIES - 1):
         try:

@@ -35,16 +35,20 @@ OF_A_CLONE = {
 }
 
 
+def try_once(tmp_path: Path, script: str, check: str, **plan: str) -> Trial:
+    """Return what became of an attempt that did this, and of a check that must not pass."""
+    task = sh("A", f"{script}; echo a > A.txt")
+    trial = Trial.of(
+        Project.create(tmp_path / "p"), stage("one", task), verify=[check], limits={"attempts": 1}, **plan
+    )
+    assert trial.execute() is RunStatus.BLOCKED
+    return trial
+
+
 @pytest.mark.parametrize("script", LEFT_BEHIND.values(), ids=LEFT_BEHIND)
 def test_a_file_that_does_not_land_passes_no_check(tmp_path: Path, script: str) -> None:
     """The check fails as it would fail on the landed tree, and says what was not there."""
-    trial = Trial.of(
-        Project.create(tmp_path / "p"),
-        stage("one", sh("A", f"{script}; echo a > A.txt")),
-        verify=["test -e ok.txt || test -e ok.log"],
-        limits={"attempts": 1},
-    )
-    assert trial.execute() is RunStatus.BLOCKED
+    trial = try_once(tmp_path, script, "test -e ok.txt || test -e ok.log")
     (failed,) = trial.of_kind(ev.ChecksFailed)
     assert "do not land and were not there: ok." in failed.error
     assert trial.landed() == []
@@ -53,13 +57,7 @@ def test_a_file_that_does_not_land_passes_no_check(tmp_path: Path, script: str) 
 @pytest.mark.parametrize("script", HIDDEN.values(), ids=HIDDEN)
 def test_what_git_passes_over_passes_no_check(tmp_path: Path, script: str) -> None:
     """The check sees a workspace that was made from the commit."""
-    trial = Trial.of(
-        Project.create(tmp_path / "p"),
-        stage("one", sh("A", f"{script}; echo a > A.txt")),
-        verify=["grep good ok.txt"],
-        limits={"attempts": 1},
-    )
-    assert trial.execute() is RunStatus.BLOCKED
+    trial = try_once(tmp_path, script, "grep good ok.txt")
     assert trial.of_kind(ev.ChecksFailed)
 
 
@@ -69,14 +67,7 @@ def test_what_an_agent_does_to_its_git_directory_passes_no_check(
     tmp_path: Path, script: str, check: str
 ) -> None:
     """Its branches, settings and files are not those that its checks find."""
-    trial = Trial.of(
-        Project.create(tmp_path / "p"),
-        stage("one", sh("A", f"{script}; echo a > A.txt")),
-        verify=[check],
-        limits={"attempts": 1},
-        sandbox="workspace",
-    )
-    assert trial.execute() is RunStatus.BLOCKED
+    trial = try_once(tmp_path, script, check, sandbox="workspace")
     assert trial.of_kind(ev.ChecksFailed)
 
 

@@ -45,7 +45,8 @@ def gather_facts(
 ) -> Facts:
     """Return the facts about a run. `commits` are those that should exist; by default the heads of tasks under way.
 
-    `recorded` are the run's events; they are read only if the branch is not where the rows say. If somebody deleted the branch, the recorded tip replaces it: every known landing is below that.
+    `recorded` are the run's events; they are read only if the branch is not where the rows say. If somebody deleted the
+    branch, the recorded tip replaces it: every known landing is below that.
     """
     row = state.row
     branch = branch_facts(repo, row.branch, row.base, row.run)
