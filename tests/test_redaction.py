@@ -97,6 +97,9 @@ def test_a_mention_of_a_private_key_hides_only_the_next_lines() -> None:
         "commit 4b1d0c0ffee1234567890abcdef9876543210fee and sha256:4b1dc0ffee1234567890abcdef9876543210feedbead5566aa77",
         "Bearer authentication is used; the password is asked for",
         "src/holdfast/runner/attempts/reports.py:120: in test_patterns_of_errors_2",
+        "token = self.tokensByNameAndPlace2.get(key); password = readThePasswordOfUser2(key)",
+        "TOKEN_FILE=/usr/local/share/Tokens/of-user-2; secret: ${{ secrets.DeployTokenOfSite2 }}",
+        "API_KEY: str = settings_of_the_service_2, access_keys = accessKeysOfTheUser",
     ],
 )
 def test_what_only_resembles_a_secret_stays(text: str) -> None:

@@ -55,6 +55,20 @@ _KEY_ENDS = (b"-----END", b'"', b"'", b"`")
 _KEY_LINE_MAX = 80
 _KEY_BODY_MAX = 32_768
 _HOST_ENDS = bytes(ord(" ") if code <= 32 or code in b"\"'`<>/?#,;()[]{}\\" else code for code in range(256))
+_SECRET_NAMES = (
+    b"secret",
+    b"token",
+    b"passw",
+    b"api_key",
+    b"apikey",
+    b"api-key",
+    b"access_key",
+    b"accesskey",
+)
+_SIGNS, _VALUE = frozenset(b":="), WORD + b"+/="
+_GOES_ON = (b".", b"(", b"[", b"$", b"{")
+"""What follows a name in a program, and no value."""
+_ASSIGNED_CHARS_MIN, _HEX_CHARS_MIN = 20, 32
 _SCHEMES = (b"bearer", b"basic", b"token", b"apikey", b"digest", b"negotiate")
 
 _SECRET_PARTS = frozenset((
@@ -292,7 +306,12 @@ def _occurrences(text: bytes, value: bytes) -> list[Span]:
 
 def _secrets_by_context(text: bytes) -> list[Span]:
     """Return the secrets that are known by what stands around them."""
-    return [*_passwords_in_addresses(text), *_credentials_in_headers(text), *_netrc_passwords(text)]
+    return [
+        *_passwords_in_addresses(text),
+        *_credentials_in_headers(text),
+        *_netrc_passwords(text),
+        *_assigned_secrets(text),
+    ]
 
 
 def _passwords_in_addresses(text: bytes) -> list[Span]:
@@ -331,6 +350,29 @@ def _credentials_in_headers(text: bytes) -> list[Span]:
 def _run_of_any(text: bytes, at: int, chars: bytes) -> int:
     part = text[at : at + 16]
     return len(part) - len(part.lstrip(chars))
+
+
+def _assigned_secrets(text: bytes) -> list[Span]:
+    """Return the values of names such as `aws_secret_access_key`, if they are long and random. Calls and paths are none."""
+    found: list[Span] = []
+    lower = text.lower()
+    for name in _SECRET_NAMES:
+        for _, end in _occurrences(lower, name):
+            sign = end + _run_of_any(text, end, WORD)  # the rest of the name
+            begin = sign + _run_of_any(text, sign, b" \t:=>\"'\\")
+            length = _run(text, begin, _VALUE)
+            value, behind = text[begin : begin + length], text[begin + length : begin + length + 1]
+            is_assigned = not _SIGNS.isdisjoint(text[sign:begin]) and behind not in _GOES_ON
+            if is_assigned and length >= _ASSIGNED_CHARS_MIN and _is_mixed(value):
+                found.append((begin, begin + length))
+    return found
+
+
+def _is_mixed(value: bytes) -> bool:
+    """Tell a random value from a name: small letters, capitals and digits, or the digits of a long hexadecimal number."""
+    if not value.strip(b"0123456789abcdefABCDEF"):
+        return len(value) >= _HEX_CHARS_MIN and not value.isdigit() and not value.isalpha()
+    return not (value.islower() or value.isupper() or _DIGITS.isdisjoint(value)) and value[:1] not in b"/="
 
 
 def _netrc_passwords(text: bytes) -> list[Span]:
