@@ -124,6 +124,7 @@ def test_a_repository_adds_an_agent_that_builds_on_another(tmp_path: Path) -> No
         ("[codex]\nstream = 'codx'\n", "no stream"),
         ("[codex.errors]\nlimit = ['(']\n", "agent"),
         ("[codex.errors]\nlimits = ['x']\n", "agent"),
+        ("[codex]\nhome = ['.codex/x']\n", "not a file of the home"),
     ],
 )
 def test_a_file_with_a_mistake_is_refused_with_its_name(tmp_path: Path, text: str, said: str) -> None:

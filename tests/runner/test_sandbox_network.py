@@ -10,10 +10,13 @@ from threading import Thread
 
 import pytest
 
+from holdfast.core.status import SandboxLevel
 from holdfast.repo.repository import Repository
 from holdfast.runner.allowed_hosts import hosts_in_environment, hosts_of_repository
+from holdfast.runner.sandbox import Sandbox
+from holdfast.runner.sandbox_setting import SandboxSetting
 from tests.support.command import Cli, Done, writes
-from tests.support.repositories import write
+from tests.support.repositories import Project, write
 from tests.support.runs import sh
 from tests.support.sandboxes import needs_sandbox
 
@@ -111,6 +114,19 @@ def test_hosts_of_a_plan_count_and_the_user_is_asked_about_them(tmp_path: Path, 
     assert run(cli, "--sandbox", "strict").code == 0
     refused = Cli.of(tmp_path / "q", writes("A"), network={"allow": ["http://x/"]})
     assert "network" in run(refused).err
+
+
+def test_strict_shows_no_folder_of_the_root_but_the_systems(tmp_path: Path) -> None:
+    """Projects and data may lie in any other."""
+    repo = Project.create(tmp_path / "p").open()
+    strict = Sandbox(
+        repo, repo.state_dir.run("01-run"), SandboxSetting(SandboxLevel.STRICT), repo.resolve("HEAD")
+    )
+    policy = strict.policy(tmp_path, ("sh",), {"HOME": "/root"})
+    system = ("bin", "sbin", "lib", "usr", "opt", "nix", "gnu", "snap", "proc", "sys", "dev")
+    others = {path for path in Path("/").iterdir() if path.is_dir() and not path.name.startswith(system)}
+    assert {Path("/etc"), Path("/srv"), Path("/var")} <= others
+    assert others <= {*policy.covered, *policy.scratch}
 
 
 @needs_sandbox

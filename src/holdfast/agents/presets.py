@@ -105,6 +105,12 @@ def with_changes(name: str, base: Preset, changes: Mapping[str, Any], where: str
             f"{where}: agent {quoted(name)}: there is no stream {quoted(made.stream)}{fix}",
             f"use one of {', '.join(STREAMS)}",
         )
+    for path in (*made.credentials, *made.home):
+        if not path.startswith(("~/", "$", "/")):
+            raise HoldfastError(
+                f"{where}: agent {quoted(name)}: {quoted(path)} is not a file of the home",
+                "begin it with ~/, or with the variable that names its folder, as in $CODEX_HOME/auth.json",
+            )
     return made
 
 

@@ -20,7 +20,7 @@ from holdfast.core.status import NetworkAccess, SandboxLevel
 from holdfast.errors import HoldfastError, quoted
 from holdfast.fleet.protocol import SHOW_VARIABLE, LaunchKey, SandboxPolicy, tools_to_show
 from holdfast.paths import RunDir
-from holdfast.repo.files import write_atomically
+from holdfast.repo.files import is_plain_directory, write_atomically
 from holdfast.repo.object_sync import object_stores
 from holdfast.repo.private_git_dir import render_config
 from holdfast.repo.repository import Repository
@@ -31,14 +31,19 @@ from holdfast.system_errors import doing
 
 _HOMES = (Path("/home"), Path("/root"))
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - they are covered, not used
-_SOCKETS = (Path("/run"), Path("/var/run"))
-"""Where the sockets of other programs are: containers, buses, agents that hold keys."""
+_SOCKETS = tuple(
+    map(Path, ("/run", "/var/run", "/var/lib/incus", "/var/lib/lxd", "/var/snap/lxd", "/var/lib/libvirt"))
+)
+"""Where the sockets of other programs are: containers, machines, buses, agents that hold keys. Read-only is no help."""
 _NAME_SERVERS = tuple(
     _SOCKETS[0] / name
     for name in ("systemd/resolve", "resolvconf", "NetworkManager", "current-system", "nscd")
 )
 """What programs need of these folders: how names are looked up, and on NixOS the programs themselves."""
-_COVERED_IF_STRICT = tuple(map(Path, ("/etc", "/srv", "/mnt", "/media", "/var")))
+_SEEN_IF_STRICT = frozenset((
+    "bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "opt", "nix", "gnu", "snap", "proc", "sys", "dev",
+))  # fmt: skip
+"""The folders of the root that have the system's programs in them, by name."""
 _SHOWN_IF_STRICT = (_SOCKETS[0] / "current-system", Path("/var/lib"), Path("/var/cache"))
 """What programs need of these: on NixOS the programs themselves, and what packages keep beside them."""
 _SETTINGS_OF_PROGRAMS = (
@@ -156,13 +161,21 @@ def _same_for_all(
 ) -> SandboxPolicy:
     """Return what every launch of these programs sees. It is found once: it takes as long as a launch does."""
     is_strict = level is SandboxLevel.STRICT
-    covered = (*ours, *_SOCKETS, *(_COVERED_IF_STRICT if is_strict else ()))
+    covered = (*ours, *_SOCKETS, *(_covered_if_strict() if is_strict else ()))
     scratch = (*_TEMPORARY, *_homes(home))
     unseen = tuple(path.resolve() for path in covered + scratch)
     search_path = os.environ.get("PATH", os.defpath)
     tools = tools_to_show(search_path, programs, _home_in(os.environ), ours[0].resolve(), unseen)
     system = (*_SHOWN_IF_STRICT, *_settings_of_programs()) if is_strict else _NAME_SERVERS
     return SandboxPolicy(covered, scratch, readable=(*tools.folders, *system), withheld=tools.logins)
+
+
+@lru_cache(maxsize=1)
+def _covered_if_strict() -> tuple[Path, ...]:
+    """Return all folders of the root but those of the system's programs: projects may lie in any of them."""
+    return tuple(
+        path for path in Path("/").iterdir() if path.name not in _SEEN_IF_STRICT and is_plain_directory(path)
+    )
 
 
 @lru_cache(maxsize=1)

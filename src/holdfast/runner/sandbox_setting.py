@@ -40,8 +40,8 @@ class SandboxSetting:
     @classmethod
     def of_plan(cls, plan: Plan) -> SandboxSetting:
         """Return the least that a plan asks for. The network can be closed only in a sandbox."""
-        access = plan.network.access
-        return cls(_least_level(plan.sandbox, access), access)
+        level = _least_level(plan.sandbox, plan.network.access)
+        return cls(level, _least_network(level, plan.network.access))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ def setting_in_force(
     wanted = _narrowest(needed, DEFAULT_LEVEL if level is None else level)
     if wanted is SandboxLevel.OFF:
         return SandboxSetting()
-    reach = NetworkAccess.ALLOW if wanted is SandboxLevel.STRICT else NetworkAccess.ON
-    setting = SandboxSetting(wanted, _narrowest(reach, least.network, network or NetworkAccess.ON))
+    narrowed = _narrowest(least.network, network or NetworkAccess.ON)
+    setting = SandboxSetting(wanted, _least_network(wanted, narrowed))
     obstacle = obstacle_to(closed_network=setting.network is not NetworkAccess.ON)
     if not obstacle:
         return setting
@@ -112,6 +112,11 @@ def _require_sense(asked: SandboxRequest) -> None:
 def _least_level(level: SandboxLevel, network: NetworkAccess) -> SandboxLevel:
     """Return the level that a closed network needs at least."""
     return _narrowest(level, SandboxLevel.OFF if network is NetworkAccess.ON else SandboxLevel.WORKSPACE)
+
+
+def _least_network(level: SandboxLevel, network: NetworkAccess) -> NetworkAccess:
+    """Return what a level lets launches reach at most."""
+    return _narrowest(network, NetworkAccess.ALLOW if level is SandboxLevel.STRICT else NetworkAccess.ON)
 
 
 def _narrowest(*words: _Word) -> _Word:
