@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.cli.sandbox_options import tell_unkept_bounds
+from holdfast.core.plan import Limits
 from holdfast.process import procfs
 from holdfast.process.cgroups import available_groups
 from tests.support.command import Cli, Done, eventually, writes
@@ -360,6 +362,23 @@ def test_a_plan_bounds_the_processes_of_its_attempts_and_checks(tmp_path: Path) 
     )
     done = run(cli)
     assert done.code == 0, done.out
+
+
+@pytest.mark.skipif("memory" not in available_groups(), reason="this user may not make control groups here")
+def test_a_bound_that_was_reached_is_named(tmp_path: Path) -> None:
+    """The kernel kills without a word."""
+    eats = "python3 -c 'x = bytearray(400_000_000); print(len(x))' && echo a > A.txt"
+    cli = Cli.of(tmp_path / "p", sh("A", eats), limits={"memory": "100MB", "attempts": 1})
+    assert run(cli).code == 1
+    assert "after it reached the bound that `limits: memory` of the plan sets" in cli.task("A")["error"]
+
+
+def test_bounds_that_cannot_be_kept_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only those that the plan names."""
+    tell_unkept_bounds(Limits(memory=2**30, cpus=2), ("pids", "memory"))
+    assert "No bound for cpu:" in capsys.readouterr().err
+    tell_unkept_bounds(Limits(), ())
+    assert capsys.readouterr().err == ""
 
 
 def without_bubblewrap(tmp_path: Path) -> str:

@@ -15,12 +15,13 @@ from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, p
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import new_settings_sentence, note, say
-from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox
+from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox, tell_unkept_bounds
 from holdfast.cli.status import landed_in
 from holdfast.core.events import RunnerAttached
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import StoredRun
+from holdfast.process.cgroups import available_groups
 from holdfast.process.programs import has_ended, start_in_background
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon
@@ -93,6 +94,7 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
     )
     stored = opened.journal.load(run)
     tell_sandbox(args, SandboxSetting.of_plan(stored.plan), SandboxSetting.of_run(stored.row))
+    tell_unkept_bounds(stored.plan.limits, available_groups())
     if args.detach:
         words = options_as_typed(
             args, "jobs", "land", "native_resume", "tokens", "cost_usd", "sandbox", "no_sandbox", "network"

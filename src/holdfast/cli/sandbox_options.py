@@ -5,9 +5,11 @@ user gives up, what this machine lacks, or who asks for more.
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Collection
 
 from holdfast.cli.arguments import flag, one_of, option
 from holdfast.cli.output import note
+from holdfast.core.plan import Limits
 from holdfast.core.status import NetworkAccess, SandboxLevel
 from holdfast.process.sandbox import probe_sandbox, sandbox_obstacle
 from holdfast.runner.sandbox import require_good_variables
@@ -76,6 +78,13 @@ def tell_sandbox(args: Namespace, plan: SandboxSetting = _NOTHING, before: Sandb
         note(f"No sandbox: {_GIVEN_UP}.")
     elif named_level() is None and (obstacle := probe_sandbox().obstacle):
         note(f"No sandbox, because {obstacle}: {_GIVEN_UP}. To have one: {probe_sandbox().hint}.")
+
+
+def tell_unkept_bounds(limits: Limits, kept: Collection[str]) -> None:
+    """Say which bounds of a plan this machine cannot keep: for all others it has control groups."""
+    wanted = {"memory": limits.memory, "cpu": limits.cpus}
+    if missing := [name for name, bound in wanted.items() if bound and name not in kept]:
+        note(f"No bound for {' and '.join(missing)}: this user may make no control groups for that here.")
 
 
 def _who_narrows(asked: SandboxRequest, plan: SandboxSetting) -> str:

@@ -22,6 +22,12 @@ _FILES_V1 = {
     "cpu": ("cpu.cfs_period_us", "cpu.cfs_quota_us"),
 }
 _FILES_V2 = {"pids": ("pids.max",), "memory": ("memory.max",), "cpu": ("cpu.max",)}
+_REACHED = (
+    ("pids", "pids.events", "max"),
+    ("memory", "memory.events", "oom_kill"),
+    ("memory", "memory.oom_control", "oom_kill"),
+)
+"""Where the kernel counts that a bound was reached: the controller, the file, and the word before the count."""
 Settings = list[tuple[str, str]]
 GroupOrder = tuple[str, str, Settings]
 """A group to make: its folder, the folder of the group that the supervisor is in, and the files to write with their contents."""
@@ -102,6 +108,18 @@ def join(orders: list[GroupOrder]) -> None:
             _write(f"{folder}/{_MEMBERS}", "0")
         except OSError:
             continue
+
+
+def reached(orders: list[GroupOrder]) -> list[str]:
+    """Return the bounds that processes of a launch ran into: `memory` if one was killed for it, `pids` if one was refused."""
+    folders = [folder for folder, _, _ in orders]
+    return [
+        name for name, file, word in _REACHED if any(_counted(f"{folder}/{file}", word) for folder in folders)
+    ]
+
+
+def _counted(path: str, word: str) -> bool:
+    return any(line.startswith(f"{word} ") and line != f"{word} 0" for line in _lines(path))
 
 
 def leave(orders: list[GroupOrder]) -> None:

@@ -211,9 +211,17 @@ class Supervision:
             self._enforce(time.monotonic())
             self._listen()
         self._drain()
-        missing = self.reason == _EXITED and self.code in _NOT_FOUND_CODES
+        self._leave(self.reason, self.code, self._explanation())
+
+    def _explanation(self) -> str:
+        """Return what the exit code alone does not tell."""
+        if self.reason != _EXITED or not self.code:
+            return ""
+        if bounds := cgroups.reached(self.order.groups):
+            names = " and ".join(f"`limits: {name}`" for name in bounds)
+            return f"ended with {self.code} after it reached the bound that {names} of the plan sets"
         hides = self.order.sandbox or self.order.file_rules
-        self._leave(self.reason, self.code, _HIDDEN if missing and hides else "")
+        return _HIDDEN if hides and self.code in _NOT_FOUND_CODES else ""
 
     def _reap(self) -> bool:
         """Collect every child that ended; return whether any is left."""
