@@ -51,6 +51,8 @@ def test_a_forged_landing_stops_the_run_and_resume_says_what_it_is(forged: Cli) 
     assert f"git update-ref {BRANCH}" in refused.err
     assert forged.task("b")["status"] != "completed"
     assert forged("resume", "--dry-run").code == 3
+    recap = forged.json("recap")
+    assert (recap["landed"], recap["repeated"], recap["foreign"]) == (0, 0, 1)
 
 
 def test_with_the_forged_landing_taken_off_the_real_one_follows(forged: Cli) -> None:

@@ -8,8 +8,8 @@ from holdfast.cli.arguments import ANY_RUN, JSON, Arguments
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_latest_run, open_read_only
 from holdfast.cli.output import show
 from holdfast.cli.status import current_status
-from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
+from holdfast.runner.recovery.facts import gather_facts
 from holdfast.views.recap import Recap, recap_text, recap_view
 
 ARGUMENTS: Arguments = (ANY_RUN, JSON)
@@ -26,5 +26,5 @@ def recap_of(repo: Repository, opened: ReadOnlyRepo, run: str) -> Recap:
     """Return the recap of a run from its journal and its branch."""
     journal = opened.require_journal()
     stored = journal.load(run)
-    branch = branch_facts(repo, stored.row.branch, stored.row.base, run)
-    return recap_view(current_status(opened, run), stored.state(), journal.events(run), branch)
+    state, recorded = stored.state(), list(journal.events(run))
+    return recap_view(current_status(opened, run), state, recorded, gather_facts(repo, state, recorded, {}))

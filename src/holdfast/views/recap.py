@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
-from holdfast.core.facts import BranchFacts
+from holdfast.core.facts import Facts
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.reporting.estimates import RedoneWork, attempt_spans, redone_work
@@ -32,7 +32,8 @@ class TaskRecap(msgspec.Struct, frozen=True, kw_only=True):
 class Recap(msgspec.Struct, frozen=True, kw_only=True):
     """A run in numbers. `lost` and `repeated` are proved by git; null when the run branch is gone.
 
-    Lost: recorded as landed, yet not on the branch. Repeated: landed more than once.
+    Lost: recorded as landed, yet not on the branch. Repeated: landed more than once. Foreign: commits on the branch that
+    are not Holdfast's, which `resume` explains.
     """
 
     run: RunView
@@ -42,6 +43,7 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     landed: int | None
     lost: int | None
     repeated: int | None
+    foreign: int
     worked_s: float
     redone: RedoneWork
     failures: dict[str, int]
@@ -49,15 +51,14 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[TaskRecap, ...]
 
 
-def recap_view(
-    status: StatusView, state: RunState, recorded: Iterable[Recorded], branch: BranchFacts
-) -> Recap:
-    """Return the recap of a run from its state, its events and its branch in git."""
-    history = list(recorded)
-    landings = Counter(landing.task for landing in branch.landings)
+def recap_view(status: StatusView, state: RunState, history: Sequence[Recorded], facts: Facts) -> Recap:
+    """Return the recap of a run from its state, its events and its branch in git. What is not Holdfast's counts for nothing."""
+    landings = Counter(
+        landing.task for landing in facts.branch.landings if landing.commit not in facts.foreign
+    )
     replaced = {name for name, task in state.tasks.items() if task.replaced}
     completed = [name for name, task in state.tasks.items() if task.status is TaskStatus.COMPLETED]
-    proved = bool(branch.tip)
+    proved = facts.branch_exists
     tasks = tuple(_task(state, name) for name in state.names)
     return Recap(
         run=status.run,
@@ -67,6 +68,7 @@ def recap_view(
         landed=len(landings.keys() | replaced) if proved else None,
         lost=sum(name not in landings and name not in replaced for name in completed) if proved else None,
         repeated=sum(times - 1 for times in landings.values()) if proved else None,
+        foreign=len(facts.foreign),
         worked_s=round(sum(task.worked_s for task in tasks), 3),
         redone=redone_work(attempt_spans(history, state.plan.limits.restart_below)),
         failures=dict(
@@ -129,3 +131,5 @@ def _summary(view: Recap) -> Iterator[str]:
         yield f"  branch {run.branch} is gone, so git proves nothing"
     else:
         yield f"  proved by git: {view.landed} landed, {view.lost} lost, {view.repeated} repeated"
+    if view.foreign:
+        yield f"  {count(view.foreign, 'commit')} on the branch not made by Holdfast"
