@@ -184,11 +184,16 @@ def test_no_descriptor_of_ours_reaches_the_agent(setup: FleetSetup) -> None:
         ("badexample.com", 443, False),
         ("127.0.0.1", 8000, True),
         ("127.0.0.1", 8001, False),
+        ("fd00::1", 8000, True),
+        ("fd00::1", 443, False),
+        ("fd00::2", 8000, False),
     ],
 )
 def test_the_allow_list_means_whole_names_and_usual_ports(host: str, port: int, allowed: bool) -> None:
     """A name that only looks like one of the list is another host."""
-    assert is_allowed(host, port, ["pypi.org", "*.example.com", "127.0.0.1:8000"]) is allowed
+    assert (
+        is_allowed(host, port, ["pypi.org", "*.example.com", "127.0.0.1:8000", "[fd00:0::1]:8000"]) is allowed
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,6 +214,7 @@ def test_an_allowed_name_leads_to_the_internet_and_to_what_is_allowed_itself() -
         assert is_reachable(address, "api.example.com", 443, ["api.example.com"])
     assert is_reachable("127.0.0.1", "localhost", 8000, ["localhost:8000"])
     assert is_reachable("10.0.0.7", "packages.example.com", 443, ["packages.example.com", "10.0.0.7"])
+    assert is_reachable("fd00::7", "packages.example.com", 443, ["packages.example.com", "[fd00:0::7]"])
 
 
 TUNNEL = """

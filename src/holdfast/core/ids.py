@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 ID_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-HOST_PATTERN = r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"
-"""A host of the network: a name, `*.` and the end of names, or one with its only port."""
+HOST_PATTERN = r"((\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+"""A host of the network: a name, `*.` and the end of names, an address such as `[fd00::1]`, or one with its only port."""
 _ID = re.compile(ID_PATTERN)
 _SLUG_MAX = 40
 ALL_RUN_REFS = "refs/holdfast/"

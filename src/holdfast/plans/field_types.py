@@ -172,7 +172,7 @@ def _host_fault(value: Any) -> str:
 
 
 HOST = scalar({"type": "string", "pattern": f"^{HOST_PATTERN}$"}, _host_fault)
-"""A host of the network: a name, `*.` and the end of names, or one with its only port."""
+"""A host of the network, as `HOST_PATTERN` says."""
 
 
 def choice(options: tuple[str, ...]) -> ValueType:

@@ -95,7 +95,10 @@ def _matches(host: str, port: int, entry: str) -> bool:
     name, ports = (name, (only,)) if colon and only.isdecimal() else (entry, tuple(map(str, _USUAL_PORTS)))
     if str(port) not in ports:
         return False
-    return host.endswith(name[1:]) and not _packed(host) if name.startswith("*.") else host == name
+    if name.startswith("*."):
+        return host.endswith(name[1:]) and not _packed(host)
+    address = _packed(host)
+    return address == _packed(name.strip("[]")) if address else host == name
 
 
 def is_reachable(address: str, host: str, port: int, entries: list[str]) -> bool:
@@ -331,7 +334,8 @@ def _host_and_port(place: str, usual: int) -> tuple[str, int]:
 
 
 def _way_out(host: str, port: int) -> str:
-    return f"HOLDFAST_NETWORK_ALLOW={host}" + ("" if port in _USUAL_PORTS else f":{port}")
+    name = f"[{host}]" if ":" in host else host
+    return f"HOLDFAST_NETWORK_ALLOW={name}" + ("" if port in _USUAL_PORTS else f":{port}")
 
 
 def _refusal(code: int, why: str) -> bytes:
