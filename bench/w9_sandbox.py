@@ -11,10 +11,11 @@ from statistics import median
 
 from bench.measurement import Figure, scratch
 from bench.project import generate_repository
-from holdfast.core.status import NetworkAccess, SandboxLevel
+from holdfast.core.status import NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec, ResourceBounds, SandboxPolicy
-from holdfast.process.sandbox import probe_sandbox
+from holdfast.process.landlock import landlock_obstacle
+from holdfast.process.sandbox import BY_VARIABLE, probe_sandbox
 from holdfast.repo.repository import Repository
 from holdfast.runner.sandbox import Sandbox
 from holdfast.runner.sandbox_setting import SandboxSetting
@@ -23,13 +24,14 @@ _RUN = "01-bench"
 _MOST_MS = 30.0
 _SETTINGS = {
     "workspace": SandboxSetting(SandboxLevel.WORKSPACE),
+    "workspace by Landlock": SandboxSetting(SandboxLevel.WORKSPACE, by=SandboxMechanism.LANDLOCK),
     "strict": SandboxSetting(SandboxLevel.STRICT, NetworkAccess.ALLOW),
 }
 
 
 def missing() -> str:
     """Return why this cannot be measured here, or an empty string."""
-    return probe_sandbox(closed_network=True).obstacle
+    return probe_sandbox(closed_network=True).obstacle or landlock_obstacle()
 
 
 def measure(*, quick: bool) -> list[Figure]:
@@ -66,6 +68,7 @@ async def _rounds(
     for number in range(rounds + 1):
         for name, policy in policies.items():
             bounds = ResourceBounds(pids=4096) if policy else ResourceBounds()
+            os.environ[BY_VARIABLE] = _SETTINGS[name].by if policy else ""
             spec = LaunchSpec(
                 LaunchKey(_RUN, name, number + 1, "agent"),
                 ("/bin/true",),
