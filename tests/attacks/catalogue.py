@@ -232,7 +232,7 @@ FORGING = (
     Attack(
         "a request of the user's, with our own program",
         OFF,
-        "(cd $here && holdfast skip b); (cd $here && env -u HOLDFAST_TASK -u HOLDFAST_TOKEN holdfast skip b 1); echo a > a.txt",
+        "(cd $here && holdfast skip b); (cd $here && env -i PATH=$PATH holdfast skip b 1); echo a > a.txt",
         _said("b", "skipped"),
         plan={"others": [_PIPE]},
     ),

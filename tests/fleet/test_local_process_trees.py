@@ -69,6 +69,15 @@ def test_a_launch_whose_supervisor_was_killed_is_lost(setup: FleetSetup) -> None
     assert setup.fleet.live_launches(RUN) == []
 
 
+def test_what_an_agent_starts_belongs_to_its_launch_even_if_it_killed_its_supervisor(
+    setup: FleetSetup,
+) -> None:
+    """So it gives no orders in the user's name. Nobody else's process belongs to a launch."""
+    spec, agent = orphan(setup)
+    assert setup.fleet.launch_of(agent) == spec.key
+    assert setup.fleet.launch_of(os.getpid()) is None
+
+
 def test_sweep_ends_the_orphans_of_the_run_and_nothing_else(setup: FleetSetup) -> None:
     """A process with another token, and one with none, are never signalled."""
     other_env = {**PATH, "HOLDFAST_ATTEMPT": "somebody-else"}

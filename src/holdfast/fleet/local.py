@@ -165,18 +165,18 @@ class LocalFleet:
         return self.inspect(key)
 
     def launch_of(self, pid: int) -> LaunchKey | None:
-        """Return the live launch below whose supervisor a process runs; None if there is none.
+        """Return the launch that a process belongs to; None if there is none.
 
-        Orphans of an agent become children of its supervisor, so no process gets away from below it.
+        Orphans of an agent become children of its supervisor, so no process gets away from below it. If an agent killed its
+        supervisor, the token in the environment tells.
         """
-        above = {one for one in procfs.ancestors(pid) if procfs.name(one) == SUPERVISOR_NAME}
-        if not above:
+        line = [pid, *procfs.ancestors(pid)]
+        supervisors = {one for one in line if procfs.name(one) == SUPERVISOR_NAME}
+        tokens = frozenset(map(procfs.token, line)) - {""}
+        if not (supervisors or tokens):
             return None
         launches = (key for run in self._state.runs() for key in self._launches(run))
-        return next(
-            (key for key in launches if locks.record_lock_holder(record_file(self.folder(key))) in above),
-            None,
-        )
+        return next((key for key in launches if self._is_of(key, supervisors, tokens)), None)
 
     def live_launches(self, run: str) -> list[LaunchKey]:
         """Return the launches of the run whose supervisor lives."""
@@ -278,6 +278,10 @@ class LocalFleet:
         return sorted(
             LaunchKey(run, owner, int(attempt), step) for owner, attempt, step in parts if attempt.isdecimal()
         )
+
+    def _is_of(self, key: LaunchKey, supervisors: set[int], tokens: frozenset[str]) -> bool:
+        is_below = locks.record_lock_holder(record_file(self.folder(key))) in supervisors
+        return is_below or bool(tokens and not tokens.isdisjoint(self._tokens([key])))
 
     def _tokens(self, keys: Iterable[LaunchKey]) -> frozenset[str]:
         records = (_decode(record_file(self.folder(key)), _Record) for key in keys)

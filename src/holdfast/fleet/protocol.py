@@ -140,7 +140,7 @@ class Fleet(Protocol):
         """
 
     def launch_of(self, pid: int) -> LaunchKey | None:
-        """Return the live launch of this repository that a process of this machine belongs to; None if to none."""
+        """Return the launch of this repository that a process of this machine belongs to; None if to none."""
 
     def live_launches(self, run: str) -> list[LaunchKey]:
         """Return every launch of the run that may still have a live process."""
