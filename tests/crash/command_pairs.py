@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from pathlib import Path
 
+from holdfast.errors import ExitCode
 from holdfast.repo.files import remove
 from tests.crash.preloaded_program import Ended, PreloadedProgram
 from tests.support.command import Cli, fails, writes
@@ -45,7 +46,7 @@ COMMANDS = {
     "doctor --fix": ("doctor", "--fix"),
 }
 PAIRS = tuple(combinations_with_replacement(COMMANDS, 2))
-CODES = (0, 1, 2, 3, 4)
+CODES = frozenset(ExitCode)
 _APART_S = 0.06
 
 

@@ -49,7 +49,7 @@ def test_an_agent_works_commits_and_reports(tmp_path: Path) -> None:
     script = """
         test -s "$HOLDFAST_BRIEF" && echo a > A.txt && git add A.txt && git commit -qm 'by the agent'
         holdfast report --progress 40 && echo b > B.txt"""
-    cli = Cli.of(tmp_path / "p", sh("A", script, verify=["test -f A.txt && git log -1 --format=%s >&2"]))
+    cli = Cli.of(tmp_path / "p", sh("A", script, verify=["git clone -q . ~/other && test -f ~/other/A.txt"]))
     done = run(cli, "--json")
     assert done.code == 0, cli("logs", "1", "A").out
     assert '"progress":40' in done.out

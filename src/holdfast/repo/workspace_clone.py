@@ -158,7 +158,10 @@ def _packed_refs(repo: Repository) -> bytes:
 
 
 def _borrowing(repo: Repository) -> dict[str, bytes]:
-    return {"objects/info/alternates": os.fsencode(_quoted(repo.common_dir / "objects")) + b"\n"}
+    """Return the file that names the repository's objects. It is quoted only if it must be: `git clone .` copies its lines."""
+    objects = repo.common_dir / "objects"
+    line = _quoted(objects) if "\n" in str(objects) else str(objects)
+    return {"objects/info/alternates": os.fsencode(line) + b"\n"}
 
 
 def _quoted(path: Path) -> str:
