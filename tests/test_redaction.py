@@ -176,6 +176,7 @@ def test_a_secret_is_blotted_out_of_json_too() -> None:
     printed = json.dumps({"output": 'it is one "two"\\three\nfour.'})
     assert "three" not in redact(printed, values)
     assert msgspec.json.decode(redact(printed, values))["output"].startswith("it is [redacted]")
+    assert "three" not in redact(json.dumps({"line": printed}), values)
 
 
 def test_the_password_in_an_address_is_a_secret() -> None:

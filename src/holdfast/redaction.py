@@ -98,13 +98,14 @@ def holds_a_secret(name: str, value: str) -> bool:
 def secret_values(env: dict[str, str]) -> list[bytes]:
     """Return what must never be written from an environment: secrets and passwords in URLs, longest first.
 
-    Each is listed as it is and as JSON writes it, because most agents print JSON. A value of a few characters
-    is omitted: it is no real secret, and would redact half of what is printed.
+    Each is listed as it is, as JSON writes it, and as JSON writes that again: most agents print JSON, with outputs of tools
+    in it. A value of a few characters is omitted: it is no real secret, and would redact half of what is printed.
     """
     values = [value for name, value in env.items() if names_a_secret(name)]
     values += [_password_in(word) for value in env.values() if "://" in value for word in value.split()]
     long_enough = [value for value in values if len(value) >= _VALUE_CHARS_MIN]
-    written = {*long_enough, *(value.translate(_JSON_ESCAPES) for value in long_enough)}
+    once = [value.translate(_JSON_ESCAPES) for value in long_enough]
+    written = {*long_enough, *once, *(value.translate(_JSON_ESCAPES) for value in once)}
     return sorted((value.encode("utf-8", "surrogateescape") for value in written), key=len, reverse=True)
 
 

@@ -200,7 +200,8 @@ def test_the_allow_list_means_whole_names_and_usual_ports(host: str, port: int, 
     "address",
     [
         "127.0.0.1", "0.0.0.0", "10.0.0.7", "100.64.0.1", "169.254.169.254", "172.31.0.1", "192.168.1.1",
-        "::1", "::", "fd00::1", "fe80::1", "::ffff:10.0.0.7", "64:ff9b::a00:7",
+        "::1", "::", "fd00::1", "fe80::1", "::ffff:10.0.0.7", "64:ff9b::a00:7", "::127.0.0.1", "fec0::1", "64:ff9b:1::a00:7",
+        "2002:7f00:1::1", "192.0.0.192", "198.19.0.1", "168.63.129.16",
     ],
 )  # fmt: skip
 def test_an_allowed_name_cannot_lead_to_this_machine_or_its_network(address: str) -> None:

@@ -98,7 +98,7 @@ def test_of_a_program_that_is_named_by_its_path_nothing_else_of_the_folder_is_sh
 def test_a_program_that_is_named_does_not_show_what_merely_looks_like_its_installation(
     tmp_path: Path,
 ) -> None:
-    """`bin` beside `lib` is a project of the user's as often. A virtual environment is one, and is needed whole."""
+    """`bin` beside `lib` is a project of the user's as often. Of what looks like a virtual environment, its parts are shown."""
     for name in ("other/bin/fmt", "env/bin/fmt", ".pyenv/versions/3.12/bin/fmt"):
         program(tmp_path / name)
     write(tmp_path / "other/lib/x", "")
@@ -106,7 +106,8 @@ def test_a_program_that_is_named_does_not_show_what_merely_looks_like_its_instal
     write(tmp_path / "env/pyvenv.cfg", f"home = {tmp_path}/.ssh/bin\n")
     write(tmp_path / ".ssh/id", "hunter2")
     assert named(tmp_path, "other/bin/fmt") == {"other/bin/fmt"}
-    assert named(tmp_path, "env/bin/fmt") == {"env", "env/bin/fmt"}
+    write(tmp_path / "env/.env", "hunter2")
+    assert named(tmp_path, "env/bin/fmt") == {"env/bin/fmt", *(f"env/{name}" for name in PARTS)}
     assert ".pyenv/versions/3.12" in named(tmp_path, ".pyenv/versions/3.12/bin/fmt")
 
 
@@ -135,15 +136,30 @@ def test_a_virtual_environment_in_the_checkout_names_only_a_python_that_is_known
 
     def with_python(home: str, *path: str) -> set[str]:
         write(tmp_path / "p/.venv/pyvenv.cfg", f"home = {tmp_path / home}\n")
-        by_name = named(tmp_path, "p/.venv/bin/pytest", *path) - {"p/.venv/bin/pytest"}
-        assert by_name == names(tmp_path, "p/.venv/bin", *path) - {"p/.venv/bin"}
+        own = {"p/.venv", "p/.venv/bin/pytest", *(f"p/.venv/{name}" for name in PARTS)}
+        by_name = named(tmp_path, "p/.venv/bin/pytest", *path) - own
+        assert by_name == names(tmp_path, "p/.venv/bin", *path) - own
         return by_name
 
-    assert with_python(".ssh/bin") == {"p/.venv"}
-    assert with_python("p/.git/bin") == {"p/.venv"}
-    assert with_python("opt/bin") == {"p/.venv"}
-    assert with_python("opt/bin", "opt/bin") == {"p/.venv", "opt", "opt/bin"}
-    assert with_python(".local/share/uv/python/3.12/bin") == {"p/.venv", ".local/share/uv/python/3.12"}
+    assert with_python(".ssh/bin") == set()
+    assert with_python("p/.git/bin") == set()
+    assert with_python("opt/bin") == set()
+    assert with_python("opt/bin", "opt/bin") == {"opt", "opt/bin"}
+    assert with_python(".local/share/uv/python/3.12/bin") == {".local/share/uv/python/3.12"}
+
+
+def test_a_program_of_a_package_is_shown_with_the_packages_and_what_activates_an_environment_is_read(
+    tmp_path: Path,
+) -> None:
+    """Both are named by their whole path in checks, as in `. ~/env/bin/activate`."""
+    program(tmp_path / "p/node_modules/.bin/tsc")
+    assert named(tmp_path, "p/node_modules/.bin/tsc") == {"p/node_modules", "p/node_modules/.bin/tsc"}
+    write(tmp_path / "env/pyvenv.cfg", "")
+    write(tmp_path / "env/bin/activate", "")
+    assert {"env/bin", "env/lib"} <= named(tmp_path, "env/bin/activate")
+
+
+PARTS = ("bin", "include", "lib", "lib64", "pyvenv.cfg", "share")
 
 
 def program(path: Path) -> None:

@@ -65,10 +65,21 @@ def test_an_agent_has_copies_of_what_its_preset_names_and_nothing_else_of_the_ho
     assert (home / ".tool" / "login").read_text() == "token"
 
 
+def test_tools_that_look_upwards_for_their_settings_meet_no_closed_file(tmp_path: Path) -> None:
+    """Workspaces lie in the checkout. The settings there can be read, and nothing else of it."""
+    here = tmp_path / "p"
+    cli = Cli.of(here, sh("A", f"cat {here}/pyproject.toml > A.txt; cat {here}/.env >> A.txt; :"))
+    write(here / "pyproject.toml", "[project]\n")
+    write(here / ".env", "KEY=hunter2\n")
+    assert run(cli).code == 0
+    assert show(cli, "A.txt") == "[project]"
+
+
 @pytest.mark.parametrize("option", [("--sandbox", "strict"), ("--network", "off"), ("--network", "allow")])
 def test_what_it_cannot_do_is_refused_with_the_reason(tmp_path: Path, option: tuple[str, str]) -> None:
     """Nothing is started with less than was asked for."""
     cli = Cli.of(tmp_path / "p", sh("A", "echo a > A.txt"))
     done = cli("run", "--yes", *option, **BY_LANDLOCK)
     assert (done.code == 0, "Landlock alone closes no network" in done.err) == (False, True)
+    assert "--sandbox workspace --network on" in done.err
     assert cli.json("list") == []

@@ -25,10 +25,14 @@ _NAME_CHARS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 _NAME_CHARS_MAX = 253
 _LOCAL_NETWORKS = (
     (bytes([0]), 8), (bytes([10]), 8), (bytes([100, 64]), 10), (bytes([127]), 8), (bytes([169, 254]), 16),
-    (bytes([172, 16]), 12), (bytes([192, 168]), 16),
+    (bytes([168, 63, 129, 16]), 32), (bytes([172, 16]), 12), (bytes([192, 0, 0]), 24), (bytes([192, 168]), 16),
+    (bytes([198, 18]), 15),
 )  # fmt: skip
-"""The first bytes of the IPv4 addresses of machines, not of hosts of the internet, and how many bits of them count."""
-_LOCAL_NETWORKS_6 = ((bytes(15), 120), (bytes([0xFC]), 7), (bytes([0xFE, 0x80]), 10))
+"""The first bytes of the IPv4 addresses of machines and clouds, not of hosts of the internet, and how many bits count."""
+_LOCAL_NETWORKS_6 = (
+    (bytes(12), 96), (bytes([0, 0x64, 0xFF, 0x9B, 0, 1]), 48), (bytes([0x20, 2]), 16), (bytes([0xFC]), 7),
+    (bytes([0xFE, 0x80]), 9),
+)  # fmt: skip
 _EMBEDDED = (bytes(10) + bytes([255, 255]), bytes([0, 0x64, 0xFF, 0x9B]) + bytes(8))
 """How IPv6 addresses begin that stand for the IPv4 address in their last four bytes."""
 _HEAD_BYTES_MAX = 65536

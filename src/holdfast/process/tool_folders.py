@@ -21,6 +21,12 @@ _MARKS = ("lib", "lib64", "libexec", "pyvenv.cfg")
 """What lies beside `bin` in an installation."""
 _WHOLE = ("shims", ".bin")
 """Folders of programs that are useless without the folder around them, as pyenv and npm make them."""
+_ENVIRONMENT = ("bin", "include", "lib", "lib64", "pyvenv.cfg", "share")
+"""What a virtual environment consists of."""
+_ACTIVATE = "activate"
+"""What shells read of a virtual environment: no program."""
+_PACKAGES = ("node_modules", ".bin")
+"""Programs there are links into the packages beside them."""
 _TOOL_CHAINS = {
     ".cargo/bin": (".rustup/toolchains", ".rustup/settings.toml"),
     ".volta/bin": (".volta/tools",),
@@ -133,9 +139,13 @@ class _Layout:
 
     def named_program(self, path: Path) -> Iterator[Path]:
         """Yield what a program needs that is named by its path. Nothing else of its folder, which no user may have thought of."""
-        if not (path.is_absolute() and path.is_file() and os.access(path, os.X_OK)):
+        if not (
+            path.is_absolute() and path.is_file() and (os.access(path, os.X_OK) or path.name == _ACTIVATE)
+        ):
             return
         real = path.resolve()
+        if path.parts[-3:-1] == _PACKAGES:
+            yield path.parents[1]
         yield from self._environment(path.parent.resolve())
         if is_below(real, self.bases) and (root := self._root(real.parent)) and is_below(root, self.bases):
             yield root
@@ -144,9 +154,11 @@ class _Layout:
             yield real
 
     def _environment(self, folder: Path) -> Iterator[Path]:
-        """Yield a virtual environment by its folder of programs, and its Python."""
+        """Yield a virtual environment by its folder of programs, and its Python. A stranger can make any folder look like one,
+        so nothing else of it.
+        """
         if folder.name == "bin" and (folder.parent / "pyvenv.cfg").is_file():
-            yield folder.parent
+            yield from (folder.parent / name for name in _ENVIRONMENT)
             yield from self._known_python(folder.parent)
 
     def _known_python(self, root: Path) -> Iterator[Path]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import pwd
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from holdfast.agents.invocation import Invocation
 from holdfast.agents.presets import place_of
-from holdfast.core.status import NetworkAccess, SandboxLevel
+from holdfast.core.status import NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.errors import HoldfastError, quoted
 from holdfast.fleet.protocol import SHOW_VARIABLE, LaunchKey, SandboxPolicy, tools_to_show
 from holdfast.paths import RunDir
@@ -51,6 +51,12 @@ _SETTINGS_OF_PROGRAMS = (
     "nsswitch.conf", "os-release", "passwd", "pki", "protocols", "resolv.conf", "services", "ssl", "timezone",
 )  # fmt: skip
 """What strict launches see of the system's settings: how to find libraries, names, users and certificates."""
+_SETTINGS_OF_TOOLS = (
+    ".editorconfig", ".eslintrc.json", ".mypy.ini", ".prettierrc", ".pytest.ini", ".ruff.toml", "Cargo.toml", "build.gradle",
+    "go.mod", "go.work", "mypy.ini", "package.json", "pom.xml", "pyproject.toml", "pytest.ini", "ruff.toml",
+    "rust-toolchain.toml", "setup.cfg", "setup.py", "tox.ini", "tsconfig.json",
+)  # fmt: skip
+"""What tools look for in every folder above the one that they work in."""
 _SYSTEM_GIT_CONFIG = "/etc/gitconfig"
 _HOME_IN_SHELL = re.compile(r"^(~|\$HOME|\$\{HOME\})(?=/)")
 _SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/etc", "/dev", "/proc", "/sys", "/run")))
@@ -135,14 +141,23 @@ class Sandbox:
         """
         ours = (self.repo.checkout, self.repo.common_dir, self.repo.state_dir.root)
         same = _same_for_all(ours, self.setting.level, _home_in(env), programs)
+        own = (self.directory.git_identity,)
         objects = map(Path, object_stores(str(self.repo.common_dir / "objects")))
         return replace(
             same,
-            readable=(*same.readable, *objects, *shown_by_user(), self.directory.git_identity, *given),
+            readable=(*same.readable, *objects, *shown_by_user(), *self._settings_above(), *own, *given),
             writable=(folder,),
             hosts=self._hosts(env),
             has_proxy=self.setting.network is NetworkAccess.ALLOW,
         )
+
+    def _settings_above(self) -> Iterator[Path]:
+        """Yield the settings of the project's tools in the checkout, if those are not hidden but locked.
+
+        Tools look for their settings upwards, and stop at a file that is there and cannot be opened.
+        """
+        if self.setting.by is SandboxMechanism.LANDLOCK:
+            yield from (self.repo.checkout / name for name in _SETTINGS_OF_TOOLS)
 
     def _hosts(self, env: Mapping[str, str]) -> tuple[str, ...] | None:
         """Return what a launch reaches; None if that is everything."""
@@ -167,15 +182,23 @@ def _same_for_all(
     search_path = os.environ.get("PATH", os.defpath)
     tools = tools_to_show(search_path, programs, _home_in(os.environ), ours[0].resolve(), unseen)
     system = (*_SHOWN_IF_STRICT, *_settings_of_programs()) if is_strict else _NAME_SERVERS
-    return SandboxPolicy(covered, scratch, readable=(*tools.folders, *system), withheld=tools.logins)
+    withheld = (*tools.logins, *(_withheld_if_strict() if is_strict else ()))
+    return SandboxPolicy(covered, scratch, readable=(*tools.folders, *system), withheld=withheld)
 
 
 @lru_cache(maxsize=1)
 def _covered_if_strict() -> tuple[Path, ...]:
     """Return all folders of the root but those of the system's programs: projects may lie in any of them."""
-    return tuple(
-        path for path in Path("/").iterdir() if path.name not in _SEEN_IF_STRICT and is_plain_directory(path)
-    )
+    return tuple(path for path in _strange_in_root() if is_plain_directory(path))
+
+
+@lru_cache(maxsize=1)
+def _withheld_if_strict() -> tuple[Path, ...]:
+    return tuple(path for path in _strange_in_root() if path.is_file() and not path.is_symlink())
+
+
+def _strange_in_root() -> Iterator[Path]:
+    return (path for path in Path("/").iterdir() if path.name not in _SEEN_IF_STRICT)
 
 
 @lru_cache(maxsize=1)
