@@ -81,7 +81,7 @@ def test_doctor_tells_whether_there_is_a_sandbox_and_which_level_runs_get(tmp_pa
         tmp_path / "bin", "bwrap", 'test "${*#*--unshare-net}" = "$*" || { echo no network >&2; exit 1; }'
     )
     path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
-    found = "ok   sandbox: works; runs that name no level get: off; no level strict: bubblewrap cannot make namespaces"
+    found = "ok   sandbox: works; runs that name no level get: off, network: on; no level strict: bubblewrap cannot make namespaces"
     assert found in cli("doctor", **path).out
     unnamed = cli("doctor", HOLDFAST_SANDBOX="", **path)
     assert "runs that name no level get: workspace" in unnamed.out
@@ -100,10 +100,23 @@ def test_doctor_tells_what_a_sandbox_by_landlock_alone_leaves_open(tmp_path: Pat
     found = cli("doctor", PATH=str(tmp_path / "none"), HOLDFAST_SANDBOX="").out
     assert "ok   sandbox: Landlock, without namespaces: " in found
     assert (
-        "runs that name no level get: workspace; no level strict: bubblewrap is not installed, and Landlock"
+        "runs that name no level get: workspace, network: on; no level strict: bubblewrap is not installed, and Landlock"
         in found
     )
     assert 'HOLDFAST_SANDBOX_BY is "x"' in cli("doctor", HOLDFAST_SANDBOX_BY="x").out
+    refused = cli("doctor", HOLDFAST_SANDBOX_BY="landlock", HOLDFAST_SANDBOX="strict")
+    assert "BAD  sandbox: this machine cannot close the network of a sandbox" in refused.out
+
+
+def test_doctor_starts_no_program_that_agents_toml_names(tmp_path: Path) -> None:
+    """An agent can write that file. Nobody agreed to what it defines."""
+    cli = Cli.of(tmp_path / "p", writes("A"))
+    version = f'version = ["sh", "-c", "touch {tmp_path}/ran; echo 1.2.3"]'
+    agents = f'[mine]\ncommand = ["true"]\n{version}\n[codex]\nprogram = "true"\n{version}\n'
+    write(cli.here / ".holdfast" / "agents.toml", agents)
+    assert "agent mine" in cli("doctor").out
+    assert cli("init", "--goal", "x").code in (0, 2)
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("torn", [b"", b"DIRC\0\0\0\2", b"\0" * 300])

@@ -220,14 +220,26 @@ def test_what_the_plan_asks_for_and_what_it_gets_around_is_shown_before_consent(
         network="allow",
         sandbox="strict",
     )
-    own_agent(cli, "true", 'credentials = ["~/.mine/login"]\nhome = ["~/.mine/settings"]\n')
+    more = 'credentials = ["~/.mine/login"]\nhome = ["~/.mine/settings"]\nhosts = ["model.example"]\n'
+    own_agent(cli, "true", more)
     done = cli("run")
     said = shown(done.err)
+    assert "\nSandbox: strict, network: allow.\n" in said
     assert "asks for at least this sandbox: strict, network: allow\n" in said
     assert "runs outside of any sandbox, with your permissions: echo news\n" in said
     assert "agent mine has your logins and settings: ~/.mine/login, ~/.mine/settings\n" in said
+    assert "agent mine may reach, where the network is an allow-list: model.example\n" in said
     assert "runs: echo a\\u3164b\\u2800\\ufe0f\n" in said
     assert "its commands run with your permissions" not in said
+
+
+def test_a_folder_that_an_agent_should_have_of_the_home_is_refused(tmp_path: Path) -> None:
+    """Only files are copied into its home, and it would start without its settings."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine")
+    own_agent(cli, "true", 'home = ["~/.mine"]\n')
+    (tmp_path / "home" / ".mine").mkdir(parents=True)
+    done = cli("run", "--yes", HOME=str(tmp_path / "home"))
+    assert (done.code, "agent mine names ~/.mine, which is a folder" in done.err) == (2, True)
 
 
 def shown(text: str) -> str:

@@ -70,7 +70,7 @@ def test_the_network_is_open_unless_somebody_closes_it(tmp_path: Path, port: int
 def test_a_check_is_kept_from_the_network_too(tmp_path: Path, port: int) -> None:
     """It runs what an agent wrote."""
     cli = Cli.of(tmp_path / "p", writes("A", verify=[connects(port)]), limits=LIMITS)
-    assert run(cli, HOLDFAST_NETWORK="off").code == 1
+    assert run(cli, HOLDFAST_SANDBOX="", HOLDFAST_NETWORK="off").code == 1
     assert "exited with 1" in cli.task("A")["error"]
 
 
@@ -158,6 +158,12 @@ def test_options_that_contradict_each_other_are_refused(
     assert done.code != 0
     assert why in done.err
     assert not (cli.here / ".holdfast" / "runs").exists()
+    both = {
+        "HOLDFAST_SANDBOX": options[1] if options[0] == "--sandbox" else "off",
+        "HOLDFAST_NETWORK": options[-1],
+    }
+    assert why in run(cli, **both).err
+    assert why in cli("doctor", **both).out
 
 
 WRONG = {
@@ -225,7 +231,7 @@ def test_strict_is_refused_where_the_network_cannot_be_closed(tmp_path: Path) ->
     path = f"{fake.parent}:/usr/bin:/bin"
     done = run(cli, "--sandbox", "strict", PATH=path)
     assert done.code != 0
-    assert "no strict sandbox" in done.err
+    assert "cannot close the network" in done.err
     assert "RTM_NEWADDR" in done.err
     assert run(cli, "--sandbox", "workspace", PATH=path).code == 0
 

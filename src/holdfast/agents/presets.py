@@ -149,6 +149,7 @@ def find_agent(name: str, agents: Mapping[str, AgentSpec], presets: Presets) -> 
     if base is None:
         return None
     given = {key: value for key, value in msgspec.to_builtins(spec).items() if key not in _NOT_OF_PRESETS}
+    given["pass_env"] = [*base.pass_env, *spec.pass_env]  # an agent cannot do without its provider's
     return with_changes(name, base, given, "the plan")
 
 

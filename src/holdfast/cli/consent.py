@@ -32,15 +32,20 @@ from holdfast.views.text import command_line, count, one_line, wrapped
 _NEW, _SAME = "+ ", "  "
 
 
-def require_consent(journal: Journal, plan: Plan, checkout: Path, *, yes: bool) -> None:
-    """Make sure that the user agreed to exactly this plan and these agents. If that is on record, nothing is asked."""
+def require_consent(
+    journal: Journal, plan: Plan, checkout: Path, *, yes: bool, sandbox: SandboxSetting | None = None
+) -> None:
+    """Make sure that the user agreed to exactly this plan and these agents. If that is on record, nothing is asked.
+
+    `sandbox` is what will be in force, if that is known by now.
+    """
     presets = presets_of(checkout)
     require_agents(plan, presets)
     digest = consent_digest(plan, presets)
     if journal.is_confirmed(digest):
         return
     if not yes:
-        show_consent(plan, presets, checkout)
+        show_consent(plan, presets, checkout, sandbox)
     if not yes and not is_interactive():
         raise NeedsDecisionError(
             f"plan {digest[:12]} needs your approval, and there is no terminal to ask on",
@@ -75,13 +80,14 @@ def _require_planner(journal: Journal, digest: str, agent: str, presets: Presets
     journal.confirm_plan(digest, time.time())
 
 
-def show_consent(plan: Plan, presets: Presets, checkout: Path) -> None:
+def show_consent(plan: Plan, presets: Presets, checkout: Path, sandbox: SandboxSetting | None = None) -> None:
     """Print everything that a plan would run, on standard error; what is new since the last agreement has a `+`."""
     tasks = sum(len(stage.tasks) for stage in plan.stages)
     sizes = f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
     items = list(_items(plan, presets))
     agreed = _agreed_before(plan, checkout)
-    _print([f"Goal: {one_line(plan.goal)}", sizes], items, agreed)
+    inside = [f"Sandbox: {sandbox.level}, network: {sandbox.network}."] if sandbox else []
+    _print([f"Goal: {one_line(plan.goal)}", sizes, *inside], items, agreed)
     if withheld := withheld_variables(plan.pass_env):
         _print([], [f"not passed, because of credentials in them: {', '.join(withheld)}"])
     if agreed:
@@ -138,6 +144,8 @@ def _agent(name: str, agent: Preset) -> Iterator[str]:
         yield f"{who} gets: {command_line(redact(f'{variable}={value}'))}"
     if agent.pass_env:
         yield f"{who} may see your variables: {command_line(', '.join(agent.pass_env))}"
+    if agent.hosts:
+        yield f"{who} may reach, where the network is an allow-list: {command_line(', '.join(agent.hosts))}"
     if files := dict.fromkeys((*agent.credentials, *agent.home)):
         yield f"{who} has your logins and settings: {command_line(', '.join(files))}"
 

@@ -20,7 +20,7 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.filesystem_checks import network_filesystem, refusal
 from holdfast.process.cgroups import CONTROLLERS, available_groups
-from holdfast.process.sandbox import BUBBLEWRAP, probe_sandbox
+from holdfast.process.sandbox import BUBBLEWRAP, probe_sandbox, sandbox_obstacle
 from holdfast.repo.git import MINIMUM_VERSION, git_version
 from holdfast.repo.repository import Repository
 from holdfast.runner.health import (
@@ -33,7 +33,7 @@ from holdfast.runner.health import (
     unblock_git,
 )
 from holdfast.runner.sandbox import require_good_variables
-from holdfast.runner.sandbox_setting import DEFAULT_LEVEL, named_level, named_network
+from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, setting_in_force
 from holdfast.system_errors import machine_error
 from holdfast.views.text import count
 
@@ -131,16 +131,19 @@ def _sandbox() -> HealthFinding:
     """Tell whether there is a sandbox, and which level runs get if they name none. A run can do without, so it is no error."""
     try:
         found, closed = probe_sandbox(), probe_sandbox(closed_network=True)
-        level = named_level() or DEFAULT_LEVEL
-        named_network()
         require_good_variables()
+        setting = setting_in_force(SandboxRequest(), sandbox_obstacle, SandboxSetting(), SandboxSetting())
     except HoldfastError as error:
         return _error("sandbox", error)
     if not found.by:
         return HealthFinding("sandbox", True, f"none: {found.obstacle}; {found.hint}")
     works = "works" if found.by == BUBBLEWRAP else _BY_LANDLOCK
     strict = "" if closed.by else f"; no level strict: {closed.obstacle}; {closed.hint}"
-    return HealthFinding("sandbox", True, f"{works}; runs that name no level get: {level}{strict}")
+    return HealthFinding(
+        "sandbox",
+        True,
+        f"{works}; runs that name no level get: {setting.level}, network: {setting.network}{strict}",
+    )
 
 
 def _bounds() -> HealthFinding:

@@ -9,7 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from holdfast.agents.presets import Preset, Presets, agent_names, installed_presets, missing_credentials
+from holdfast.agents.presets import (
+    Preset,
+    Presets,
+    agent_names,
+    builtin_presets,
+    installed_presets,
+    missing_credentials,
+)
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.process.programs import ask_program
 
@@ -36,7 +43,7 @@ def find_installed_agents(presets: Presets) -> list[InstalledAgent]:
     if not names:
         return []
     with ThreadPoolExecutor(max_workers=len(names)) as pool:
-        versions = list(pool.map(lambda name: _version(presets[name]), names))
+        versions = list(pool.map(lambda name: _version(name, presets[name]), names))
     found = [
         InstalledAgent(name=name, version=version, missing=missing_credentials(presets[name], os.environ))
         for name, version in zip(names, versions, strict=True)
@@ -59,9 +66,12 @@ def choose_agent(named: str, presets: Presets) -> str:
     )
 
 
-def _version(preset: Preset) -> str:
-    """Return the version that an agent gives; empty if it gives none in time."""
-    if not preset.version or shutil.which(preset.version[0]) is None:
+def _version(name: str, preset: Preset) -> str:
+    """Return the version that an agent gives; empty if it gives none in time. Nobody agreed to what agents.toml defines."""
+    known = builtin_presets().get(name)
+    if known is None or preset.version != known.version or not preset.version:
+        return ""
+    if shutil.which(preset.version[0]) is None:
         return ""
     found = _VERSION.search(ask_program(preset.version, _VERSION_S) or "")
     return found[0] if found else ""

@@ -6,6 +6,7 @@ keeps its plan in the journal and in git, so a pipe need not be read again after
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from argparse import Namespace
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.agents.consent import agents_used
-from holdfast.agents.presets import agent_names, presets_of
+from holdfast.agents.presets import Preset, agent_names, place_of, presets_of
 from holdfast.core.plan import Plan
 from holdfast.errors import HoldfastError, PlanError, quoted
 from holdfast.plans import parse_plan, read_plan
@@ -114,11 +115,23 @@ def source_of(path: Path, checkout: Path) -> str:
 
 def require_commands(plan: Plan, checkout: Path) -> None:
     """Raise HoldfastError if an agent of the plan, or a task's own command, cannot be started on this machine."""
+    for name, preset in agents_used(plan, presets_of(checkout)).items():
+        _require_files(name, preset)
     for who, program in _programs(plan, checkout):
         if "/" not in program and shutil.which(program) is None:
             raise HoldfastError(
                 f"{who} starts {quoted(program)}, which is not on the PATH",
                 "install it, add its folder to PATH, or choose another agent with --agent",
+            )
+
+
+def _require_files(name: str, preset: Preset) -> None:
+    """Raise HoldfastError for what an agent's home would be without, although its preset names it."""
+    for path in (*preset.credentials, *preset.home):
+        if (place := place_of(path, os.environ)) and place.is_dir():
+            raise HoldfastError(
+                f"agent {name} names {path}, which is a folder: only files are copied into its home",
+                "name the files in it that the agent needs",
             )
 
 

@@ -67,7 +67,7 @@ def execute(args: Namespace) -> int:
         require_commit(Path.cwd(), plan.base)
         return _print_plan(plan, args)
     require_commands(plan, checkout)
-    choose_sandbox(args, SandboxSetting.of_plan(plan))
+    sandbox = choose_sandbox(args, SandboxSetting.of_plan(plan))
     with open_repo(create=True) as found:
         opened = ask_about_filters(found)
         known = [listing.row.run for listing in opened.runs()]
@@ -84,7 +84,7 @@ def execute(args: Namespace) -> int:
         if missing := runs_missing_in_journal(opened.repo, opened.journal):
             note(missing_runs_sentence(missing))
         opened.repo.resolve(plan.base)
-        require_consent(opened.journal, plan, checkout, yes=args.yes)
+        require_consent(opened.journal, plan, checkout, yes=args.yes, sandbox=sandbox)
         if unfinished is not None:
             abandon_run(opened, unfinished.row.run, args)
         run = create_run(opened.repo, opened.journal, plan, source, known=known)

@@ -104,6 +104,10 @@ AGENT = RecordType(
         "fallback": Field(
             text(), "The agent that works in its place while this one's provider is at a limit."
         ),
+        "pass_env": Field(
+            _VARIABLES,
+            "Your own variables that this agent gets besides those of its preset; NAME_* takes a family.",
+        ),
         "native_resume": Field(
             BOOLEAN, "Whether the next attempt resumes the agent's own session where that is possible."
         ),

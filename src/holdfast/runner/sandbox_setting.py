@@ -67,9 +67,9 @@ def setting_in_force(
 
     What the user `asked` for by an option replaces what the run had, and what no option names stays; without a sandbox
     there is no closed network. If nobody named a level and this machine has no sandbox, there is none. Raises
-    HoldfastError if somebody did, or if two options contradict each other.
+    HoldfastError if somebody did, or if two options or two variables contradict each other.
     """
-    _require_sense(asked)
+    _require_sense(SandboxRequest(named_level(), named_network()) if asked == SandboxRequest() else asked)
     least = SandboxSetting(
         plan.level if asked.level is not None else _narrowest(plan.level, before.level),
         plan.network
@@ -89,10 +89,15 @@ def setting_in_force(
         return setting
     if level is None and needed is SandboxLevel.OFF:
         return SandboxSetting()
+    in_plan = " (first take `sandbox:` and `network:` out of the plan)" if plan != SandboxSetting() else ""
+    if not obstacle_to():
+        raise HoldfastError(
+            f"this machine cannot close the network of a sandbox: {obstacle}",
+            f"remove the obstacle, or leave the network open: --sandbox workspace --network on{in_plan}",
+        )
     raise HoldfastError(
         f"this machine has no {wanted} sandbox: {obstacle}",
-        "remove the obstacle, or give up the sandbox with --no-sandbox: agents then see all that you see"
-        + (" (first take `sandbox:` and `network:` out of the plan)" if plan != SandboxSetting() else ""),
+        f"remove the obstacle, or give up the sandbox with --no-sandbox: agents then see all that you see{in_plan}",
     )
 
 
@@ -100,12 +105,13 @@ def _require_sense(asked: SandboxRequest) -> None:
     closed = asked.network not in (None, NetworkAccess.ON)
     if closed and asked.level is SandboxLevel.OFF:
         raise HoldfastError(
-            "the network can be closed only in a sandbox", "use --network with --sandbox workspace or strict"
+            "the network can be closed only in a sandbox",
+            f"use --sandbox workspace or strict with it ({SANDBOX_VARIABLE} and {NETWORK_VARIABLE} likewise)",
         )
     if asked.network is NetworkAccess.ON and asked.level is SandboxLevel.STRICT:
         raise HoldfastError(
             "the level strict has no open network",
-            "use --network allow, or --sandbox workspace --network on",
+            f"use --network allow, or --sandbox workspace ({SANDBOX_VARIABLE} and {NETWORK_VARIABLE} likewise)",
         )
 
 

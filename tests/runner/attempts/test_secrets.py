@@ -95,6 +95,22 @@ def test_a_plan_names_what_its_agents_and_checks_may_have(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("planted")
+def test_a_plan_names_what_one_of_its_agents_may_have(tmp_path: Path) -> None:
+    """The others and the checks do not get it."""
+    has = {"command": ["sh", "-c", 'test -n "$BUILD_API_KEY" && echo a > A']}
+    lacks = {"command": ["sh", "-c", 'test -z "$BUILD_API_KEY" && echo b > B']}
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage(
+            "one", {"id": "a", "prompt": "x", "agent": "has"}, {"id": "b", "prompt": "x", "agent": "lacks"}
+        ),
+        agents={"has": {**has, "pass_env": ["BUILD_API_KEY"]}, "lacks": lacks},
+        verify=['test -z "$BUILD_API_KEY"'],
+    )
+    assert trial.execute() is RunStatus.COMPLETED
+
+
+@pytest.mark.usefixtures("planted")
 def test_what_an_agent_prints_reports_or_fails_with_is_stored_without_secrets(tmp_path: Path) -> None:
     """17: planted secrets are in no log, no record, no brief, no ref and no view, wherever they came out."""
     leak = 'echo "key $BUILD_API_KEY" "$VAULT_PASSWORD"; holdfast report summary "$BUILD_API_KEY, $VAULT_PASSWORD"'
