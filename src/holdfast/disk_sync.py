@@ -116,18 +116,6 @@ def make_folder(folder: str | os.PathLike[str], mode: int = 0o777) -> None:
     sync(above)
 
 
-def sync_folders(folder: str | os.PathLike[str], top: str | os.PathLike[str]) -> None:
-    """Make the names in `folder`, and of all folders from there up to `top`, survive a power cut.
-
-    Done even if they were there before: whoever made one may have been killed before it was synced.
-    """
-    path, end = os.fspath(folder), os.fspath(top)
-    sync_if_there(path)
-    while len(path) > len(end):
-        path = path.rpartition("/")[0]
-        sync_if_there(path)
-
-
 class DurableNames:
     """Remembers which files and folders have names that are on disk, so that the folders above are synced only once."""
 
