@@ -47,7 +47,9 @@ class AttackedRun:
         """The attempts of the run, with all that its processes said."""
         return self.here / ".holdfast" / "runs" / RUN / "attempts"
 
-    def attack(self, script: str, task: dict[str, Any], plan: dict[str, Any]) -> Done:
+    def attack(
+        self, script: str, task: dict[str, Any], plan: dict[str, Any], env: dict[str, str] | None = None
+    ) -> Done:
         """Run a plan whose task `a` does this. The script knows where everything is: an attacker does."""
         names = {
             "here": self.here,
@@ -64,12 +66,12 @@ class AttackedRun:
         agent = {"id": "a", "run": ["sh", "-c", f"{known}{script}\necho {_TRIED}; exit 0"], **task}
         tasks = [agent, *plan.get("others", ())]
         stages = [{"id": "one", "tasks": tasks, **plan.get("stage", {})}, *plan.get("later", ())]
-        self.cli.plan(stages=stages, limits={"attempts": 1})
-        return self("run", "--yes", "--sandbox", self.level)
+        self.cli.plan(stages=stages, limits={"attempts": 1}, agents=plan.get("agents", {}))
+        return self("run", "--yes", "--sandbox", self.level, **env or {})
 
-    def __call__(self, *args: str) -> Done:
+    def __call__(self, *args: str, **env: str) -> Done:
         """Run a command as the user, whose environment has a credential."""
-        return self.cli(*args, HOME=str(self.home), DEPLOY_TOKEN=self.loot)
+        return self.cli(*args, HOME=str(self.home), DEPLOY_TOKEN=self.loot, **env)
 
     def was_tried(self) -> bool:
         """Tell whether the attacker came to the end of its script: an attack that did not start proves nothing."""

@@ -22,7 +22,10 @@ OFF, WORKSPACE, STRICT = SandboxLevel.OFF, SandboxLevel.WORKSPACE, SandboxLevel.
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack: what task `a` runs, with what around it, and what shows that it succeeded."""
+    """One attack: what task `a` runs, with what around it, and what shows that it succeeded.
+
+    `env` are variables of the user's, who may have been careless with them.
+    """
 
     name: str
     until: SandboxLevel
@@ -30,6 +33,7 @@ class Attack:
     succeeded: Callable[[AttackedRun], bool]
     task: dict[str, Any] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
 
 
 def _took_loot(target: AttackedRun) -> bool:
@@ -50,6 +54,11 @@ def _holds(path: str, word: str) -> Callable[[AttackedRun], bool]:
 
 def _landed(path: str) -> Callable[[AttackedRun], bool]:
     return lambda target: bool(target.landed(path))
+
+
+def _did_not_land(target: AttackedRun) -> bool:
+    """Tell whether a program of ours failed: it took what is no library for one, and would have run the code of a real one."""
+    return not target.landed("made.txt")
 
 
 def _said(task: str, status: str) -> Callable[[AttackedRun], bool]:
@@ -98,6 +107,9 @@ _PROGRAM = """printf '#!/bin/sh\\ntouch %s/ran\\ncat\\n' "$shared" > "$shared/pl
 main=$(git rev-parse --path-format=absolute --git-common-dir)
 echo a > made.txt
 """
+_LOADER_WRITES = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": "../../../../loaded"}
+_CURRENT_FOLDER = {"LD_LIBRARY_PATH": ":/nowhere"}
+"""The empty element means the folder in which a program is started."""
 _PIPE = {"id": "b", "run": ["sh", "-c", "echo b > b.txt"], "needs": ["a"]}
 
 READING = (
@@ -190,6 +202,16 @@ WRITING = (
         OFF,
         "printf '[evil]\\ncommand = [\"true\"]\\n' > $state/agents.toml; echo a > a.txt",
         lambda target: target("run", "--fresh", "--agent", "evil").code == 0,
+    ),
+    Attack(
+        "a file of the checkout, with variables of the plan that loaders of programs heed",
+        WORKSPACE,
+        "echo a > a.txt",
+        lambda target: any(target.here.glob("loaded.*")),
+        plan={
+            "others": [{"id": "b", "title": "B", "prompt": "Do it.", "agent": "b"}],
+            "agents": {"b": {"command": ["sh", "-c", "echo b > b.txt"], "env": _LOADER_WRITES}},
+        },
     ),
     Attack(
         "the kill of another program",
@@ -355,6 +377,22 @@ RUNNING = (
         + "for name in core.pager core.editor gpg.program sequence.editor core.askPass credential.helper; do\n"
         "git config $name $shared/planted; done; git config commit.gpgSign true; git config merge.gpgSign true",
         _ran_planted,
+    ),
+    Attack(
+        "a library in the program that makes the sandbox",
+        OFF,
+        "echo no library > libcap.so.2; echo a > made.txt",
+        _did_not_land,
+        task={"verify": ["true"]},
+        env=_CURRENT_FOLDER,
+    ),
+    Attack(
+        "a library in Holdfast's git",
+        OFF,
+        "main=$(git rev-parse --path-format=absolute --git-common-dir); echo a > made.txt\n"
+        "echo no library | tee libz.so.1 .git/libz.so.1 $main/libz.so.1 $(git rev-parse --git-dir)/libz.so.1",
+        _did_not_land,
+        env=_CURRENT_FOLDER,
     ),
 )
 

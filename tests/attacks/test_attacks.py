@@ -32,7 +32,7 @@ def test_an_attack_succeeds_only_below_the_level_that_prevents_it(
     """Below that level it does succeed: so the attack is a real one, and its failure above proves something."""
     attack, levels = ATTACKS[name], list(SandboxLevel)
     with attacked_run(tmp_path, level) as aim:
-        done = aim.attack(attack.script, attack.task, attack.plan)
+        done = aim.attack(attack.script, attack.task, attack.plan, attack.env)
         assert aim.was_tried(), done.err
         assert attack.succeeded(aim) is (levels.index(level) < levels.index(attack.until)), done.out
 
@@ -46,7 +46,7 @@ def test_landlock_alone_prevents_what_bubblewrap_does_but_for_sockets_that_are_f
     monkeypatch.setenv(BY_VARIABLE, LANDLOCK)
     attack = ATTACKS[name]
     with attacked_run(tmp_path, SandboxLevel.WORKSPACE) as aim:
-        done = aim.attack(attack.script, attack.task, attack.plan)
+        done = aim.attack(attack.script, attack.task, attack.plan, attack.env)
         assert aim.was_tried(), done.err
         assert attack.succeeded(aim) is (name == "reads: a socket of the user's"), done.out
 
@@ -60,7 +60,7 @@ def test_a_newer_git_runs_nothing_that_an_agent_planted(
     monkeypatch.setenv("PATH", with_newer_git())
     attack = ATTACKS[name]
     with attacked_run(tmp_path, SandboxLevel.OFF) as aim:
-        done = aim.attack(attack.script, attack.task, attack.plan)
+        done = aim.attack(attack.script, attack.task, attack.plan, attack.env)
         assert aim.was_tried(), done.err
         assert not attack.succeeded(aim), done.out
 

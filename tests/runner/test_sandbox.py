@@ -191,6 +191,24 @@ def test_the_sockets_of_other_programs_are_not_there(tmp_path: Path, monkeypatch
     assert show(cli, "found.txt") == ""
 
 
+def test_an_agent_has_its_whole_environment_and_nobody_else_reads_it_from_the_command_that_makes_the_sandbox(
+    tmp_path: Path,
+) -> None:
+    """Everybody on the machine can read the arguments of a process. The environment may be as big as the kernel allows."""
+    more = {f"PYTHON_{n}": f"line {n}\n" + "x" * 100_000 for n in range(9)}
+    script = """
+        echo $PPID $(env | wc -c) > A.txt; test "$PYTHON_EMPTY" = "" && test "${PYTHON_EMPTY+set}" = set && echo set >> A.txt
+        tr '\\0' ' ' < /proc/1/cmdline > argv.txt; tr '\\0' '\\n' < /proc/1/environ > env.txt"""
+    cli = Cli.of(tmp_path / "p", sh("A", script))
+    assert run(cli, PYTHON_EMPTY="", **more).code == 0, cli("logs", "1", "A").out
+    seen = show(cli, "A.txt").split()
+    assert int(seen[1]) > 900_000
+    assert seen[2] == "set"
+    assert "bwrap" in show(cli, "argv.txt")
+    assert "xxxx" not in show(cli, "argv.txt")
+    assert [line.partition("=")[0] for line in show(cli, "env.txt").splitlines()] == [procfs.TOKEN_VARIABLE]
+
+
 def test_the_level_stays_in_force_until_the_user_gives_it_up(tmp_path: Path) -> None:
     """`resume` without an option keeps it; `--no-sandbox` ends it, and `status` shows which one is in force."""
     seen = f"test -e {tmp_path}/p/.holdfast/journal.db && echo yes > A.txt"

@@ -210,7 +210,8 @@ def probe_bubblewrap(*, closed_network: bool = False) -> SandboxProbe:
 
     Some machines can have a sandbox, but none with a network of its own.
     """
-    program = shutil.which(_PROGRAM)
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    program = shutil.which(_PROGRAM, path=os.pathsep.join(name for name in folders if name.startswith("/")))
     if program is None:
         return SandboxProbe(obstacle="bubblewrap is not installed", hint="install the package bubblewrap")
     if Path(program).stat().st_mode & stat.S_ISUID:
@@ -222,7 +223,13 @@ def probe_bubblewrap(*, closed_network: bool = False) -> SandboxProbe:
     argv = [*sandbox_argv(policy, program, Path("/")), "--", "/bin/sh", "-c", ":"]
     try:
         tried = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_S, check=False
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_S,
+            check=False,
+            cwd="/",
+            env={},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return SandboxProbe(obstacle=f"{program} cannot be run: {error}", hint="try it by hand")

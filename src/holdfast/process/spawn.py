@@ -37,35 +37,16 @@ def spawn(order: LaunchOrder, output: int, sandbox_arguments: list[str]) -> int:
     except OSError as error:
         raise NotStartedError(f"workspace {order.cwd} cannot be entered: {error.strerror}") from error
     program = find_program(order.argv[0], order.env)
-    executed, argv = program, order.argv
-    if order.sandbox:
-        _require_executable(program)  # the sandbox would start, and only then fail
-        leave_abstract_sockets()
-        _leave_keyring()
-        executed, argv = (
-            order.sandbox[0],
-            [*order.sandbox, *sandbox_arguments, "--", program, *order.argv[1:]],
-        )
     env = {**order.env, TOKEN_VARIABLE: order.token}
     stdin = _open_stdin(order.stdin or os.devnull)
     try:
         if order.file_rules:
             return _start_in_domain(order, program, env, stdin, output)
-        return os.posix_spawn(
-            executed,
-            argv,
-            env,
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, stdin, 0),
-                (os.POSIX_SPAWN_DUP2, output, 1),
-                (os.POSIX_SPAWN_DUP2, output, 2),
-            ],
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_SIGNALS,
-        )
+        if order.sandbox:
+            return _start_in_bubblewrap(order, program, env, stdin, output, sandbox_arguments)
+        return _start(program, order.argv, env, stdin, output)
     except OSError as error:
-        raise NotStartedError(_explain(executed, error)) from error
+        raise NotStartedError(_explain(program, error)) from error
     finally:
         os.close(stdin)
 
@@ -79,6 +60,68 @@ def find_program(name: str, env: dict[str, str]) -> str:
         if os.access(path, os.X_OK) and not os.path.isdir(path):  # noqa: PTH112 - pathlib is too heavy here
             return path
     raise NotStartedError(f"command not found: {name}")
+
+
+def _start(program: str, argv: list[str], env: dict[str, str], stdin: int, output: int) -> int:
+    return os.posix_spawn(
+        program,
+        argv,
+        env,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, stdin, 0),
+            (os.POSIX_SPAWN_DUP2, output, 1),
+            (os.POSIX_SPAWN_DUP2, output, 2),
+        ],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=_SIGNALS,
+    )
+
+
+def _start_in_bubblewrap(
+    order: LaunchOrder, program: str, env: dict[str, str], stdin: int, output: int, more_arguments: list[str]
+) -> int:
+    """Start the agent in a sandbox and return the pid of bubblewrap, which starts as nobody's but our own program.
+
+    Its loader would heed variables of a plan, and a library of the agent's in the current directory. So it is started
+    elsewhere, and of the environment it gets only the token, by which it is found.
+    """
+    _require_executable(program)  # the sandbox would start, and only then fail
+    leave_abstract_sockets()
+    _leave_keyring()
+    os.chdir("/")
+    bubblewrap, *arguments = order.sandbox
+    variables = _environment_file(env)
+    try:
+        argv = [bubblewrap, "--args", str(variables), *arguments, *more_arguments, "--", program]
+        token = {TOKEN_VARIABLE: order.token}
+        return _start(bubblewrap, [*argv, *order.argv[1:]], token, stdin, output)
+    except OSError as error:
+        raise NotStartedError(_explain(bubblewrap, error)) from error
+    finally:
+        os.close(variables)
+
+
+def _environment_file(env: dict[str, str]) -> int:
+    """Return a file in memory with the arguments by which bubblewrap sets these variables: those of a process are public.
+
+    Whoever is started with it inherits it.
+    """
+    words = ["--clearenv"]
+    for name, value in env.items():
+        words += "--setenv", name, value
+    content = "".join(f"{word}\0" for word in words)
+    if content.count("\0") != len(words):
+        raise NotStartedError("a variable of its environment holds a character that is no text (NUL)")
+    fd = os.memfd_create("environment", 0)
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(os.fsencode(content))
+        os.lseek(fd, 0, os.SEEK_SET)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
 
 
 def _start_in_domain(order: LaunchOrder, program: str, env: dict[str, str], stdin: int, output: int) -> int:

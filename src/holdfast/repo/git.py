@@ -41,6 +41,8 @@ _KEPT_VARIABLES = frozenset((
     "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy",
     "no_proxy", "all_proxy", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
 ))  # fmt: skip
+# Relative folders in these mean the work tree, once git is there: what an agent put into it would be run.
+_SEARCH_PATHS = {"PATH": ":", "LD_LIBRARY_PATH": "[:;]"}
 # Older versions of git know only the protocols: no transport has this name, so none is allowed.
 _NO_NETWORK = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 
@@ -399,6 +401,9 @@ def _program(path: bytes) -> bytes | None:
 
 def _environment(identity: CommitIdentity, settings: Sequence[Setting] = ()) -> dict[bytes, bytes]:
     env = {name: value for name, value in os.environ.items() if name in _KEPT_VARIABLES}
+    for name, separator in _SEARCH_PATHS.items():
+        if folders := [one for one in re.split(separator, env.pop(name, "")) if one.startswith("/")]:
+            env[name] = ":".join(folders)
     env |= _NO_NETWORK | {
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
