@@ -19,6 +19,7 @@ import pytest
 
 from holdfast.core.ids import snapshot_ref
 from holdfast.repo.files import remove
+from holdfast.repo.workspaces import Workspaces
 from tests.crash.preloaded_program import Ended, PreloadedProgram
 from tests.support.command import Cli, cli_at_work, eventually, is_alive, writes
 from tests.support.repositories import git, write
@@ -208,6 +209,26 @@ def _commit_of(cli: Cli, name: str, mode: str = "100644") -> None:
     (folder / "HEAD").write_text(f"{commit}\n")
 
 
+def _clone(cli: Cli) -> Path:
+    """Make the workspace what it is in a sandbox; return its git directory. The agent has done something in it."""
+    repo = cli.project.open()
+    pool = Workspaces(repo, repo.state_dir.run(_run_folder(cli).name).workspaces, clones=True)
+    pool.prepare("0", cli.project.head())
+    write(_workspace(cli) / "half.txt", "half")
+    return pool.get("0").git_dir
+
+
+def _clone_with_link(cli: Cli, part: str, target: str) -> None:
+    clone = _clone(cli)
+    shutil.rmtree(clone / part)
+    (clone / part).symlink_to(target)
+
+
+def _clone_on_branch_of_kernel(cli: Cli) -> None:
+    _clone_with_link(cli, "refs/heads", "/proc/self")
+    write(_workspace(cli) / ".git" / "HEAD", "ref: refs/heads/mem\n")
+
+
 def _taken_ref(cli: Cli) -> None:
     """Git cannot make the ref of the task's snapshots: one is there that needs its name for a folder."""
     cli.project.git("update-ref", f"{snapshot_ref(_run_folder(cli).name, 'a')}/taken", "HEAD")
@@ -215,7 +236,7 @@ def _taken_ref(cli: Cli) -> None:
 
 
 REBUILD, FIX, MOVE = "`holdfast rebuild`", "`holdfast doctor --fix`", "move it away"
-STATES: dict[str, tuple[Callable[[Cli], None], str]] = {
+STATES: dict[str, tuple[Callable[[Cli], object], str]] = {
     "as it was left": (lambda _: None, ""),
     "a damaged journal": (_damaged_journal, REBUILD),
     "no journal": (_no_journal, REBUILD),
@@ -238,6 +259,16 @@ STATES: dict[str, tuple[Callable[[Cli], None], str]] = {
     "a committed ..": (lambda cli: _commit_of(cli, ".."), ""),
     "a committed link as .gitmodules": (lambda cli: _commit_of(cli, ".gitmodules", "120000"), ""),
     "a ref where the snapshot belongs": (_taken_ref, ""),
+    "a clone": (_clone, ""),
+    "a clone on a branch that is a file of the kernel": (_clone_on_branch_of_kernel, ""),
+    "a clone whose objects lead to themselves": (
+        lambda cli: _clone_with_link(cli, "objects", "objects"),
+        "",
+    ),
+    "a clone whose borrowed objects are nowhere": (
+        lambda cli: _clone_with_link(cli, "objects/info", "/nowhere/at/all"),
+        "",
+    ),
     "closed folders": (_closed, ""),
     "a file as Holdfast's git directory": (_file_as_private, MOVE),
     "no files of git about the workspace": (_gone_worktrees, ""),

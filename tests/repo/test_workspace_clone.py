@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
 from holdfast.repo.workspaces import Workspaces
+from tests.runner.test_files_of_others import powerless, require_root
+from tests.support.opened_files import OpenedFiles
 from tests.support.repositories import RUN, PreparedWorkspace, Project, git
 
 REF = task_ref(RUN, "T1", 1)
@@ -25,6 +28,20 @@ ON_NO_COMMIT = "The agent left its workspace on no commit; the files were taken 
 def prepared(tmp_path: Path) -> PreparedWorkspace:
     """A project with one workspace that is a clone."""
     return PreparedWorkspace.create(tmp_path / "p", clones=True)
+
+
+CAPTURE = """
+import sys; from pathlib import Path
+from holdfast.core.ids import archive_ref, task_ref
+from holdfast.repo.workspace_commit import commit_work
+from holdfast.repo.workspaces import Workspaces
+from tests.support.repositories import RUN, Project
+repo = Project(Path(sys.argv[1])).open()
+pool = Workspaces(repo, repo.state_dir.run(RUN).workspaces, clones=True)
+done = commit_work(repo, pool.get("0"), sys.argv[2], task_ref(RUN, "T1", 1), "T1", archive_ref(RUN, "T1-1"))
+print(*done.remarks, *done.changed, sep="|")
+pool.prepare("0", done.commit)
+"""
 
 
 def capture(prepared: PreparedWorkspace) -> WorkCommit:
@@ -159,6 +176,54 @@ def test_a_link_in_the_place_of_objects_is_not_followed(
     assert not is_in_repository(prepared, commit)
 
 
+@pytest.mark.parametrize("target", ["/proc/self", "/proc/self/task", "refs"])
+@pytest.mark.parametrize("head", ["ref: refs/heads/mem\n", ""])
+def test_branches_that_are_a_link_stop_nothing(prepared: PreparedWorkspace, target: str, head: str) -> None:
+    """To files of the kernel, say, which are like no others. The files are taken."""
+    prepared.agent_writes("new.txt", "new\n")
+    branches = prepared.workspace.git_dir / "refs" / "heads"
+    shutil.rmtree(branches)
+    branches.symlink_to(target)
+    if head:
+        (prepared.workspace.git_dir / "HEAD").write_text(head)
+    done = capture(prepared)
+    assert done.changed == ("new.txt",)
+    assert done.remarks == ((ON_NO_COMMIT,) if head else ())
+
+
+def test_nothing_that_a_link_leads_to_is_opened(tmp_path: Path, prepared: PreparedWorkspace) -> None:
+    """In a folder of the user's there may be pipes, and somebody who waits for a reader."""
+    users = tmp_path / "users"
+    users.mkdir()
+    os.mkfifo(users / "pipe")
+    for name in ("HEAD", "index", "info"):
+        (users / name).write_text("mine")
+    clone = prepared.workspace.git_dir
+    for name in ("refs/heads", "objects/info"):
+        shutil.rmtree(clone / name)
+        (clone / name).symlink_to(users)
+    for name in ("HEAD", "index"):
+        (clone / name).unlink()
+        (clone / name).symlink_to(users / name)
+    with OpenedFiles(users) as opened:
+        capture(prepared)
+        prepared.pool.repair("0")
+        assert opened.names() == []
+
+
+def test_objects_that_an_agent_closed_are_not_taken_but_the_files_are(prepared: PreparedWorkspace) -> None:
+    """And the workspace can be used again."""
+    require_root()
+    commit = agent_commits(prepared)
+    for folder in (prepared.workspace.git_dir / "objects").glob("??"):
+        folder.chmod(0)
+    done = powerless(
+        Path(__file__).parents[2], sys.executable, "-c", CAPTURE, str(prepared.project.path), prepared.base
+    )
+    assert done.out == f"{ON_NO_COMMIT}|new.txt\n", done.err
+    assert not is_in_repository(prepared, commit)
+
+
 def test_pipes_in_the_place_of_gits_files_block_nothing(prepared: PreparedWorkspace) -> None:
     """The attempt is captured without the agent's commits."""
     commit = agent_commits(prepared)
@@ -222,6 +287,35 @@ def test_a_clone_that_a_power_cut_tore_is_repaired(prepared: PreparedWorkspace) 
     assert prepared.pool.is_intact("0")
     assert git(prepared.workspace.path, "status", "--porcelain") == "M a.txt"
     assert prepared.pool.repair("0") == []
+
+
+@pytest.mark.parametrize("part", ["objects", "objects/info"])
+def test_a_repair_writes_through_no_link(tmp_path: Path, prepared: PreparedWorkspace, part: str) -> None:
+    """What it leads to is the user's."""
+    users = tmp_path / "users"
+    (users / "info").mkdir(parents=True)
+    for folder in (users, users / "info"):
+        (folder / "alternates").write_text("mine\n")
+    shutil.rmtree(prepared.workspace.git_dir / part)
+    (prepared.workspace.git_dir / part).symlink_to(users)
+    prepared.pool.repair("0")
+    assert {path.read_text() for path in users.rglob("alternates")} == {"mine\n"}
+    assert len(list(users.rglob("*"))) == 3
+
+
+@pytest.mark.parametrize("target", ["objects", "/nowhere/at/all", "/dev/null"])
+@pytest.mark.parametrize("part", ["objects", "objects/info", "objects/info/alternates"])
+def test_a_clone_beyond_repair_stops_no_other_repair(
+    prepared: PreparedWorkspace, part: str, target: str
+) -> None:
+    """It is made anew before it is used."""
+    shutil.rmtree(prepared.workspace.git_dir / part, ignore_errors=True)
+    (prepared.workspace.git_dir / part).unlink(missing_ok=True)
+    (prepared.workspace.git_dir / part).symlink_to(target)
+    (prepared.workspace.git_dir / "HEAD").write_text("")
+    assert "HEAD" in prepared.pool.repair("0")
+    prepared.pool.prepare("0", prepared.base)
+    assert prepared.pool.is_intact("0")
 
 
 @pytest.mark.parametrize("clones", [True, False])

@@ -14,14 +14,15 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.files import holds, remove, write_atomically
+from holdfast.repo.agent_files import opened_file, opened_folder, plain_files, read_plain, write_plain
+from holdfast.repo.files import remove, write_atomically
 from holdfast.repo.git import CommitIdentity, GitError, as_lines
 from holdfast.repo.private_git_dir import private_dir, render_config
 from holdfast.repo.repository import Repository
+from holdfast.system_errors import machine_error
 
 _COMMIT_ID = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 _HEAD = re.compile(rb"ref: (refs/heads/[!-~]+)|([0-9a-f]{40,64})")
@@ -39,9 +40,8 @@ _OBJECT_BYTES_MAX = 512 * 1024 * 1024
 _LOOSE_MAX = 1000
 _LOOSE_REFS_MAX = 1000
 _OTHERS_MAX = 20
+_TOO_LARGE = "The commits that an agent made are too large to be taken."
 _COUNT_IN_PACK = slice(8, 12)
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def make_clone(repo: Repository, git_dir: Path, commit: str) -> None:
@@ -56,7 +56,7 @@ def make_clone(repo: Repository, git_dir: Path, commit: str) -> None:
         "HEAD": f"{commit}\n".encode(),
         "config": _config(repo),
         "packed-refs": _packed_refs(repo),
-        **{name: found for name in _COPIED if (found := _read(repo.common_dir / name))},
+        **{name: found for name in _COPIED if (found := read_plain(repo.common_dir, name, _FILE_BYTES))},
         **_borrowing(repo),
     }
     for name, content in files.items():
@@ -65,28 +65,27 @@ def make_clone(repo: Repository, git_dir: Path, commit: str) -> None:
 
 def still_borrows(repo: Repository, git_dir: Path) -> bool:
     """Tell whether a clone finds the repository's objects as it did when it was made."""
-    return all(holds(git_dir / name, content) for name, content in _borrowing(repo).items())
+    return all(_read(git_dir, name) == content for name, content in _borrowing(repo).items())
 
 
 def restore_borrowing(repo: Repository, git_dir: Path) -> list[Path]:
-    """Let a clone find the repository's objects again, as far as it can be restored; return what was written."""
-    with suppress(NotADirectoryError):
+    """Let a clone find the repository's objects again; return what was written: nothing if an agent left no place for it."""
+    with suppress(OSError):
         for name, content in _borrowing(repo).items():
-            (git_dir / name).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(git_dir / name, content)
+            write_plain(git_dir.parent, f"{git_dir.name}/{name}", content)
         return [git_dir / name for name in _borrowing(repo)]
     return []
 
 
 def head_of_clone(git_dir: Path) -> str:
     """Return the commit that a clone is on; an empty string if it is on none, or says so in no way that we understand."""
-    found = _HEAD.fullmatch(_read(git_dir / "HEAD").strip())
+    found = _HEAD.fullmatch(_read(git_dir, "HEAD").strip())
     if not found:
         return ""
     branch, commit = found.groups()
     if branch and b".." not in branch:
-        loose = _read(git_dir / os.fsdecode(branch)).strip()
-        packed = (line.split() for line in _read(git_dir / "packed-refs").splitlines())
+        loose = _read(git_dir, os.fsdecode(branch)).strip()
+        packed = (line.split() for line in _read(git_dir, "packed-refs").splitlines())
         commit = loose or next((line[0] for line in packed if line[1:] == [branch]), b"")
     return commit.decode() if commit and _COMMIT_ID.fullmatch(commit) else ""
 
@@ -96,8 +95,10 @@ def other_commits(repo: Repository, git_dir: Path) -> list[str]:
 
     A commit that was taken over before is among them: whoever did that may have been killed before anything referred to it.
     """
-    loose = [_read(path).strip() for path in islice(_loose_refs(git_dir), _LOOSE_REFS_MAX)]
-    named = {*loose, *_ids_in(_read(git_dir / "packed-refs"))}
+    branches = plain_files(git_dir.parent, f"{git_dir.name}/refs/heads", _LOOSE_REFS_MAX)
+    loose = [read_plain(git_dir.parent, name, _FILE_BYTES).strip() for name in branches]
+    loose.append(_read(git_dir, "refs/stash").strip())
+    named = {*loose, *_ids_in(_read(git_dir, "packed-refs"))}
     found = {name.decode() for name in named if _COMMIT_ID.fullmatch(name)}
     users = {name.decode() for name in _ids_in(_packed_refs(repo))} if found else set()
     return sorted(found - users)[:_OTHERS_MAX]
@@ -105,12 +106,6 @@ def other_commits(repo: Repository, git_dir: Path) -> list[str]:
 
 def _ids_in(packed_refs: bytes) -> Iterator[bytes]:
     return (line.split()[0] for line in packed_refs.splitlines() if line.strip())
-
-
-def _loose_refs(git_dir: Path) -> Iterator[Path]:
-    yield git_dir / "refs" / "stash"
-    for folder, _, names in os.walk(git_dir / "refs" / "heads"):
-        yield from (Path(folder, name) for name in names)
 
 
 def take_over(repo: Repository, git_dir: Path, name: str, commit: str, start: str) -> bool:
@@ -130,7 +125,7 @@ def take_over(repo: Repository, git_dir: Path, name: str, commit: str, start: st
         is_small = int.from_bytes(pack[_COUNT_IN_PACK]) <= _LOOSE_MAX
         command = ("unpack-objects", "-q") if is_small else ("index-pack", "--stdin")
         git.run(*command, "--strict", stdin=pack)
-    except (GitError, RepositoryError, FileNotFoundError, NotADirectoryError):
+    except (GitError, RepositoryError):
         return False
     return True
 
@@ -184,35 +179,34 @@ def _second_names(repo: Repository, git_dir: Path, name: str) -> Iterator[Path]:
 
 
 def _link_objects(git_dir: Path, folder: Path) -> None:
-    """Give every object file of a clone a second name. Raises RepositoryError if there is too much of it.
+    """Give every object file of a clone a second name. Raises RepositoryError if there is too much of it, or no way to it.
 
-    Each folder is opened without following a link, and its files are named relative to it: whatever a live agent swaps
-    in the meantime, nothing outside the clone gets a name.
+    Whatever a live agent swaps in the meantime, nothing outside the clone gets a name.
     """
-    files = size = 0
-    with (
-        _opened(git_dir.parent) as root,
-        _opened(git_dir.name, root) as clone,
-        _opened("objects", clone) as objects,
-    ):
-        for part in filter(_OBJECT_FOLDER.fullmatch, os.listdir(objects)):  # noqa: PTH208 - of a descriptor
-            (folder / part).mkdir()
-            with suppress(NotADirectoryError), _opened(part, objects) as inner:
-                for name in filter(_OBJECT_FILE.fullmatch, os.listdir(inner)):  # noqa: PTH208 - of a descriptor
-                    size += _second_name(inner, name, folder / part / name)
-                    files += 1
-                    if files > _OBJECT_FILES_MAX or size > _OBJECT_BYTES_MAX:
-                        raise RepositoryError("The commits that an agent made are too large to be taken.")
-
-
-@contextmanager
-def _opened(name: str | Path, within: int | None = None) -> Iterator[int]:
-    """Yield the descriptor of a folder. Raises NotADirectoryError if it is a link or something else."""
-    fd = os.open(name, _FOLDER, dir_fd=within)
     try:
-        yield fd
-    finally:
-        os.close(fd)
+        _link_folders(git_dir, folder)
+    except OSError as error:
+        # An agent can close its folders, or put links and files in their place. It does not fill the disk for long.
+        if machine_error(error, "`holdfast resume`").is_lasting:
+            raise
+        raise RepositoryError("The commits that an agent made cannot be read.") from error
+
+
+def _link_folders(git_dir: Path, folder: Path) -> None:
+    files = size = 0
+    with opened_folder(git_dir.parent, git_dir.name, "objects") as objects:
+        parts = [part for part in os.listdir(objects) if _OBJECT_FOLDER.fullmatch(part)]  # noqa: PTH208 - of a descriptor
+    for part in parts:
+        (folder / part).mkdir()
+        with (
+            suppress(NotADirectoryError),
+            opened_folder(git_dir.parent, git_dir.name, "objects", part) as inner,
+        ):
+            for name in filter(_OBJECT_FILE.fullmatch, os.listdir(inner)):  # noqa: PTH208 - of a descriptor
+                size += _second_name(inner, name, folder / part / name)
+                files += 1
+                if files > _OBJECT_FILES_MAX or size > _OBJECT_BYTES_MAX:
+                    raise RepositoryError(_TOO_LARGE)
 
 
 def _second_name(within: int, name: str, target: Path) -> int:
@@ -229,19 +223,16 @@ def _second_name(within: int, name: str, target: Path) -> int:
 
 
 def _copy(within: int, name: str, target: Path) -> None:
-    fd = os.open(name, _FILE, dir_fd=within)
-    with os.fdopen(fd, "rb") as source, target.open("xb") as copy:
-        if stat.S_ISREG(os.fstat(fd).st_mode):
-            shutil.copyfileobj(source, copy)
+    with (
+        opened_file(within, name) as fd,
+        os.fdopen(fd, "rb", closefd=False) as source,
+        target.open("xb") as copy,
+    ):
+        if os.fstat(fd).st_size > _OBJECT_BYTES_MAX:
+            raise RepositoryError(_TOO_LARGE)
+        shutil.copyfileobj(source, copy)
 
 
-def _read(path: Path) -> bytes:
-    """Return the content of a small plain file; nothing if it is anything else."""
-    try:
-        fd = os.open(path, _FILE)
-    except OSError:
-        return b""
-    with os.fdopen(fd, "rb") as file:
-        found = os.fstat(fd)
-        is_fit = stat.S_ISREG(found.st_mode) and found.st_size <= _FILE_BYTES
-        return file.read() if is_fit else b""
+def _read(git_dir: Path, name: str) -> bytes:
+    """Return the content of a small file of a clone; nothing if it is anything else."""
+    return read_plain(git_dir.parent, f"{git_dir.name}/{name}", _FILE_BYTES)

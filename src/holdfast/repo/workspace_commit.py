@@ -19,7 +19,7 @@ from pathlib import Path
 
 from holdfast.paths import STATE_DIR, is_of_state_dir
 from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files, too_deep_folders
-from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, read_regular, remove
+from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, remove
 from holdfast.repo.git import GitError, decode_text
 from holdfast.repo.index import LISTING_S, changed_paths, temporary_index, tracked_changes, unkept_paths
 from holdfast.repo.index_additions import add_files
@@ -148,9 +148,8 @@ def agent_head(repo: Repository, workspace: Workspace) -> str:
     """
     if workspace.is_clone:
         return _head_of_clone(repo, workspace)
-    head = workspace.git_dir / "HEAD"
-    content = "" if head.is_symlink() else decode_text(read_regular(head))
-    named = re.fullmatch(r"(?:ref: (refs/heads/\S+)|([0-9a-f]{40,64}))\n?", content)
+    head = decode_text(workspace.git_file("HEAD"))
+    named = re.fullmatch(r"(?:ref: (refs/heads/\S+)|([0-9a-f]{40,64}))\n?", head)
     if not named:
         return ""
     branch, commit = named.groups()
@@ -362,8 +361,7 @@ def _unfit(path: Path) -> str:
 
 def _staged_though_ignored(repo: Repository, workspace: Workspace, folder: Path) -> list[str]:
     """Return the files which the agent added by force although they are ignored: it wanted them kept."""
-    source = workspace.git_dir / "index"
-    content = b"" if source.is_symlink() else read_regular(source)
+    content = workspace.git_file("index")
     if not content or (workspace.index.is_file() and content == workspace.index.read_bytes()):
         return []
     copy = folder / "agent"

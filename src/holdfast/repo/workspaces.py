@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
+from holdfast.repo.agent_files import read_plain
 from holdfast.repo.blocking_files import remove_blocking_files
 from holdfast.repo.files import (
+    GIT_FILE_BYTES_MAX,
     copy_atomically,
     holds,
     is_closed,
@@ -68,11 +70,15 @@ class Workspace:
 
     def start(self) -> str:
         """Return the commit that was last put into the workspace whole, or an empty string, also if a power cut tore it."""
-        return _commit_id(self.start_file)
+        return _commit_id(read_regular(self.start_file))
 
     def head(self) -> str:
         """Return the commit that the workspace is on, as its HEAD says; an empty string if it is on a branch or torn."""
-        return _commit_id(self.git_dir / "HEAD")
+        return _commit_id(self.git_file("HEAD"))
+
+    def git_file(self, name: str) -> bytes:
+        """Return what one of git's files about it holds; nothing if that cannot be read, or is behind a link."""
+        return read_plain(self.git_dir.parent, f"{self.git_dir.name}/{name}", GIT_FILE_BYTES_MAX)
 
     def pointer(self) -> bytes:
         """Return what `.git` in the directory says: where git's files about it are."""
@@ -385,15 +391,14 @@ def _admin_files(workspace: Workspace) -> dict[Path, bytes]:
     }
 
 
-def _commit_id(file: Path) -> str:
-    """Return the commit id that a file holds, or an empty string if it holds anything else."""
-    content = read_regular(file).strip()
-    return content.decode() if re.fullmatch(_COMMIT_ID, content) else ""
+def _commit_id(content: bytes) -> str:
+    """Return the commit id that a file's content is, or an empty string if it is anything else."""
+    found = content.strip()
+    return found.decode() if re.fullmatch(_COMMIT_ID, found) else ""
 
 
 def _has_head(workspace: Workspace) -> bool:
-    head = read_regular(workspace.git_dir / "HEAD")
-    return re.fullmatch(rb"(ref: .+|%s)\n?" % _COMMIT_ID, head) is not None
+    return re.fullmatch(rb"(ref: .+|%s)\n?" % _COMMIT_ID, workspace.git_file("HEAD")) is not None
 
 
 def _listing(folder: Path) -> list[Path]:

@@ -44,10 +44,15 @@ class UncollectedError(HoldfastError):
         )
         super().__init__(f"the work in {workspace} could not be committed: {why.message}", hint.strip())
         self.is_of_workspace = not why.is_lasting and (
-            isinstance(cause, GitError)
-            or (isinstance(cause, OSError) and Path(path_of(cause)).is_relative_to(workspace))
+            isinstance(cause, GitError) or (isinstance(cause, OSError) and _may_be_in(workspace, cause))
         )
         """Whether something in the workspace, or what its agent did to git, is the likely cause; not the disk."""
+
+
+def _may_be_in(workspace: Path, error: OSError) -> bool:
+    """Tell whether an error is about a file of a workspace. A read names none, and what is opened below a folder no folder."""
+    path = Path(path_of(error))
+    return not path.is_absolute() or path.is_relative_to(workspace)
 
 
 class UnsyncedLandingError(HoldfastError):
