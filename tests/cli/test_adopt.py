@@ -50,12 +50,14 @@ def _execute(cli: Cli, **tasks: Any) -> None:
 def test_a_dry_run_shows_everything_and_changes_nothing(tmp_path: Path) -> None:
     """What would be adopted is told before anything is made."""
     cli = _cli(tmp_path)
-    _spec(cli, _subtask("subtask-1-1", "completed"), _subtask("subtask-1-2"))
+    check = {"type": "command", "run": "make check-all"}
+    _spec(cli, _subtask("subtask-1-1", "completed"), _subtask("subtask-1-2", verification=check))
     before = fingerprint(cli.here), git(cli.here, "for-each-ref")
     done = cli("adopt", ".", "--dry-run")
     assert done.code == 0
     assert "auto-claude 001-login" in done.out
     assert "no commit is recorded for it" in done.out
+    assert "  runs: make check-all\n" in done.err
     assert (fingerprint(cli.here), git(cli.here, "for-each-ref")) == before
     assert not (cli.here / ".holdfast").exists()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
 from holdfast.cli.arguments import JSON, YES, Arguments, flag, option, positional
-from holdfast.cli.consent import record_consent, show_consent
+from holdfast.cli.consent import record_consent, show_commands, show_consent
 from holdfast.cli.filter_consent import ask_about_filters
 from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.open_repo import OpenRepo, open_repo
@@ -75,6 +75,7 @@ def execute(args: Namespace) -> int:
     )
     assessment = assess(repo, foreign, options)
     if args.dry_run:
+        show_commands(foreign.plan)
         return show(adoption_view(assessment), adoption_text, args)
     with open_repo(create=True, start=repo.checkout) as found:
         opened = ask_about_filters(found)

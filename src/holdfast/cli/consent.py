@@ -97,6 +97,12 @@ def show_consent(plan: Plan, presets: Presets, checkout: Path, sandbox: SandboxS
         )
 
 
+def show_commands(plan: Plan) -> None:
+    """Print the commands of a plan, on standard error, if it has any: those of another system's files, before they are adopted."""
+    items = list(_commands(plan))
+    _print(["A run of it would ask you about these commands:"] if items else [], items)
+
+
 def record_consent(journal: Journal, plan: Plan, presets: Presets, checkout: Path) -> None:
     """Record that the user agreed to the plan, and keep what was shown, to tell the next time what changed."""
     journal.confirm_plan(consent_digest(plan, presets), time.time())
@@ -131,8 +137,11 @@ def _items(plan: Plan, presets: Presets) -> Iterator[str]:
         yield f"posts to: {command_line(displayed_webhook(plan.notify.webhook))}"
     if notice := notice_command(plan):
         yield f"runs outside of any sandbox, with your permissions: {command_line(redact(notice))}"
-    for command in commands_of(plan):
-        yield f"runs: {command_line(redact(command))}"
+    yield from _commands(plan)
+
+
+def _commands(plan: Plan) -> Iterator[str]:
+    return (f"runs: {command_line(redact(command))}" for command in commands_of(plan))
 
 
 def _agent(name: str, agent: Preset) -> Iterator[str]:
