@@ -94,6 +94,57 @@ def test_keys_of_the_users_session_are_not_there(
     assert said == ["True\n", "False\n"]
 
 
+_REFUSED = """
+import ctypes, errno, mmap, os, resource, socket, sys
+call = ctypes.CDLL(None, use_errno=True).syscall
+def tell(name, result): print(name, errno.errorcode.get(-result if result < 0 else 0, "done"))
+def asks(name, *arguments):
+    ctypes.set_errno(0)
+    tell(name, -ctypes.get_errno() if call(*arguments) < 0 else 0)
+def other_kind_of_processor():
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(bytes.fromhex("b814000000" "cd80" "c3"))  # getpid, by the number that it has there
+    return ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+asks("keyctl", 250, 0, -4, 0)  # the id of the keyring of the user
+asks("add_key", 248, b"user", b"holdfast-test", b"x", 1, -2)
+asks("prlimit", 302, int(sys.argv[1]), 7, None, ctypes.byref((ctypes.c_uint64 * 2)()))
+asks("own-limits", 302, 0, 7, None, ctypes.byref((ctypes.c_uint64 * 2)()))
+asks("vsock", 41, 40, 1, 0)
+asks("unix", 41, 1, 1, 0)
+asks("io_uring", 425, 1, ctypes.byref((ctypes.c_char * 256)()))
+if os.fork() == 0:
+    tell("i386", other_kind_of_processor())
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the test knows the numbers of these calls there")
+@pytest.mark.parametrize("by", [BUBBLEWRAP, pytest.param(LANDLOCK, marks=needs_landlock)])
+def test_calls_that_no_namespace_and_no_file_rule_holds_are_refused(
+    setup: FleetSetup, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys of the user, limits of other processes, the machine around a virtual one; and all by the numbers of i386."""
+    monkeypatch.setenv(BY_VARIABLE, by)
+    (setup.work / "ask.py").write_text(_REFUSED)
+    ask = f"{sys.executable} -u ask.py {os.getpid()}"
+    bare, said = (
+        dict(line.split() for line in finish(setup, replace(launch, sandbox=sandbox))[1].splitlines())
+        for launch, sandbox in (
+            (setup.sh(ask), None),
+            (setup.sh(ask, attempt=2), SandboxPolicy(writable=(setup.work,))),
+        )
+    )
+    assert bare["prlimit"] == "done"
+    assert said == {
+        **dict.fromkeys(("keyctl", "add_key", "prlimit"), "EPERM"),
+        **dict.fromkeys(("own-limits", "unix"), "done"),
+        "vsock": "EAFNOSUPPORT",
+        "io_uring": "ENOSYS",
+        **({"i386": "ENOSYS"} if "i386" in bare else {}),
+    }
+
+
 def test_a_covered_folder_is_empty_and_what_lies_in_it_is_shown_only_if_named(setup: FleetSetup) -> None:
     """The journal beside a workspace is not there."""
     (setup.work.parent / "secret").write_text("hunter2")

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from holdfast.errors import HoldfastError, quoted
 from holdfast.process.landlock import landlock_obstacle
 from holdfast.process.network_proxy import PROXY_ADDRESS
+from holdfast.process.seccomp import FILTER
 
 BUBBLEWRAP, LANDLOCK = "bubblewrap", "landlock"
 """What a sandbox is made by: the values of core's SandboxMechanism."""
@@ -220,11 +221,12 @@ def probe_bubblewrap(*, closed_network: bool = False) -> SandboxProbe:
             hint="allow user namespaces and remove the bit: `chmod u-s` as root",
         )
     policy = SandboxPolicy(scratch=(Path("/srv"),), hosts=() if closed_network else None)
-    argv = [*sandbox_argv(policy, program, Path("/")), "--", "/bin/sh", "-c", ":"]
+    filtered = ("--seccomp", "0") if FILTER else ()
+    argv = [*sandbox_argv(policy, program, Path("/")), *filtered, "--", "/bin/sh", "-c", ":"]
     try:
         tried = subprocess.run(
             argv,
-            stdin=subprocess.DEVNULL,
+            input=FILTER,
             capture_output=True,
             timeout=_PROBE_S,
             check=False,

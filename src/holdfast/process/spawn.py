@@ -11,12 +11,12 @@ from holdfast.process.landlock import enter_domain, leave_abstract_sockets
 from holdfast.process.launch_order import SHOW_VARIABLE, LaunchOrder, scratch_folder
 from holdfast.process.procfs import TOKEN_VARIABLE
 from holdfast.process.scratch_folder import make_scratch
+from holdfast.process.seccomp import FILTER, KEYCTL, refuse_system_calls
 
 # An ignored signal stays ignored through exec, and Python ignores two: every agent starts with all of them at default.
 _SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _NOT_EXECUTABLE = 8  # ENOEXEC
 _FIRST_LINE_BYTES = 256
-_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 _LIBC = ctypes.CDLL(None)
 _MESSAGE_BYTES = 4096
@@ -90,38 +90,40 @@ def _start_in_bubblewrap(
     leave_abstract_sockets()
     _leave_keyring()
     os.chdir("/")
-    bubblewrap, *arguments = order.sandbox
-    variables = _environment_file(env)
+    files: list[int] = []
     try:
-        argv = [bubblewrap, "--args", str(variables), *arguments, *more_arguments, "--", program]
+        arguments = ["--args", _hold_in_memory(_as_arguments(env), files)]
+        if FILTER:
+            arguments += "--seccomp", _hold_in_memory(FILTER, files)
+        argv = [order.sandbox[0], *arguments, *order.sandbox[1:], *more_arguments, "--", program]
         token = {TOKEN_VARIABLE: order.token}
-        return _start(bubblewrap, [*argv, *order.argv[1:]], token, stdin, output)
+        return _start(argv[0], [*argv, *order.argv[1:]], token, stdin, output)
     except OSError as error:
-        raise NotStartedError(_explain(bubblewrap, error)) from error
+        raise NotStartedError(_explain(order.sandbox[0], error)) from error
     finally:
-        os.close(variables)
+        for fd in files:
+            os.close(fd)
 
 
-def _environment_file(env: dict[str, str]) -> int:
-    """Return a file in memory with the arguments by which bubblewrap sets these variables: those of a process are public.
-
-    Whoever is started with it inherits it.
-    """
+def _as_arguments(env: dict[str, str]) -> bytes:
+    """Return arguments by which bubblewrap sets these variables and no others, for a file: those of a process are public."""
     words = ["--clearenv"]
     for name, value in env.items():
         words += "--setenv", name, value
     content = "".join(f"{word}\0" for word in words)
     if content.count("\0") != len(words):
         raise NotStartedError("a variable of its environment holds a character that is no text (NUL)")
-    fd = os.memfd_create("environment", 0)
-    try:
-        with open(fd, "wb", closefd=False) as file:
-            file.write(os.fsencode(content))
-        os.lseek(fd, 0, os.SEEK_SET)
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
+    return os.fsencode(content)
+
+
+def _hold_in_memory(content: bytes, files: list[int]) -> str:
+    """Add a file to `files` that is nowhere but in memory and that who is started inherits; return its descriptor as text."""
+    fd = os.memfd_create("holdfast", 0)
+    files.append(fd)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return str(fd)
 
 
 def _start_in_domain(order: LaunchOrder, program: str, env: dict[str, str], stdin: int, output: int) -> int:
@@ -163,6 +165,7 @@ def _become(order: LaunchOrder, program: str, env: dict[str, str], stdin: int, o
             os.dup2(fd, place)
         _leave_keyring()
         enter_domain(order.file_rules)
+        refuse_system_calls()
     except OSError as error:
         return f"the sandbox cannot be entered: {error.strerror}"
     _make_links(order.links)
@@ -187,7 +190,7 @@ def _leave_keyring() -> None:
 
     Where the kernel or a container has no keyrings, there is nothing to leave.
     """
-    if number := _KEYCTL.get(os.uname().machine):
+    if number := KEYCTL.get(os.uname().machine):
         _LIBC.syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
