@@ -278,3 +278,24 @@ def test_git_syncs_refs_whatever_the_user_configured(tmp_path: Path) -> None:
     settings = project.open().git
     assert settings.text("config", "core.fsync") == "reference"
     assert settings.text("config", "core.fsyncMethod") == "fsync"
+
+
+def test_a_command_that_needs_more_memory_than_it_may_use_fails(tmp_path: Path) -> None:
+    """With enough of it, it works."""
+    private = Project.create(tmp_path / "p").open().private_git
+    question, text = ("hash-object", "--stdin"), bytes(32 << 20)
+    enough = private.run(*question, stdin=text, memory_bytes=256 << 20)
+    assert enough == private.run(*question, stdin=text)
+    with pytest.raises(GitError, match="[Oo]ut of memory"):
+        private.run(*question, stdin=text, memory_bytes=16 << 20)
+
+
+def test_only_as_much_of_the_output_is_read_as_asked_for(tmp_path: Path) -> None:
+    """A command that reads something from us, too."""
+    project = Project.create(tmp_path / "p")
+    said = project.git("rev-list", "HEAD").encode() + b"\n"
+    private, question = project.open().private_git, ("rev-list", "--stdin")
+    assert private.read_up_to(100, *question, stdin=b"main\n") == (said, False)
+    assert private.read_up_to(10, *question, stdin=b"main\n") == (said[:10], True)
+    with pytest.raises(GitError, match="bad revision"):
+        private.read_up_to(100, *question, stdin=b"nothing\n")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
 from holdfast.core.ids import archive_ref, snapshot_ref, task_ref
+from holdfast.repo import workspace_clone
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.snapshots import take_snapshot
@@ -260,6 +263,43 @@ def test_a_broken_commit_is_not_taken(prepared: PreparedWorkspace) -> None:
     git(path, "update-ref", "--no-deref", "HEAD", bad)
     assert ON_NO_COMMIT in capture(prepared).remarks
     assert not is_in_repository(prepared, bad)
+
+
+def test_a_commit_that_needs_all_memory_is_not_taken(prepared: PreparedWorkspace) -> None:
+    """Its message has hundreds of megabytes, and next to nothing on disk. Each git command that reads it would need them."""
+    path = prepared.workspace.path
+    tree = git(path, "rev-parse", "HEAD^{tree}")
+    who = "Ada <ada@example.org> 1700000000 +0000"
+    text = f"tree {tree}\nparent {prepared.base}\nauthor {who}\ncommitter {who}\n\n".encode()
+    line, count = b"a" * (1 << 20), 600
+    head = b"commit %d\0" % (len(text) + len(line) * count) + text
+    name, packer = hashlib.sha1(head, usedforsecurity=False), zlib.compressobj(1)
+    parts = [packer.compress(head)]
+    for _ in range(count):
+        name.update(line)
+        parts.append(packer.compress(line))
+    bomb = name.hexdigest()
+    loose = prepared.workspace.git_dir / "objects" / bomb[:2] / bomb[2:]
+    loose.parent.mkdir(exist_ok=True)
+    loose.write_bytes(b"".join([*parts, packer.flush()]))
+    git(path, "update-ref", "--no-deref", "HEAD", bomb)
+    prepared.agent_writes("new.txt", "new\n")
+    done = capture(prepared)
+    assert done.remarks == (ON_NO_COMMIT,)
+    assert done.changed == ("new.txt",)
+    assert not is_in_repository(prepared, bomb)
+
+
+def test_a_large_file_of_an_agents_commit_is_taken(
+    prepared: PreparedWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is larger than the memory that our git may use: files are passed on in pieces."""
+    monkeypatch.setattr(workspace_clone, "_MEMORY_BYTES", 64 << 20)
+    (prepared.workspace.path / "large.bin").write_bytes(bytes(100 << 20))
+    commit = agent_commits(prepared)
+    (prepared.workspace.path / "large.bin").unlink()
+    assert capture(prepared).remarks == ()
+    assert is_in_repository(prepared, commit)
 
 
 def test_a_snapshot_has_the_commits_of_a_living_agent(prepared: PreparedWorkspace) -> None:

@@ -31,6 +31,8 @@ _TIMEOUT_S = 600.0
 _LOOK_S = 5.0
 _LATE = "did not end within"
 _ASK_TIMEOUT_S = 60.0
+# The limit is set before git runs, and not in a fork of ours, which has threads. If it cannot be set, a lower one is in force.
+_SHELL, _BOUNDED = b"/bin/sh", 'ulimit -S -d "$0" 2> /dev/null; exec "$@"'
 _INSTALL_HINT = "Install git 2.38 or newer and make sure that `git --version` works."
 
 # What git and the user's own content filters (git-lfs, git-crypt) need; no secret of the user is among it. Of git's own
@@ -178,7 +180,10 @@ class CommitIdentity:
 
 
 class CallOptions(TypedDict, total=False):
-    """What one git command gets besides its arguments. Without a `work_tree` it sees no files."""
+    """What one git command gets besides its arguments. Without a `work_tree` it sees no files.
+
+    With `memory_bytes` it fails if it needs more; the files that it maps do not count.
+    """
 
     stdin: bytes
     work_tree: Path
@@ -186,6 +191,7 @@ class CallOptions(TypedDict, total=False):
     index: Path
     env: Mapping[str, str]
     timeout_s: float
+    memory_bytes: int
 
 
 class PrivateSettings(Protocol):
@@ -262,13 +268,15 @@ class Git:
             stdout, stderr = self._communicate(process, args, options.get("stdin", b""), limit)
         return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
-    def read_up_to(self, max_bytes: int, *args: str) -> tuple[bytes, bool]:
-        """Run git and return at most `max_bytes` of its output, and whether there was more."""
-        with self._start(args, {}) as process, _killed_after(process, self._timeout_s):
+    def read_up_to(self, max_bytes: int, *args: str, **options: Unpack[CallOptions]) -> tuple[bytes, bool]:
+        """Run git and return at most `max_bytes` of its output, and whether there was more. Its input must be short."""
+        with self._start(args, options) as process, _killed_after(process, self._timeout_s):
             assert process.stdin
             assert process.stdout
             assert process.stderr
-            process.stdin.close()
+            with suppress(BrokenPipeError):  # it ended at once; its status tells more
+                process.stdin.write(options.get("stdin", b""))
+                process.stdin.close()
             output = process.stdout.read(max_bytes + 1)
             process.stdout.close()
             stderr = process.stderr.read().decode("utf-8", "replace")
@@ -308,7 +316,8 @@ class Git:
         if index := options.get("index"):
             env["GIT_INDEX_FILE"] = str(index)
         argv = ["git", f"--git-dir={directory}", *tree, *args]
-        return _spawn(argv, cwd, {**self._env, **_encoded(env)} if env else self._env)
+        full_env = {**self._env, **_encoded(env)} if env else self._env
+        return _spawn(argv, cwd, full_env, options.get("memory_bytes", 0))
 
 
 def decode_text(output: bytes) -> str:
@@ -364,12 +373,17 @@ def _killed_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[
         timer.cancel()
 
 
-def _spawn(argv: list[str], cwd: Path, env: dict[bytes, bytes]) -> subprocess.Popen[bytes]:
-    pipe = subprocess.PIPE
+def _spawn(
+    argv: list[str], cwd: Path, env: dict[bytes, bytes], memory_bytes: int = 0
+) -> subprocess.Popen[bytes]:
+    pipe, program = subprocess.PIPE, _program(env.get(b"PATH", b""))
+    if memory_bytes and program:
+        argv = ["sh", "-c", _BOUNDED, str(memory_bytes // 1024), os.fsdecode(program), *argv[1:]]
+        program = _SHELL
     try:
         return subprocess.Popen(
             argv,
-            executable=_program(env.get(b"PATH", b"")),
+            executable=program,
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,

@@ -12,14 +12,14 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from holdfast.errors import RepositoryError
 from holdfast.repo.agent_files import opened_file, opened_folder, plain_files, read_plain, write_plain
 from holdfast.repo.files import remove, write_atomically
-from holdfast.repo.git import CommitIdentity, GitError, as_lines
+from holdfast.repo.git import CommitIdentity, Git, GitError, as_lines
 from holdfast.repo.private_git_dir import private_dir, render_config
 from holdfast.repo.repository import Repository
 from holdfast.system_errors import machine_error
@@ -40,6 +40,9 @@ _OBJECT_BYTES_MAX = 512 * 1024 * 1024
 _LOOSE_MAX = 1000
 _LOOSE_REFS_MAX = 1000
 _OTHERS_MAX = 20
+# A commit of some kilobytes on disk can have gigabytes of message. Large files need little: they are passed on in pieces.
+_MEMORY_BYTES = 512 * 1024 * 1024
+_FRUGAL = ("-c", "core.bigFileThreshold=16m", "-c", "pack.windowMemory=64m", "-c", "pack.threads=1")
 _TOO_LARGE = "The commits that an agent made are too large to be taken."
 _COUNT_IN_PACK = slice(8, 12)
 
@@ -118,16 +121,27 @@ def take_over(repo: Repository, git_dir: Path, name: str, commit: str, start: st
     try:
         with _second_names(repo, git_dir, name) as objects:
             env = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(objects)}
-            if git.try_run("merge-base", "--is-ancestor", start, commit, env=env).rc != 0:
+            question = ("merge-base", "--is-ancestor", start, commit)
+            if git.try_run(*question, env=env, memory_bytes=_MEMORY_BYTES).rc != 0:
                 return False
-            revs = as_lines([commit, f"^{start}"])
-            pack = git.run("pack-objects", "--revs", "--stdout", "-q", stdin=revs, env=env)
+            pack = _pack(git, as_lines([commit, f"^{start}"]), env)
         is_small = int.from_bytes(pack[_COUNT_IN_PACK]) <= _LOOSE_MAX
         command = ("unpack-objects", "-q") if is_small else ("index-pack", "--stdin")
-        git.run(*command, "--strict", stdin=pack)
+        git.run(*_FRUGAL, *command, "--strict", stdin=pack, memory_bytes=_MEMORY_BYTES)
     except (GitError, RepositoryError):
         return False
     return True
+
+
+def _pack(git: Git, revs: bytes, env: Mapping[str, str]) -> bytes:
+    """Return a pack of what a clone has beyond the start. Raises RepositoryError if it is too large."""
+    command = (*_FRUGAL, "pack-objects", "--revs", "--stdout", "-q")
+    pack, is_more = git.read_up_to(
+        _OBJECT_BYTES_MAX, *command, stdin=revs, env=env, memory_bytes=_MEMORY_BYTES
+    )
+    if is_more:
+        raise RepositoryError(_TOO_LARGE)
+    return pack
 
 
 def _config(repo: Repository) -> bytes:
