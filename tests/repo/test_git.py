@@ -286,7 +286,7 @@ def test_a_command_that_needs_more_memory_than_it_may_use_fails(tmp_path: Path) 
     question, text = ("hash-object", "--stdin"), bytes(32 << 20)
     enough = private.run(*question, stdin=text, memory_bytes=256 << 20)
     assert enough == private.run(*question, stdin=text)
-    with pytest.raises(GitError, match="[Oo]ut of memory"):
+    with pytest.raises(GitError, match="memory"):
         private.run(*question, stdin=text, memory_bytes=16 << 20)
 
 
