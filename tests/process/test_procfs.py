@@ -1,16 +1,18 @@
-"""A process is known by the token in its environment, also at moments when it seems to have none."""
+"""A process is known by the token in its environment, also at moments when it seems to have none; and where programs listen."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from holdfast.fleet.termination import end_carriers
 from holdfast.process import procfs
@@ -87,3 +89,22 @@ def test_workers_that_exec_without_pause_are_all_ended() -> None:
         ended = asyncio.run(end_carriers(frozenset({token})))
         assert ended == {worker.pid for worker in workers}
         assert [worker.wait() for worker in workers] == [-signal.SIGTERM] * _WORKERS
+
+
+def test_only_what_really_is_a_socket_is_told_as_one() -> None:
+    """Who names a socket writes into the kernel's list of them, also whole lines."""
+    with (
+        TemporaryDirectory() as folder,
+        socket.socket(socket.AF_UNIX) as one,
+        socket.socket(socket.AF_UNIX) as two,
+    ):
+        tool, path = Path(folder, "tool"), Path(folder, "so cket")  # the path of a socket must be short
+        tool.touch()
+        one.bind(str(path))
+        two.bind(f"\0\n0: 2 0 10000 0001 01 1 {tool}\n")
+        assert f" {tool}\n" in Path("/proc/net/unix").read_text()
+        found = procfs.live_sockets()
+        assert str(path) in found
+        assert str(tool) not in found
+        path.unlink()
+        assert str(path) not in procfs.live_sockets()

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -50,6 +55,24 @@ def test_a_link_is_followed_here_and_never_inside(tmp_path: Path) -> None:
     (real / "home" / "bin").symlink_to(elsewhere)
     policy = SandboxPolicy(scratch=(tmp_path / "home",), readable=(tmp_path / "home" / "bin",))
     assert run(policy, f"ls {real}/home; cat {tmp_path}/home/bin/tool") == "bin\nok"
+
+
+@needs_sandbox
+def test_a_socket_in_a_folder_that_is_shown_cannot_be_connected_to(tmp_path: Path) -> None:
+    """A folder that is read-only keeps nobody from talking to a program that listens there. What is hidden stays empty."""
+    connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(TemporaryDirectory()))  # the path of a socket must be short
+        shown, hidden = (root / name / "socket" for name in ("shown", "hidden"))
+        for path in (shown, hidden):
+            path.parent.mkdir()
+            server = stack.enter_context(socket.socket(socket.AF_UNIX))
+            server.bind(str(path))
+            server.listen()
+        script = f"{sys.executable} -c '{connect}' {shown} 2>/dev/null && echo reached; ls {hidden.parent}"
+        policy = SandboxPolicy(covered=(hidden.parent,), sockets=(shown, hidden))
+        assert run(replace(policy, sockets=()), script) == "reached\n"
+        assert run(policy, script) == ""
 
 
 @needs_sandbox

@@ -9,6 +9,7 @@ import subprocess
 import venv
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -189,6 +190,25 @@ def test_the_sockets_of_other_programs_are_not_there(tmp_path: Path, monkeypatch
         cli = Cli.of(tmp_path / "p", sh("A", script))
         assert run(cli).code == 0
     assert show(cli, "found.txt") == ""
+
+
+@pytest.mark.skipif(not os.access("/opt", os.W_OK), reason="only root can put a socket there")
+@pytest.mark.parametrize("level", ["workspace", "strict"])
+def test_a_socket_in_a_folder_of_the_system_is_reached_only_if_the_user_shows_it(
+    tmp_path: Path, level: str
+) -> None:
+    """Some programs have theirs in `/opt` or `/var/lib`, where all else can be read."""
+    with TemporaryDirectory(dir="/opt") as folder, socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{folder}/socket")
+        server.listen()
+        code = f"import socket; socket.socket(socket.AF_UNIX).connect('{folder}/socket')"
+        cli = Cli.of(
+            tmp_path / "p", sh("A", f'python3 -c "{code}" && echo reached > A.txt || echo no > A.txt')
+        )
+        assert cli("run", "--yes", "--sandbox", level).code == 0
+        assert show(cli, "A.txt") == "no"
+        assert cli("run", "--yes", "--fresh", "--sandbox", level, HOLDFAST_SANDBOX_SHOW=folder).code == 0
+        assert cli.project.git("show", "holdfast/02-try-it:A.txt") == "reached"
 
 
 def test_an_agent_has_its_whole_environment_and_nobody_else_reads_it_from_the_command_that_makes_the_sandbox(

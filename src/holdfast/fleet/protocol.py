@@ -17,6 +17,7 @@ from holdfast.core.status import SandboxMechanism
 from holdfast.process.landlock import confine_files as confine_files
 from holdfast.process.landlock_rules import file_rules as file_rules
 from holdfast.process.launch_order import SHOW_VARIABLE as SHOW_VARIABLE
+from holdfast.process.procfs import live_sockets as live_sockets
 from holdfast.process.sandbox import SandboxPolicy as SandboxPolicy
 from holdfast.process.tool_folders import tools_to_show as tools_to_show
 

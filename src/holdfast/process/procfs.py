@@ -1,4 +1,4 @@
-"""The process table: parents, start times, and the token each agent carries in its environment.
+"""The process table: parents, start times, and the token each agent carries in its environment; and who listens where.
 
 It only reads `/proc` and opens pidfds; it signals no process. Standard library only and few imports, because
 the supervisor is forked with everything this module loads.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Container
+from stat import S_ISSOCK
 
 from holdfast.boot import stat_fields
 
@@ -151,6 +152,27 @@ def _current_directory(pid: int) -> str:
         return os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - pathlib is too heavy
     except OSError:
         return ""
+
+
+def live_sockets() -> list[str]:
+    """Return the whole paths of the sockets that programs have now and that this user may connect to.
+
+    The kernel lists them as they were named, which anybody can do: only what really is a socket counts. It knows no folder
+    of those that were named without one.
+    """
+    try:
+        lines = _read("/proc/net/unix").split(b"\n")
+    except OSError:
+        return []
+    named = {os.fsdecode(line[line.index(b"/") :]) for line in lines if b" /" in line}
+    return sorted(path for path in named if _is_socket(path) and os.access(path, os.W_OK))
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False  # it is gone, is another container's, or this user may not see it
 
 
 def open_pidfd(pid: int) -> int | None:

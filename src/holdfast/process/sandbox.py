@@ -55,7 +55,7 @@ class SandboxPolicy:
     `covered` folders are empty and cannot be written to. `scratch` folders are empty, too, and what is written there
     is gone with the launch. `readable` and `writable` are shown where they are, also below such a folder. Of `replaced`
     folders the second is shown, writable, in the place of the first. `withheld` files
-    cannot be opened. All else of the system can be read. If `hosts` is given, the launch has a network of its own, from
+    cannot be opened, and `sockets` not be connected to (Landlock cannot prevent that). All else of the system can be read. If `hosts` is given, the launch has a network of its own, from
     which only these can be reached, through a proxy: `name`, `*.name` or `name:port`. Without one, nothing is reached and
     nobody says why.
     """
@@ -66,6 +66,7 @@ class SandboxPolicy:
     writable: tuple[Path, ...] = ()
     replaced: tuple[tuple[Path, Path], ...] = ()
     withheld: tuple[Path, ...] = ()
+    sockets: tuple[Path, ...] = ()
     hosts: tuple[str, ...] | None = None
     has_proxy: bool = True
 
@@ -123,9 +124,15 @@ def _mounts(policy: SandboxPolicy) -> Iterator[_Mount]:
     for mount in sorted(_wanted(policy), key=lambda mount: (mount.path.parts, mount.kind)):
         outer = (other.kind for other in reversed(kept) if is_below(mount.path, [other.path]))
         around = next(outer, _Kind.READABLE)  # the file system as a whole
-        if mount.kind is not around or mount.kind not in (_Kind.COVERED, _Kind.READABLE):
+        if _is_needed(mount.kind, around):
             kept.append(mount)
             yield mount
+
+
+def _is_needed(kind: _Kind, around: _Kind) -> bool:
+    if kind is _Kind.WITHHELD:
+        return around in (_Kind.READABLE, _Kind.WRITABLE)  # elsewhere the file is not there
+    return kind is not around or kind not in (_Kind.COVERED, _Kind.READABLE)
 
 
 def _wanted(policy: SandboxPolicy) -> Iterator[_Mount]:
@@ -139,7 +146,7 @@ def _wanted(policy: SandboxPolicy) -> Iterator[_Mount]:
         yield _Mount(path, _Kind.READABLE, ("--ro-bind", path, path))
     for path in _real(policy.writable):
         yield _Mount(path, _Kind.WRITABLE, ("--bind", path, path))
-    for path in _real(policy.withheld):
+    for path in _real((*policy.withheld, *policy.sockets)):
         yield _Mount(path, _Kind.WITHHELD, ("--ro-bind", os.devnull, path))
 
 

@@ -18,7 +18,7 @@ from holdfast.agents.invocation import Invocation
 from holdfast.agents.presets import place_of
 from holdfast.core.status import NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.errors import HoldfastError, quoted
-from holdfast.fleet.protocol import SHOW_VARIABLE, LaunchKey, SandboxPolicy, tools_to_show
+from holdfast.fleet.protocol import SHOW_VARIABLE, LaunchKey, SandboxPolicy, live_sockets, tools_to_show
 from holdfast.paths import RunDir
 from holdfast.repo.files import is_plain_directory, write_atomically
 from holdfast.repo.object_sync import object_stores
@@ -35,6 +35,8 @@ _SOCKETS = tuple(
     map(Path, ("/run", "/var/run", "/var/lib/incus", "/var/lib/lxd", "/var/snap/lxd", "/var/lib/libvirt"))
 )
 """Where the sockets of other programs are: containers, machines, buses, agents that hold keys. Read-only is no help."""
+_MADE_ANEW = (Path("/dev"), Path("/proc"))
+"""What every launch has its own of."""
 _NAME_SERVERS = tuple(
     _SOCKETS[0] / name
     for name in ("systemd/resolve", "resolvconf", "NetworkManager", "current-system", "nscd")
@@ -147,6 +149,7 @@ class Sandbox:
             same,
             readable=(*same.readable, *objects, *shown_by_user(), *self._settings_above(), *own, *given),
             writable=(folder,),
+            sockets=_sockets_outside((folder, *_NAME_SERVERS, *shown_by_user())),
             hosts=self._hosts(env),
             has_proxy=self.setting.network is NetworkAccess.ALLOW,
         )
@@ -184,6 +187,13 @@ def _same_for_all(
     system = (*_SHOWN_IF_STRICT, *_settings_of_programs()) if is_strict else _NAME_SERVERS
     withheld = (*tools.logins, *(_withheld_if_strict() if is_strict else ()))
     return SandboxPolicy(covered, scratch, readable=(*tools.folders, *system), withheld=withheld)
+
+
+def _sockets_outside(places: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return the sockets that programs have now in none of these places, nor where no launch sees any."""
+    left = tuple(f"{os.path.realpath(place)}/" for place in (*_SOCKETS, *_MADE_ANEW, *places))
+    found = (f"{os.path.realpath(folder)}/{name}" for folder, name in map(os.path.split, live_sockets()))
+    return tuple(Path(path) for path in found if not f"{path}/".startswith(left))
 
 
 @lru_cache(maxsize=1)
