@@ -261,6 +261,10 @@ STATES: dict[str, tuple[Callable[[Cli], object], str]] = {
     "a ref where the snapshot belongs": (_taken_ref, ""),
     "a clone": (_clone, ""),
     "a clone on a branch that is a file of the kernel": (_clone_on_branch_of_kernel, ""),
+    "a clone whose files of git are the user's": (
+        lambda cli: _clone_with_link(cli, ".", str(cli.project.git_dir)),
+        "",
+    ),
     "a clone whose objects lead to themselves": (
         lambda cli: _clone_with_link(cli, "objects", "objects"),
         "",

@@ -14,6 +14,7 @@ from holdfast.errors import RepositoryError
 from holdfast.repo.snapshots import list_snapshots, restore_snapshot, take_snapshot, unsaved_files
 from holdfast.reporting.snapshot_message import snapshot_message
 from tests.support.command import eventually
+from tests.support.opened_files import OpenedFiles
 from tests.support.repositories import RUN, PreparedWorkspace, Project
 from tests.support.runs import DEADLINE_S, Fifo, Trial, sh, stage, start_runner
 
@@ -125,3 +126,15 @@ def test_files_that_only_the_workspace_has_are_counted_without_a_trace(prepared:
     assert prepared.workspace.index.read_bytes() == index
     shutil.rmtree(prepared.workspace.path)
     assert unsaved_files(prepared.repo, prepared.workspace, saved) is None
+
+
+def test_a_link_in_the_place_of_a_workspace_is_not_looked_into(
+    tmp_path: Path, prepared: PreparedWorkspace
+) -> None:
+    """It may lead to the whole disk."""
+    users = tmp_path / "users"
+    shutil.move(prepared.workspace.path, users)
+    prepared.workspace.path.symlink_to(users)
+    with OpenedFiles(users) as opened:
+        assert unsaved_files(prepared.repo, prepared.workspace, prepared.base) is None
+        assert opened.names() == []

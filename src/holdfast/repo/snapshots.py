@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.errors import RepositoryError
 from holdfast.repo.blocking_files import blocking_files
-from holdfast.repo.files import copy_atomically
+from holdfast.repo.files import copy_atomically, is_plain_directory
 from holdfast.repo.git import GitError
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
@@ -115,7 +115,7 @@ def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | N
     Writes nothing: the comparison uses its own index outside the repository.
     """
     if (
-        not workspace.path.is_dir()
+        not is_plain_directory(workspace.path)
         or not workspace.index.is_file()
         or any(blocking_files(workspace.path, by_agents=True))
     ):
