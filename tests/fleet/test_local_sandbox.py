@@ -145,6 +145,15 @@ def test_calls_that_no_namespace_and_no_file_rule_holds_are_refused(
     }
 
 
+def test_a_fifo_in_the_place_of_the_program_holds_nobody_up(setup: FleetSetup) -> None:
+    """An agent leaves one in its workspace, and the next attempt begins there."""
+    setup.fifo("tool")
+    (setup.work / "tool").chmod(0o755)
+    spec = setup.spec("./tool", timeout_s=600)
+    record, _ = finish(setup, replace(spec, sandbox=SandboxPolicy(writable=(setup.work,))))
+    assert (record.reason, record.code) == (ExitReason.EXITED, 1)
+
+
 def test_a_covered_folder_is_empty_and_what_lies_in_it_is_shown_only_if_named(setup: FleetSetup) -> None:
     """The journal beside a workspace is not there."""
     (setup.work.parent / "secret").write_text("hunter2")

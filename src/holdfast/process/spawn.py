@@ -197,7 +197,8 @@ def _leave_keyring() -> None:
 def _require_executable(program: str) -> None:
     """Raise NotStartedError if the kernel would refuse to execute a program."""
     try:
-        with open(program, "rb") as file:  # noqa: PTH123 - pathlib is too heavy here
+        # An agent may have put a FIFO there, for which an ordinary open waits.
+        with open(os.open(program, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - pathlib is too heavy
             first = file.readline(_FIRST_LINE_BYTES)
     except PermissionError:
         first = b""  # some programs can be executed, but not read
