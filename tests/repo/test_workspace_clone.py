@@ -18,9 +18,9 @@ from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.snapshots import take_snapshot
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
 from holdfast.repo.workspaces import Workspaces
-from tests.runner.test_files_of_others import powerless, require_root
 from tests.support.opened_files import OpenedFiles
 from tests.support.repositories import RUN, PreparedWorkspace, Project, git
+from tests.support.users import powerless, require_root
 
 REF = task_ref(RUN, "T1", 1)
 STRAY = archive_ref(RUN, "T1-1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,14 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import COMMAND, Cli, Done, run_program, writes
+from tests.support.command import COMMAND, Cli, Done, writes
 from tests.support.repositories import PreparedWorkspace
 from tests.support.runs import DEADLINE_S, Fifo
-
-OTHER_USER = 65534
-POWERLESS = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
-"""Root without capabilities may no more than any user: what others own in their folders it cannot delete."""
-
+from tests.support.users import OTHER_USER, POWERLESS, powerless, require_root
 
 PREPARE = """
 import sys; from tests.support.repositories import RUN, Project; from pathlib import Path
@@ -28,17 +23,6 @@ pool = Workspaces(repo, repo.state_dir.run(RUN).workspaces, clones=True)
 print(pool.prepare("0", sys.argv[2]))
 pool.remove_all()
 """
-
-
-def powerless(here: Path, *argv: str) -> Done:
-    """Run a program with no more rights than an ordinary user has."""
-    return run_program(here, [*POWERLESS, *argv])
-
-
-def require_root() -> None:
-    """Skip the test unless it can make files of another user."""
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
-        pytest.skip("only root can make files of another user")
 
 
 @dataclass(frozen=True, slots=True)

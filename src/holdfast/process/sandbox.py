@@ -54,10 +54,10 @@ class SandboxPolicy:
 
     `covered` folders are empty and cannot be written to. `scratch` folders are empty, too, and what is written there
     is gone with the launch. `readable` and `writable` are shown where they are, also below such a folder. Of `replaced`
-    folders the second is shown, writable, in the place of the first. `withheld` files
-    cannot be opened, and `sockets` not be connected to (Landlock cannot prevent that). All else of the system can be read. If `hosts` is given, the launch has a network of its own, from
-    which only these can be reached, through a proxy: `name`, `*.name` or `name:port`. Without one, nothing is reached and
-    nobody says why.
+    folders the second is shown, writable, in the place of the first. `withheld` files cannot be opened, and `sockets` not be
+    connected to (Landlock cannot prevent that). All else of the system can be read. If `hosts` is given, the launch has a
+    network of its own, from which only these can be reached, through a proxy: `name`, `*.name` or `name:port`. Without one,
+    nothing is reached and nobody says why.
     """
 
     covered: tuple[Path, ...] = ()

@@ -18,20 +18,15 @@ KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219}
 
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER, _PROCESSOR, _FIRST_ARGUMENT = (
-    0,
-    4,
-    16,
-)  # where the kernel puts these; of the argument, the lower half
+_NUMBER, _PROCESSOR, _FIRST_ARGUMENT = 0, 4, 16
+"""Where the kernel puts these; of the argument, the lower half."""
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
-_X32_NUMBERS = (
-    0x40000000  # how x86_64 marks calls with pointers of 32 bits; no processor has other numbers up there
-)
+_X32_NUMBERS = 0x40000000
+"""How x86_64 marks calls with pointers of 32 bits. No processor has other numbers up there."""
 _SELF = 0
 _AF_VSOCK = 40
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _Instruction = tuple[int, int, int, int]
-
 
 _NUMBERS = {
     "x86_64": (0xC000003E, 248, 249, KEYCTL["x86_64"], 302, 41),
