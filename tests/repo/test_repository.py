@@ -51,6 +51,14 @@ def test_an_unusable_directory_is_refused_with_the_way_out(
     assert hint in refused.value.hint
 
 
+def test_a_worktree_of_a_bare_repository_is_refused_for_what_it_lacks(tmp_path: Path) -> None:
+    """It has files checked out; what it lacks is the main checkout, which has Holdfast's own."""
+    Project.create(tmp_path / "p").git("clone", "-q", "--bare", ".", str(tmp_path / "bare"))
+    git(tmp_path / "bare", "worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
+    with pytest.raises(RepositoryError, match="no main checkout"):
+        Repository.open(tmp_path / "side")
+
+
 def test_a_git_that_is_too_old_is_refused_by_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the version found and the version needed."""
     fake = tmp_path / "git"

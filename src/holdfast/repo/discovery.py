@@ -144,7 +144,10 @@ def _closed_git_dirs(start: Path) -> Iterator[Path]:
 
 def _bare(start: Path) -> RepositoryError:
     hint = "Clone it, and run Holdfast in the clone: `git clone REPOSITORY DIRECTORY`."
-    return RepositoryError(f"The repository at {start} is bare: it has no checkout.", hint)
+    lacks = (
+        "no main checkout, in which Holdfast keeps its files" if (start / ".git").exists() else "no checkout"
+    )
+    return RepositoryError(f"The repository at {start} is bare: it has {lacks}.", hint)
 
 
 def _refuse_unsupported(config: GitConfig, start: Path, common_dir: Path) -> None:
