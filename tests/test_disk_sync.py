@@ -31,12 +31,6 @@ def test_a_folder_survives_whose_maker_was_killed_before_it_synced(folder: Path)
     assert (left_in(folder, BEGIN + "os.mkdir('a')\nmake_folder(here / 'a')") / "a").is_dir()
 
 
-def test_names_survive_up_to_the_top(folder: Path) -> None:
-    """Each of these folders may have been made a moment ago."""
-    code = "os.makedirs('a/b')\n(here / 'a/b/c').write_text('')\nsync_folders(here / 'a/b', here)"
-    assert (left_in(folder, BEGIN + code) / "a" / "b" / "c").exists()
-
-
 @pytest.mark.parametrize("number", [1, 20, 400])
 def test_many_files_survive_with_their_content(folder: Path, number: int) -> None:
     """However many there are, and although one of them is gone by now."""
