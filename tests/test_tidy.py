@@ -84,7 +84,6 @@ FUNCTION_LINES_MAX = 70
 SMALL_BELOW = 60
 SMALL = {
     "core/stored_names.py": "ids as types of a codec, which `holdfast report` must not load",
-    "runner/attempts/confined_reading.py": "the one thread that gives up rights; capturing knows only that it reads",
     "agents/acp/permissions.py": "the policy that answers an agent's requests, apart from the protocol",
     "agents/consent.py": "what an agreement covers; asked by commands, the runner and the MCP server",
     "boot.py": "the one reader of the boot id; supervisors load it, so it stays apart from what is heavier",

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +29,7 @@ _FILES_NAMED_IN_SETTINGS = ("core.excludesfile", "core.attributesfile")
 
 def read_confined(sandbox: Sandbox, workspace: Path, read: Callable[[], _Result]) -> _Result:
     """Return what `read` returns, or raise what it raises. Of the user's own files it may open those of the workspace."""
-    rules = file_rules(_policy(sandbox, workspace))
+    rules = _rules(sandbox, workspace)
 
     def read_in_thread() -> _Result:
         confine_files(rules)
@@ -36,6 +37,12 @@ def read_confined(sandbox: Sandbox, workspace: Path, read: Callable[[], _Result]
 
     with ThreadPoolExecutor(max_workers=1) as thread:
         return thread.submit(read_in_thread).result()
+
+
+@lru_cache(maxsize=64)
+def _rules(sandbox: Sandbox, workspace: Path) -> list[tuple[str, int]]:
+    """Return what may be opened, and how. It is found once: it takes as long as to save a small workspace."""
+    return file_rules(_policy(sandbox, workspace))
 
 
 def _policy(sandbox: Sandbox, workspace: Path) -> SandboxPolicy:
