@@ -148,6 +148,23 @@ def test_a_virtual_environment_in_the_checkout_names_only_a_python_that_is_known
     assert with_python(".local/share/uv/python/3.12/bin") == {".local/share/uv/python/3.12"}
 
 
+def test_no_part_of_a_virtual_environment_is_a_link_to_something_else(tmp_path: Path) -> None:
+    """Neither one that a command names, nor one on the user's PATH, if the repository can have made the link."""
+    write(tmp_path / ".ssh/id", "hunter2")
+    write(tmp_path / "p/private/key", "hunter2")
+    program(tmp_path / "p/env/bin/tool")
+    write(tmp_path / "p/env/pyvenv.cfg", "")
+    (tmp_path / "p/env/lib").symlink_to("../../.ssh")
+    (tmp_path / "p/env/lib64").symlink_to("bin")
+    shown = named(tmp_path, "p/env/bin/tool")
+    assert ("p/env/lib" in shown, "p/env/lib64" in shown) == (False, True)
+    (tmp_path / "p/tools").symlink_to("private")
+    assert names(tmp_path, "p/tools") == set()
+    (tmp_path / "p/node_modules").symlink_to("env")
+    program(tmp_path / "p/env/.bin/tsc")
+    assert "p/node_modules" not in named(tmp_path, "p/node_modules/.bin/tsc")
+
+
 def test_a_program_of_a_package_is_shown_with_the_packages_and_what_activates_an_environment_is_read(
     tmp_path: Path,
 ) -> None:

@@ -135,6 +135,7 @@ def test_strict_shows_less_of_the_system_and_work_goes_on_there(tmp_path: Path) 
     script = """
         for f in /etc/shadow /etc/machine-id /var/log/dpkg.log /run/docker.sock; do test ! -e $f || exit 1; done
         python3 -c 'import ssl, pwd, socket; assert ssl.create_default_context().get_ca_certs(); pwd.getpwuid(0)' || exit 2
+        touch /tmp/x /var/tmp/x ~/x || exit 3
         echo a > A.txt && git add A.txt && git commit -qm 'by the agent'"""
     cli = Cli.of(tmp_path / "p", sh("A", script, verify=["git log -1 >&2"]), limits=LIMITS)
     done = run(cli, "--sandbox", "strict")

@@ -105,6 +105,11 @@ def _leads_through(path: Path, folder: Path) -> bool:
     return True
 
 
+def _has_link(path: Path, top: Path) -> bool:
+    """Tell whether a path below a folder goes through a link on its way down from there."""
+    return any(part.is_symlink() for part in (path, *path.parents) if is_below(part, [top]) and part != top)
+
+
 @dataclass(frozen=True, slots=True)
 class _Layout:
     """Where programs are on this machine. Of installations that strangers name, only those in `bases` are believed."""
@@ -129,13 +134,13 @@ class _Layout:
     def in_checkout(self, folder: Path) -> Iterator[Path]:
         """Yield what is shown for a folder that the repository may have made, also as a link to any other folder."""
         real = folder.resolve()
-        if is_below(real, [self.checkout]):
+        if not is_below(real, [self.checkout]):
+            yield from self._environment(real)
+        elif not _has_link(folder, self.checkout):
             yield folder
             if root := self._root(real):
                 yield root
                 yield from self._known_python(root)
-        else:
-            yield from self._environment(real)
 
     def named_program(self, path: Path) -> Iterator[Path]:
         """Yield what a program needs that is named by its path. Nothing else of its folder, which no user may have thought of."""
@@ -144,7 +149,7 @@ class _Layout:
         ):
             return
         real = path.resolve()
-        if path.parts[-3:-1] == _PACKAGES:
+        if path.parts[-3:-1] == _PACKAGES and path.parents[1].resolve() == path.parents[1]:
             yield path.parents[1]
         yield from self._environment(path.parent.resolve())
         if is_below(real, self.bases) and (root := self._root(real.parent)) and is_below(root, self.bases):
@@ -157,9 +162,11 @@ class _Layout:
         """Yield a virtual environment by its folder of programs, and its Python. A stranger can make any folder look like one,
         so nothing else of it.
         """
-        if folder.name == "bin" and (folder.parent / "pyvenv.cfg").is_file():
-            yield from (folder.parent / name for name in _ENVIRONMENT)
-            yield from self._known_python(folder.parent)
+        root = folder.parent
+        if folder.name == "bin" and (root / "pyvenv.cfg").is_file():
+            parts = (root / name for name in _ENVIRONMENT)
+            yield from (part for part in parts if is_below(part.resolve(), [root, *self.bases]))
+            yield from self._known_python(root)
 
     def _known_python(self, root: Path) -> Iterator[Path]:
         return (path for path in _base_python(root) if is_below(path.resolve(), self.bases))

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdfast.repo.files import open_up
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_BYTES_MAX = 4 * 1024 * 1024
@@ -25,6 +27,7 @@ def furnish_home(home: Path, users_home: Path, files: Iterable[Path]) -> None:
     A copy that is as new as the original stays: the agent may have renewed its login in the meantime.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    open_up(home)  # the attempt before may have closed it
     for file in files:
         if file.is_relative_to(users_home) and _is_fit(file):
             _copy(file, home, file.relative_to(users_home).parts)

@@ -142,7 +142,8 @@ class Sandbox:
         Its environment may be the plan's. So which tools are shown follows from the user's own PATH and home.
         """
         ours = (self.repo.checkout, self.repo.common_dir, self.repo.state_dir.root)
-        same = _same_for_all(ours, self.setting.level, _home_in(env), programs)
+        outside = tuple(name for name in programs if not Path(name).is_relative_to(folder))
+        same = _same_for_all(ours, self.setting.level, _home_in(env), outside)
         own = (self.directory.git_identity,)
         objects = map(Path, object_stores(str(self.repo.common_dir / "objects")))
         return replace(
@@ -160,7 +161,8 @@ class Sandbox:
         Tools look for their settings upwards, and stop at a file that is there and cannot be opened.
         """
         if self.setting.by is SandboxMechanism.LANDLOCK:
-            yield from (self.repo.checkout / name for name in _SETTINGS_OF_TOOLS)
+            found = (self.repo.checkout / name for name in _SETTINGS_OF_TOOLS)
+            yield from (path for path in found if path.is_file() and not path.is_symlink())
 
     def _hosts(self, env: Mapping[str, str]) -> tuple[str, ...] | None:
         """Return what a launch reaches; None if that is everything."""
@@ -179,8 +181,9 @@ def _same_for_all(
 ) -> SandboxPolicy:
     """Return what every launch of these programs sees. It is found once: it takes as long as a launch does."""
     is_strict = level is SandboxLevel.STRICT
-    covered = (*ours, *_SOCKETS, *(_covered_if_strict() if is_strict else ()))
     scratch = (*_TEMPORARY, *_homes(home))
+    more = (path for path in _covered_if_strict() if path not in scratch) if is_strict else ()
+    covered = (*ours, *_SOCKETS, *more)
     unseen = tuple(path.resolve() for path in covered + scratch)
     search_path = os.environ.get("PATH", os.defpath)
     tools = tools_to_show(search_path, programs, _home_in(os.environ), ours[0].resolve(), unseen)
