@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.ids import task_ref
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.files import write_atomically
 from holdfast.repo.landing import move_branch
@@ -143,7 +144,7 @@ def test_an_agents_own_commit_survives_the_repair(tmp_path: Path) -> None:
     (prepared.workspace.git_dir / "commondir").write_text("")
     (prepared.workspace.git_dir / "HEAD.lock").touch()
     clear(prepared)
-    assert agent_head(prepared.repo, prepared.workspace) == own
+    assert agent_head(prepared.repo, prepared.workspace, task_ref(RUN, "T1", 1)) == own
 
 
 def test_a_workspace_without_its_directory_is_forgotten(tmp_path: Path) -> None:

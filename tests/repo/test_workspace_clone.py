@@ -24,7 +24,7 @@ from tests.support.users import powerless, require_root
 
 REF = task_ref(RUN, "T1", 1)
 STRAY = archive_ref(RUN, "T1-1")
-ON_NO_COMMIT = "The agent left its workspace on no commit; the files were taken as they are."
+ON_NO_COMMIT = "The agent left its workspace on no commit of its own; the files were taken as they are."
 
 
 @pytest.fixture

@@ -172,6 +172,27 @@ def test_a_head_moved_elsewhere_is_archived_and_the_files_are_taken(tmp_path: Pa
     assert "lacks the commit it started from" in done.remarks[0]
 
 
+@pytest.mark.parametrize("clones", [False, True])
+@pytest.mark.parametrize("ref", [task_ref(RUN, "T2", 1), f"refs/heads/holdfast/{RUN}"])
+def test_an_agent_that_builds_on_the_work_of_others_gives_up_only_its_files(
+    tmp_path: Path, ref: str, *, clones: bool
+) -> None:
+    """Merged with its history, that work would count as landed although its files are not there. Snapshots are the same."""
+    prepared = PreparedWorkspace.create(tmp_path / "p", clones=clones)
+    project = prepared.project
+    others = project.git("commit-tree", "-p", prepared.base, "-m", "work of T2", f"{prepared.base}^{{tree}}")
+    project.git("update-ref", ref, others)
+    prepared.agent("update-ref", "--no-deref", "HEAD", others)
+    own = prepared.agent_commits("one.txt", "1\n")
+    snapshot, done = save(prepared), capture(prepared)
+    assert project.git("rev-parse", f"{done.commit}^", f"{snapshot}^") == f"{prepared.base}\n{prepared.base}"
+    assert done.changed == ("one.txt",)
+    assert "on no commit of its own" in done.remarks[0]
+    project.git("update-ref", "-d", ref)
+    assert prepared.repo.exists(own)
+    assert project.git("rev-parse", f"{capture(prepared).commit}^1") == others
+
+
 def test_a_broken_head_still_gives_up_the_files(tmp_path: Path) -> None:
     """Without a HEAD to follow, the start is the parent."""
     prepared = PreparedWorkspace.create(tmp_path / "p")

@@ -67,6 +67,17 @@ def snapshot_ref(run: str, task: str) -> str:
     return f"{ALL_RUN_REFS}{run}/wip/{_component(task)}"
 
 
+def attempts_of_ref(ref: str) -> str:
+    """Return the beginning of the refs of all attempts at the task that a task ref or a snapshot ref is of; of others, the ref."""
+    run, kind, name = [*ref.removeprefix(ALL_RUN_REFS).split("/"), "", ""][:3]
+    return f"{ALL_RUN_REFS}{run}/task/{name}/" if kind in ("task", "wip") else ref
+
+
+def is_work_ref(ref: str) -> bool:
+    """Tell whether a ref holds what a task has done: an attempt's commit, or the landings of a run."""
+    return ref.startswith(ALL_RUN_BRANCHES) or ref.removeprefix(ALL_RUN_REFS).split("/")[1:2] == ["task"]
+
+
 def archive_ref(run: str, name: str) -> str:
     """Return a ref that keeps a commit reachable that would otherwise be lost."""
     return f"{ALL_RUN_REFS}{run}/archive/{_component(name)}"

@@ -52,7 +52,7 @@ def take_snapshot(
     that one is returned.
     """
     workspace.require_present()
-    head = agent_head(repo, workspace) or workspace.start()
+    head = agent_head(repo, workspace, ref) or workspace.start()
     if not head:
         return ""
     found = read_files(partial(tree_of_workspace, repo, workspace, head))

@@ -15,14 +15,17 @@ import stat
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from holdfast.core.ids import ALL_RUN_BRANCHES, ALL_RUN_REFS, attempts_of_ref, is_work_ref
 from holdfast.paths import STATE_DIR, is_of_state_dir
 from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files, too_deep_folders
 from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, remove
-from holdfast.repo.git import GitError, decode_text
+from holdfast.repo.git import GitError, as_lines, decode_text
 from holdfast.repo.index import LISTING_S, changed_paths, temporary_index, tracked_changes, unkept_paths
 from holdfast.repo.index_additions import add_files
+from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_clone import head_of_clone, other_commits, take_over
 from holdfast.repo.workspaces import Workspace
@@ -90,7 +93,7 @@ def commit_work(
     at the ref `archive` and our commit follows `start`. With `look_behind`, what is not part of it is listed. Safe to repeat after a crash: finds our commit.
     """
     workspace.require_present()
-    head = agent_head(repo, workspace)
+    head = agent_head(repo, workspace, ref)
     remarks: list[str] = []
     parent = head
     if head != start and not (head and repo.is_ancestor(start, head)):
@@ -141,11 +144,29 @@ def commit_on_ref(
     return commit
 
 
-def agent_head(repo: Repository, workspace: Workspace) -> str:
-    """Return the commit that the workspace is on, or an empty string if its HEAD is gone, invalid, not all there or malformed.
+def agent_head(repo: Repository, workspace: Workspace, ref: str) -> str:
+    """Return the commit that the workspace is on, or an empty string if it is gone, invalid, not all there, malformed or others'.
 
-    Git is not asked where it is: it would read configuration that the agent controls.
+    `ref` is where the work of its task is kept. Git is not asked where it is: it would read configuration that the agent
+    controls.
     """
+    head, start = _head_of_workspace(repo, workspace), workspace.start()
+    return head if head in ("", start) or _is_own_work(repo, start, head, ref) else ""
+
+
+def _is_own_work(repo: Repository, start: str, head: str, ref: str) -> bool:
+    """Tell whether no commit from `start` to `head` is the work of another task, or a landing.
+
+    An agent can find and check out such a commit. Its own files lack what that one brought, and yet it would be merged.
+    """
+    own, known = attempts_of_ref(ref), list_refs(repo, ALL_RUN_REFS, ALL_RUN_BRANCHES)
+    others = [commit for name, commit in known.items() if is_work_ref(name) and not name.startswith(own)]
+    lines = [head, *([f"^{start}"] if start else [])]
+    count = partial(repo.git.text, "rev-list", "--count", "--stdin")
+    return count(stdin=as_lines(lines)) == count(stdin=as_lines([*lines, *(f"^{one}" for one in others)]))
+
+
+def _head_of_workspace(repo: Repository, workspace: Workspace) -> str:
     if workspace.is_clone:
         return _head_of_clone(repo, workspace)
     head = decode_text(workspace.git_file("HEAD"))
@@ -181,7 +202,7 @@ def _changes(repo: Repository, old: str, new: str) -> tuple[tuple[str, ...], lis
 
 def _archive_stray_head(repo: Repository, head: str, archive: str) -> str:
     if not head:
-        return "The agent left its workspace on no commit; the files were taken as they are."
+        return "The agent left its workspace on no commit of its own; the files were taken as they are."
     repo.keep(archive, head)
     return f"The agent moved to {head[:12]}, which lacks the commit it started from; that history is kept at {archive}."
 
