@@ -193,6 +193,15 @@ def test_an_agent_that_builds_on_the_work_of_others_gives_up_only_its_files(
     assert project.git("rev-parse", f"{capture(prepared).commit}^1") == others
 
 
+@pytest.mark.parametrize("name", [".git\u200c", ".GIT", ".git ", "git~1", ".git."])
+def test_a_folder_that_is_git_s_own_on_other_machines_does_not_land(tmp_path: Path, name: str) -> None:
+    """A server would refuse it, and a clone on such a machine would run what is in it."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    prepared.agent_writes(f"{name}/config", "[core]\n")
+    prepared.agent_writes("ok.txt", "1\n")
+    assert capture(prepared).changed == ("ok.txt",)
+
+
 def test_a_broken_head_still_gives_up_the_files(tmp_path: Path) -> None:
     """Without a HEAD to follow, the start is the parent."""
     prepared = PreparedWorkspace.create(tmp_path / "p")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast.runner.agent_home import furnish_home
 from tests.support.repositories import write
+from tests.support.users import powerless, require_root
 
 
 @pytest.fixture
@@ -31,6 +33,24 @@ def test_only_its_owner_can_read_a_copy(users: Path) -> None:
     copy = furnish(users)
     assert copy.read_text() == "token"
     assert [path.stat().st_mode & 0o077 for path in (copy, copy.parent, copy.parents[1])] == [0, 0, 0]
+
+
+CLOSED = """
+import sys; from pathlib import Path; from holdfast.runner.agent_home import furnish_home
+home, users = Path(sys.argv[1]), Path(sys.argv[2])
+furnish_home(home, users, [users / ".tool" / "login"])
+for folder in (home / ".tool", home):
+    folder.chmod(0)
+furnish_home(home, users, [users / ".tool" / "login"])
+print((home / ".tool" / "login").read_text())
+"""
+
+
+def test_a_home_that_the_agent_closed_is_open_for_the_next_attempt(users: Path) -> None:
+    """The user, who is not root, could not write there."""
+    require_root()
+    done = powerless(users, sys.executable, "-c", CLOSED, str(users.parent / "homes" / "A"), str(users))
+    assert done.out == "token\n", done.err
 
 
 def test_a_login_that_the_agent_renewed_stays_until_the_user_logs_in_again(users: Path) -> None:

@@ -71,6 +71,7 @@ _OVERRIDES = {
     "core.fsync": "reference",
     "core.fsyncMethod": "fsync",
     "core.quotePath": "false",
+    "core.protectHFS": "true",  # no name that is `.git` on the machine of somebody else
     "checkout.workers": "4",
     "gc.auto": "0",
     # Git warns about grafts whenever a graft file is set, even an absent one.
