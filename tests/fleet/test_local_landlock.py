@@ -16,7 +16,7 @@ from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import LaunchSpec, SandboxPolicy
 from holdfast.process import procfs
 from holdfast.process.sandbox import BY_VARIABLE, LANDLOCK
-from tests.support.launches import PATH, RUN, FleetSetup, ended
+from tests.support.launches import PATH, RUN, SAVES_AT_STOP, FleetSetup, require_grace
 from tests.support.sandboxes import needs_landlock
 
 pytestmark = needs_landlock
@@ -76,13 +76,7 @@ def test_the_exit_status_is_the_programs_own(setup: FleetSetup) -> None:
 
 def test_a_stop_reaches_the_agent_at_once(setup: FleetSetup) -> None:
     """The first process is the agent itself, and not a sandbox around it that must be spared."""
-    script = "trap 'echo saved > saved; exit 0' TERM; echo there > up; while :; do read x < gate; done"
-    spec = inside(setup, script, grace_s=60.0)
-    asyncio.run(setup.fleet.launch(spec))
-    setup.heard("up")
-    record = asyncio.run(ended(setup.fleet.cancel(spec.key)))
-    assert record.reason is ExitReason.CANCELLED
-    assert (setup.work / "saved").read_text() == "saved\n"
+    require_grace(setup, inside(setup, SAVES_AT_STOP, grace_s=60.0))
 
 
 def test_what_an_agent_left_running_is_ended_and_counted(setup: FleetSetup) -> None:

@@ -18,7 +18,7 @@ from holdfast.core.facts import Exit, ExitReason, Presence
 from holdfast.fleet.protocol import LaunchSpec, SandboxPolicy
 from holdfast.process import procfs
 from holdfast.process.sandbox import BUBBLEWRAP, BY_VARIABLE, LANDLOCK
-from tests.support.launches import RUN, FleetSetup, ended
+from tests.support.launches import RUN, SAVES_AT_STOP, FleetSetup, require_grace
 from tests.support.sandboxes import needs_landlock, needs_sandbox
 
 pytestmark = needs_sandbox
@@ -209,13 +209,7 @@ def test_a_program_that_cannot_be_executed_is_not_started(
 
 def test_a_stop_gives_the_agent_its_grace(setup: FleetSetup) -> None:
     """The signal reaches the agent and not the sandbox, whose end would kill the agent at once."""
-    script = "trap 'echo saved > saved; exit 0' TERM; echo there > up; while :; do read x < gate; done"
-    spec = inside(setup, script, grace_s=60.0)
-    asyncio.run(setup.fleet.launch(spec))
-    setup.heard("up")
-    record = asyncio.run(ended(setup.fleet.cancel(spec.key)))
-    assert record.reason is ExitReason.CANCELLED
-    assert (setup.work / "saved").read_text() == "saved\n"
+    require_grace(setup, inside(setup, SAVES_AT_STOP, grace_s=60.0))
 
 
 def test_what_ignores_the_stop_is_killed_with_all_that_it_started(setup: FleetSetup) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.runner.test_sandbox import NOTHING_NAMED, sh, show, without_bubblewrap
+from tests.runner.test_sandbox import NOTHING_NAMED, require_work_and_report, sh, show, without_bubblewrap
 from tests.support.command import Cli, Done
 from tests.support.repositories import write
 from tests.support.sandboxes import BY_LANDLOCK, needs_landlock
@@ -37,12 +37,7 @@ def test_an_agent_works_commits_and_reports(tmp_path: Path) -> None:
         test -s "$HOLDFAST_BRIEF" && mktemp && echo a > A.txt && git add A.txt && git commit -qm 'by the agent'
         holdfast report --progress 40 && echo b > B.txt"""
     cli = Cli.of(tmp_path / "p", sh("A", script, verify=["test -f A.txt && git log -1 --format=%s >&2"]))
-    done = run(cli, "--json")
-    assert done.code == 0, cli("logs", "1", "A").out
-    assert '"progress":40' in done.out
-    assert (show(cli, "A.txt"), show(cli, "B.txt")) == ("a", "b")
-    assert "by the agent" in cli.project.git("log", "--format=%s", "holdfast/01-try-it")
-    assert cli("doctor").code == 0
+    require_work_and_report(cli, run(cli, "--json"))
 
 
 def test_an_agent_has_copies_of_what_its_preset_names_and_nothing_else_of_the_home(tmp_path: Path) -> None:

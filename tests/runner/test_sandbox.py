@@ -45,18 +45,22 @@ def show(cli: Cli, path: str) -> str:
     return cli.project.git("show", f"holdfast/01-try-it:{path}")
 
 
+def require_work_and_report(cli: Cli, done: Done) -> None:
+    """Fail unless task A landed its two files, one of them by a commit of its own, and its report was heard."""
+    assert done.code == 0, cli("logs", "1", "A").out
+    assert '"progress":40' in done.out
+    assert (show(cli, "A.txt"), show(cli, "B.txt")) == ("a", "b")
+    assert "by the agent" in cli.project.git("log", "--format=%s", "holdfast/01-try-it")
+    assert cli("doctor").code == 0
+
+
 def test_an_agent_works_commits_and_reports(tmp_path: Path) -> None:
     """Git, the brief and `holdfast report` work as without a sandbox, and the checks see what the agent did."""
     script = """
         test -s "$HOLDFAST_BRIEF" && echo a > A.txt && git add A.txt && git commit -qm 'by the agent'
         holdfast report --progress 40 && echo b > B.txt"""
     cli = Cli.of(tmp_path / "p", sh("A", script, verify=["git clone -q . ~/other && test -f ~/other/A.txt"]))
-    done = run(cli, "--json")
-    assert done.code == 0, cli("logs", "1", "A").out
-    assert '"progress":40' in done.out
-    assert (show(cli, "A.txt"), show(cli, "B.txt")) == ("a", "b")
-    assert "by the agent" in cli.project.git("log", "--format=%s", "holdfast/01-try-it")
-    assert cli("doctor").code == 0
+    require_work_and_report(cli, run(cli, "--json"))
 
 
 def test_git_knows_the_user_in_every_repository_and_its_settings_can_be_changed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 from collections.abc import Awaitable, Callable
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast import locks
-from holdfast.core.facts import Exit
+from holdfast.core.facts import Exit, ExitReason
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import Fleet, LaunchKey, LaunchSpec
 from holdfast.paths import StateDir
@@ -74,6 +75,19 @@ async def ended(sighting: Awaitable[object]) -> Exit:
     record = getattr(await sighting, "exit", None)
     assert isinstance(record, Exit)
     return record
+
+
+SAVES_AT_STOP = "trap 'echo saved > saved; exit 0' TERM; echo there > up; while :; do read x < gate; done"
+"""A script that says when it is at work, and saves it when it is stopped."""
+
+
+def require_grace(setup: FleetSetup, spec: LaunchSpec) -> None:
+    """Fail unless a launch of that script, when it is cancelled, has the time to save its work."""
+    asyncio.run(setup.fleet.launch(spec))
+    setup.heard("up")
+    record = asyncio.run(ended(setup.fleet.cancel(spec.key)))
+    assert record.reason is ExitReason.CANCELLED
+    assert (setup.work / "saved").read_text() == "saved\n"
 
 
 def alive(pid: int | str) -> bool:

@@ -11,7 +11,6 @@ from holdfast.cli.open_repo import choose_run, open_repo
 from holdfast.cli.output import print_result, uncommitted_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.core.status import RUN_IS_OVER
-from holdfast.repo.debris import uncommitted_folders
 from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.views.event_text import plain_lines
 
@@ -30,5 +29,5 @@ def execute(args: Namespace) -> int:
         stop.stop_run(opened, row.run, args.wait)
         abandon(opened.repo, opened.journal, row.run, plain_lines(sys.stderr))
         detail = f"Abandoned {row.run}. `git for-each-ref refs/holdfast/{row.run}` shows what is kept."
-        lines = [detail, *uncommitted_lines(uncommitted_folders(opened.repo, row.run), row.run)]
+        lines = [detail, *uncommitted_lines(opened.repo, row.run)]
         return print_result(opened, row.run, "\n".join(lines), args)

@@ -10,7 +10,7 @@ from holdfast.cli.land import remove_staging
 from holdfast.cli.open_repo import choose_latest_run, open_repo
 from holdfast.cli.output import print_result, uncommitted_lines, undeletable_lines
 from holdfast.cli.prompts import require_yes
-from holdfast.repo.debris import uncommitted_folders, undeletable_folders
+from holdfast.repo.debris import undeletable_folders
 from holdfast.runner.decisions.user_decisions import discard
 from holdfast.views.event_text import plain_lines
 
@@ -35,6 +35,6 @@ def execute(args: Namespace) -> int:
         lines = [
             detail,
             *undeletable_lines(undeletable_folders(opened.repo, row.run)),
-            *uncommitted_lines(uncommitted_folders(opened.repo, row.run), row.run),
+            *uncommitted_lines(opened.repo, row.run),
         ]
         return print_result(opened, row.run, "\n".join(lines), args, kept={"branch": archived})

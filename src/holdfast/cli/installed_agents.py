@@ -69,7 +69,7 @@ def choose_agent(named: str, presets: Presets) -> str:
 def _version(name: str, preset: Preset) -> str:
     """Return the version that an agent gives; empty if it gives none in time. Nobody agreed to what agents.toml defines."""
     known = builtin_presets().get(name)
-    if known is None or preset.version != known.version or not preset.version:
+    if not preset.version or known is None or preset.version != known.version:
         return ""
     if shutil.which(preset.version[0]) is None:
         return ""

@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -16,6 +16,9 @@ from holdfast.core.status import RunStatus
 from holdfast.errors import ExitCode, quoted
 from holdfast.reporting.displayed_status import displayed_run_status
 from holdfast.views.terminal import write_line
+
+if TYPE_CHECKING:
+    from holdfast.repo.repository import Repository
 
 _SETTINGS_SHOWN = 12
 _View = TypeVar("_View")
@@ -77,11 +80,14 @@ def undeletable_lines(folders: Iterable[Path]) -> list[str]:
     ]
 
 
-def uncommitted_lines(folders: Iterable[Path], run: str) -> list[str]:
-    """Return a sentence for each folder of files that could not be committed."""
+def uncommitted_lines(repo: Repository, run: str) -> list[str]:
+    """Return a sentence for each folder of files of a run that could not be committed."""
+    # Imported here because `status` loads this module, and has no need of it.
+    from holdfast.repo.debris import uncommitted_folders
+
     return [
         f"{folder} holds files that could not be committed; it stays until `holdfast clean {run}`."
-        for folder in folders
+        for folder in uncommitted_folders(repo, run)
     ]
 
 

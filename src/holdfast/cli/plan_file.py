@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.agents.consent import agents_used
-from holdfast.agents.presets import Preset, agent_names, place_of, presets_of
+from holdfast.agents.presets import Preset, Presets, agent_names, place_of, presets_of
 from holdfast.core.plan import Plan
 from holdfast.errors import HoldfastError, PlanError, quoted
 from holdfast.plans import parse_plan, read_plan
@@ -115,9 +115,10 @@ def source_of(path: Path, checkout: Path) -> str:
 
 def require_commands(plan: Plan, checkout: Path) -> None:
     """Raise HoldfastError if an agent of the plan, or a task's own command, cannot be started on this machine."""
-    for name, preset in agents_used(plan, presets_of(checkout)).items():
+    used = agents_used(plan, presets_of(checkout))
+    for name, preset in used.items():
         _require_files(name, preset)
-    for who, program in _programs(plan, checkout):
+    for who, program in _programs(plan, used):
         if "/" not in program and shutil.which(program) is None:
             raise HoldfastError(
                 f"{who} starts {quoted(program)}, which is not on the PATH",
@@ -135,9 +136,8 @@ def _require_files(name: str, preset: Preset) -> None:
             )
 
 
-def _programs(plan: Plan, checkout: Path) -> Iterator[tuple[str, str]]:
+def _programs(plan: Plan, used: Presets) -> Iterator[tuple[str, str]]:
     """Yield each agent or task with the program that it starts."""
-    used = agents_used(plan, presets_of(checkout))
     for _, task in plan.tasks():
         if task.run:
             yield f"task {task.id}", task.run[0]

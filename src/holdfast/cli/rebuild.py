@@ -10,7 +10,6 @@ from holdfast.cli.arguments import JSON, Arguments, flag
 from holdfast.cli.output import show, uncommitted_lines
 from holdfast.cli.prompts import confirm
 from holdfast.core.status import RUN_IS_OVER
-from holdfast.repo.debris import uncommitted_folders
 from holdfast.repo.repository import Repository
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
 
@@ -35,7 +34,7 @@ def _lines(repo: Repository, result: RebuildResult) -> Iterator[str]:
         yield "What the run branches show counts as done: without a journal nobody can tell whether Holdfast put it there."
     for one in result.runs:
         yield f"  {one.run}  {one.status}  {one.landed} of {one.tasks} done"
-        yield from uncommitted_lines(uncommitted_folders(repo, one.run), one.run)
+        yield from uncommitted_lines(repo, one.run)
     yield from (f"  not restored: {sentence}" for sentence in result.lost)
     if any(one.status not in RUN_IS_OVER for one in result.runs):
         yield "`holdfast resume` continues. Failures, costs, skips and consents are not in git and were not restored."

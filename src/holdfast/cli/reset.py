@@ -11,7 +11,6 @@ from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo, require_task
 from holdfast.cli.output import print_result, uncommitted_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.stop import stop_run
-from holdfast.repo.debris import uncommitted_folders
 from holdfast.runner.decisions.rewind import back_up_state, reset_task
 from holdfast.runner.decisions.user_decisions import discard
 from holdfast.views.event_text import plain_lines
@@ -39,7 +38,7 @@ def _reset_task(opened: OpenRepo, run: str, args: Namespace) -> int:
     backup = back_up_state(opened.repo)
     reset_task(opened.repo, opened.journal, run, args.task, plain_lines(sys.stderr))
     detail = f"{args.task} starts again with the next `holdfast resume {run}`."
-    lines = [detail, *uncommitted_lines(uncommitted_folders(opened.repo, run), run)]
+    lines = [detail, *uncommitted_lines(opened.repo, run)]
     return print_result(opened, run, "\n".join(lines), args, task=args.task, kept={"backup": str(backup)})
 
 
@@ -50,5 +49,5 @@ def _reset_run(opened: OpenRepo, run: str, args: Namespace) -> int:
     branch = discard(opened.repo, opened.journal, run, plain_lines(sys.stderr))
     detail = f"Reset {run}. Nothing was started: `holdfast run` starts its plan again."
     detail += remove_staging(opened.repo, opened.journal.load(run).row)
-    lines = [detail, *uncommitted_lines(uncommitted_folders(opened.repo, run), run)]
+    lines = [detail, *uncommitted_lines(opened.repo, run)]
     return print_result(opened, run, "\n".join(lines), args, kept={"branch": branch, "backup": str(backup)})

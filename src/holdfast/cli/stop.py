@@ -12,7 +12,6 @@ from holdfast.cli.output import print_result, say, uncommitted_lines
 from holdfast.core.status import RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Holder
-from holdfast.repo.debris import uncommitted_folders
 from holdfast.runner.decisions.user_decisions import stop_leftover_agents
 from holdfast.runner.requests import Request, RequestError, SentRequest, send_request, way_out_of_silence
 from holdfast.system_errors import machine_error
@@ -68,7 +67,7 @@ def _print_stopped(opened: OpenRepo, run: str, args: Namespace) -> int:
     """Say how a run has stopped, and where its resume note is."""
     detail = f"{run} is {opened.journal.load(run).row.status}. `holdfast resume {run}` continues it."
     note = opened.directory(run).note
-    lines = [detail, *uncommitted_lines(uncommitted_folders(opened.repo, run), run)]
+    lines = [detail, *uncommitted_lines(opened.repo, run)]
     return print_result(
         opened, run, "\n".join(lines), args, kept={"note": str(note) if note.exists() else ""}
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from holdfast.core.ids import is_valid_id
 from holdfast.core.projection import Report, TaskRow
 from holdfast.paths import STATE_DIR
 from holdfast.redaction import redact, secret_values
+from holdfast.repo.agent_files import opened_file, opened_folder
 from holdfast.report_channel import CONTRACT_BYTES_MAX, FILE_BYTES_MAX, LINE_BYTES_MAX, REPORT_FILE
 
 INTERFACES_MAX = 32
@@ -84,24 +84,13 @@ def read_reports(path: Path, offset: int = 0) -> tuple[list[ReportLine], int]:
 
 
 def _read_on(path: Path, offset: int) -> tuple[bytes, int]:
-    """Read an agent's file, up to a limit, without following links or blocking on pipes."""
+    """Read an agent's file, up to a limit. What is behind a link, or is no regular file, has nothing new."""
     try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with opened_folder(path.parent) as folder, opened_file(folder, path.name) as fd:
+            offset = offset if offset <= os.fstat(fd).st_size else 0
+            return os.pread(fd, max(0, FILE_BYTES_MAX - offset), offset), offset
     except OSError:
         return b"", offset
-    try:
-        fd = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return b"", offset
-    finally:
-        os.close(folder)
-    try:
-        found = os.fstat(fd)
-        offset = offset if offset <= found.st_size else 0
-        plain = stat.S_ISREG(found.st_mode)
-        return (os.pread(fd, max(0, FILE_BYTES_MAX - offset), offset) if plain else b""), offset
-    finally:
-        os.close(fd)
 
 
 def _decode(line: bytes) -> ReportLine | None:
