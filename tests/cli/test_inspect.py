@@ -73,3 +73,11 @@ def test_inspect_tells_what_each_attempt_used_and_where_it_ended(tmp_path: Path)
     first, second = cli.json("inspect", "1", "a")["tasks"][0]["attempts"]
     assert (first["outcome"], first["tokens"], first["session"]) == ("limited", 30, "T-1")
     assert (second["outcome"], second["tokens"]) == ("landed", 100)
+
+
+def test_one_word_names_a_run_or_a_task_whichever_it_fits(ended: Cli) -> None:
+    """A task needs no run in front of it, and the beginning of a name is enough."""
+    run = ended.json("status")["run"]["id"]
+    assert [task["id"] for task in ended.json("inspect", "b")["tasks"]] == ["b"]
+    assert len(ended.json("inspect", run)["tasks"]) == len(ended.json("inspect", "1")["tasks"]) == 3
+    assert ended("inspect", "zzz").code == 2

@@ -40,3 +40,24 @@ def test_a_decision_counts_when_the_command_returns(tmp_path: Path) -> None:
 def test_a_finished_run_takes_no_decisions(completed: Cli) -> None:
     """What is over stays as it is."""
     assert completed("retry", "a").code == 2
+
+
+def test_run_comes_before_task_and_may_be_left_out(blocked: Cli) -> None:
+    """One order for every command; the other one is named in the error."""
+    assert blocked("retry", "1", "b").code == 0
+    assert blocked("retry", "b").code == 0
+    turned = blocked("retry", "b", "1")
+    assert (turned.code, "RUN comes before TASK: `1 b`" in turned.err) == (2, True)
+
+
+def test_options_may_stand_anywhere(blocked: Cli) -> None:
+    """Nobody has to know where a command wants them."""
+    assert blocked.json("retry", "1", "b")["task"] == "b"
+    assert blocked("retry", "--json", "1", "b").code == blocked("retry", "1", "--json", "b").code == 0
+
+
+def test_two_tasks_are_not_taken_for_a_run_and_a_task(blocked: Cli) -> None:
+    """Nothing is decided about either."""
+    done = blocked("retry", "a", "b")
+    assert (done.code, 'there is no run "a"' in done.err) == (2, True)
+    assert blocked.task("b")["status"] == "abandoned"

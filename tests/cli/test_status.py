@@ -58,7 +58,7 @@ def test_status_json_counts_what_was_done_and_redone(ended: Cli) -> None:
 def test_status_says_what_to_do_next(ended: Cli) -> None:
     """Nobody has to know the commands by heart."""
     said = ended("status").out
-    assert "holdfast retry b" in said
+    assert "holdfast retry 01-try-it b" in said
     assert "holdfast resume 01-try-it" in said
     assert "1 merged" in said
 

@@ -61,6 +61,12 @@ def add_arguments(parser: ArgumentParser, arguments: Arguments) -> None:
             parser.add_argument(*names, **details)
 
 
+def takes_any_words(arguments: Arguments) -> bool:
+    """Tell whether a command takes words without end, which may look like options."""
+    plain = (argument for argument in arguments if not isinstance(argument, OneOf))
+    return any(details.get("nargs") in ("*", "...") for _, details in plain)
+
+
 def amount(text: str) -> float:
     """Return a sum of money that a user typed, or refuse it."""
     try:
@@ -87,7 +93,9 @@ def positive(text: str) -> int:
 
 
 _NAME_OF_RUN = "run id, number or beginning of its name"
-REQUIRED_RUN = positional("run", _NAME_OF_RUN)
+RUN_OF_TASK = positional("run", f"{_NAME_OF_RUN} (the latest that has the task)", nargs="?")
+TASK = positional("task", "task id, or the beginning of it")
+OPTIONAL_TASK = positional("task", "only this task; its run need not be named", nargs="?")
 RUN = positional("run", f"{_NAME_OF_RUN} (the latest unfinished)", nargs="?")
 ANY_RUN = positional("run", f"{_NAME_OF_RUN} (the latest)", nargs="?")
 JSON = flag("--json", "print JSON for programs")

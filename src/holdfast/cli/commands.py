@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from holdfast import __version__
-from holdfast.cli.arguments import add_arguments
+from holdfast.cli.arguments import add_arguments, takes_any_words
 from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
 
 _HELP, _VERSION = ("-h", "--help"), "--version"
@@ -73,8 +73,11 @@ def parse(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
     """Return the command that the words name, and its arguments. A usage error ends the program with 2."""
     name, arguments = _split_command(words)
     parser = argparse.ArgumentParser(prog=f"holdfast {name}", description=COMMANDS[name].summary)
-    add_arguments(parser, module_of(name).ARGUMENTS)
-    return name, parser.parse_args(arguments)
+    declared = module_of(name).ARGUMENTS
+    add_arguments(parser, declared)
+    # Options may stand between RUN and TASK. Words that are another program's are left as they are.
+    parse = parser.parse_args if takes_any_words(declared) else parser.parse_intermixed_args
+    return name, parse(arguments)
 
 
 def module_of(name: str) -> ModuleType:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.boot import boot_id
-from holdfast.cli.arguments import JSON, RUN, Arguments, flag, option, positional, positive
-from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only, require_task
+from holdfast.cli.arguments import JSON, OPTIONAL_TASK, RUN, Arguments, flag, option, positive
+from holdfast.cli.open_repo import ReadOnlyRepo, choose_run_or_task, find_task, open_read_only
 from holdfast.cli.output import as_json, show
 from holdfast.cli.status import landed_in
 from holdfast.core import ids
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ARGUMENTS: Arguments = (
     RUN,
-    positional("task", nargs="?"),
+    OPTIONAL_TASK,
     option("--at", "SEQ", "as it was after event number SEQ", type=positive),
     flag("--brief", "the brief that the task's agent got or would get"),
     option("--attempt", "N", "with --brief: an earlier attempt", type=positive),
@@ -46,10 +46,11 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Show a run or a task; or a task's brief, its snapshots, or write the files of one into a new directory."""
     opened = open_read_only()
-    run = choose_run(opened, args.run).run
+    stored, task = choose_run_or_task(opened, args.run, args.task)
+    run = stored.row.run
     if args.brief or args.wip or args.restore:
-        return _inspect_work(opened, run, args)
-    return show(inspect_run(opened, run, args.task, args.at), inspection_text, args)
+        return _inspect_work(opened, stored, task, args)
+    return show(inspect_run(opened, run, task, args.at), inspection_text, args)
 
 
 def inspect_run(
@@ -62,7 +63,7 @@ def inspect_run(
     runner = f"its runner at event {seq}" if seq else str(held) if held else None
     state = stored.state()
     if task is not None:
-        require_task(state, task)
+        task = find_task(state, task)
     there = () if seq else landed_in(opened.checkout, stored.row)
     status = status_view(stored, runner, time.time(), boot_id=boot_id(), landed_in=there)
     return inspection(status, state, journal.events(run, upto=stored.last_seq), task)
@@ -82,25 +83,23 @@ def _as_it_was(journal: JournalReader, run: str, seq: int) -> StoredRun:
     )
 
 
-def _inspect_work(opened: ReadOnlyRepo, run: str, args: Namespace) -> int:
+def _inspect_work(opened: ReadOnlyRepo, stored: StoredRun, task: str | None, args: Namespace) -> int:
     """Print a task's brief or snapshots, or write the files of one into a new directory."""
     from holdfast.repo.snapshots import list_snapshots
 
-    if args.task is None:
+    if task is None:
         what = "--brief" if args.brief else f"--restore {args.restore}" if args.restore else "--wip"
-        raise HoldfastError("which task?", f"name the run and the task: `holdfast inspect RUN TASK {what}`")
-    state = opened.require_journal().load(run).state()
-    require_task(state, args.task)
+        raise HoldfastError("which task?", f"name it: `holdfast inspect {stored.row.run} TASK {what}`")
     if args.brief:
-        brief = _brief(opened, state, args.task, args.attempt)
+        brief = _brief(opened, stored.state(), task, args.attempt)
         print(as_json(brief) + "\n" if args.json else brief, end="")
         return ExitCode.DONE
     repo = opened.open_repository()
-    found = list_snapshots(repo, ids.snapshot_ref(run, args.task))
+    found = list_snapshots(repo, ids.snapshot_ref(stored.row.run, task))
     if args.restore:
-        return _restore(repo, _chosen(found, args), args.restore)
+        return _restore(repo, _chosen(found, stored.row.run, task, args.snapshot), args.restore)
     views = [asdict(snapshot) | {"at": timestamp(snapshot.at)} for snapshot in found]
-    return show(views, lambda _: _snapshots_text(found, args.task), args)
+    return show(views, lambda _: _snapshots_text(found, task), args)
 
 
 def _brief(opened: ReadOnlyRepo, state: RunState, task: str, attempt: int | None) -> str:
@@ -120,12 +119,12 @@ def _brief(opened: ReadOnlyRepo, state: RunState, task: str, attempt: int | None
     return path.read_text(encoding="utf-8")
 
 
-def _chosen(found: list[Snapshot], args: Namespace) -> Snapshot:
-    wanted = [item for item in found if args.snapshot in (None, item.number)]
+def _chosen(found: list[Snapshot], run: str, task: str, number: int | None) -> Snapshot:
+    wanted = [item for item in found if number in (None, item.number)]
     if not wanted:
         raise HoldfastError(
-            f"task {args.task} has {count(len(found), 'snapshot')}, none of that number",
-            f"`holdfast inspect {args.run} {args.task} --wip` lists them",
+            f"task {task} has {count(len(found), 'snapshot')}, none of that number",
+            f"`holdfast inspect {run} {task} --wip` lists them",
         )
     return wanted[0]
 

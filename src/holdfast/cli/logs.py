@@ -8,8 +8,8 @@ from argparse import Namespace
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
-from holdfast.cli.arguments import REQUIRED_RUN, Arguments, flag, option, positional, positive
-from holdfast.cli.open_repo import choose_run, open_read_only, require_task
+from holdfast.cli.arguments import RUN_OF_TASK, TASK, Arguments, flag, option, positive
+from holdfast.cli.open_repo import choose_task, open_read_only
 from holdfast.core.facts import Presence
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.fleet import open_fleet
@@ -21,8 +21,8 @@ _FOLLOW_POLL_S = 0.1
 
 
 ARGUMENTS: Arguments = (
-    REQUIRED_RUN,
-    positional("task"),
+    RUN_OF_TASK,
+    TASK,
     flag("-f --follow", "follow until the attempt ends"),
     option("--attempt", "N", "an earlier attempt (the newest)", type=positive),
 )
@@ -34,9 +34,9 @@ def execute(args: Namespace) -> int:
     Byte for byte, but without control characters on a terminal.
     """
     opened = open_read_only()
-    run = choose_run(opened, args.run).run
-    attempt = _attempt_number(opened.require_journal().load(run), args.task, args.attempt)
-    key = LaunchKey(run, args.task, attempt, AGENT_STEP)
+    stored, task = choose_task(opened, args.run, args.task)
+    attempt = _attempt_number(stored, task, args.attempt)
+    key = LaunchKey(stored.row.run, task, attempt, AGENT_STEP)
     decode = getincrementaldecoder("utf-8")(errors="replace").decode
     printed = 0
     for chunk in _chunks(open_fleet(opened.state_dir.fleet), key, follow=args.follow):
@@ -44,7 +44,7 @@ def execute(args: Namespace) -> int:
         sys.stdout.buffer.write(terminal_safe(decode(chunk)).encode() if sys.stdout.isatty() else chunk)
         sys.stdout.buffer.flush()
     if not printed:
-        print(f"{args.task} printed nothing in attempt {attempt}.", file=sys.stderr)
+        print(f"{task} printed nothing in attempt {attempt}.", file=sys.stderr)
     return ExitCode.DONE
 
 
@@ -62,9 +62,7 @@ def _chunks(fleet: Fleet, key: LaunchKey, *, follow: bool) -> Iterator[bytes]:
 
 
 def _attempt_number(stored: StoredRun, task: str, wanted: int | None) -> int:
-    state = stored.state()
-    require_task(state, task)
-    newest = state.tasks[task].attempt
+    newest = stored.state().tasks[task].attempt
     if wanted is not None and wanted > newest:
         raise HoldfastError(
             f"task {task} has had {count(newest, 'attempt')}, not {wanted}",

@@ -6,7 +6,7 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from holdfast.cli.arguments import REQUIRED_RUN, Arguments, flag, one_of, option, positional
+from holdfast.cli.arguments import RUN, Arguments, flag, one_of, option, positional
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
 from holdfast.core import events as ev
 from holdfast.core.status import RUN_IS_OVER
@@ -20,7 +20,7 @@ from holdfast.runner.requests import Request, ask_runner
 from holdfast.views.text import count
 
 ARGUMENTS: Arguments = (
-    REQUIRED_RUN,
+    RUN,
     positional("format", "whose files: " + ", ".join(SYSTEM_NAMES), choices=SYSTEM_NAMES),
     one_of(
         option("--to", "DIR", "a folder of the project (the system's own places)"),

@@ -25,7 +25,7 @@ from holdfast.errors import (
 )
 from holdfast.journal import open_journal, open_reader
 from holdfast.journal.lease import Holder, holder
-from holdfast.journal.protocol import Journal, JournalReader, RunListing
+from holdfast.journal.protocol import Journal, JournalReader, RunListing, StoredRun
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.state_folder import require_own_state_dir
 
@@ -167,14 +167,75 @@ def choose_latest_run(opened: ReadOnlyRepo, named: str | None) -> RunRow:
     return choose_run(opened, named) if named is not None or not runs else runs[-1].row
 
 
-def require_task(state: RunState, task: str) -> None:
-    """Raise HoldfastError, with the nearest name, unless the run has this task."""
-    if task not in state.tasks:
-        run = state.row.run
-        raise HoldfastError(
-            f"run {run} has no task {quoted(task)}{did_you_mean(task, state.names)}",
-            f"`holdfast status {run}` lists its tasks",
+def choose_task(opened: ReadOnlyRepo, run: str | None, task: str) -> tuple[StoredRun, str]:
+    """Return a run and the id of one of its tasks. The task may be named by the beginning of its id.
+
+    Without a run, it is the latest that has the task, unfinished ones first.
+    """
+    if run is None:
+        run = _run_with_task(opened, task)
+    elif not _names_a_run(opened, run) and _names_a_run(opened, task):
+        raise HoldfastError(f"there is no run {quoted(run)}", f"RUN comes before TASK: `{task} {run}`")
+    stored = opened.require_journal().load(choose_run(opened, run).run)
+    return stored, find_task(stored.state(), task)
+
+
+def choose_run_or_task(
+    opened: ReadOnlyRepo, run: str | None, task: str | None, *, latest: bool = False
+) -> tuple[StoredRun, str | None]:
+    """Return a run and, if one is named, a task of it. One word alone names whichever it fits.
+
+    An exact name counts for more than a beginning, and a run for more than a task. `latest`: without a word, the latest run,
+    finished or not; else the latest unfinished one.
+    """
+    if task is None and run is not None and not _is_exactly_a_run(opened, run):
+        owner = _run_with_task(opened, run, exact=True) or (
+            None if _names_a_run(opened, run) else _run_with_task(opened, run)
         )
+        run, task = (run, None) if owner is None else (owner, run)
+    if task is not None:
+        return choose_task(opened, run, task)
+    chosen = choose_latest_run(opened, run) if latest else choose_run(opened, run)
+    return opened.require_journal().load(chosen.run), None
+
+
+def find_task(state: RunState, named: str) -> str:
+    """Return the id of the task with this id, or whose id alone begins so. Raises HoldfastError, with the nearest name."""
+    found = [named] if named in state.tasks else [name for name in state.names if name.startswith(named)]
+    if len(found) == 1:
+        return found[0]
+    run = state.row.run
+    if found:
+        names = ", ".join(found[:_LISTED_MAX])
+        raise HoldfastError(f"{quoted(named)} could be {names}", "name one of them")
+    raise HoldfastError(
+        f"run {run} has no task {quoted(named)}{did_you_mean(named, state.names)}",
+        f"`holdfast status {run}` lists its tasks",
+    )
+
+
+def _run_with_task(opened: ReadOnlyRepo, task: str, *, exact: bool = False) -> str | None:
+    """Return the latest run that has a task of this name, unfinished ones first; None if none has."""
+    journal = opened.require_journal()
+    runs = [listing.row for listing in opened.runs()][::-1]
+    runs.sort(key=lambda row: row.status in RUN_IS_OVER)
+    for row in runs:
+        names = [name.id for _, name in journal.load(row.run).plan.tasks()]
+        if task in names or (not exact and any(name.startswith(task) for name in names)):
+            return row.run
+    return None
+
+
+def _is_exactly_a_run(opened: ReadOnlyRepo, word: str) -> bool:
+    return any(row.run == word or (word.isdecimal() and _matches(row.run, word)) for row in _rows(opened))
+
+
+def _names_a_run(opened: ReadOnlyRepo, word: str) -> bool:
+    return any(_matches(row.run, word) for row in _rows(opened))
+
+
+def _rows(opened: ReadOnlyRepo) -> list[RunRow]:
+    return [listing.row for listing in opened.runs()]
 
 
 def _named(runs: Sequence[RunListing], named: str) -> RunRow:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from holdfast.cli.arguments import JSON, REQUIRED_RUN, WAIT, YES, Arguments, positional
+from holdfast.cli.arguments import JSON, OPTIONAL_TASK, RUN, WAIT, YES, Arguments
 from holdfast.cli.land import remove_staging
-from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo, require_task
+from holdfast.cli.open_repo import OpenRepo, choose_run_or_task, open_repo
 from holdfast.cli.output import print_result, uncommitted_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.stop import stop_run
@@ -16,8 +16,8 @@ from holdfast.runner.decisions.user_decisions import discard
 from holdfast.views.event_text import plain_lines
 
 ARGUMENTS: Arguments = (
-    REQUIRED_RUN,
-    positional("task", "only this task (the whole run)", nargs="?"),
+    RUN,
+    OPTIONAL_TASK,
     WAIT,
     YES,
     JSON,
@@ -27,19 +27,19 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Reset a task, or a whole run."""
     with open_repo() as opened:
-        run = choose_run(opened, args.run).run
-        return _reset_run(opened, run, args) if args.task is None else _reset_task(opened, run, args)
+        stored, task = choose_run_or_task(opened, args.run, args.task)
+        run = stored.row.run
+        return _reset_run(opened, run, args) if task is None else _reset_task(opened, run, task, args)
 
 
-def _reset_task(opened: OpenRepo, run: str, args: Namespace) -> int:
-    require_task(opened.journal.load(run).state(), args.task)
+def _reset_task(opened: OpenRepo, run: str, task: str, args: Namespace) -> int:
     opened.require_free(run)
-    require_yes(f"Start {args.task} again from nothing? Its work so far stays at its refs.", args)
+    require_yes(f"Start {task} of {run} again from nothing? Its work so far stays at its refs.", args)
     backup = back_up_state(opened.repo)
-    reset_task(opened.repo, opened.journal, run, args.task, plain_lines(sys.stderr))
-    detail = f"{args.task} starts again with the next `holdfast resume {run}`."
+    reset_task(opened.repo, opened.journal, run, task, plain_lines(sys.stderr))
+    detail = f"{task} starts again with the next `holdfast resume {run}`."
     lines = [detail, *uncommitted_lines(opened.repo, run)]
-    return print_result(opened, run, "\n".join(lines), args, task=args.task, kept={"backup": str(backup)})
+    return print_result(opened, run, "\n".join(lines), args, task=task, kept={"backup": str(backup)})
 
 
 def _reset_run(opened: OpenRepo, run: str, args: Namespace) -> int:

@@ -16,7 +16,7 @@ from holdfast.cli.arguments import ACCEPT_BRANCH, RUN, Arguments, flag, one_of, 
 from holdfast.cli.consent import require_consent
 from holdfast.cli.filter_consent import ask_about_filters
 from holdfast.cli.inspect import inspect_run
-from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, open_read_only, open_repo, require_task
+from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, find_task, open_read_only, open_repo
 from holdfast.cli.output import say, show
 from holdfast.cli.prompts import choose_key, confirm, is_interactive, require_yes
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, options_as_typed, start_session
@@ -116,7 +116,7 @@ def _resume(opened: OpenRepo, run: str, args: Namespace) -> int:
             raise _undecided(run)
         abandon_run(opened, run, args)
         return ExitCode.DONE
-    only = frozenset(args.only.split(",")) if args.only else None
+    only = frozenset(_named_tasks(opened.journal.load(run).state(), args)) or None
     if key == "f" or args.failed_only:
         only = _restart_failed(opened, run)
     return start_session(opened, run, args, only)
@@ -204,9 +204,7 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     state = journal.load(run).state()
     accepted = gate_waivers(state, args.accept.split(",")) if args.accept else []
     again = _require_failed(state) if args.failed_only else ()
-    only = again or tuple(args.only.split(",") if args.only else ())
-    for task in only:
-        require_task(state, task)
+    only = again or _named_tasks(state, args)
     chosen = frozenset(only) if only else None
     options = RunOptions(jobs=args.jobs, only=chosen, accepted_tip=args.accept_branch or "")
     decisions: list[ev.Event] = [*accepted, *(ev.TaskRetried(task=task) for task in again)]
@@ -215,6 +213,10 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     effects = [*_waiver_effects(state, accepted, view.held_by), *_run_effects(view, only, args)]
     words = options_as_typed(args, "failed_only", "only", "accept", "accept_branch", "jobs", "land")
     return recovery_view(view, report, effects, f" {shlex.join(words)}" if words else "")
+
+
+def _named_tasks(state: RunState, args: Namespace) -> tuple[str, ...]:
+    return tuple(find_task(state, name) for name in args.only.split(",")) if args.only else ()
 
 
 def _waiver_effects(

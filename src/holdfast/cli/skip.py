@@ -12,4 +12,4 @@ __all__ = ["ARGUMENTS", "execute"]
 
 def execute(args: Namespace) -> int:
     """Declare a task unnecessary."""
-    return decide_about_task(args, "skip", ev.TaskSkipped(task=args.task), "is skipped")
+    return decide_about_task(args, "skip", ev.TaskSkipped, "is skipped")

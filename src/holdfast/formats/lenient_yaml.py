@@ -52,11 +52,13 @@ def _require_bounded(text: str) -> None:
             elif event.anchor:
                 sizes[event.anchor] = 1
         if len(open_at) > DEPTH_MAX:
-            raise ValueError(f"line {event.start_mark.line + 1}: nested deeper than {DEPTH_MAX} levels")
+            raise ValueError(f"{_place(event)}nested deeper than {DEPTH_MAX} levels")
         if total > VALUES_MAX:
-            raise ValueError(
-                f"line {event.start_mark.line + 1}: more than {VALUES_MAX} values once its aliases are filled in"
-            )
+            raise ValueError(f"{_place(event)}more than {VALUES_MAX} values once its aliases are filled in")
+
+
+def _place(event: Any) -> str:
+    return f"line {event.start_mark.line + 1}: " if event.start_mark else ""
 
 
 def _loader() -> Any:

@@ -153,7 +153,7 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
         return
     stuck = [task.id for task in view.tasks if task.status is TaskStatus.ABANDONED]
     if stuck:
-        yield f"`holdfast inspect {run.id} {stuck[0]}` shows why; `holdfast retry {stuck[0]} {run.id}` runs it again, `holdfast skip {stuck[0]} {run.id}` skips it;"
+        yield f"`holdfast inspect {run.id} {stuck[0]}` shows why; `holdfast retry {run.id} {stuck[0]}` runs it again, `holdfast skip {run.id} {stuck[0]}` skips it;"
         yield f"then `holdfast resume {run.id}` continues."
         return
     yield f"`holdfast resume {run.id}` continues."
