@@ -60,7 +60,7 @@ from holdfast.core.provider_limits import (
 )
 from holdfast.core.retry import kind_of_next_attempt, reason_to_give_up
 from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus, StageStatus, TaskStatus
+from holdfast.core.status import FailureKind, RunStatus, StageStatus, TaskStatus
 
 LANDING_BATCH_MAX = 16
 """How many tasks may land in one move of the branch when no check has to run between them."""
@@ -107,14 +107,16 @@ def _wakes(state: RunState) -> Iterator[float]:
     def wakes(free: float) -> bool:
         return free < NEVER and state.plan.limits.on_limit == "wait"
 
-    for task in _failed(state):
+    starts = () if check_is_unrunnable(state) else _failed(state)
+    for task in starts:
         free = earliest_start(state, task)
         if not free or wakes(free):
             yield max(task.not_before, free)
     if not state.row.parked:
         return  # Only the clock and the end of a limit come without an event.
     working = [stage for stage in state.current_stages if _takes_work(state, stage)]
-    for task in [*_retryable(state), *_parked_tasks(state, working)]:
+    new = [] if check_is_unrunnable(state) else [*_retryable(state), *_parked_tasks(state, working)]
+    for task in new:
         free = earliest_start(state, task)
         if wakes(free):
             yield free
@@ -208,6 +210,8 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
         yield RecordEvent(
             ev.VerificationRestarted(task=task.id, attempt=task.attempt, workspace_number=number)
         )
+    if check_is_unrunnable(state):
+        return
     for task in islice(_candidates(state, now), free):
         agent = available_agent(state, task, now) or ""
         workspace = _workspace(state, task, agent, used)
@@ -275,6 +279,19 @@ def session_for(state: RunState, task: TaskRow, agent: str, workspace: int, star
     }
     why = next((words for words, holds in obstacles.items() if holds), "")
     return ("", why) if why else (last.session, "")
+
+
+def check_is_unrunnable(state: RunState) -> bool:
+    """Tell whether a check could not be executed, and has not held since: until then no other agent is paid for work that
+    nobody can check. What is under way may finish."""
+    waiting = [*state.awaiting_restart.values(), *state.active.values()]
+    return any(_is_selected(state, task) and _check_was_unrunnable(task) for task in waiting)
+
+
+def _check_was_unrunnable(task: TaskRow) -> bool:
+    """Tell whether the last that is known of a task's present attempt is that its check could not be executed."""
+    last = task.failures[-1] if task.failures else None
+    return last is not None and last.kind is FailureKind.UNRUNNABLE and last.attempt == task.attempt
 
 
 def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:

@@ -73,7 +73,7 @@ _STARTED = frozenset(ProcessSign) - {ProcessSign.NOT_STARTED}
 _UNCHANGED = (WorkSign.UNCHANGED,)
 
 OUTCOMES = (
-    OutcomeRow((ProcessSign.NOT_STARTED,), _ANY, OutcomeKind.FAILED, FailureKind.ENVIRONMENT),
+    OutcomeRow((ProcessSign.NOT_STARTED,), _ANY, OutcomeKind.BLOCKED, FailureKind.ENVIRONMENT),
     OutcomeRow(_STARTED, (StreamSign.LIMIT,), OutcomeKind.LIMITED, FailureKind.LIMIT),
     OutcomeRow(_STARTED, (StreamSign.AUTH,), OutcomeKind.BLOCKED, FailureKind.AUTH),
     OutcomeRow(_STARTED, (StreamSign.PERMISSION,), OutcomeKind.BLOCKED, FailureKind.PERMISSION),

@@ -67,6 +67,7 @@ class FailureKind(StrEnum):
     NO_CHANGE = "no_change"
     MISSING_FILES = "missing_files"
     CHECK = "check"
+    UNRUNNABLE = "unrunnable"
     MERGED_CHECK = "merged_check"
     CONFLICT = "conflict"
     SIDE_LOST = "side_lost"

@@ -299,9 +299,8 @@ def checks(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
 def _waits(runner: SimulatedRunner, task: TaskRow) -> ev.Event:
     """Return that finished work cannot be judged without a person."""
     runner.world.met("work waits")
-    return ev.VerificationBlocked(
-        task=task.id, attempt=task.attempt, failure=FailureKind.ENVIRONMENT, error="no such program"
-    )
+    failure = FailureKind.UNRUNNABLE if runner.world.random() < 0.6 else FailureKind.ENVIRONMENT
+    return ev.VerificationBlocked(task=task.id, attempt=task.attempt, failure=failure, error="no program")
 
 
 def validation(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:

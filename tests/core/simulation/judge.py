@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.core import events as ev
-from holdfast.core.decide import decide
+from holdfast.core.decide import check_is_unrunnable, decide
 from holdfast.core.facts import Presence
 from holdfast.core.invariants import Evidence, Violation, replacements, violations
 from holdfast.core.projection import TaskRow, encode_row
@@ -126,6 +126,8 @@ class Judge:
             self.violated(14, f"task {task} starts in stage {stage}, which an abandoned task stopped")
         if state.selected is not None and task not in state.selected:
             self.violated(14, f"task {task} starts, and nobody selected it")
+        if check_is_unrunnable(state):
+            self.violated(14, f"task {task} starts although a check cannot be executed")
         if state.tokens_max is not None and row.tokens >= state.tokens_max:
             self.violated(14, f"task {task} starts although the run's tokens are spent")
         self._require_help(runner, task)

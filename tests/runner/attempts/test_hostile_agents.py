@@ -98,7 +98,7 @@ def test_a_flood_of_output_is_bounded(tmp_path: Path) -> None:
 
 
 def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    """The error says which command, and retries wait a little: it is the machine's trouble."""
+    """The error says which command, and it is tried once: it is the machine's trouble."""
     trial = Trial.of(
         Project.create(tmp_path / "p"),
         stage("one", {"id": "A", "run": ["no-such-program-here"]}),

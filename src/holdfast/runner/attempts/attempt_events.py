@@ -19,6 +19,8 @@ from holdfast.core.status import FailureKind
 from holdfast.runner.context import RunContext
 
 _MESSAGE_CHARS = 300
+_SHUTS = (FailureKind.AUTH, FailureKind.ENVIRONMENT)
+"""What no other task of the same provider escapes: refused credentials, and a program that cannot be executed."""
 
 
 def attempt_failed(
@@ -94,7 +96,7 @@ def attempt_blocked(
     carry: str,
     agent: Preset | None,
 ) -> list[ev.Event]:
-    """Return the events of an attempt that needs a person. Refused credentials shut the provider for all its tasks."""
+    """Return the events of an attempt that needs a person. What every task would meet shuts the provider for all of them."""
     failure = outcome.failure or FailureKind.PERMISSION
     error = f"{outcome.error}. {_way_out(context, task, failure, agent)}"
     ended = ev.AttemptBlocked(
@@ -107,9 +109,10 @@ def attempt_blocked(
         carry=carry,
         duration_s=exit_.duration_s,
     )
-    if failure is not FailureKind.AUTH:
+    provider = task.latest.provider or task.latest.agent
+    if failure not in _SHUTS or not provider:
         return [ended]
-    return [provider_shut(task.latest.provider or task.latest.agent, error), ended]
+    return [provider_shut(provider, error), ended]
 
 
 def provider_shut(provider: str, error: str) -> ev.ProviderShut:
@@ -122,6 +125,8 @@ def _way_out(context: RunContext, task: TaskRow, failure: FailureKind, agent: Pr
     if failure is FailureKind.AUTH:
         key = f", or set {agent.keys[0]}" if agent is not None and agent.keys else ""
         return f"Log in with {task.latest.agent or 'the agent'}{key}; {then}"
+    if failure is FailureKind.ENVIRONMENT:
+        return f"Install it, or correct the plan and `holdfast amend {context.run}`; {then}"
     return f"Allow it in the agent's own settings or by `args:` of its entry in `agents:`, or skip the task; {then}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from holdfast.agents.presets import Preset
 from holdfast.agents.streams.reader import readable_output
@@ -20,6 +21,7 @@ from holdfast.core.outcome import (
 from holdfast.core.projection import TaskRow
 from holdfast.core.retry import CUT_SHORT
 from holdfast.core.status import FailureKind
+from holdfast.core.unrunnable import CANNOT_EXECUTE, Fault, fault_of, program_named, tree_path, words_said
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
@@ -138,6 +140,7 @@ def _objections(
     """Yield every reason not to accept the work, the most telling first."""
     sign = _work_sign(context, task, work)
     outcome = judge_outcome(exit_, heard, sign, task.latest.halt, _trouble_of_exit(exit_, agent))
+    outcome = _unless_not_executed(context, task, exit_, outcome, agent)
     if outcome.end is not OutcomeKind.DONE and outcome.failure is not FailureKind.NO_CHANGE:
         yield outcome
     for problem in work.problems:
@@ -151,6 +154,27 @@ def _objections(
     if missing := [path for path in files if context.repo.file_at(work.commit, path) is None]:
         error = f"these files were to be delivered: {', '.join(missing)}"
         yield Outcome(OutcomeKind.FAILED, FailureKind.MISSING_FILES, error)
+
+
+def _unless_not_executed(
+    context: RunContext, task: TaskRow, exit_: Exit, outcome: Outcome, agent: Preset | None
+) -> Outcome:
+    """Return the outcome, with whose fault it is if the program of the attempt could not be executed.
+
+    A program of the machine is nobody's work. A command of the tree is: what landed before may be to blame.
+    """
+    own = context.state.specs[task.id].run
+    if outcome.end is OutcomeKind.BLOCKED and outcome.failure is FailureKind.ENVIRONMENT:
+        of_tree = bool(own) and bool(tree_path(own[0]))
+        return replace(outcome, end=OutcomeKind.FAILED) if of_tree else outcome
+    if outcome.failure is not FailureKind.AGENT or exit_.code not in CANNOT_EXECUTE:
+        return outcome
+    output = context.fleet.output(context.agent_key(task)).data.decode(errors="replace")
+    named = program_named(exit_.code, output)
+    argv = own or (agent.command if agent is not None else ())
+    if not named or tree_path(named) or fault_of(named, " ".join(argv), None) is not Fault.PLAN:
+        return outcome
+    return Outcome(OutcomeKind.BLOCKED, FailureKind.ENVIRONMENT, words_said(output))
 
 
 def _work_sign(context: RunContext, task: TaskRow, work: WorkCommit) -> WorkSign:

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, trailers
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import UnsyncedLandingError, as_holdfast_error
-from holdfast.runner.verification.checks import ChecksStopped, run_checks
+from holdfast.runner.verification.checks import ChecksStopped, cannot_run, run_checks, unrunnable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared |
         slot = context.state.specs[task.id].slot
         failed = await run_checks(context, checks, workspace, task.id, task.attempt, "merged", slot=slot)
         if failed is not None:
+            if said := await asyncio.to_thread(unrunnable, context, task, failed, onto, commit):
+                return cannot_run(context, task, failed, said)
             await asyncio.to_thread(context.repo.keep, _merged_ref(context, task), commit)
             return ev.MergeRefused(
                 task=task.id,

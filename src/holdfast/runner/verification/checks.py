@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,9 @@ from holdfast.agents.invocation import Invocation
 from holdfast.core import events as ev
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason
+from holdfast.core.projection import TaskRow
+from holdfast.core.status import FailureKind
+from holdfast.core.unrunnable import Fault, TreePath, fault_of, program_named, tree_path, words_said
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import launch_when_possible, wait_or_stop, workspace_launch
@@ -21,11 +25,12 @@ _PATHS_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class FailedCheck:
-    """The first check that did not hold, with what it printed."""
+    """The first check that did not hold, with what it printed; `code` is its exit status, if it came to its end."""
 
     command: str
     error: str
     output: str
+    code: int = 0
 
 
 class ChecksStopped(Exception):  # noqa: N818 - it is not an error: the user asked for a stop
@@ -44,12 +49,49 @@ async def check_task(context: RunContext, name: str) -> list[ev.Event]:
     if failed is None:
         passed = ev.ChecksSucceeded if spec.validators else ev.TaskVerified
         return [passed(task=name, attempt=task.attempt)]
+    if said := await asyncio.to_thread(unrunnable, context, task, failed, task.base, task.latest.head):
+        return [cannot_run(context, task, failed, said)]
     error = failed.error + _absent(context.workspaces.left_behind(task))
     return [
         ev.ChecksFailed(
             task=name, attempt=task.attempt, check=failed.command, error=error, detail=failed.output
         )
     ]
+
+
+def unrunnable(context: RunContext, task: TaskRow, failed: FailedCheck, before: str, now: str) -> str:
+    """Return what the shell said of a check that it could not execute, if that is the plan's or the machine's fault.
+
+    `before` and `now` are the commits without and with the work. What the task may have been to create is told to one more
+    agent first.
+    """
+    named = program_named(failed.code, failed.output)
+    if not named:
+        return ""
+    fault = fault_of(named, failed.command, _file_of_tree(context, tree_path(named), before, now))
+    told = [one for one in task.failures[task.forgiven :] if one.check == failed.command]
+    if fault is Fault.UNSURE and any(program_named(failed.code, one.detail) == named for one in told):
+        fault = Fault.PLAN
+    return words_said(failed.output) if fault is Fault.PLAN else ""
+
+
+def _file_of_tree(context: RunContext, path: str, before: str, now: str) -> TreePath | None:
+    if not path:
+        return None
+    was, is_now = context.repo.ids_of(f"{before}:{path}", f"{now}:{path}")
+    return TreePath(bool(was), bool(is_now), path in context.repo.changed_files(before, now))
+
+
+def cannot_run(context: RunContext, task: TaskRow, failed: FailedCheck, said: str) -> ev.Event:
+    """Return that finished work waits because a check of it cannot be executed: no agent is to blame."""
+    run = context.run
+    error = (
+        f"the check `{failed.command}` cannot be executed: {said}. Correct the plan and `holdfast amend {run}`, or install "
+        f"the program and `holdfast resume {run}`: the work is then checked, not done again"
+    )
+    return ev.VerificationBlocked(
+        task=task.id, attempt=task.attempt, failure=FailureKind.UNRUNNABLE, error=error, detail=failed.output
+    )
 
 
 def _absent(left_behind: tuple[str, ...]) -> str:
@@ -132,7 +174,7 @@ def _judge(context: RunContext, command: str, key: LaunchKey, ended: Exit | None
             return None
         case ExitReason.EXITED:
             why = f": {ended.error}" if ended.error else ""
-            return FailedCheck(command, f"`{command}` exited with {ended.code}{why}", output)
+            return FailedCheck(command, f"`{command}` exited with {ended.code}{why}", output, ended.code)
         case ExitReason.TIMEOUT:
             limit = context.state.plan.limits.check_timeout_s
             return FailedCheck(command, f"`{command}` took longer than {limit:g} s", output)
