@@ -101,6 +101,7 @@ def queues(state: RunState) -> dict[str, object]:
         "failed": state.failed,
         "on_hold": state.on_hold,
         "tried_before": state.tried_before,
+        "awaiting_restart": state.awaiting_restart,
         "landing": state.landing,
         "open_needs": state.open_needs,
         "unsettled": state.unsettled,

@@ -30,7 +30,7 @@ FAULTS = (
     "append on a full disk", "effect on a full disk", "work uncollected on a full disk", "resumed on a full disk",
     "append of a stale runner refused", "effect of a stale runner refused",
     "clock jump", "clock jump while dead", "suspend",
-    "limit", "limit of a validator", "needs person", "refused",
+    "limit", "limit of a validator", "needs person", "work waits", "refused",
     "branch had moved", "branch deleted", "commit by somebody", "commit lost", "rewind by somebody",
     "rewind under a runner", "squash by somebody", "journal rebuilt", "decided RunAdopted", "decided RunAbandoned",
     "decided StageGateWaived", "decided StageRewound", "decided TaskRewound", "skip or retry",

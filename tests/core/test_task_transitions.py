@@ -33,7 +33,9 @@ def _event(kind: type[ev.Event], **fields: Any) -> Any:
 def _at(status: TaskStatus) -> RunState:
     """Return a run whose task `a` has a status, at the attempt that the events of `_event` speak of."""
     of = plan((task("a"), task("b", "a")))
-    row = TaskRow(id="a", status=status, attempt=1, latest=AttemptRow(token="a-token1"), queue_number=1)
+    waits = status in TASK_EVENTS[ev.VerificationRestarted].moves
+    latest = AttemptRow(token="a-token1")
+    row = TaskRow(id="a", status=status, attempt=1, latest=latest, queue_number=1, recheck=waits)
     return RunState(of, begin(of).row, [row])
 
 

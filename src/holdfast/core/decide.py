@@ -11,6 +11,7 @@ The queues, kept by `RunState` and never stored:
     failed           tasks whose attempt failed; `not_before` says when the next one may start
     on_hold          tasks that wait for a provider's limit, or for a person
     tried_before     pending tasks that failed or crashed before: they may have used up their attempts
+    awaiting_restart finished work that waits to be verified again: for a person, or for a workspace
     awaiting_checks  work whose checks, or validators, have not started
     merge_queue      verified tasks, in the order in which they were verified
     landing          the tasks that are being merged: one landing at a time
@@ -21,7 +22,8 @@ Priority, from first to last:
     2. Tasks without an attempt left are abandoned: that may stop their stage.
     3. Finished work moves on: checks, validators, the next landing.
     4. Gates of stages. A run that is pausing stops here.
-    5. Free workspaces get an attempt: failed tasks first, then those on hold, then new ones in plan order.
+    5. Free workspaces get finished work that may be verified again, then an attempt: failed tasks first, then those on hold,
+       then new ones in plan order.
     6. With nothing to do, nothing in flight and nothing to wait for, the run ends: completed, paused or blocked.
 
 Who wakes whom: every event that the loop applies makes it ask again, so a landing wakes the tasks that need it, and an
@@ -199,6 +201,13 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
     if free <= 0:
         return
     used = {task.latest.workspace_number for task in state.active.values()}
+    for task in islice(_verifiable_again(state), free):
+        number = _free_workspace(used)
+        used.add(number)
+        free -= 1
+        yield RecordEvent(
+            ev.VerificationRestarted(task=task.id, attempt=task.attempt, workspace_number=number)
+        )
     for task in islice(_candidates(state, now), free):
         agent = available_agent(state, task, now) or ""
         workspace = _workspace(state, task, agent, used)
@@ -223,7 +232,25 @@ def _workspace(state: RunState, task: TaskRow, agent: str, used: Collection[int]
     known = task.latest.session_workspace
     if wants_session(state, task, agent) and known >= 0 and known not in used:
         return known
+    return _free_workspace(used)
+
+
+def _free_workspace(used: Collection[int]) -> int:
     return next(number for number in count() if number not in used)
+
+
+def _verifiable_again(state: RunState) -> list[TaskRow]:
+    """Return the tasks whose finished work waited, and may be verified again: since then somebody retried them or resumed the run.
+
+    That is no new work: neither a spent budget nor an abandoned task of their stage holds them back.
+    """
+    return [
+        task
+        for task in state.awaiting_restart.values()
+        if (task.status is TaskStatus.PENDING or task.blocked_in < state.row.epoch)
+        and _is_selected(state, task)
+        and state.is_startable(task)
+    ]
 
 
 def wants_session(state: RunState, task: TaskRow, agent: str) -> bool:
@@ -275,6 +302,7 @@ def _retryable(state: RunState) -> list[TaskRow]:
         task
         for task in state.on_hold.values()
         if (task.status is TaskStatus.WAITING_LIMIT or task.blocked_in < state.row.epoch)
+        and not task.recheck
         and _may_start(state, task)
     ]
 
@@ -335,10 +363,11 @@ def _obstacles(state: RunState, now: float) -> Iterator[str]:
 def _waited_for(state: RunState, now: float) -> Iterator[str]:
     """Yield the limits and refusals of providers, each once, then what single tasks need from a person."""
     new = _parked_tasks(state, state.current_stages)
-    waiting = [*state.failed.values(), *state.on_hold.values(), *new]
+    held = [task for task in state.on_hold.values() if not task.recheck]
+    waiting = [*state.failed.values(), *held, *new]
     parked = [one for task in waiting for one in limits_in_the_way(state, task, now)]
     parked += [one for task in state.awaiting_checks.values() for one in parked_validators(state, task, now)]
     yield from dict.fromkeys(one.words for one in parked)
     for task in state.on_hold.values():
-        if task.status is TaskStatus.BLOCKED and not limits_in_the_way(state, task, now):
+        if task.recheck or (task.status is TaskStatus.BLOCKED and not limits_in_the_way(state, task, now)):
             yield f"{task.id}: {task.error}"

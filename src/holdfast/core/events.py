@@ -397,6 +397,20 @@ class ValidationFailed(AttemptEvent, frozen=True):
     detail: str = ""
 
 
+class VerificationBlocked(AttemptEvent, frozen=True):
+    """The finished work cannot be judged without a person. It charges nothing; the work waits and is verified again."""
+
+    failure: FailureKind
+    error: str
+    detail: str = ""
+
+
+class VerificationRestarted(AttemptEvent, frozen=True):
+    """Finished work that waited gets a workspace and is verified again, without being done again."""
+
+    workspace_number: int
+
+
 class TaskVerified(AttemptEvent, frozen=True, tag="ChecksPassed"):
     """Every check held on the tree of the attempt's head, and its validators agree. The merge queue comes next."""
 

@@ -214,6 +214,8 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Attempts that ended at a limit of their provider."""
     blocked_in: int = -1
     """The epoch in which an attempt was found to need a person."""
+    recheck: bool = False
+    """Whether the finished work of the latest attempt waits to be verified again, instead of being done again."""
     forgiven: int = 0
     """How many of `failures` the user's last reset covers."""
     forgiven_spending: Spent = Spent()

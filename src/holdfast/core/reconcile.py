@@ -62,7 +62,7 @@ def _branch_changes(state: RunState, facts: Facts) -> Iterator[ev.Event]:
 
 def _tasks_in_flight(state: RunState, facts: Facts) -> Iterator[ev.Event]:
     landed = {landing.task for landing in facts.branch.landings}
-    for task in [*state.active.values(), *state.landing.values()]:
+    for task in [*state.active.values(), *state.landing.values(), *state.awaiting_restart.values()]:
         if task.id not in landed:
             yield from _task_in_flight(state, task, facts)
 
@@ -70,7 +70,7 @@ def _tasks_in_flight(state: RunState, facts: Facts) -> Iterator[ev.Event]:
 def _task_in_flight(state: RunState, task: TaskRow, facts: Facts) -> Iterator[ev.Event]:
     if task.status is TaskStatus.MERGING:
         yield ev.LandingInterrupted(task=task.id, attempt=task.attempt)
-    elif task.status is TaskStatus.VERIFYING and task.latest.head in facts.missing_commits:
+    elif task.status is not TaskStatus.RUNNING and task.latest.head in facts.missing_commits:
         yield ev.AttemptLost(task=task.id, attempt=task.attempt)
     elif task.status is TaskStatus.VERIFYING and task.latest.checking:
         yield ev.ChecksInterrupted(task=task.id, attempt=task.attempt)

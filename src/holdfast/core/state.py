@@ -30,6 +30,9 @@ _MOVES_COMPLETION = frozenset({ev.StageClosed, ev.StageGateWaived, ev.StageRewou
 """The events after which other stages may be complete: only then the stages are indexed again."""
 _ENDS_EXIT_GATE = frozenset({ev.StageClosed, ev.StageGateFailed, ev.StageGateWaived})
 """The events after which a stage is looked at again: a task of it may have been reset while its gate was checked."""
+_TAKES_WORKSPACE = frozenset({ev.AttemptStarted, ev.VerificationRestarted})
+"""The events by which a task gets a workspace: only if it may start."""
+_WORK_MAY_WAIT = frozenset(TASK_EVENTS[ev.VerificationRestarted].moves)
 
 
 class RunState:
@@ -76,6 +79,7 @@ class RunState:
         self.failed: dict[str, TaskRow] = {}
         self.on_hold: dict[str, TaskRow] = {}
         self.tried_before: dict[str, TaskRow] = {}
+        self.awaiting_restart: dict[str, TaskRow] = {}
         self.landing: dict[str, TaskRow] = {}
         self._queues = {
             TaskStatus.RUNNING: self.active,
@@ -195,8 +199,8 @@ class RunState:
         if task is None:
             raise IllegalEventError(f"{type(event).__name__}: task {event.task} is not in the plan")
         status = allowed_move(rule, task, event)
-        if type(event) is ev.AttemptStarted and not self.is_startable(task):
-            raise IllegalEventError(f"AttemptStarted: the needs of task {task.id} are not met")
+        if type(event) in _TAKES_WORKSPACE and not self.is_startable(task):
+            raise IllegalEventError(f"{type(event).__name__}: the needs of task {task.id} are not met")
         self.changed[task.id] = task
         if rule.keeps_queues:
             rule.fold(self.row, self.plan.limits, task, event)
@@ -209,6 +213,7 @@ class RunState:
     def _leave(self, task: TaskRow) -> None:
         """Take a task out of the queues of its status. Heaps drop stale entries when they come up."""
         name, status = task.id, task.status
+        self.awaiting_restart.pop(name, None)
         queue = self._queues.get(status)
         if queue is not None:
             del queue[name]
@@ -224,6 +229,8 @@ class RunState:
     def _enter(self, task: TaskRow) -> None:
         """Put a task into the queues of its status."""
         name, status = task.id, task.status
+        if task.recheck and status in _WORK_MAY_WAIT:
+            self.awaiting_restart[name] = task
         queue = self._queues.get(status)
         if queue is not None:
             queue[name] = task
@@ -236,9 +243,9 @@ class RunState:
         elif status in TASK_IS_SETTLED:
             self._settle(name, settled=True)
         elif status is TaskStatus.PENDING:
-            if task.crash_count or task.charged:
+            if (task.crash_count or task.charged) and not task.recheck:
                 self.tried_before[name] = task
-            if self.open_needs[name] == 0:
+            if self.open_needs[name] == 0 and not task.recheck:
                 self._push_ready(name)
         if name in self.interface_dependents:
             self._note_interface(task)
@@ -260,7 +267,8 @@ class RunState:
     def _release(self, dependents: Iterable[str], step: int) -> None:
         for name in dependents:
             self.open_needs[name] -= step
-            if self.open_needs[name] == 0 and self.tasks[name].status is TaskStatus.PENDING:
+            task = self.tasks[name]
+            if self.open_needs[name] == 0 and task.status is TaskStatus.PENDING and not task.recheck:
                 self._push_ready(name)
 
     def _reopen(self, stage: StageRow) -> None:
@@ -299,7 +307,7 @@ class RunState:
         while heap and len(chosen) < most:
             place = heappop(heap)
             task = self.tasks[self.names[place]]
-            if task.status is not TaskStatus.PENDING or self.open_needs[task.id]:
+            if task.status is not TaskStatus.PENDING or task.recheck or self.open_needs[task.id]:
                 continue
             if may is None or may(task):
                 chosen[place] = task

@@ -15,7 +15,8 @@ The way of a task through `TASK_EVENTS`, if all goes well:
 
 An attempt that fails, in its own run, its checks, its validators or its merge, makes the task `failed`; the next
 AttemptStarted takes it from there. AttemptLimited leads to `waiting_limit`, AttemptBlocked to `blocked`, AttemptLost
-(a crash or a stop) back to `pending`. TaskLanded reports git's proof: legal except from `completed`.
+(a crash or a stop) back to `pending`. Finished work that cannot be judged waits as `blocked`, by VerificationBlocked, until
+VerificationRestarted takes it, without another attempt, back to `verifying`. TaskLanded reports git's proof: legal except from `completed`.
 
 Three rules hold for all of them:
 
@@ -78,6 +79,7 @@ def _attempt_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
     )
     task.base = task.base or event.start
     task.error = ""
+    task.recheck = False
 
 
 def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptDone) -> None:
@@ -109,6 +111,7 @@ def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
 def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLost) -> None:
     _leave_session(task, event.carry or event.set_aside)
     _leave_workspace(task)
+    task.recheck = False
     task.crash_count += event.cause == "crash"
     # Older events still carry such work.
     _keep(task, "" if began_too_recently(task, limits) else event.carry)
@@ -208,6 +211,22 @@ def _validation_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.Val
     _fail(task, FailureKind.VALIDATION, event.error, event.detail, tree=task.latest.tree)
 
 
+def _verification_blocked(run: RunRow, limits: Limits, task: TaskRow, event: ev.VerificationBlocked) -> None:
+    _leave_workspace(task)
+    task.latest.prepared = ""
+    task.error, task.recheck, task.blocked_in = event.error, True, run.epoch
+    task.failures.append(
+        Failure(attempt=event.attempt, kind=event.failure, error=event.error, detail=event.detail)
+    )
+
+
+def _verification_restarted(
+    run: RunRow, limits: Limits, task: TaskRow, event: ev.VerificationRestarted
+) -> None:
+    task.latest.workspace_number = event.workspace_number
+    task.error, task.recheck = "", False
+
+
 def _task_verified(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskVerified) -> None:
     _leave_workspace(task)
     run.queue_number += 1
@@ -239,6 +258,7 @@ def _task_landed(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
     task.merge_commit, task.latest.head = event.commit, event.head
     task.carry = task.set_aside = task.latest.prepared = task.error = task.conflict = task.replaced = ""
     task.conflict_files = ()
+    task.recheck = False
     run.tip = event.commit
 
 
@@ -275,6 +295,7 @@ def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewo
     task.latest = AttemptRow()
     task.base = task.summary = task.carry = task.set_aside = task.conflict = ""
     task.conflict_files = ()
+    task.recheck = False
     task.interfaces = {}
     task.last_report = None
 
@@ -383,6 +404,8 @@ def _stays(*statuses: TaskStatus) -> dict[TaskStatus, TaskStatus]:
 
 _S = TaskStatus
 _IN_QUEUE_OR_BEFORE = (_S.RUNNING, _S.VERIFYING, _S.VERIFIED, _S.MERGING)
+_WORK_WAITS = (_S.PENDING, _S.BLOCKED)
+"""In these statuses finished work may wait to be verified again: until it is, the task is without an agent."""
 _AT_REST = (_S.PENDING, _S.WAITING_LIMIT, _S.FAILED, _S.ABANDONED, _S.BLOCKED)
 _from = dict.fromkeys
 
@@ -392,7 +415,7 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.AttemptFailed: TaskRule({_S.RUNNING: _S.FAILED}, _attempt_failed),
     ev.AttemptLimited: TaskRule({_S.RUNNING: _S.WAITING_LIMIT}, _attempt_limited),
     ev.AttemptBlocked: TaskRule({_S.RUNNING: _S.BLOCKED}, _attempt_blocked),
-    ev.AttemptLost: TaskRule(_from((_S.RUNNING, _S.VERIFYING), _S.PENDING), _attempt_lost),
+    ev.AttemptLost: TaskRule(_from((_S.RUNNING, _S.VERIFYING, *_WORK_WAITS), _S.PENDING), _attempt_lost),
     ev.AttemptHalted: TaskRule(_stays(_S.RUNNING), _attempt_halted, keeps_queues=True),
     ev.AgentObserved: TaskRule(_stays(_S.RUNNING), _agent_observed, keeps_queues=True),
     ev.ProgressReported: TaskRule(_stays(_S.RUNNING), _progress_reported, keeps_queues=True),
@@ -405,6 +428,8 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.ValidationStarted: TaskRule(_stays(_S.VERIFYING), _checks_started),
     ev.ValidatorScored: TaskRule(_stays(_S.VERIFYING), _validator_scored, keeps_queues=True),
     ev.ValidationFailed: TaskRule({_S.VERIFYING: _S.FAILED}, _validation_failed),
+    ev.VerificationBlocked: TaskRule(_from((_S.VERIFYING, _S.MERGING), _S.BLOCKED), _verification_blocked),
+    ev.VerificationRestarted: TaskRule(_from(_WORK_WAITS, _S.VERIFYING), _verification_restarted),
     ev.TaskVerified: TaskRule({_S.VERIFYING: _S.VERIFIED}, _task_verified),
     ev.LandingStarted: TaskRule({_S.VERIFIED: _S.MERGING}, _nothing_more),
     ev.MergePrepared: TaskRule(_stays(_S.MERGING), _merge_prepared, keeps_queues=True),
@@ -425,6 +450,7 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
 
 # Looked up by type for every event: `isinstance` costs more than all other checks together.
 _OF_ATTEMPT = frozenset(kind for kind in TASK_EVENTS if issubclass(kind, ev.AttemptEvent))
+_OF_WAITING_WORK = frozenset((ev.AttemptLost, ev.VerificationRestarted))
 _WITH_TOKEN = frozenset(kind for kind in TASK_EVENTS if issubclass(kind, ev.AttemptEnded))
 
 
@@ -441,6 +467,8 @@ def allowed_move(rule: TaskRule, task: TaskRow, event: Any) -> TaskStatus:
         obstacle = f"task {task.id} is at attempt {task.attempt}, not {event.attempt}"
     elif kind in _WITH_TOKEN and event.token != task.latest.token:
         obstacle = f"the token is not that of task {task.id}'s attempt"
+    elif kind in _OF_WAITING_WORK and task.status in _WORK_WAITS and not task.recheck:
+        obstacle = f"no finished work of task {task.id} waits to be verified"
     else:
         return status
     raise IllegalEventError(f"{kind.__name__}: {obstacle}")

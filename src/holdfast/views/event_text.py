@@ -45,6 +45,8 @@ _SENTENCES = {
     "AttemptFailed": "{task}: attempt {attempt} failed ({failure}): {error}",
     "AttemptLost": "{task}: attempt {attempt} cut short by a {cause}; its work is kept",
     "ChecksStarted": "",
+    "VerificationBlocked": "{task}: its work waits, and needs you ({failure}): {error}",
+    "VerificationRestarted": "{task}: the work of attempt {attempt} is verified again",
     "TaskVerified": "{task}: verified",
     "ChecksFailed": "{task}: check failed: {error}",
     "ChecksInterrupted": "{task}: checks cut short; they run again",

@@ -24,6 +24,7 @@ _ENDINGS: dict[str, tuple[Outcome, str]] = {
     "AttemptBlocked": ("blocked", "agent"),
     "AttemptFailed": ("failed", "agent"),
     "ChecksFailed": ("failed", "check"),
+    "VerificationBlocked": ("blocked", "check"),
     "ValidationFailed": ("failed", "validation"),
     "MergeRefused": ("failed", "merged_check"),
     "MergeConflicted": ("failed", "conflict"),
@@ -174,10 +175,13 @@ def _add(attempt: AttemptView, event: ev.Event, at: str) -> None:
             attempt.session = session or attempt.session
         case ev.TaskLanded():
             attempt.outcome = "landed"
+        case ev.VerificationRestarted():
+            attempt.outcome = "done"
         case _ if (name := type(event).__name__) in _ENDINGS:
             attempt.outcome, failure = _ENDINGS[name]
             # A check fails after the agent has ended.
-            attempt.ended_at = attempt.ended_at or at if attempt.outcome == "failed" else at
+            after = attempt.outcome == "failed" or isinstance(event, ev.VerificationBlocked)
+            attempt.ended_at = attempt.ended_at or at if after else at
             attempt.kept = getattr(event, "carry", attempt.commit) or None
             attempt.commit = getattr(event, "head", attempt.commit)
             attempt.set_aside = getattr(event, "set_aside", "") or None

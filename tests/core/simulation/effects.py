@@ -288,12 +288,22 @@ def checks(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
     yield world.random() * 10
     if runner.stopping:
         runner.deliver([ev.ChecksInterrupted(task=name, attempt=number)])
+    elif world.random() < world.rates.needs_person:
+        runner.deliver([_waits(runner, task)])
     elif world.random() < world.rates.check_fails:
         runner.deliver([ev.ChecksFailed(task=name, attempt=number, check="check", error="failed")])
     elif runner.state.specs[name].validators:
         runner.deliver([ev.ChecksSucceeded(task=name, attempt=number)])
     else:
         runner.deliver([ev.TaskVerified(task=name, attempt=number)])
+
+
+def _waits(runner: SimulatedRunner, task: TaskRow) -> ev.Event:
+    """Return that finished work cannot be judged without a person."""
+    runner.world.met("work waits")
+    return ev.VerificationBlocked(
+        task=task.id, attempt=task.attempt, failure=FailureKind.ENVIRONMENT, error="no such program"
+    )
 
 
 def validation(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
@@ -317,6 +327,9 @@ def validation(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
                 task=task.id, attempt=task.attempt, validator=validator.id, score=world.random() ** 0.4
             )
         ]
+    if world.random() < world.rates.needs_person:
+        runner.deliver([*gone, _waits(runner, task)])
+        return
     interrupted = ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
     runner.deliver([*gone, interrupted] if gone else [judge_scores(spec, task)])
 
@@ -397,6 +410,8 @@ def _problem_of_merge(runner: SimulatedRunner, task: TaskRow, onto: str) -> ev.E
         return None
     if runner.stopping:
         return ev.LandingInterrupted(task=task.id, attempt=task.attempt)
+    if world.random() < rates.needs_person:
+        return _waits(runner, task)
     if world.random() < rates.merged_check_fails:
         return ev.MergeRefused(task=task.id, attempt=task.attempt, check="check", error="failed")
     return None

@@ -95,9 +95,13 @@ class Judge:
     def ended(self, event: ev.AttemptEnded) -> None:
         """An attempt is over only if its agent is."""
         if isinstance(event, ev.AttemptBlocked):
-            self._helped.discard(event.task)
+            self.needs_help(event.task)
         if self.world.machine.inspect((event.task, event.attempt)) is Presence.ALIVE:
             self.violated(9, f"attempt {event.attempt} of task {event.task} ended while its agent lives")
+
+    def needs_help(self, task: str) -> None:
+        """A task waits for a person from now on."""
+        self._helped.discard(task)
 
     def helped(self, task: str) -> None:
         """Somebody did what a task waited for, and says so."""
@@ -124,7 +128,21 @@ class Judge:
             self.violated(14, f"task {task} starts, and nobody selected it")
         if state.tokens_max is not None and row.tokens >= state.tokens_max:
             self.violated(14, f"task {task} starts although the run's tokens are spent")
-        if state.tasks[task].blocked_in == row.epoch and task not in self._helped:
+        self._require_help(runner, task)
+
+    def restarting(self, runner: SimulatedRunner, task: str) -> None:
+        """Finished work is verified again only if it is wanted, somebody could help it, and it has a workspace."""
+        state = runner.state
+        if len(state.active) > state.jobs:
+            self.violated(9, f"{len(state.active)} tasks are under way, more than {state.jobs}")
+        if state.row.pausing or state.row.stopping:
+            self.violated(14, f"task {task} is verified again although the run is to rest")
+        if state.selected is not None and task not in state.selected:
+            self.violated(14, f"task {task} is verified again, and nobody selected it")
+        self._require_help(runner, task)
+
+    def _require_help(self, runner: SimulatedRunner, task: str) -> None:
+        if runner.state.tasks[task].blocked_in == runner.state.row.epoch and task not in self._helped:
             self.violated(14, f"task {task} is tried again before anybody could help it")
 
     def resting(self, runner: SimulatedRunner) -> None:
@@ -246,6 +264,8 @@ class Judge:
             found = work.get(event.start, NO_WORK)
             if event.task in landed:
                 self.violated(2, f"task {event.task} was done again")
+            if state.tasks[event.task].recheck:
+                self.violated(6, f"task {event.task} is done again although its finished work waits")
             if found.first < first or found.second < second:
                 self.violated(6, f"task {event.task} begins with {found}, although {first, second} was left")
         elif kind is ev.TaskLanded:
@@ -264,7 +284,7 @@ class Judge:
         task = state.tasks[event.task]
         report = task.latest.report
         hardly_begun = report is not None and (report.progress or 0.0) < state.plan.limits.restart_below
-        return hardly_begun or task.status is TaskStatus.VERIFYING
+        return hardly_begun or task.status is not TaskStatus.RUNNING
 
     def _check_landed_work(self) -> None:
         """No half-done work of a command is in what landed, and nothing of an agent's twice."""

@@ -211,7 +211,9 @@ class People:
 
     def _lose_a_commit(self) -> None:
         """A commit that is being verified disappears: a damaged disk, or somebody's `git gc --prune=now`."""
-        heads = [task.latest.head for task in self.world.journal.look().active.values() if task.latest.head]
+        state = self.world.journal.look()
+        rows = [*state.awaiting_restart.values(), *state.active.values()]
+        heads = [task.latest.head for task in rows if task.latest.head]
         if heads:
             self.world.met("commit lost")
             self.world.repository.missing.add(heads[0])
@@ -221,6 +223,7 @@ class People:
         world, random = self.world, self.world.random
         if self.meddles:
             self._work_on_branch()
+            self._retry_waiting_work()
         if random() < (0.2 if self.decides or self.meddles else 0.9):
             return
         state = world.journal.load()
@@ -238,8 +241,15 @@ class People:
             case 7 | 8:
                 self._record(state, self._rewind(state))
             case _:
-                if random() < 0.3:
+                if random() < 0.3 and not world.repository.missing:
                     self._record(state, [ev.RunAbandoned(reason="enough")])
+
+    def _retry_waiting_work(self) -> None:
+        """Somebody has finished work verified again; now and then its commit is gone before that."""
+        state = self.world.journal.load()
+        self._record(state, [ev.TaskRetried(task=name) for name in list(state.awaiting_restart)])
+        if state.awaiting_restart and self.world.random() < 0.5:
+            self._lose_a_commit()
 
     def _retry_or_skip(self, state: RunState) -> list[ev.Event]:
         """Return the decision about one task, rather about one that is neither pending nor settled."""

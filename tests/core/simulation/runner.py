@@ -17,6 +17,7 @@ from holdfast.core.commands import (
     Command,
     LandTasks,
     OpenStage,
+    RecordEvent,
     StartAttempt,
     ValidateTask,
     intents,
@@ -147,7 +148,7 @@ class SimulatedRunner:
         repository.sync()  # a runner that was killed may have moved the branch and no more
         branch = repository.facts()
         gone = {task.id: task.merge_commit for task in vanished(state, branch)}
-        heads = {task.latest.head for task in state.active.values()}
+        heads = {task.latest.head for task in (*state.active.values(), *state.awaiting_restart.values())}
         return Facts(
             branch=branch,
             sightings=sightings,
@@ -229,6 +230,8 @@ class SimulatedRunner:
                 events.append(taken)
                 if isinstance(taken, ev.AttemptEnded):
                     self.world.judge.ended(taken)
+                elif isinstance(taken, ev.VerificationBlocked):
+                    self.world.judge.needs_help(taken.task)
                 elif isinstance(taken, ev.TaskSkipped):
                     self.world.skipped.add(taken.task)
                 elif isinstance(taken, ev.TaskRetried):
@@ -304,6 +307,8 @@ class SimulatedRunner:
             case StartAttempt(task=task, provider=provider):
                 self.world.judge.starting(self, task, provider)
                 self._start(effects.attempt(self, state.tasks[task]), command)
+            case RecordEvent(ev.VerificationRestarted(task=task)):
+                self.world.judge.restarting(self, task)
             case CheckTask(task=task):
                 self._start(effects.checks(self, state.tasks[task]), command)
             case ValidateTask(task=task):

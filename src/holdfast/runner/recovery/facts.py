@@ -53,7 +53,8 @@ def gather_facts(
     exists = bool(branch.tip)
     if not exists and repo.exists(row.tip):
         branch = branch_facts(repo, row.tip, row.base, row.run)
-    wanted = (task.latest.head for task in state.active.values()) if commits is None else commits
+    to_verify = (*state.active.values(), *state.awaiting_restart.values())
+    wanted = (task.latest.head for task in to_verify) if commits is None else commits
     return Facts(
         branch=branch,
         branch_exists=exists,

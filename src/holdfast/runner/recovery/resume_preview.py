@@ -114,6 +114,8 @@ def _preview_task(
 ) -> TaskPreview:
     if shown is TaskStatus.RUNNING and sighting is not None:
         return _preview_running(state, task, sighting)
+    if task.recheck:
+        return TaskPreview(task.id, ResumeAction.CHECK, "its work is there; it is verified again")
     if shown is TaskStatus.PENDING:
         return _preview_pending(task)
     if task.status is TaskStatus.BLOCKED:
