@@ -24,7 +24,7 @@ CONTRACT_BYTES_MAX = 32 * 1024
 FILE_BYTES_MAX = 4 * 1024 * 1024
 
 HINT = "`holdfast report --help` shows how."
-NUMBERS = {"progress": 100.0, "confidence": 1.0, "cost": 1e6, "line": 1e9}
+NUMBERS = {"progress": 100.0, "confidence": 1.0, "cost": 1e6, "tokens": 1e12, "line": 1e9}
 """What can be reported as a number, and the largest that makes sense. The least is 0."""
 
 

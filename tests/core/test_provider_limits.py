@@ -13,7 +13,7 @@ from holdfast.core.commands import RecordEvent, StartAttempt, ValidateTask
 from holdfast.core.decide import decide, next_wake, session_for
 from holdfast.core.facts import BranchFacts, Facts
 from holdfast.core.plan import AgentProvider, Limits, Plan, Task, Validator
-from holdfast.core.projection import Parked, RunRow, decode_run_row, encode_row
+from holdfast.core.projection import Parked, RunRow, Spent, decode_run_row, encode_row
 from holdfast.core.provider_limits import KNOWN_WAIT_MAX_S, default_wait, park_provider
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
@@ -251,8 +251,8 @@ def test_a_budget_is_spent_when_it_is_reached(limits: Limits, of_task: dict[str,
     """Of an attempt, a task and the run, in tokens and in money; what is not recorded yet counts."""
     state = _spending(limits, **of_task)
     _observe(state, 60)
-    assert attempt_overrun(state, state.tasks["t"], 99, 0.99) == ""
-    assert whose in attempt_overrun(state, state.tasks["t"], 100, 1.0)
+    assert attempt_overrun(state, state.tasks["t"], Spent(tokens=99, cost_usd=0.99)) == ""
+    assert whose in attempt_overrun(state, state.tasks["t"], Spent(tokens=100, cost_usd=1.0))
 
 
 def test_totals_told_twice_count_once() -> None:

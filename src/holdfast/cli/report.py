@@ -35,12 +35,13 @@ for agents: tell how far you are; if you are cut off, the next agent gets it
   blocked "why"             what keeps you from going on
   summary "text"            what you did, in a sentence
   cost 0.42                 what was spent since the last such report, in dollars
+  tokens 1200               what was used since the last such report, in tokens
   interface NAME TEXT       a contract that other tasks can build on; or --file F, or - for standard input
 
 Each of these is also an option (--progress 40 --file PATH …), so one call can say several.
 """
 _KEYS = {"cost": "cost_usd", "done": "section_done", "next": "section_next"}
-_VALUED = ("progress", "file", "confidence", "blocked", "summary", "cost")
+_VALUED = ("progress", "file", "confidence", "blocked", "summary", "cost", "tokens")
 _OPTIONS = (*_VALUED, "line", "done", "next")
 _Report = dict[str, str | float]
 ARGUMENTS = ((("words",), {"nargs": "..."}),)
@@ -110,7 +111,7 @@ def _value(name: str, text: str) -> str | float:
         raise HoldfastError(
             f"{name} takes a number from 0 to {NUMBERS[name]:g}, not {text!r}", HINT
         ) from None
-    return int(checked_number(name, number)) if name == "line" else checked_number(name, number)
+    return int(checked_number(name, number)) if name in ("line", "tokens") else checked_number(name, number)
 
 
 def _stored(text: str) -> str:

@@ -64,8 +64,11 @@ class RecordEvent(msgspec.Struct, frozen=True):
 Command = OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | RecordEvent
 
 
-def intents(command: Command, token: str) -> list[ev.Event]:
-    """Return the events that must be durable before `command` is acted on. `token` names a new attempt."""
+def intents(command: Command, token: str, at: float = 0.0) -> list[ev.Event]:
+    """Return the events that must be durable before `command` is acted on.
+
+    `token` names a new attempt, and `at` is the wall time of its start, for people.
+    """
     match command:
         case RecordEvent(event):
             return [event]
@@ -80,7 +83,7 @@ def intents(command: Command, token: str) -> list[ev.Event]:
         case LandTasks(tasks):
             return [ev.LandingStarted(task=task, attempt=attempt) for task, attempt in tasks]
         case StartAttempt():
-            return [ev.AttemptStarted(token=token, **asdict(command))]
+            return [ev.AttemptStarted(token=token, at=at, **asdict(command))]
 
 
 def undo_intents(command: Command) -> list[ev.Event]:

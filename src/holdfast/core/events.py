@@ -239,6 +239,7 @@ class AttemptStarted(AttemptEvent, frozen=True):
     """Intent: an agent gets a workspace, checked out at `start`.
 
     `agent` works through `provider` and continues its own `session`, if any; if that was impossible, `fresh_because` says why.
+    `at` is the wall time, for people.
     """
 
     token: str
@@ -249,6 +250,7 @@ class AttemptStarted(AttemptEvent, frozen=True):
     provider: str = ""
     session: str = ""
     fresh_because: str = ""
+    at: float = 0.0
 
 
 class AttemptDone(AttemptEnded, frozen=True):
@@ -316,6 +318,7 @@ class AgentObserved(AttemptEvent, frozen=True):
 
     tokens: int = 0
     cost_usd: float = 0.0
+    cache_read: int = 0
     session: str = ""
     activity: str = ""
     in_tool: bool = False
@@ -324,7 +327,10 @@ class AgentObserved(AttemptEvent, frozen=True):
 
 
 class ProgressReported(AttemptEvent, frozen=True):
-    """What an agent says of itself: the fields of `Report`. `heard` counts the bytes read, so that none counts twice."""
+    """What an agent says of itself: the fields of `Report`, and what it used since its last report.
+
+    `heard` counts the bytes read, so that none counts twice.
+    """
 
     progress: float | None = None
     file: str = ""
@@ -335,6 +341,7 @@ class ProgressReported(AttemptEvent, frozen=True):
     blocked: str = ""
     summary: str = ""
     cost_usd: float = 0.0
+    tokens: int = 0
     heard: int = 0
 
 

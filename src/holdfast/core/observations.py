@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from holdfast.core.projection import Spent
+
 _TEXT_CHARS = 100_000
 _MESSAGE_CHARS = 4_000
 _NAME_CHARS = 200
@@ -37,11 +39,15 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens and money. `whole`: of the attempt so far; otherwise on top of what was said before."""
+    """Tokens and money. `whole`: of the attempt so far; otherwise on top of what was said before.
+
+    `cache_read` are those of the tokens that came from a cache.
+    """
 
     tokens: int = 0
     cost_usd: float = 0.0
     whole: bool = False
+    cache_read: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class StreamSummary:
 
     tokens: int = 0
     cost_usd: float = 0.0
+    cache_read: int = 0
     session: str = ""
     tool: str = ""
     text: str = ""
@@ -97,13 +104,18 @@ class StreamSummary:
     finished: bool = False
     denied: tuple[str, ...] = ()
 
+    @property
+    def spent(self) -> Spent:
+        """What the stream says was used so far."""
+        return Spent(tokens=self.tokens, cost_usd=self.cost_usd, cache_read=self.cache_read)
+
     def take(self, seen: Observation) -> None:
         """Add one observation. The latest one wins: an agent that keeps working got over its trouble."""
         match seen:
             case Activity(text, tool, tool_done):
                 self._work(text, tool, done=tool_done)
-            case Usage(tokens, cost_usd, whole):
-                self._spend(tokens, cost_usd, whole=whole)
+            case Usage():
+                self._spend(seen)
             case SessionNamed(session) if not session.startswith("-"):
                 # It becomes an argument of a command line and must not look like an option.
                 self.session = session[:_NAME_CHARS] or self.session
@@ -121,6 +133,7 @@ class StreamSummary:
         """Restore totals from the journal when part of the stream is skipped. Idempotent."""
         self.tokens = max(self.tokens, known.tokens)
         self.cost_usd = max(self.cost_usd, known.cost_usd)
+        self.cache_read = max(self.cache_read, known.cache_read)
         self.session = self.session or known.session
 
     def _work(self, text: str, tool: str, *, done: bool) -> None:
@@ -130,11 +143,12 @@ class StreamSummary:
         if tool or done:
             self.tool = "" if done else tool[:_NAME_CHARS]
 
-    def _spend(self, tokens: int, cost_usd: float, *, whole: bool) -> None:
+    def _spend(self, used: Usage) -> None:
         """A total never lowers the count: some agents report the parts and then the rounded sum."""
-        before = (0, 0.0) if whole else (self.tokens, self.cost_usd)
-        self.tokens = max(self.tokens, min(before[0] + max(0, tokens), _TOKENS_MAX))
-        self.cost_usd = max(self.cost_usd, min(before[1] + max(0.0, cost_usd), _COST_MAX))
+        before = Spent() if used.whole else self.spent
+        self.tokens = max(self.tokens, min(before.tokens + max(0, used.tokens), _TOKENS_MAX))
+        self.cost_usd = max(self.cost_usd, min(before.cost_usd + max(0.0, used.cost_usd), _COST_MAX))
+        self.cache_read = max(self.cache_read, min(before.cache_read + max(0, used.cache_read), _TOKENS_MAX))
 
     def _go_wrong(self, trouble: AgentTrouble, message: str, until: float | None) -> None:
         """Keep the more telling of two: after "usage limit" many agents add a plain "failed"."""

@@ -90,10 +90,36 @@ class Halt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens and money, as far as agents say."""
+    """Tokens and money, as far as agents say; 0 is unknown. `cache_read` are the tokens that came from a cache."""
 
     tokens: int = 0
     cost_usd: float = 0.0
+    cache_read: int = 0
+
+    def plus(self, more: Spent) -> Spent:
+        """Return the sum of both."""
+        return Spent(
+            tokens=self.tokens + more.tokens,
+            cost_usd=self.cost_usd + more.cost_usd,
+            cache_read=self.cache_read + more.cache_read,
+        )
+
+    def beyond(self, known: Spent) -> Spent:
+        """Return what this has more than `known`, never less than nothing."""
+        return Spent(
+            tokens=max(0, self.tokens - known.tokens),
+            cost_usd=max(0.0, self.cost_usd - known.cost_usd),
+            cache_read=max(0, self.cache_read - known.cache_read),
+        )
+
+
+class PastAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt before the latest used. The time of one that a crash cut off is unknown: 0."""
+
+    attempt: int
+    agent: str = ""
+    spent: Spent = Spent()
+    worked_s: float = 0.0
 
 
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -127,6 +153,15 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     report_bytes: int = 0
     """How many bytes of the agent's report file have been read."""
     spent: Spent = Spent()
+    """What the attempt used: of each part the larger of what its stream says and what it reported."""
+    heard: Spent = Spent()
+    """What its stream says."""
+    reported: Spent = Spent()
+    """What its reports add up to."""
+    started_at: float = 0.0
+    """The wall time of its start, for people."""
+    worked_s: float = 0.0
+    """How long its agent worked; 0 while it works, and if a crash cut it off."""
     session: str = ""
     """The agent's own name for its conversation."""
     session_workspace: int = -1
@@ -170,6 +205,11 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     interfaces: dict[str, str] = {}
     cost_usd: float = 0.0
     tokens: int = 0
+    cache_read: int = 0
+    past: list[PastAttempt] = []
+    """What each attempt before the latest used."""
+    validation_spent: dict[str, Spent] = {}
+    """What the task's validators used, by agent; `cost_usd`, `tokens` and `cache_read` include it."""
     limited: int = 0
     """Attempts that ended at a limit of their provider."""
     blocked_in: int = -1
@@ -243,6 +283,9 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     intrusions: int = 0
     cost_usd: float = 0.0
     tokens: int = 0
+    cache_read: int = 0
+    worked_s: float = 0.0
+    """How long agents worked, all together."""
     parked: dict[str, Parked] = {}
     reattached: int = msgspec.field(name="adopted", default=0)
     """How many agents a later runner took over."""

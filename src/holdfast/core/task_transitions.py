@@ -41,6 +41,7 @@ from holdfast.core.projection import (
     AttemptRow,
     Failure,
     Halt,
+    PastAttempt,
     Report,
     RunRow,
     Score,
@@ -64,6 +65,7 @@ def _nothing_more(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskEven
 
 def _attempt_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptStarted) -> None:
     task.last_report = task.latest.report or task.last_report
+    _file_attempt(task)
     task.attempt = event.attempt
     task.latest = AttemptRow(
         token=event.token,
@@ -73,6 +75,7 @@ def _attempt_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
         agent=event.agent,
         provider=event.provider,
         resumed_session=event.session,
+        started_at=event.at,
     )
     task.base = task.base or event.start
     task.error = ""
@@ -84,7 +87,7 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     attempt.head, attempt.tree = event.head, event.tree
     attempt.session_commit = event.head
     task.summary, task.set_aside = event.summary, ""
-    task.worked_s += event.duration_s
+    _add_time(run, task, event.duration_s)
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
     # Work went well through this provider: its next limit is a first one again.
     if attempt.provider in run.parked:
@@ -100,7 +103,7 @@ def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
     if side_lost:
         task.carry = task.conflict
     _put_aside(task, event.set_aside)
-    task.worked_s += event.duration_s
+    _add_time(run, task, event.duration_s)
     run.clock = max(run.clock, event.clock)
     task.not_before = event.clock + delay_after(event.failure, task.charged, limits.retry_delay_s)
 
@@ -122,26 +125,26 @@ def began_too_recently(task: TaskRow, limits: Limits) -> bool:
 
 
 def _attempt_limited(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLimited) -> None:
-    _end_uncharged(task, event)
+    _end_uncharged(run, task, event)
     task.limited += 1
 
 
 def _attempt_blocked(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptBlocked) -> None:
-    _end_uncharged(task, event)
+    _end_uncharged(run, task, event)
     task.blocked_in = run.epoch
     task.failures.append(
         Failure(attempt=event.attempt, kind=event.failure, error=event.error, detail=event.detail)
     )
 
 
-def _end_uncharged(task: TaskRow, event: ev.AttemptLimited | ev.AttemptBlocked) -> None:
+def _end_uncharged(run: RunRow, task: TaskRow, event: ev.AttemptLimited | ev.AttemptBlocked) -> None:
     _leave_session(task, event.carry)
     _leave_workspace(task)
     task.latest.halt = None
     task.error = event.error
     task.carry = event.carry or task.carry
     task.set_aside = ""
-    task.worked_s += event.duration_s
+    _add_time(run, task, event.duration_s)
 
 
 def _attempt_halted(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptHalted) -> None:
@@ -150,13 +153,9 @@ def _attempt_halted(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
 
 def _agent_observed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AgentObserved) -> None:
     attempt = task.latest
-    tokens = max(0, event.tokens - attempt.spent.tokens)
-    cost = max(0.0, event.cost_usd - attempt.spent.cost_usd)
-    attempt.spent = Spent(tokens=attempt.spent.tokens + tokens, cost_usd=attempt.spent.cost_usd + cost)
-    task.tokens += tokens
-    task.cost_usd += cost
-    run.tokens += tokens
-    run.cost_usd += cost
+    said = Spent(tokens=event.tokens, cost_usd=event.cost_usd, cache_read=event.cache_read)
+    attempt.heard = attempt.heard.plus(said.beyond(attempt.heard))
+    _add_spending(run, task, attempt.heard)
     if event.session:
         attempt.session, attempt.session_workspace = event.session, attempt.workspace_number
     attempt.activity, attempt.in_tool, attempt.trouble = event.activity, event.in_tool, event.trouble
@@ -170,8 +169,8 @@ def _progress_reported(run: RunRow, limits: Limits, task: TaskRow, event: ev.Pro
     # An omitted part stays as it was, except the obstacle: an agent that reports none has none any more.
     attempt.report = replace(attempt.report or Report(), **{**said, "blocked": event.blocked})
     attempt.report_bytes = event.heard or attempt.report_bytes
-    task.cost_usd += event.cost_usd
-    run.cost_usd += event.cost_usd
+    attempt.reported = attempt.reported.plus(Spent(tokens=event.tokens, cost_usd=event.cost_usd))
+    _add_spending(run, task, attempt.reported)
 
 
 def _interface_published(run: RunRow, limits: Limits, task: TaskRow, event: ev.InterfacePublished) -> None:
@@ -292,6 +291,7 @@ def _task_reset(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetrie
 def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewound) -> None:
     """Reset the task as if nothing had been tried; only the number of attempts stays."""
     _task_reset(run, limits, task, event)
+    _file_attempt(task)
     task.latest = AttemptRow()
     task.base = task.summary = task.carry = task.set_aside = task.conflict = ""
     task.conflict_files = ()
@@ -329,6 +329,36 @@ def _fail(task: TaskRow, kind: FailureKind, error: str, detail: str, check: str 
     task.failures.append(
         Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check, tree=tree)
     )
+
+
+def _file_attempt(task: TaskRow) -> None:
+    """Keep what the latest attempt used, before the next one replaces its row."""
+    before = task.latest
+    if before.token:
+        used = PastAttempt(
+            attempt=task.attempt, agent=before.agent, spent=before.spent, worked_s=before.worked_s
+        )
+        task.past = [*task.past, used]
+
+
+def _add_time(run: RunRow, task: TaskRow, seconds: float) -> None:
+    task.latest.worked_s += seconds
+    task.worked_s += seconds
+    run.worked_s += seconds
+
+
+def _add_spending(run: RunRow, task: TaskRow, account: Spent) -> None:
+    """Bring an attempt's account up to what one of its two sources says. The larger one counts, so nothing counts twice."""
+    more = account.beyond(task.latest.spent)
+    task.latest.spent = task.latest.spent.plus(more)
+    _add_to_totals(run, task, more)
+
+
+def _add_to_totals(run: RunRow, task: TaskRow, more: Spent) -> None:
+    for row in (task, run):
+        row.tokens += more.tokens
+        row.cost_usd += more.cost_usd
+        row.cache_read += more.cache_read
 
 
 def _keep(task: TaskRow, carry: str) -> None:

@@ -74,6 +74,7 @@ class ReportFields(TypedDict, total=False):
     blocked: str
     summary: str
     cost_usd: float | None
+    tokens: int | None
 
 
 def takes_report(tool: _Tool) -> _Tool:
@@ -115,8 +116,8 @@ def add_report_tools(server: MCPServer[Any], path: str, wake_pipe: str) -> None:
         """Report how far you are with your task, with any of these fields. If you are cut off, the next agent is told.
 
         `progress` is from 0 to 100, `confidence` from 0 to 1. `section_done` is the last part that is finished,
-        `section_next` the part that comes next. `blocked` is what keeps you from going on. `cost_usd` is what was
-        spent since the last such report.
+        `section_next` the part that comes next. `blocked` is what keeps you from going on. `cost_usd` and
+        `tokens` are what was used since the last such report.
         """
         return await send(report_line(fields))
 

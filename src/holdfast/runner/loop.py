@@ -6,6 +6,7 @@ All events of one turn, results and new intents alike, are one append and one sy
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -147,7 +148,7 @@ class RunLoop:
         while commands := decide(state, self._decided_at):
             for command in commands:
                 token = self._context.new_token() if isinstance(command, StartAttempt) else ""
-                for event in intents(command, token):
+                for event in intents(command, token, time.time()):
                     state.apply(event)
                     events.append(event)
                 decided.append(command)
@@ -166,6 +167,7 @@ class RunLoop:
             self._tell(events)
 
     def _tell(self, events: Sequence[ev.Event]) -> None:
+        self._context.reports.note_recorded(events)
         for observer in self._observers:
             observer(events, self._context.state)
 

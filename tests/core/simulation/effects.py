@@ -17,7 +17,7 @@ from holdfast.core.budgets import attempt_overrun
 from holdfast.core.commands import LandTasks
 from holdfast.core.facts import Presence
 from holdfast.core.plan import Validator
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import park_provider, provider_of
 from holdfast.core.status import FailureKind, Gate, TaskStatus
 from holdfast.core.validation import judge_scores
@@ -79,7 +79,7 @@ def attempt(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
 def observations(runner: SimulatedRunner, task: TaskRow) -> list[ev.Event]:
     """Return what the stream of a task's agent says that its row does not know yet."""
     agent = runner.machine.agents[task.id, task.attempt]
-    if agent.tokens <= task.latest.spent.tokens:
+    if agent.tokens <= task.latest.heard.tokens:
         return []
     cost = agent.tokens * COST_PER_TOKEN
     session = f"of {agent.token}"
@@ -156,7 +156,9 @@ def _random_fate(runner: SimulatedRunner, task: TaskRow) -> tuple[str, FailureKi
 def _reason_to_halt(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> ev.AttemptHalted | None:
     if agent.is_command:
         return None  # it has no stream that anybody listens to
-    spent = attempt_overrun(runner.state, task, agent.tokens, agent.tokens * COST_PER_TOKEN)
+    spent = attempt_overrun(
+        runner.state, task, Spent(tokens=agent.tokens, cost_usd=agent.tokens * COST_PER_TOKEN)
+    )
     if spent:
         failure = FailureKind.BUDGET
     elif agent.fate == "limit":

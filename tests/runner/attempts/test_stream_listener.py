@@ -79,7 +79,7 @@ def test_an_agent_that_spends_its_budget_is_ended_while_it_works(tmp_path: Path)
     (failed,) = run.of_kind(ev.AttemptFailed)
     assert (failed.failure, failed.error) == (
         FailureKind.BUDGET,
-        "the budget of 400 tokens for an attempt is spent",
+        "the budget of 400 tokens for an attempt (limits.attempt_tokens) is spent: its stream says 500 tokens",
     )
     assert run.show("half.txt") == "half"
 

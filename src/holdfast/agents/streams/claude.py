@@ -8,8 +8,10 @@ from typing import Any
 from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, rows, text
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core import observations as obs
+from holdfast.core.projection import Spent
 
-_TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_CACHED = "cache_read_input_tokens"
+_TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", _CACHED)
 _CONTEXT_REASONS = ("prompt_too_long", "model_context_window_exceeded", "context_window_exceeded")
 
 
@@ -18,7 +20,7 @@ class ClaudeStream(StreamDialect):
 
     def __init__(self, patterns: ErrorPatterns) -> None:
         super().__init__(patterns)
-        self._used: dict[str, int] = {}
+        self._used: dict[str, Spent] = {}
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one event tells."""
@@ -48,10 +50,11 @@ class ClaudeStream(StreamDialect):
                 yield obs.Activity(tool=text(part, "name"))
         if answer:
             yield obs.Activity(text=answer)
-        used = count(mapping(message, "usage"), *_TOKENS)
-        name = text(message, "id")
-        yield obs.Usage(tokens=max(0, used - self._used.get(name, 0)))
-        self._used[name] = max(used, self._used.get(name, 0))
+        usage, name = mapping(message, "usage"), text(message, "id")
+        known = self._used.get(name, Spent())
+        more = Spent(tokens=count(usage, *_TOKENS), cache_read=count(usage, _CACHED)).beyond(known)
+        yield obs.Usage(more.tokens, cache_read=more.cache_read)
+        self._used[name] = known.plus(more)
 
     def _system(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         if text(event, "subtype") == "api_retry":
@@ -61,7 +64,9 @@ class ClaudeStream(StreamDialect):
             yield seen if seen.trouble is obs.AgentTrouble.LIMIT else obs.Activity()
 
     def _result(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
-        yield obs.Usage(count(mapping(event, "usage"), *_TOKENS), number(event, "total_cost_usd"), whole=True)
+        usage = mapping(event, "usage")
+        cost, cached = number(event, "total_cost_usd"), count(usage, _CACHED)
+        yield obs.Usage(count(usage, *_TOKENS), cost, whole=True, cache_read=cached)
         for denial in rows(event, "permission_denials"):
             yield obs.PermissionDenied(_denial(denial))
         answer = text(event, "result") or text(event, "error", "message") or text(event, "error")

@@ -24,7 +24,9 @@ class CodexStream(StreamDialect):
             case "item.started" | "item.updated" | "item.completed" as when:
                 yield from self._item(mapping(event, "item"), done=when == "item.completed")
             case "turn.completed":
-                yield Usage(count(mapping(event, "usage"), "input_tokens", "output_tokens"), whole=True)
+                usage = mapping(event, "usage")
+                cached = count(usage, "cached_input_tokens")  # among the input
+                yield Usage(count(usage, "input_tokens", "output_tokens"), whole=True, cache_read=cached)
                 yield AgentFinished()
             case "turn.failed" | "error":
                 message = text(event, "error", "message") or text(event, "message")

@@ -22,6 +22,7 @@ class CopilotStream(StreamDialect):
 
     _written = 0
     _used = 0
+    _cached = 0
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one event tells."""
@@ -43,7 +44,8 @@ class CopilotStream(StreamDialect):
             case "assistant.usage":
                 names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
                 self._used += count(data, *names)
-                yield obs.Usage(self._used, whole=True)
+                self._cached += count(data, "cacheReadTokens")
+                yield obs.Usage(self._used, whole=True, cache_read=self._cached)
             case "permission.requested":
                 what = text(data, "permissionRequest", "kind") or text(data, "kind") or "something"
                 yield obs.TroubleSeen(

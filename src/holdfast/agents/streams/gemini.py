@@ -37,7 +37,7 @@ class GeminiStream(StreamDialect):
     def _result(self, event: dict[str, Any]) -> Iterator[Observation]:
         stats = mapping(event, "stats")
         tokens = count(stats, "total_tokens") or count(stats, "input_tokens", "output_tokens")
-        yield Usage(tokens, whole=True)
+        yield Usage(tokens, whole=True, cache_read=count(stats, "cached"))
         if text(event, "status") == "success":
             yield AgentFinished()
             return

@@ -39,6 +39,6 @@ class OpencodeStream(StreamDialect):
 def _step(part: dict[str, Any]) -> Iterator[obs.Observation]:
     tokens = mapping(part, "tokens")
     used = count(tokens, "input", "output", "reasoning") + count(mapping(tokens, "cache"), "read", "write")
-    yield obs.Usage(used, number(part, "cost"))
+    yield obs.Usage(used, number(part, "cost"), cache_read=count(mapping(tokens, "cache"), "read"))
     if text(part, "reason") == "stop":
         yield obs.AgentFinished()

@@ -107,7 +107,7 @@ async def _wait_and_listen(context: RunContext, task: TaskRow, listener: StreamL
     try:
         return await _wait(context, task)
     finally:
-        if task.latest.halt is None:
+        if not listener.ending:
             listening.cancel()
         with suppress(asyncio.CancelledError, OvertakenError):
             await listening

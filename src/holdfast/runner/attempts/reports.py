@@ -6,10 +6,11 @@ Each line counts once, because the event also records how far the file was read.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +28,7 @@ INTERFACES_MAX = 32
 _WORDS_MAX = 500
 _TEXT_MAX = 4_000
 _COST_MAX = 1e6
+_TOKENS_MAX = 10**12
 _LINE_NUMBER_MAX = 10**9
 
 
@@ -34,6 +36,7 @@ class ReportLine(Report, frozen=True, kw_only=True):
     """One report as an agent wrote it. Every part is optional; `contract` belongs to `interface`."""
 
     cost_usd: float = 0.0
+    tokens: float = 0.0
     interface: str = ""
     contract: str = ""
 
@@ -44,20 +47,41 @@ def report_file(workspace: Path, name: str = REPORT_FILE) -> Path:
 
 
 class AttemptReports:
-    """The report files of the attempts that are being watched, and how far each was read."""
+    """The report files of the attempts that are being watched, how far each was read, and who waits for a report."""
 
     def __init__(self) -> None:
         self._watched: dict[str, tuple[TaskRow, Path]] = {}
+        self._arrived: dict[str, asyncio.Event] = {}
         self._read: dict[str, tuple[int, int]] = {}
 
     @contextmanager
     def watched(self, task: TaskRow, workspace: Path) -> Iterator[None]:
         """Let `fresh` include the task while its agent is at work."""
         self._watched[task.id] = (task, workspace)
+        self._arrived[task.id] = asyncio.Event()
         try:
             yield
         finally:
-            del self._watched[task.id]
+            del self._watched[task.id], self._arrived[task.id]
+
+    def note_recorded(self, events: Iterable[ev.Event]) -> None:
+        """Wake everybody who waits for spending if these events, which are durable now, tell of any.
+
+        All of them: what one agent uses may be the end of a budget that they share.
+        """
+        if any(isinstance(event, ev.ProgressReported | ev.AgentObserved) for event in events):
+            for arrived in self._arrived.values():
+                arrived.set()
+
+    async def arrived(self, task: TaskRow, seconds: float | None) -> None:
+        """Return once something new about any agent's spending is recorded, at the latest after so many seconds, if given."""
+        try:
+            # Not `wait_for`: it swallows a cancellation that comes together with a report.
+            async with asyncio.timeout(seconds):
+                await self._arrived[task.id].wait()
+        except TimeoutError:
+            return
+        self._arrived[task.id].clear()
 
     def fresh(self) -> list[ev.Event]:
         """Return what the watched attempts reported since the last call."""
@@ -119,6 +143,7 @@ def _progress(task: TaskRow, lines: list[ReportLine], end: int) -> Iterator[ev.E
         blocked=clean(said[-1].blocked)[:_TEXT_MAX],
         summary=_last([line.summary for line in said], _TEXT_MAX),
         cost_usd=math.fsum(_within(line.cost_usd, _COST_MAX) for line in said),
+        tokens=int(sum(_within(line.tokens, _TOKENS_MAX) for line in said)),
         heard=end,
     )
 

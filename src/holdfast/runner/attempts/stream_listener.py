@@ -6,7 +6,6 @@ totals that are recorded count once.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import Self
@@ -15,6 +14,7 @@ from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun
+from holdfast.core.facts import Presence
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind
@@ -23,7 +23,7 @@ from holdfast.runner.attempts.start import agent_of_attempt
 from holdfast.runner.context import RunContext
 
 LISTEN_S = 1.0
-"""How often a stream is read. An agent may exceed a budget for this long."""
+"""How often a stream is read. An agent may exceed a budget for this long; what it reports counts at once."""
 HEARTBEAT_S = 10.0
 """How often, at most, an agent's activity is recorded."""
 LIMIT_PATIENCE_S = 120.0
@@ -49,6 +49,8 @@ class StreamListener:
     offset: int = 0
     limited_since: float | None = None
     recorded_at: float = 0.0
+    ending: bool = False
+    """The agent is being ended: whoever waits for it must let that finish."""
 
     @classmethod
     def of_attempt(cls, context: RunContext, task: TaskRow) -> Self:
@@ -56,8 +58,12 @@ class StreamListener:
         agent = agent_of_attempt(context, task)
         patterns = agent.error_patterns() if agent is not None else ErrorPatterns()
         stream = agent.stream if agent is not None else "raw"
+        known = task.latest.heard
         recorded = StreamSummary(
-            tokens=task.latest.spent.tokens, cost_usd=task.latest.spent.cost_usd, session=task.latest.session
+            tokens=known.tokens,
+            cost_usd=known.cost_usd,
+            cache_read=known.cache_read,
+            session=task.latest.session,
         )
         unreadable = stream == "raw" and not patterns.lines
         key, reader = context.agent_key(task), StreamReader(stream, patterns)
@@ -90,39 +96,45 @@ class StreamListener:
 
 
 async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -> None:
-    """Hear an attempt's stream until cancelled; record activity, and end an agent that must not continue.
+    """Hear an attempt's stream and its reports until cancelled; record activity, and end an agent that must not continue.
 
     The reason is durable before the agent ends: a runner that finds it ended knows why.
     """
-    while not listener.unreadable:
-        await asyncio.sleep(LISTEN_S)
-        listener.read()
-        observed = observation(task, listener.heard)
+    while True:
         halt = _reason_to_halt(context, task, listener)
-        if halt is not None:
-            await context.record([*observed, halt])
+        # An earlier runner may have written the reason down and died before it ended the agent.
+        decided = task.latest.halt is not None
+        if (halt or decided) and context.fleet.inspect(listener.key).presence is Presence.ALIVE:
+            listener.ending = True
+            if halt is not None and not decided:
+                await context.record([*observation(task, listener.heard), halt])
             context.require_lease()
             await context.fleet.cancel(listener.key)
             return
+        observed = observation(task, listener.heard)
         due = time.monotonic() - listener.recorded_at >= HEARTBEAT_S
         if observed and (due or _is_urgent(context, task, listener.heard)):
             listener.recorded_at = time.monotonic()
             await context.record(observed)
+        await context.reports.arrived(task, None if listener.unreadable else LISTEN_S)
+        listener.read()
 
 
 def observation(task: TaskRow, heard: StreamSummary) -> list[ev.Event]:
     """Return the event for what was heard of an attempt, if it says more than its row."""
     activity, trouble = heard.tool or heard.text[:200], heard.trouble or ""
-    known, spent = task.latest, task.latest.spent
-    before = (spent.tokens, round(spent.cost_usd, 6), known.session, known.trouble, known.activity)
-    if before == (heard.tokens, round(heard.cost_usd, 6), heard.session, trouble, activity):
+    known, said = task.latest, heard.spent
+    before = (known.heard.tokens, round(known.heard.cost_usd, 6), known.heard.cache_read)
+    same = before == (said.tokens, round(said.cost_usd, 6), said.cache_read)
+    if same and (known.session, known.trouble, known.activity) == (heard.session, trouble, activity):
         return []
     return [
         ev.AgentObserved(
             task=task.id,
             attempt=task.attempt,
-            tokens=heard.tokens,
-            cost_usd=heard.cost_usd,
+            tokens=said.tokens,
+            cost_usd=said.cost_usd,
+            cache_read=said.cache_read,
             session=heard.session,
             activity=activity,
             in_tool=bool(heard.tool),
@@ -138,14 +150,14 @@ def _is_urgent(context: RunContext, task: TaskRow, heard: StreamSummary) -> bool
     So is spending from a budget that all agents share: each knows only what the others have recorded.
     """
     shared = context.state.tokens_max is not None or context.state.cost_max is not None
-    spent = heard.tokens > task.latest.spent.tokens or heard.cost_usd > task.latest.spent.cost_usd
+    more = heard.spent.beyond(task.latest.spent)
     changed = heard.session != task.latest.session or (heard.trouble or "") != task.latest.trouble
-    return changed or (shared and spent)
+    return changed or (shared and bool(more.tokens or more.cost_usd))
 
 
 def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener) -> ev.AttemptHalted | None:
     heard = listener.heard
-    if spent := attempt_overrun(context.state, task, heard.tokens, heard.cost_usd):
+    if spent := attempt_overrun(context.state, task, heard.spent):
         return _halt(task, FailureKind.BUDGET, spent)
     if heard.waits:
         return _halt(task, FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
