@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.people import waits_for_person
 from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
 from holdfast.core.run_transitions import apply_to_run, apply_to_stage, first_row
@@ -30,6 +31,9 @@ _MOVES_COMPLETION = frozenset({ev.StageClosed, ev.StageGateWaived, ev.StageRewou
 """The events after which other stages may be complete: only then the stages are indexed again."""
 _ENDS_EXIT_GATE = frozenset({ev.StageClosed, ev.StageGateFailed, ev.StageGateWaived})
 """The events after which a stage is looked at again: a task of it may have been reset while its gate was checked."""
+
+_RESTS = frozenset({TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.WAITING_LIMIT})
+"""In these statuses a task would be tried again. One that needs a person is blocked instead."""
 
 
 class RunState:
@@ -197,6 +201,8 @@ class RunState:
         status = allowed_move(rule, task, event)
         if type(event) is ev.AttemptStarted and not self.is_startable(task):
             raise IllegalEventError(f"AttemptStarted: the needs of task {task.id} are not met")
+        if type(event) is ev.TaskTaken and not self.needs_met(task):
+            raise IllegalEventError(f"TaskTaken: the needs of task {task.id} are not met")
         self.changed[task.id] = task
         if rule.keeps_queues:
             rule.fold(self.row, self.plan.limits, task, event)
@@ -204,6 +210,8 @@ class RunState:
         self._leave(task)
         task.status = status
         rule.fold(self.row, self.plan.limits, task, event)
+        if task.status in _RESTS and waits_for_person(task):
+            task.status = TaskStatus.BLOCKED
         self._enter(task)
 
     def _leave(self, task: TaskRow) -> None:

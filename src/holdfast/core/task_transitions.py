@@ -17,11 +17,12 @@ An attempt that fails, in its own run, its checks, its validators or its merge, 
 AttemptStarted takes it from there. AttemptLimited leads to `waiting_limit`, AttemptBlocked to `blocked`, AttemptLost
 (a crash or a stop) back to `pending`. TaskLanded reports git's proof: legal except from `completed`.
 
-Three rules hold for all of them:
+Four rules hold for all of them:
 
 1. An event that its table does not allow raises IllegalEventError and changes nothing.
 2. A result of an earlier attempt is refused: `AttemptEvent`s carry the attempt's number, `AttemptEnded`s its token too.
 3. AttemptStarted replaces the attempt's record (`TaskRow.latest`) whole; what must outlive the attempt is in `TaskRow`.
+4. A task that would rest while it needs a person (`people.py`: an open question, or a person has it) is `blocked` instead.
 
 Folds write to rows only. The queues that follow from the rows are in `state.py`, what to do next in `decide.py`.
 """
@@ -33,7 +34,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.core import events as ev
+from holdfast.core import events as ev, people
 from holdfast.core.plan import Limits
 from holdfast.core.projection import (
     AttemptCommit,
@@ -81,6 +82,7 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     attempt = task.latest
     attempt.head, attempt.tree = event.head, event.tree
     attempt.session_commit = event.head
+    people.end_given(task)
     task.summary, task.set_aside = event.summary, ""
     task.worked_s += event.duration_s
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
@@ -106,9 +108,11 @@ def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
 def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLost) -> None:
     _leave_session(task, event.carry or event.set_aside)
     _leave_workspace(task)
+    people.end_given(task)
     task.crash_count += event.cause == "crash"
-    # Older events still carry such work.
-    _keep(task, "" if began_too_recently(task, limits) else event.carry)
+    # Older events still carry such work. A person who takes the task gets all of it.
+    dropped = task.taken is None and began_too_recently(task, limits)
+    _keep(task, "" if dropped else event.carry)
     _put_aside(task, event.set_aside)
 
 
@@ -131,11 +135,21 @@ def _attempt_blocked(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
     )
 
 
-def _end_uncharged(task: TaskRow, event: ev.AttemptLimited | ev.AttemptBlocked) -> None:
+def _attempt_asked(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptAsked) -> None:
+    _end_uncharged(task, event)
+
+
+def _attempt_returned(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptReturned) -> None:
+    _leave_workspace(task)
+    task.carry = event.carry or task.carry
+    _task_reset(run, limits, task, event)
+
+
+def _end_uncharged(task: TaskRow, event: ev.AttemptLimited | ev.AttemptBlocked | ev.AttemptAsked) -> None:
     _leave_session(task, event.carry)
     _leave_workspace(task)
     task.latest.halt = None
-    task.error = event.error
+    task.error = "" if isinstance(event, ev.AttemptAsked) else event.error
     task.carry = event.carry or task.carry
     task.set_aside = ""
     task.worked_s += event.duration_s
@@ -240,6 +254,7 @@ def _task_landed(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
     task.merge_commit, task.latest.head = event.commit, event.head
     task.carry = task.set_aside = task.latest.prepared = task.error = task.conflict = task.replaced = ""
     task.conflict_files = ()
+    people.release(task)
     run.tip = event.commit
 
 
@@ -258,10 +273,17 @@ def _task_abandoned(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskAb
 
 
 def _task_skipped(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskSkipped) -> None:
+    people.release(task)
     task.error = ""
 
 
-def _task_reset(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetried | ev.TaskRewound) -> None:
+def _task_reset(
+    run: RunRow,
+    limits: Limits,
+    task: TaskRow,
+    event: ev.TaskRetried | ev.TaskRewound | ev.AttemptReturned,
+) -> None:
+    people.release(task)
     task.charged = task.crash_count = 0
     task.forgiven = len(task.failures)
     task.forgiven_spending = Spent(tokens=task.tokens, cost_usd=task.cost_usd)
@@ -302,7 +324,9 @@ def _task_inherited(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskIn
 
 def _fail(task: TaskRow, kind: FailureKind, error: str, detail: str, check: str = "", tree: str = "") -> None:
     _leave_workspace(task)
-    task.charged += 1
+    people.end_given(task)
+    # A person's own work costs the agents nothing.
+    task.charged += task.latest.kind is not AttemptKind.PERSON
     task.error = error
     task.latest.prepared = ""
     task.failures.append(
@@ -362,10 +386,13 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.AttemptFailed: TaskRule({_S.RUNNING: _S.FAILED}, _attempt_failed),
     ev.AttemptLimited: TaskRule({_S.RUNNING: _S.WAITING_LIMIT}, _attempt_limited),
     ev.AttemptBlocked: TaskRule({_S.RUNNING: _S.BLOCKED}, _attempt_blocked),
+    ev.AttemptAsked: TaskRule({_S.RUNNING: _S.PENDING}, _attempt_asked),
+    ev.AttemptReturned: TaskRule({_S.RUNNING: _S.PENDING}, _attempt_returned),
     ev.AttemptLost: TaskRule(_from((_S.RUNNING, _S.VERIFYING), _S.PENDING), _attempt_lost),
     ev.AttemptHalted: TaskRule(_stays(_S.RUNNING), _attempt_halted, keeps_queues=True),
     ev.AgentObserved: TaskRule(_stays(_S.RUNNING), _agent_observed, keeps_queues=True),
     ev.ProgressReported: TaskRule(_stays(_S.RUNNING), _progress_reported, keeps_queues=True),
+    ev.QuestionAsked: TaskRule(_stays(_S.RUNNING), people.fold, keeps_queues=True),
     ev.InterfacePublished: TaskRule(_stays(_S.RUNNING), _interface_published),
     ev.SnapshotSaved: TaskRule(_stays(_S.RUNNING), _snapshot_saved, keeps_queues=True),
     ev.ChecksStarted: TaskRule(_stays(_S.VERIFYING), _checks_started),
@@ -387,6 +414,12 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.TaskAbandoned: TaskRule(_from((_S.FAILED, _S.PENDING, _S.WAITING_LIMIT), _S.ABANDONED), _task_abandoned),
     ev.TaskSkipped: TaskRule(_from(_AT_REST, _S.SKIPPED), _task_skipped),
     ev.TaskRetried: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_reset),
+    ev.QuestionAnswered: TaskRule({_S.RUNNING: _S.RUNNING, _S.BLOCKED: _S.PENDING}, people.fold),
+    ev.TaskTaken: TaskRule({_S.RUNNING: _S.RUNNING, **_from(_AT_REST, _S.BLOCKED)}, people.fold),
+    ev.HandOverStarted: TaskRule(_stays(_S.BLOCKED), people.fold),
+    ev.HandOverInterrupted: TaskRule(_stays(_S.BLOCKED), people.fold),
+    ev.TaskHandedOver: TaskRule(_stays(_S.BLOCKED), people.fold),
+    ev.TaskGiven: TaskRule(_stays(_S.BLOCKED), people.fold),
     ev.TaskRewound: TaskRule(_from((*_AT_REST, _S.VERIFYING, _S.VERIFIED, _S.SKIPPED), _S.PENDING), _task_rewound),
     ev.TaskRestored: TaskRule(_stays(_S.PENDING), _task_restored),
     ev.TaskInherited: TaskRule(_stays(_S.PENDING), _task_inherited),
@@ -411,6 +444,8 @@ def allowed_move(rule: TaskRule, task: TaskRow, event: Any) -> TaskStatus:
         obstacle = f"task {task.id} is at attempt {task.attempt}, not {event.attempt}"
     elif kind in _WITH_TOKEN and event.token != task.latest.token:
         obstacle = f"the token is not that of task {task.id}'s attempt"
+    elif kind in people.EVENTS and (wrong := people.obstacle(kind, task)):
+        obstacle = f"task {task.id} {wrong}"
     else:
         return status
     raise IllegalEventError(f"{kind.__name__}: {obstacle}")
