@@ -10,6 +10,7 @@ HOST_PATTERN = r"((\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]
 _ID = re.compile(ID_PATTERN)
 _SLUG_MAX = 40
 _TAKEN = "-taken"
+TAKEN_PREFIX = "taken-"
 ALL_RUN_REFS = "refs/holdfast/"
 ALL_PLAN_REFS = f"{ALL_RUN_REFS}*/plan"
 ALL_RUN_BRANCHES = "refs/heads/holdfast/"
@@ -87,6 +88,11 @@ def archive_ref(run: str, name: str) -> str:
 def cut_short_ref(run: str, task: str, attempt: int) -> str:
     """Return the ref that keeps the half-done work of one attempt, which the next one starts without."""
     return archive_ref(run, f"{task}-cut-short-{attempt}")
+
+
+def taken_workspace_name(task: str) -> str:
+    """Return the name of the workspace of a person who took a task. Those of agents are numbers."""
+    return f"{TAKEN_PREFIX}{task}"
 
 
 def taken_ref(run: str, task: str) -> str:

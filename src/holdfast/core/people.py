@@ -6,12 +6,16 @@ What their events change is here, too; their rows are in `task_transitions.py`.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from msgspec.structs import replace
 
 from holdfast.core import events as ev
+from holdfast.core.ids import taken_workspace_name
 from holdfast.core.plan import Limits
 from holdfast.core.projection import Question, RunRow, Taken, TaskRow
 from holdfast.core.status import TaskStatus
+from holdfast.paths import StateDir
 
 PERSON = "you"
 """Stands for the agent of an attempt that a person made by hand."""
@@ -48,7 +52,9 @@ def needed_from_person(run: str, task: TaskRow) -> str:
     """Return what a blocked task needs from a person, with the command for it; empty if it is neither asking nor taken."""
     if asked := open_questions(task):
         return f'{task.id} asks: {question_line(asked[0])} (`holdfast answer {run} {task.id} "…"`)'
-    return f"{task.id} is {taken_words(run, task, task.taken)}" if task.taken is not None else ""
+    if task.taken is None:
+        return ""
+    return f"{task.id} is {taken_words(run, task)} (`holdfast give {run} {task.id}`)"
 
 
 def question_line(asked: Question) -> str:
@@ -57,12 +63,12 @@ def question_line(asked: Question) -> str:
     return f"{asked.question}  {choices}" if choices else asked.question
 
 
-def taken_words(run: str, task: TaskRow, taken: Taken) -> str:
+def taken_words(run: str, task: TaskRow) -> str:
     """Return how a taken task stands, as words after "it is"."""
-    if taken.given:
-        return "given by you; it is checked as soon as the run goes on"
-    why = f": {task.error}" if task.error else ""
-    return f"taken by you{why} (`holdfast give {run} {task.id}` has your work checked, `--back` returns it to the agents)"
+    if task.taken is not None and task.taken.given:
+        return "given by you; it is taken in when the run goes on"
+    place = StateDir.of_checkout(Path()).run(run).workspace(taken_workspace_name(task.id))
+    return f"taken by you, in {place}" + (f": {task.error}" if task.error else "")
 
 
 # -- what the events of people change --------------------------------------------------------------------------

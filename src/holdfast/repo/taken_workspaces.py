@@ -17,17 +17,15 @@ from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_workspace
 from holdfast.repo.workspaces import Workspace, WorkspaceGoneError, Workspaces
 
-TAKEN_PREFIX = "taken-"
-
 
 def taken_workspace(repo: Repository, run: str, task: str) -> Workspace:
     """Return where the workspace of the person who took a task is, whether or not it exists yet."""
-    return _pool(repo, run).get(f"{TAKEN_PREFIX}{task}")
+    return _pool(repo, run).get(ids.taken_workspace_name(task))
 
 
 def taken_names(workspaces: Workspaces) -> list[str]:
     """Return the workspaces of a pool that are for people."""
-    return [name for name in workspaces.names() if name.startswith(TAKEN_PREFIX)]
+    return [name for name in workspaces.names() if name.startswith(ids.TAKEN_PREFIX)]
 
 
 def prepare_taken(repo: Repository, run: str, task: str, commit: str) -> Path:
@@ -35,7 +33,7 @@ def prepare_taken(repo: Repository, run: str, task: str, commit: str) -> Path:
 
     What an earlier one holds is saved first: a person may have gone on in it.
     """
-    pool, name = _pool(repo, run), f"{TAKEN_PREFIX}{task}"
+    pool, name = _pool(repo, run), ids.taken_workspace_name(task)
     _save_or_move_aside(repo, pool, run, name)
     return pool.prepare(name, commit, or_raw=True)
 
@@ -57,7 +55,7 @@ def _pool(repo: Repository, run: str) -> Workspaces:
 
 def _save_or_move_aside(repo: Repository, pool: Workspaces, run: str, name: str) -> None:
     try:
-        _save(repo, pool.get(name), run, name.removeprefix(TAKEN_PREFIX))
+        _save(repo, pool.get(name), run, name.removeprefix(ids.TAKEN_PREFIX))
     except WorkspaceGoneError:
         return
     except (HoldfastError, OSError):
