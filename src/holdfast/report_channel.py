@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast.errors import HoldfastError
 from holdfast.system_errors import doing
@@ -22,6 +22,9 @@ REPORT_FILE = "report.jsonl"
 LINE_BYTES_MAX = 64 * 1024
 CONTRACT_BYTES_MAX = 32 * 1024
 FILE_BYTES_MAX = 4 * 1024 * 1024
+QUESTION_CHARS_MAX = 2_000
+OPTION_CHARS_MAX = 200
+OPTIONS_MAX = 9
 
 HINT = "`holdfast report --help` shows how."
 NUMBERS = {"progress": 100.0, "confidence": 1.0, "cost": 1e6, "tokens": 1e12, "line": 1e9}
@@ -45,7 +48,21 @@ def checked_contract(name: str, contract: str) -> str:
     return contract
 
 
-def send_report(path: str, wake_pipe: str, said: Mapping[str, str | float]) -> None:
+def checked_question(question: str, options: Sequence[str]) -> dict[str, str | float | list[str]]:
+    """Return the report of a question to a person, or raise HoldfastError."""
+    if not question.strip():
+        raise HoldfastError("the question is empty", HINT)
+    if len(question) > QUESTION_CHARS_MAX or any(len(option) > OPTION_CHARS_MAX for option in options):
+        raise HoldfastError(
+            "the question is too long",
+            f"At most {QUESTION_CHARS_MAX} characters are taken, {OPTION_CHARS_MAX} for an option.",
+        )
+    if len(options) > OPTIONS_MAX:
+        raise HoldfastError(f"{len(options)} options are too many", f"At most {OPTIONS_MAX} are taken.")
+    return {"question": question, "options": list(options)}
+
+
+def send_report(path: str, wake_pipe: str, said: Mapping[str, str | float | list[str]]) -> None:
     """Append one report to the attempt's file and wake the runner, if one listens. Sent twice, it counts twice."""
     with doing("report", path):
         _append(path, json.dumps(said).encode() + b"\n")

@@ -9,7 +9,15 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import EVENT_KINDS, decode_event, encode_event
-from holdfast.core.projection import AttemptRow, TaskRow, decode_run_row, decode_task_row, encode_row
+from holdfast.core.projection import (
+    AttemptRow,
+    Question,
+    Taken,
+    TaskRow,
+    decode_run_row,
+    decode_task_row,
+    encode_row,
+)
 from holdfast.core.run_transitions import RUN_EVENTS, STAGE_EVENTS, first_row
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import FailureKind, RunStatus, TaskStatus
@@ -20,7 +28,7 @@ _FIELDS: dict[str, Any] = {
     "task": "a", "attempt": 1, "token": "a-token1", "workspace_number": 0, "start": "base", "head": "head", "tree": "tree",
     "failure": FailureKind.AGENT, "error": "it broke", "check": "check", "commit": "commit", "onto": "base",
     "carry": "carry", "files": (), "validator": "v", "score": 0.5, "name": "api", "contract": "f()", "proof": "tree",
-    "attempts": 1, "provider": "p",
+    "attempts": 1, "provider": "p", "question": "Which?", "answer": "this",
 }  # fmt: skip
 
 
@@ -30,12 +38,24 @@ def _event(kind: type[ev.Event], **fields: Any) -> Any:
     return kind(**{name: given[name] for name in kind.__struct_fields__ if name in given})
 
 
-def _at(status: TaskStatus) -> RunState:
+_TAKEN = {
+    ev.HandOverStarted: Taken(),
+    ev.HandOverInterrupted: Taken(start="base"),
+    ev.TaskHandedOver: Taken(start="base"),
+    ev.TaskGiven: Taken(start="base", ready=True),
+}
+"""How a task must have been taken for what its person does next."""
+
+
+def _at(status: TaskStatus, kind: type[ev.Event] = ev.Event) -> RunState:
     """Return a run whose task `a` has a status, at the attempt that the events of `_event` speak of."""
     of = plan((task("a"), task("b", "a")))
     waits = status in TASK_EVENTS[ev.VerificationRestarted].moves
     latest = AttemptRow(token="a-token1")
     row = TaskRow(id="a", status=status, attempt=1, latest=latest, queue_number=1, recheck=waits)
+    row.taken = _TAKEN.get(kind)
+    if kind is ev.QuestionAnswered:
+        row.questions = (Question(attempt=1, question="Which?"),)
     return RunState(of, begin(of).row, [row])
 
 
@@ -71,7 +91,7 @@ def test_what_the_table_does_not_allow_is_refused_and_changes_nothing(
 @pytest.mark.parametrize(("kind", "status"), _pairs(legal=True))
 def test_what_the_table_allows_leads_where_it_says(kind: type[ev.Event], status: TaskStatus) -> None:
     """Every pair inside the table moves the task to its target."""
-    state = _at(status)
+    state = _at(status, kind)
     state.apply(_event(kind, attempt=2 if kind is ev.AttemptStarted else 1))
     assert state.tasks["a"].status is TASK_EVENTS[kind].moves[status]
     assert state.take_changed() == [state.tasks["a"]]

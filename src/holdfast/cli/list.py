@@ -6,8 +6,11 @@ from argparse import Namespace
 
 from holdfast.boot import boot_id
 from holdfast.cli.arguments import JSON, Arguments
-from holdfast.cli.open_repo import open_read_only
+from holdfast.cli.open_repo import ReadOnlyRepo, open_read_only
 from holdfast.cli.output import show
+from holdfast.core.projection import RunRow
+from holdfast.core.status import RUN_IS_OVER
+from holdfast.reporting.needs_you import NeedOfTask, needs_you
 from holdfast.views.status import run_line
 from holdfast.views.status_text import list_text
 
@@ -18,7 +21,17 @@ def execute(args: Namespace) -> int:
     """Show every run. A repository without runs is not an error."""
     opened, boot = open_read_only(), boot_id()
     lines = [
-        run_line(listing, held=opened.holder(listing.row.run) is not None, boot_id=boot)
+        run_line(
+            listing,
+            held=opened.holder(listing.row.run) is not None,
+            boot_id=boot,
+            needs=_needs(opened, listing.row),
+        )
         for listing in opened.runs()
     ]
     return show(lines, list_text, args)
+
+
+def _needs(opened: ReadOnlyRepo, row: RunRow) -> tuple[NeedOfTask, ...]:
+    """Return what a run needs from the user. Most wait for nothing: only unfinished ones are read whole."""
+    return () if row.status in RUN_IS_OVER else needs_you(opened.require_journal().load(row.run).state())

@@ -20,6 +20,7 @@ from holdfast.report_channel import (
     WAKE_VARIABLE,
     checked_contract,
     checked_number,
+    checked_question,
     send_report,
 )
 
@@ -33,6 +34,8 @@ for agents: tell how far you are; if you are cut off, the next agent gets it
   file PATH [--line N]      where you work
   confidence 0.9            how sure you are of the result, from 0 to 1
   blocked "why"             what keeps you from going on
+  ask "question"            what only a person can decide; then end your turn. The next one begins with the answer
+      [--option A --option B]
   summary "text"            what you did, in a sentence
   cost 0.42                 what was spent since the last such report, in dollars
   tokens 1200               what was used since the last such report, in tokens
@@ -43,7 +46,7 @@ Each of these is also an option (--progress 40 --file PATH …), so one call can
 _KEYS = {"cost": "cost_usd", "done": "section_done", "next": "section_next"}
 _VALUED = ("progress", "file", "confidence", "blocked", "summary", "cost", "tokens")
 _OPTIONS = (*_VALUED, "line", "done", "next")
-_Report = dict[str, str | float]
+_Report = dict[str, str | float | list[str]]
 ARGUMENTS = ((("words",), {"nargs": "..."}),)
 """Any words: this module parses them, not argparse, see `main.py`."""
 
@@ -59,8 +62,33 @@ def execute(words: Sequence[str]) -> int:
             f"there is no attempt to report on: {REPORT_VARIABLE} is not set",
             "Only an agent that Holdfast started can report.",
         )
-    send_report(path, os.environ.get(WAKE_VARIABLE, ""), _said(*_parse(words)))
+    is_question = list(words[:1]) == ["ask"]
+    said = _question(words[1:]) if is_question else _said(*_parse(words))
+    send_report(path, os.environ.get(WAKE_VARIABLE, ""), said)
+    if is_question:
+        print("A person is asked. End your turn now: you, or the next agent, go on with the answer.")
     return 0
+
+
+def _question(words: Sequence[str]) -> _Report:
+    """Return a question to a person, with the options to choose from."""
+    asked: list[str] = []
+    options: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            asked.extend(rest)
+        elif word.startswith("--option="):
+            options.append(_stored(word.removeprefix("--option=")))
+        elif word == "--option":
+            options.append(_stored(_next(rest, word)))
+        elif word.startswith("--"):
+            raise HoldfastError(f"`report ask` has no option {word}", HINT)
+        else:
+            asked.append(word)
+    if len(asked) != 1:
+        raise HoldfastError("`report ask` takes one question, in quotes", HINT)
+    return checked_question(_stored(asked[0]), options)
 
 
 def _parse(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -40,6 +40,7 @@ def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
     """Return the brief for the attempt that `task` is at, as Markdown, at most BRIEF_BYTES_MAX bytes."""
     sections = [
         *_assignment(state, task),
+        *_answers(task),
         *_conflict(task),
         *_history(task, facts),
         *_interfaces(state, task),
@@ -73,6 +74,19 @@ def _conflict(task: TaskRow) -> Iterator[str]:
     )
 
 
+def _answers(task: TaskRow) -> Iterator[str]:
+    """Tell what agents asked and a person answered, in every later brief: it was decided for the task, not for an attempt."""
+    if not any(one.answer or one.closed for one in task.questions):
+        return
+    yield "## What a person was asked about this task\n\nAnswers are decisions: follow them."
+    for one in task.questions:
+        said = f"The answer: {clip(one.answer, _SUMMARY_CHARS)}"
+        if not one.answer:
+            said = "Nobody answered. Decide it yourself, and say how in your summary."
+        asked = "\n".join([one.question, *(f"[{n}] {option}" for n, option in enumerate(one.options, 1))])
+        yield f"Attempt {one.attempt} asked:\n\n{quote(clip(asked, _SUMMARY_CHARS))}\n\n{said}"
+
+
 def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
     if task.attempt > 1 and task.latest.resumed_session:
         yield (
@@ -97,8 +111,8 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
             "The last attempt was cut short, and this one starts without its half-done work: "
             f"that is kept as commit {task.set_aside[:12]}, should you want to look at it."
         )
-    if task.last_report is not None:
-        yield "### What the last agent said of its progress\n\n" + quote(_progress(task.last_report))
+    if task.last_report is not None and (said := _progress(task.last_report)):
+        yield "### What the last agent said of its progress\n\n" + quote(said)
     if facts.earlier_diff:
         files = ", ".join(facts.earlier_files)
         yield f"### The work so far ({clip(files, 1_000)})\n\n" + quote(
@@ -180,6 +194,9 @@ def _rules(state: RunState, task: TaskRow) -> Iterator[str]:
         "- Report how far you are when a part is done; if you are cut off, the next agent continues from there:\n"
         "  `holdfast report progress 40 --file PATH --line N --done 'this part' --next 'that part'`\n"
         "  (also `report summary TEXT` at the end, and `report interface NAME --file F` once others can build on it).\n"
+        "- If only a person can decide something, ask and exit: "
+        "`holdfast report ask 'Postgres or SQLite?' --option Postgres --option SQLite`\n"
+        "  (what you have done is kept, and the next agent has the answer). Ask nothing that you can find out or decide.\n"
         "- Exit with status 0 when the task is done, anything else when you could not do it.\n"
         f"- Run {state.row.run}, task {task.id}, attempt {task.attempt}."
     )

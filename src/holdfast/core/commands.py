@@ -55,13 +55,22 @@ class LandTasks(msgspec.Struct, frozen=True):
     tasks: tuple[tuple[str, int], ...]
 
 
+class HandOver(msgspec.Struct, frozen=True):
+    """Make the workspace of the person who took a task, from commit `start`."""
+
+    task: str
+    start: str
+
+
 class RecordEvent(msgspec.Struct, frozen=True):
     """Write down a decision that needs no effect."""
 
     event: ev.Event
 
 
-Command = OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | RecordEvent
+Command = (
+    OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | HandOver | RecordEvent
+)
 
 
 def intents(command: Command, token: str, at: float = 0.0) -> list[ev.Event]:
@@ -82,6 +91,8 @@ def intents(command: Command, token: str, at: float = 0.0) -> list[ev.Event]:
             return [ev.ValidationStarted(task=task, attempt=attempt)]
         case LandTasks(tasks):
             return [ev.LandingStarted(task=task, attempt=attempt) for task, attempt in tasks]
+        case HandOver(task, start):
+            return [ev.HandOverStarted(task=task, start=start)]
         case StartAttempt():
             return [ev.AttemptStarted(token=token, at=at, **asdict(command))]
 
@@ -99,5 +110,7 @@ def undo_intents(command: Command) -> list[ev.Event]:
             return [ev.StageGateReset(stage=stage, gate="entry")]
         case CloseStage(stage):
             return [ev.StageGateReset(stage=stage, gate="exit")]
+        case HandOver(task, _):
+            return [ev.HandOverInterrupted(task=task)]
         case RecordEvent():
             return []

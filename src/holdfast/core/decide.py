@@ -9,7 +9,7 @@ The queues, kept by `RunState` and never stored:
 
     ready            pending tasks whose needs have landed, per stage, in plan order
     failed           tasks whose attempt failed; `not_before` says when the next one may start
-    on_hold          tasks that wait for a provider's limit, or for a person
+    on_hold          tasks that wait for a provider's limit, or for a person: with an open question, or taken by one
     tried_before     pending tasks that failed or crashed before: they may have used up their attempts
     awaiting_restart finished work that waits to be verified again: for a person, or for a workspace
     awaiting_checks  work whose checks, or validators, have not started
@@ -20,15 +20,16 @@ Priority, from first to last:
 
     1. A run that is stopping starts nothing. It rests when nothing is in flight.
     2. Tasks without an attempt left are abandoned: that may stop their stage.
-    3. Finished work moves on: checks, validators, the next landing.
+    3. Finished work moves on: checks, validators, the next landing. Who took a task gets a workspace.
     4. Gates of stages. A run that is pausing stops here.
-    5. Free workspaces get finished work that may be verified again, then an attempt: failed tasks first, then those on hold,
-       then new ones in plan order.
+    5. Free workspaces get finished work that may be verified again, then an attempt: what people gave first, then failed
+       tasks, then those on hold, then new ones in plan order.
     6. With nothing to do, nothing in flight and nothing to wait for, the run ends: completed, paused or blocked.
 
 Who wakes whom: every event that the loop applies makes it ask again, so a landing wakes the tasks that need it, and an
 ended attempt the one that gets its workspace. Only time comes without an event: `next_wake` says when the first retry
-delay or provider limit is over. A task on hold for a person waits until a runner attaches again.
+delay or provider limit is over. A task on hold for a person waits until a runner attaches again; one with an open question,
+or that a person has, until the answer or the work arrives.
 """
 
 from __future__ import annotations
@@ -42,13 +43,21 @@ from holdfast.core.commands import (
     CheckTask,
     CloseStage,
     Command,
+    HandOver,
     LandTasks,
     OpenStage,
     RecordEvent,
     StartAttempt,
     ValidateTask,
 )
-from holdfast.core.projection import TaskRow
+from holdfast.core.people import (
+    PERSON,
+    has_new_answer,
+    is_being_handed_over,
+    needed_from_person,
+    waits_for_person,
+)
+from holdfast.core.projection import Taken, TaskRow
 from holdfast.core.provider_limits import (
     NEVER,
     available_agent,
@@ -60,7 +69,7 @@ from holdfast.core.provider_limits import (
 )
 from holdfast.core.retry import kind_of_next_attempt, reason_to_give_up
 from holdfast.core.state import RunState
-from holdfast.core.status import FailureKind, RunStatus, StageStatus, TaskStatus
+from holdfast.core.status import AttemptKind, FailureKind, RunStatus, StageStatus, TaskStatus
 
 LANDING_BATCH_MAX = 16
 """How many tasks may land in one move of the branch when no check has to run between them."""
@@ -74,7 +83,7 @@ def decide(state: RunState, now: float) -> list[Command]:
         return [] if _in_flight(state) else [RecordEvent(_stopped(state))]
     if abandoned := list(_abandonments(state)):
         return abandoned
-    commands: list[Command] = [*_checks(state, now), *_landings(state)]
+    commands: list[Command] = [*_checks(state, now), *_landings(state), *_hand_overs(state)]
     if not state.row.pausing:
         commands += _stage_moves(state)
         commands += _attempts(state, now)
@@ -141,6 +150,8 @@ def _in_flight(state: RunState) -> bool:
     """Tell whether an effect is under way. Work that waits for its checks is at rest until they start."""
     if len(state.active) > len(state.awaiting_checks) or state.landing:
         return True
+    if any(is_being_handed_over(task) for task in state.on_hold.values()):
+        return True
     gates = (StageStatus.OPENING, StageStatus.CLOSING)
     # All stages: one that is not current any more, because a stage below it was reopened, may still be checked.
     return any(stage.status in gates for stage in state.row.stages.values())
@@ -169,6 +180,13 @@ def _landings(state: RunState) -> Iterator[Command]:
     if queue:
         without_checks = list(takewhile(lambda task: not state.checks_of(task.id), queue))
         yield LandTasks(tuple((task.id, task.attempt) for task in without_checks or queue[:1]))
+
+
+def _hand_overs(state: RunState) -> Iterator[Command]:
+    """Whoever took a task gets the work so far, once its agent has ended."""
+    for task in state.on_hold.values():
+        if task.taken is not None and not task.taken.start:
+            yield HandOver(task.id, task.carry or state.row.tip)
 
 
 def _abandonments(state: RunState) -> Iterator[Command]:
@@ -213,6 +231,11 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
     if check_is_unrunnable(state):
         return
     for task in islice(_candidates(state, now), free):
+        if task.taken is not None:
+            workspace = _workspace(state, task, "", used)
+            used.add(workspace)
+            yield _given_attempt(task, task.taken, workspace)
+            continue
         agent = available_agent(state, task, now) or ""
         workspace = _workspace(state, task, agent, used)
         start = task.carry or state.row.tip
@@ -229,6 +252,18 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
             session=session,
             fresh_because=why,
         )
+
+
+def _given_attempt(task: TaskRow, taken: Taken, workspace: int) -> Command:
+    """Return the attempt that takes in what a person made. The numbered workspace is for its checks."""
+    return StartAttempt(
+        task=task.id,
+        attempt=task.attempt + 1,
+        workspace_number=workspace,
+        start=taken.start,
+        attempt_kind=AttemptKind.PERSON,
+        agent=PERSON,
+    )
 
 
 def _workspace(state: RunState, task: TaskRow, agent: str, used: Collection[int]) -> int:
@@ -258,8 +293,14 @@ def _verifiable_again(state: RunState) -> list[TaskRow]:
 
 
 def wants_session(state: RunState, task: TaskRow, agent: str) -> bool:
-    """Whether to resume the agent's session, if there is one. Never on a first attempt."""
-    return task.attempt > 0 and (state.native_resume or provider_of(state, agent).native)
+    """Whether to resume the agent's session, if there is one. Never on a first attempt.
+
+    An agent that asked a person is told the answer in its own session, if it has one.
+    """
+    if task.attempt == 0 or task.taken is not None:
+        return False
+    provider = provider_of(state, agent)
+    return state.native_resume or provider.native or (provider.resumable and has_new_answer(task))
 
 
 def session_for(state: RunState, task: TaskRow, agent: str, workspace: int, start: str) -> tuple[str, str]:
@@ -300,6 +341,8 @@ def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
     def has_agent(task: TaskRow) -> bool:
         return available_agent(state, task, now) is not None
 
+    if state.on_hold:
+        yield from (task for task in state.on_hold.values() if _is_given(state, task))
     if state.failed:
         yield from (task for task in _failed(state) if task.not_before <= now and has_agent(task))
     if state.on_hold:
@@ -320,8 +363,16 @@ def _retryable(state: RunState) -> list[TaskRow]:
         for task in state.on_hold.values()
         if (task.status is TaskStatus.WAITING_LIMIT or task.blocked_in < state.row.epoch)
         and not task.recheck
+        and task.taken is None
+        and not waits_for_person(task)
         and _may_start(state, task)
     ]
+
+
+def _is_given(state: RunState, task: TaskRow) -> bool:
+    """Tell whether a person's work can be taken in now. That costs nothing, so no budget is in its way."""
+    given = task.taken is not None and bool(task.taken.given)
+    return given and _is_selected(state, task) and state.is_startable(task)
 
 
 def _is_selected(state: RunState, task: TaskRow) -> bool:
@@ -380,11 +431,13 @@ def _obstacles(state: RunState, now: float) -> Iterator[str]:
 def _waited_for(state: RunState, now: float) -> Iterator[str]:
     """Yield the limits and refusals of providers, each once, then what single tasks need from a person."""
     new = _parked_tasks(state, state.current_stages)
-    held = [task for task in state.on_hold.values() if not task.recheck]
+    held = [task for task in state.on_hold.values() if not (task.recheck or waits_for_person(task))]
     waiting = [*state.failed.values(), *held, *new]
     parked = [one for task in waiting for one in limits_in_the_way(state, task, now)]
     parked += [one for task in state.awaiting_checks.values() for one in parked_validators(state, task, now)]
     yield from dict.fromkeys(one.words for one in parked)
     for task in state.on_hold.values():
-        if task.recheck or (task.status is TaskStatus.BLOCKED and not limits_in_the_way(state, task, now)):
+        if needed := needed_from_person(state.row.run, task):
+            yield needed
+        elif task.recheck or (task.status is TaskStatus.BLOCKED and not limits_in_the_way(state, task, now)):
             yield f"{task.id}: {task.error}"

@@ -295,6 +295,19 @@ class AttemptBlocked(AttemptEnded, frozen=True):
     duration_s: float = 0.0
 
 
+class AttemptAsked(AttemptEnded, frozen=True):
+    """The attempt ended at a question to a person. It charges nothing; the next one has the answer, and goes on from `carry`."""
+
+    carry: ObjectName = ""
+    duration_s: float = 0.0
+
+
+class AttemptReturned(AttemptEnded, frozen=True):
+    """The person who had the task gave it back to the agents. They continue from `carry`, with all attempts."""
+
+    carry: ObjectName = ""
+
+
 class AttemptLost(AttemptEvent, frozen=True):
     """A crash or the user's stop cut the attempt short; nothing is charged. `carry`, `set_aside`: as in AttemptFailed."""
 
@@ -343,6 +356,13 @@ class ProgressReported(AttemptEvent, frozen=True):
     cost_usd: float = 0.0
     tokens: int = 0
     heard: int = 0
+
+
+class QuestionAsked(AttemptEvent, frozen=True):
+    """An agent asks what only a person can decide. Its task waits for the answer once the attempt is over."""
+
+    question: str
+    options: tuple[str, ...] = ()
 
 
 class InterfacePublished(AttemptEvent, frozen=True):
@@ -485,6 +505,41 @@ class TaskSkipped(TaskEvent, frozen=True):
 class TaskRetried(TaskEvent, frozen=True, tag="TaskReset"):
     """The user gave the task a fresh budget of attempts."""
 
+    request: str = ""
+
+
+class QuestionAnswered(TaskEvent, frozen=True):
+    """A person answered the oldest open question of a task; without another one, it may start at once."""
+
+    answer: str
+    request: str = ""
+
+
+class TaskTaken(TaskEvent, frozen=True):
+    """A person takes the task to work on it by hand. An attempt under way is stopped, its work kept."""
+
+    request: str = ""
+
+
+class HandOverStarted(TaskEvent, frozen=True):
+    """Intent: the person who took the task gets a workspace, checked out at `start`."""
+
+    start: ObjectName
+
+
+class HandOverInterrupted(TaskEvent, frozen=True):
+    """A crash or an error cut the hand-over short; it begins again."""
+
+
+class TaskHandedOver(TaskEvent, frozen=True):
+    """The person's workspace is there. From here on nothing else writes to it."""
+
+
+class TaskGiven(TaskEvent, frozen=True):
+    """The person gives the work to be checked and landed as an attempt; `back`: to the agents, who continue it."""
+
+    back: bool = False
+    message: str = ""
     request: str = ""
 
 

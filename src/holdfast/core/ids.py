@@ -9,6 +9,8 @@ HOST_PATTERN = r"((\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]
 """A host of the network: a name, `*.` and the end of names, an address such as `[fd00::1]`, or one with its only port."""
 _ID = re.compile(ID_PATTERN)
 _SLUG_MAX = 40
+_TAKEN = "-taken"
+TAKEN_PREFIX = "taken-"
 ALL_RUN_REFS = "refs/holdfast/"
 ALL_PLAN_REFS = f"{ALL_RUN_REFS}*/plan"
 ALL_RUN_BRANCHES = "refs/heads/holdfast/"
@@ -86,6 +88,21 @@ def archive_ref(run: str, name: str) -> str:
 def cut_short_ref(run: str, task: str, attempt: int) -> str:
     """Return the ref that keeps the half-done work of one attempt, which the next one starts without."""
     return archive_ref(run, f"{task}-cut-short-{attempt}")
+
+
+def taken_workspace_name(task: str) -> str:
+    """Return the name of the workspace of a person who took a task. Those of agents are numbers."""
+    return f"{TAKEN_PREFIX}{task}"
+
+
+def taken_ref(run: str, task: str) -> str:
+    """Return the ref that keeps what a person left in the workspace of a task taken by hand. `clean` leaves it."""
+    return archive_ref(run, f"{task}{_TAKEN}")
+
+
+def is_taken_ref(ref: str) -> bool:
+    """Tell whether a ref keeps what a person left in a workspace."""
+    return "/archive/" in ref and ref.endswith(_TAKEN)
 
 
 def run_refs_prefix(run: str) -> str:

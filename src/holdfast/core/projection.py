@@ -8,6 +8,8 @@ A row is never part of a cycle, so the rows of tasks, of which there may be many
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from holdfast.core.status import (
@@ -122,6 +124,27 @@ class PastAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     worked_s: float = 0.0
 
 
+class Question(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an agent asked a person, and the answer. `closed` without one: nobody answers it any more."""
+
+    attempt: int
+    question: str
+    options: tuple[str, ...] = ()
+    answer: str = ""
+    closed: bool = False
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a task stands that a person took: the commit that the person's workspace begins with, and what was given."""
+
+    start: ObjectName = ""
+    """Empty until the workspace is being made."""
+    ready: bool = False
+    """Whether the workspace was made: from then on it is the person's, and nothing else writes to it."""
+    given: Literal["", "check", "back"] = ""
+    message: str = ""
+
+
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The latest attempt at a task, at work or over. The next attempt replaces it whole."""
 
@@ -230,6 +253,10 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     error: str = ""
     failures: list[Failure] = []
     commits: list[AttemptCommit] = []
+    questions: tuple[Question, ...] = ()
+    """What agents asked a person, oldest first, with the answers."""
+    taken: Taken | None = None
+    """Set while a person has the task."""
 
 
 class StageRow(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from holdfast.core import events as ev
 from holdfast.core.facts import BranchFacts, Facts, Presence
+from holdfast.core.people import is_being_handed_over
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import shorten_waits
 from holdfast.core.state import RunState
@@ -21,6 +22,11 @@ def reconcile(state: RunState, facts: Facts) -> list[ev.Event]:
         *_branch_changes(state, facts),
         *_tasks_in_flight(state, facts),
         *_gates_in_flight(state),
+        *(
+            ev.HandOverInterrupted(task=task.id)
+            for task in state.on_hold.values()
+            if is_being_handed_over(task)
+        ),
         *shorten_waits(state, facts.wall),
     ]
 

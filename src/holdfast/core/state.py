@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.people import waits_for_person
 from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
 from holdfast.core.run_transitions import apply_to_run, apply_to_stage, first_row
@@ -33,6 +34,9 @@ _ENDS_EXIT_GATE = frozenset({ev.StageClosed, ev.StageGateFailed, ev.StageGateWai
 _TAKES_WORKSPACE = frozenset({ev.AttemptStarted, ev.VerificationRestarted})
 """The events by which a task gets a workspace: only if it may start."""
 _WORK_MAY_WAIT = frozenset(TASK_EVENTS[ev.VerificationRestarted].moves)
+
+_RESTS = frozenset({TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.WAITING_LIMIT})
+"""In these statuses a task would be tried again. One that needs a person is blocked instead."""
 
 
 class RunState:
@@ -201,6 +205,8 @@ class RunState:
         status = allowed_move(rule, task, event)
         if type(event) in _TAKES_WORKSPACE and not self.is_startable(task):
             raise IllegalEventError(f"{type(event).__name__}: the needs of task {task.id} are not met")
+        if type(event) is ev.TaskTaken and not self.needs_met(task):
+            raise IllegalEventError(f"TaskTaken: the needs of task {task.id} are not met")
         self.changed[task.id] = task
         if rule.keeps_queues:
             rule.fold(self.row, self.plan.limits, task, event)
@@ -208,6 +214,8 @@ class RunState:
         self._leave(task)
         task.status = status
         rule.fold(self.row, self.plan.limits, task, event)
+        if task.status in _RESTS and waits_for_person(task):
+            task.status = TaskStatus.BLOCKED
         self._enter(task)
 
     def _leave(self, task: TaskRow) -> None:

@@ -85,11 +85,12 @@ class FailureKind(StrEnum):
 
 
 class AttemptKind(StrEnum):
-    """What a fresh agent is asked for: new work, a repair of earlier work, or both sides of a conflict."""
+    """What a fresh agent is asked for: new work, a repair of earlier work, or both sides of a conflict; or a person's own work."""
 
     IMPLEMENTATION = "implementation"
     FIX = "fix"
     CONFLICT = "conflict"
+    PERSON = "person"
 
 
 class SandboxLevel(StrEnum):

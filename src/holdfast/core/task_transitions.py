@@ -18,11 +18,12 @@ AttemptStarted takes it from there. AttemptLimited leads to `waiting_limit`, Att
 (a crash or a stop) back to `pending`. Finished work that cannot be judged waits as `blocked`, by VerificationBlocked, until
 VerificationRestarted takes it, without another attempt, back to `verifying`. TaskLanded reports git's proof: legal except from `completed`.
 
-Three rules hold for all of them:
+Four rules hold for all of them:
 
 1. An event that its table does not allow raises IllegalEventError and changes nothing.
 2. A result of an earlier attempt is refused: `AttemptEvent`s carry the attempt's number, `AttemptEnded`s its token too.
 3. AttemptStarted replaces the attempt's record (`TaskRow.latest`) whole; what must outlive the attempt is in `TaskRow`.
+4. A task that would rest while it needs a person (`people.py`: an open question, or a person has it) is `blocked` instead.
 
 Folds write to rows only. The queues that follow from the rows are in `state.py`, what to do next in `decide.py`.
 """
@@ -34,7 +35,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.core import events as ev
+from holdfast.core import events as ev, people
 from holdfast.core.plan import Limits
 from holdfast.core.projection import (
     AttemptCommit,
@@ -86,6 +87,7 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     attempt = task.latest
     attempt.head, attempt.tree = event.head, event.tree
     attempt.session_commit = event.head
+    people.end_given(task)
     task.summary, task.set_aside = event.summary, ""
     _add_time(run, task, event.duration_s)
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
@@ -112,9 +114,11 @@ def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptL
     _leave_session(task, event.carry or event.set_aside)
     _leave_workspace(task)
     task.recheck = False
+    people.end_given(task)
     task.crash_count += event.cause == "crash"
-    # Older events still carry such work.
-    _keep(task, "" if began_too_recently(task, limits) else event.carry)
+    # Older events still carry such work. A person who takes the task gets all of it.
+    dropped = task.taken is None and began_too_recently(task, limits)
+    _keep(task, "" if dropped else event.carry)
     _put_aside(task, event.set_aside)
 
 
@@ -137,11 +141,23 @@ def _attempt_blocked(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
     )
 
 
-def _end_uncharged(run: RunRow, task: TaskRow, event: ev.AttemptLimited | ev.AttemptBlocked) -> None:
+def _attempt_asked(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptAsked) -> None:
+    _end_uncharged(run, task, event)
+
+
+def _attempt_returned(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptReturned) -> None:
+    _leave_workspace(task)
+    task.carry = event.carry or task.carry
+    _task_reset(run, limits, task, event)
+
+
+def _end_uncharged(
+    run: RunRow, task: TaskRow, event: ev.AttemptLimited | ev.AttemptBlocked | ev.AttemptAsked
+) -> None:
     _leave_session(task, event.carry)
     _leave_workspace(task)
     task.latest.halt = None
-    task.error = event.error
+    task.error = "" if isinstance(event, ev.AttemptAsked) else event.error
     task.carry = event.carry or task.carry
     task.set_aside = ""
     _add_time(run, task, event.duration_s)
@@ -259,6 +275,7 @@ def _task_landed(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
     task.carry = task.set_aside = task.latest.prepared = task.error = task.conflict = task.replaced = ""
     task.conflict_files = ()
     task.recheck = False
+    people.release(task)
     run.tip = event.commit
 
 
@@ -277,10 +294,17 @@ def _task_abandoned(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskAb
 
 
 def _task_skipped(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskSkipped) -> None:
+    people.release(task)
     task.error = ""
 
 
-def _task_reset(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetried | ev.TaskRewound) -> None:
+def _task_reset(
+    run: RunRow,
+    limits: Limits,
+    task: TaskRow,
+    event: ev.TaskRetried | ev.TaskRewound | ev.AttemptReturned,
+) -> None:
+    people.release(task)
     task.charged = task.crash_count = 0
     task.forgiven = len(task.failures)
     task.forgiven_spending = Spent(tokens=task.tokens, cost_usd=task.cost_usd)
@@ -323,7 +347,9 @@ def _task_inherited(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskIn
 
 def _fail(task: TaskRow, kind: FailureKind, error: str, detail: str, check: str = "", tree: str = "") -> None:
     _leave_workspace(task)
-    task.charged += 1
+    people.end_given(task)
+    # A person's own work costs the agents nothing.
+    task.charged += task.latest.kind is not AttemptKind.PERSON
     task.error = error
     task.latest.prepared = ""
     task.failures.append(
@@ -415,10 +441,13 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.AttemptFailed: TaskRule({_S.RUNNING: _S.FAILED}, _attempt_failed),
     ev.AttemptLimited: TaskRule({_S.RUNNING: _S.WAITING_LIMIT}, _attempt_limited),
     ev.AttemptBlocked: TaskRule({_S.RUNNING: _S.BLOCKED}, _attempt_blocked),
+    ev.AttemptAsked: TaskRule({_S.RUNNING: _S.PENDING}, _attempt_asked),
+    ev.AttemptReturned: TaskRule({_S.RUNNING: _S.PENDING}, _attempt_returned),
     ev.AttemptLost: TaskRule(_from((_S.RUNNING, _S.VERIFYING, *_WORK_WAITS), _S.PENDING), _attempt_lost),
     ev.AttemptHalted: TaskRule(_stays(_S.RUNNING), _attempt_halted, keeps_queues=True),
     ev.AgentObserved: TaskRule(_stays(_S.RUNNING), _agent_observed, keeps_queues=True),
     ev.ProgressReported: TaskRule(_stays(_S.RUNNING), _progress_reported, keeps_queues=True),
+    ev.QuestionAsked: TaskRule(_stays(_S.RUNNING), people.fold, keeps_queues=True),
     ev.InterfacePublished: TaskRule(_stays(_S.RUNNING), _interface_published),
     ev.SnapshotSaved: TaskRule(_stays(_S.RUNNING), _snapshot_saved, keeps_queues=True),
     ev.ChecksStarted: TaskRule(_stays(_S.VERIFYING), _checks_started),
@@ -442,6 +471,12 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.TaskAbandoned: TaskRule(_from((_S.FAILED, _S.PENDING, _S.WAITING_LIMIT), _S.ABANDONED), _task_abandoned),
     ev.TaskSkipped: TaskRule(_from(_AT_REST, _S.SKIPPED), _task_skipped),
     ev.TaskRetried: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_reset),
+    ev.QuestionAnswered: TaskRule({_S.RUNNING: _S.RUNNING, _S.BLOCKED: _S.PENDING}, people.fold),
+    ev.TaskTaken: TaskRule({_S.RUNNING: _S.RUNNING, **_from(_AT_REST, _S.BLOCKED)}, people.fold),
+    ev.HandOverStarted: TaskRule(_stays(_S.BLOCKED), people.fold),
+    ev.HandOverInterrupted: TaskRule(_stays(_S.BLOCKED), people.fold),
+    ev.TaskHandedOver: TaskRule(_stays(_S.BLOCKED), people.fold),
+    ev.TaskGiven: TaskRule(_stays(_S.BLOCKED), people.fold),
     ev.TaskRewound: TaskRule(_from((*_AT_REST, _S.VERIFYING, _S.VERIFIED, _S.SKIPPED), _S.PENDING), _task_rewound),
     ev.TaskRestored: TaskRule(_stays(_S.PENDING), _task_restored),
     ev.TaskInherited: TaskRule(_stays(_S.PENDING), _task_inherited),
@@ -469,6 +504,8 @@ def allowed_move(rule: TaskRule, task: TaskRow, event: Any) -> TaskStatus:
         obstacle = f"the token is not that of task {task.id}'s attempt"
     elif kind in _OF_WAITING_WORK and task.status in _WORK_WAITS and not task.recheck:
         obstacle = f"no finished work of task {task.id} waits to be verified"
+    elif kind in people.EVENTS and (wrong := people.obstacle(kind, task)):
+        obstacle = f"task {task.id} {wrong}"
     else:
         return status
     raise IllegalEventError(f"{kind.__name__}: {obstacle}")

@@ -17,6 +17,7 @@ from holdfast.core.ids import run_branch, run_refs_prefix
 from holdfast.repo.files import abandoned_drafts, read_regular, remove_if_allowed
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
+from holdfast.repo.taken_workspaces import save_taken, taken_names
 from holdfast.repo.torn_objects import remove_torn_objects
 from holdfast.repo.workspaces import ADMIN_PREFIX, Workspaces
 from holdfast.repo.worktrees import linked_git_dirs
@@ -47,9 +48,12 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
     `in_use` names the workspaces in which an agent is alive; they are not touched. Idempotent.
     """
     wait_for_orphans(repo)
+    people = taken_names(workspaces)
+    # The git of a person may be at work there, and hold a lock.
+    theirs = people if people and git_in_repository(repo) else []
     return [
         *_repair_worktrees(repo),
-        *_repair_workspaces(workspaces, in_use),
+        *_repair_workspaces(workspaces, {*in_use, *theirs}),
         *_remove_own_locks(repo, workspaces.directory.name),
         *remove_stale_locks(repo),
         *_remove_drafts(repo, workspaces.directory.name),
@@ -62,6 +66,7 @@ def remove_workspaces(repo: Repository, run: str) -> None:
     workspaces = Workspaces(repo, repo.state_dir.run(run).workspaces)
     with doing(f"remove the workspaces of run {run}"):
         clear_debris(repo, workspaces)
+        save_taken(repo, run)
         workspaces.remove_all()
         remove_if_allowed(repo.state_dir.run(run).homes)
 

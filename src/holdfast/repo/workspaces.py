@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -237,14 +238,15 @@ class Workspaces:
         ours = [path for folder in folders for path in _listing(folder) if path.name.startswith(self._prefix)]
         return [path for path in ours if path.suffix not in (".index", ".start")]
 
-    def remove_all(self) -> None:
-        """Delete every workspace of the pool. Idempotent.
+    def remove_all(self, keep: Collection[str] = ()) -> None:
+        """Delete every workspace of the pool but those to `keep`. Idempotent.
 
         The caller has committed the work of each workspace, or taken a snapshot, and no process works in one.
         """
         self._drop_link()
         for name in self.names():
-            self.remove(name)
+            if name not in keep:
+                self.remove(name)
         for path in self.undeletable():
             remove_if_allowed(path)
         if is_plain_directory(self.directory) and not any(self.directory.iterdir()):

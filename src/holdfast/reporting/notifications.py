@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.people import needed_from_person
 from holdfast.core.plan import Plan
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
@@ -16,6 +17,7 @@ OCCASIONS: dict[type[ev.Event], str] = {
     ev.RunCompleted: "finished",
     ev.RunStopped: "finished",
     ev.ProviderParked: "waiting_limit",
+    ev.QuestionAsked: "question",
 }
 """The events that cause a notification, each with the notification's name."""
 
@@ -51,7 +53,7 @@ def notification_of(event: ev.Event, state: RunState) -> Notification | None:
         run=state.row.run,
         goal=state.plan.goal,
         status=state.row.status,
-        reason=event.words if isinstance(event, ev.ProviderParked) else state.row.reason,
+        reason=_reason(event, state),
         branch=state.row.branch.removeprefix("refs/heads/"),
         counts=TaskCounts(
             tasks=len(statuses),
@@ -59,6 +61,16 @@ def notification_of(event: ev.Event, state: RunState) -> Notification | None:
             failed=statuses.count(TaskStatus.FAILED) + statuses.count(TaskStatus.ABANDONED),
         ),
     )
+
+
+def _reason(event: ev.Event, state: RunState) -> str:
+    """Return why people are told: a provider's own words, an agent's question with the command to answer, or the run's reason."""
+    match event:
+        case ev.ProviderParked(words=words):
+            return words
+        case ev.QuestionAsked(task=task):
+            return needed_from_person(state.row.run, state.tasks[task])
+    return state.row.reason
 
 
 def displayed_webhook(url: str) -> str:

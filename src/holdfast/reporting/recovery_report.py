@@ -18,6 +18,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.reporting.displayed_status import displayed_task_statuses
 from holdfast.reporting.estimates import AttemptSpan, attempt_spans, time_to_finish
+from holdfast.reporting.needs_you import need_of
 
 
 class ResumeAction(StrEnum):
@@ -85,6 +86,8 @@ class TaskRecovery(msgspec.Struct, frozen=True, kw_only=True):
     redo_s: float
     move: ResumeAction
     why: str
+    question: str | None = None
+    options: tuple[str, ...] = ()
 
 
 class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +147,7 @@ def _task(
     early = report.progress is not None and report.progress < state.plan.limits.restart_below
     clean = state.starts_clean(row)
     lost = row.status is TaskStatus.RUNNING and preview.move is ResumeAction.REDO
+    need = need_of(state.row.run, row)
     return TaskRecovery(
         id=row.id,
         stage=state.stage_of[row.id],
@@ -162,6 +166,8 @@ def _task(
         redo_s=_redo_s(row, preview.move, seen, spans.get(row.id), all_of_it=early or clean),
         move=preview.move,
         why=_why_lost(row, report, seen, early=early, clean=clean) if lost else preview.why,
+        question=need.question if need else None,
+        options=need.options if need else (),
     )
 
 

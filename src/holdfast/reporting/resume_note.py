@@ -8,6 +8,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
 from holdfast.escapes import without_controls
+from holdfast.reporting.needs_you import needs_you
 from holdfast.reporting.recovery_report import start_again
 
 _LINES_MAX = 40
@@ -34,6 +35,7 @@ def resume_note(state: RunState, refs: Mapping[str, str], written_at: str, way_o
         f"# Continue here: {row.run}",
         _short(row.goal),
         f"{_WHY[row.status]}{reason} Written {written_at}.",
+        *_section("Needs you", [f"{need.task} {_short(need.words)}: `{need.command}`" for need in needs_you(state)]),
         *_section("Done", [f"{_titled(state, task)}: landed as {task.merge_commit[:12]}" for task in done]),
         *_section("Under way", [_under_way(state, task, refs) for task in begun]),
         *_section("Next", [_titled(state, task) for task in untried]),

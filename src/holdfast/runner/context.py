@@ -39,9 +39,22 @@ _Batch = tuple[Sequence[Event], "asyncio.Future[None] | None"]
 
 
 _WORDS = frozenset(
-    {"error", "detail", "summary", "words", "reason", "feedback", "blocked", "blocked_by", "activity"}
+    {
+        "error",
+        "detail",
+        "summary",
+        "words",
+        "reason",
+        "feedback",
+        "blocked",
+        "blocked_by",
+        "activity",
+        "question",
+        "answer",
+        "message",
+    }
 )
-"""The fields of events that quote an agent, a tool or git."""
+"""The fields of events that quote an agent, a tool, git or a person."""
 
 
 def _without_secrets(event: Event) -> Event:
@@ -111,6 +124,7 @@ class RunContext:
     slots: CheckSlots = field(init=False)
     clock: Callable[[], float] = field(init=False)
     """The run's own clock in seconds: it runs while the machine sleeps and stops without a runner."""
+    _taken: dict[tuple[str, int], asyncio.Event] = field(default_factory=dict)
     _serial: count[int] = field(default_factory=count)
 
     def __post_init__(self) -> None:
@@ -153,6 +167,13 @@ class RunContext:
     def check_key(self, owner: str, attempt: int, label: str) -> LaunchKey:
         """Return a key for one execution of a check, never used again: a repeated check gets a new key."""
         return LaunchKey(self.run, owner, attempt, f"{label}-{self.epoch}.{next(self._serial)}")
+
+    def taken_by_person(self, task: TaskRow) -> asyncio.Event:
+        """Return what is set once a person has taken the task during this attempt: its agent is to end then."""
+        event = self._taken.setdefault((task.id, task.attempt), asyncio.Event())
+        if task.taken is not None:
+            event.set()
+        return event
 
     def require_lease(self) -> None:
         """Look at the lease right before an effect that another runner would suffer from.

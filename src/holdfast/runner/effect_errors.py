@@ -12,6 +12,7 @@ from holdfast.core.commands import (
     CheckTask,
     CloseStage,
     Command,
+    HandOver,
     LandTasks,
     OpenStage,
     RecordEvent,
@@ -77,6 +78,8 @@ def act_of(command: Command) -> str:
             return f"have the work of task {task} validated"
         case LandTasks(tasks=tasks):
             return f"land {', '.join(task for task, _ in tasks)}"
+        case HandOver(task=task):
+            return f"make your workspace of task {task}"
         case OpenStage(stage):
             return f"run the entry check of stage {stage}"
         case CloseStage(stage):

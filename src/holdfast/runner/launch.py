@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from holdfast.agents.invocation import Invocation, Placeholders
 from holdfast.agents.presets import login_secrets
@@ -102,15 +103,21 @@ async def launch_when_possible(context: RunContext, spec: LaunchSpec) -> None:
 
 
 async def wait_or_stop(
-    context: RunContext, key: LaunchKey, timeout_s: float | None = None, wanted: asyncio.Event | None = None
+    context: RunContext,
+    key: LaunchKey,
+    timeout_s: float | None = None,
+    wanted: asyncio.Event | None = None,
+    taken: asyncio.Event | None = None,
 ) -> Sighting:
-    """Wait until a launch is over. Cancel it when the run is to stop.
+    """Wait until a launch is over. Cancel it when the run is to stop, or when a person has `taken` its task.
 
     Raises TimeoutError after `timeout_s`, or as soon as `wanted` is set.
     """
     ended = asyncio.ensure_future(context.fleet.wait(key))
-    stop = asyncio.ensure_future(context.stopping.wait())
-    waiters = [ended, stop] if wanted is None else [ended, stop, asyncio.ensure_future(wanted.wait())]
+    stop = asyncio.ensure_future(_any_set(context.stopping, taken))
+    waiters: list[asyncio.Future[Any]] = [ended, stop]
+    if wanted is not None:
+        waiters.append(asyncio.ensure_future(wanted.wait()))
     try:
         done, _ = await asyncio.wait(waiters, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if ended in done:
@@ -122,3 +129,13 @@ async def wait_or_stop(
     finally:
         for waiter in waiters:
             waiter.cancel()
+
+
+async def _any_set(*events: asyncio.Event | None) -> None:
+    """Wait until one of these is set."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events if event is not None]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

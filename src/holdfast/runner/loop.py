@@ -18,6 +18,7 @@ from holdfast.core.commands import (
     CheckTask,
     CloseStage,
     Command,
+    HandOver,
     LandTasks,
     OpenStage,
     StartAttempt,
@@ -31,6 +32,7 @@ from holdfast.core.task_transitions import IllegalEventError
 from holdfast.errors import JournalError, LeaseLostError
 from holdfast.journal.lease import Holder, holder
 from holdfast.runner.attempts.attempt import run_attempt
+from holdfast.runner.attempts.person import hand_over
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
 from holdfast.runner.effect_errors import OvertakenError, guarded
@@ -133,6 +135,9 @@ class RunLoop:
             _answer(durable, refused)
         if self._context.state.row.stopping:
             self._context.stopping.set()
+        for event in events:
+            if isinstance(event, ev.TaskTaken):
+                self._context.taken_by_person(self._context.state.tasks[event.task])
         for command in commands:
             self._act(command)
 
@@ -182,6 +187,8 @@ class RunLoop:
                 self._start(command, validate_task(context, task))
             case LandTasks():
                 self._start(command, land_tasks(context, command))
+            case HandOver(task, start):
+                self._start(command, hand_over(context, task, start))
             case OpenStage(stage):
                 self._start(command, check_gate(context, stage, "entry"))
             case CloseStage(stage):

@@ -67,13 +67,18 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate.
     """
 
-    action: Literal["stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror"]
+    action: Literal[
+        "stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror", "answer", "take", "give"
+    ]
     task: str = ""
     stage: str = ""
     gate: Gate = "entry"
     now: bool = False
     system: str = ""
     folder: str = ""
+    words: str = ""
+    """The answer to a question, or what a person did in a task."""
+    back: bool = False
 
 
 Decision = (
@@ -84,6 +89,9 @@ Decision = (
     | ev.StageGateWaived
     | ev.MirrorKept
     | ev.MirrorEnded
+    | ev.QuestionAnswered
+    | ev.TaskTaken
+    | ev.TaskGiven
 )
 """What a request may become."""
 
@@ -95,6 +103,9 @@ _EVENTS: dict[str, Callable[[Request], Decision]] = {
     "accept": lambda request: ev.StageGateWaived(stage=request.stage, gate=request.gate),
     "mirror": lambda request: ev.MirrorKept(system=request.system, folder=request.folder),
     "unmirror": lambda request: ev.MirrorEnded(system=request.system),
+    "answer": lambda request: ev.QuestionAnswered(task=request.task, answer=request.words),
+    "take": lambda request: ev.TaskTaken(task=request.task),
+    "give": lambda request: ev.TaskGiven(task=request.task, back=request.back, message=request.words),
 }
 """The event of each decision. `save` has none: the loop has the work saved instead."""
 

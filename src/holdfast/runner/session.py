@@ -35,6 +35,7 @@ from holdfast.repo.git_settings import settings_digests
 from holdfast.repo.refs import known_runs, refs_by_commit
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
+from holdfast.repo.taken_workspaces import save_taken, taken_names
 from holdfast.reporting.resume_note import resume_note
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
@@ -228,7 +229,11 @@ class RunSession:
         if status is RunStatus.COMPLETED:
             # Last: if the disk fails here, all else is done.
             with doing("remove the workspaces of the completed run"):
-                context.workspaces.pool.remove_all()
+                pool = context.workspaces.pool
+                # Somebody's shell or editor may be open there: such a one goes when the run is cleaned.
+                busy = [name for name in taken_names(pool) if fleet.is_occupied(pool.path(name))]
+                save_taken(self.repo, self.state.row.run, busy)
+                pool.remove_all(busy)
                 remove_if_allowed(context.directory.homes)
         return status
 

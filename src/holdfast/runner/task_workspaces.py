@@ -28,6 +28,8 @@ class TaskWorkspaces:
         self._vacant: set[str] = set()
         self.gate_lock = asyncio.Lock()
         """Held while the commands of a gate use the gate's workspace."""
+        self.hand_over_lock = asyncio.Lock()
+        """Held while the workspace of a person is made."""
 
     def path(self, task: TaskRow) -> Path:
         """Return the folder that a task's current attempt works in."""

@@ -9,19 +9,24 @@ import msgspec
 
 from holdfast.core import events as ev, ids
 from holdfast.core.event_codec import Recorded
+from holdfast.core.people import question_line
+from holdfast.core.projection import Question
 from holdfast.core.state import RunState
 from holdfast.core.status import AttemptKind, TaskStatus
+from holdfast.reporting.needs_you import NeedOfTask, need_of
 from holdfast.views.event_text import event_sentence
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
 from holdfast.views.text import block, duration, one_line, table, timestamp
 
-Outcome = Literal["under way", "done", "failed", "lost", "limited", "blocked", "landed"]
+Outcome = Literal["under way", "done", "failed", "lost", "limited", "blocked", "asked", "returned", "landed"]
 
 _ENDINGS: dict[str, tuple[Outcome, str]] = {
     "AttemptDone": ("done", ""),
     "AttemptLost": ("lost", ""),
     "AttemptLimited": ("limited", "limit"),
     "AttemptBlocked": ("blocked", "agent"),
+    "AttemptAsked": ("asked", ""),
+    "AttemptReturned": ("returned", ""),
     "AttemptFailed": ("failed", "agent"),
     "ChecksFailed": ("failed", "check"),
     "VerificationBlocked": ("blocked", "check"),
@@ -80,6 +85,9 @@ class TaskHistory(msgspec.Struct, frozen=True, kw_only=True):
     wip: str | None
     refs: tuple[str, ...]
     attempts: tuple[AttemptView, ...]
+    questions: tuple[Question, ...] = ()
+    needs_you: NeedOfTask | None = None
+    obstacle: str | None = None
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +152,9 @@ def _history(state: RunState, name: str, status: TaskStatus, attempts: list[Atte
         wip=row.latest.snapshot or None,
         refs=(*refs, *([ids.snapshot_ref(run, name)] if row.latest.snapshot else [])),
         attempts=tuple(attempts),
+        questions=row.questions,
+        needs_you=need_of(run, row),
+        obstacle=(row.latest.report.blocked if row.latest.report is not None else "") or None,
     )
 
 
@@ -225,8 +236,19 @@ def task_lines(task: TaskHistory) -> Iterator[str]:
         yield f"  landed as {task.merge_commit}"
     if task.wip:
         yield f"  unfinished work saved as {task.wip}"
+    if task.obstacle:
+        yield f"  its agent said it was blocked: {one_line(task.obstacle, 300)}"
+    yield from _questions(task)
     for attempt in task.attempts:
         yield from _attempt(attempt)
+
+
+def _questions(task: TaskHistory) -> Iterator[str]:
+    for one in task.questions:
+        answer = f'answered: "{one_line(one.answer, 200)}"' if one.answer else "no answer"
+        yield f"  attempt {one.attempt} asked: {one_line(question_line(one), 300)}; {answer}"
+    if task.needs_you is not None:
+        yield f"  needs you: it {one_line(task.needs_you.words, 300)} `{task.needs_you.command}`"
 
 
 def _attempt(attempt: AttemptView) -> Iterator[str]:

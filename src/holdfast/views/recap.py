@@ -13,6 +13,7 @@ from holdfast.core.facts import Facts
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.reporting.estimates import RedoneWork, attempt_spans, redone_work
+from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.views.status import MetricsView, RunView, StatusView
 from holdfast.views.text import count, duration, one_line, table
 
@@ -49,6 +50,8 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     failures: dict[str, int]
     waived: tuple[str, ...]
     tasks: tuple[TaskRecap, ...]
+    questions: int = 0
+    needs_you: tuple[NeedOfTask, ...] = ()
 
 
 def recap_view(status: StatusView, state: RunState, history: Sequence[Recorded], facts: Facts) -> Recap:
@@ -78,6 +81,8 @@ def recap_view(status: StatusView, state: RunState, history: Sequence[Recorded],
             f"the {gate} check of stage {stage.id}" for stage in status.stages for gate in stage.waived
         ),
         tasks=tasks,
+        questions=sum(len(row.questions) for row in state.tasks.values()),
+        needs_you=status.needs_you,
     )
 
 
@@ -125,6 +130,10 @@ def _summary(view: Recap) -> Iterator[str]:
     yield f"  {_redone(view.redone)}"
     if view.failures:
         yield "  failures: " + ", ".join(f"{times} {kind}" for kind, times in view.failures.items())
+    if view.questions:
+        yield f"  {count(view.questions, 'question')} to a person"
+    for need in view.needs_you:
+        yield f"  needs you: {need.task} {one_line(need.words, 300)} `{need.command}`"
     if view.waived:
         yield "  waived by the user: " + ", ".join(view.waived)
     if view.lost is None:

@@ -32,6 +32,7 @@ from holdfast.reporting.displayed_status import (
     progress_of,
     reported_progress,
 )
+from holdfast.reporting.needs_you import NeedOfTask, need_of, needs_you
 from holdfast.reporting.run_ending import INTERRUPTED, Ending, Rest, how_it_ended, rest_of
 from holdfast.views.text import timestamp
 
@@ -110,7 +111,8 @@ class StageView(msgspec.Struct, frozen=True, kw_only=True):
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     """One task. `progress` also counts the task's steps, `reported` is what its agent reports while it works.
 
-    `liveness` and `activity` describe a working agent, `waiting_until` a task that waits for a limit.
+    `liveness` and `activity` describe a working agent, `waiting_until` a task that waits for a limit. `question` is what its
+    agent asked and nobody has answered, `obstacle` what a working agent says keeps it.
     """
 
     id: str
@@ -127,6 +129,9 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     waiting_until: str | None = None
     tokens: int = 0
     cost_usd: float = 0.0
+    question: str | None = None
+    options: tuple[str, ...] = ()
+    obstacle: str | None = None
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,6 +163,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[TaskView, ...]
     merge_queue: tuple[QueueView, ...]
     metrics: MetricsView
+    needs_you: tuple[NeedOfTask, ...] = ()
 
 
 STATUS_WITHOUT_RUN: dict[str, object] = {
@@ -193,6 +199,7 @@ def status_view(
             _task(state, stage, task, statuses, signs.get(task.id), now) for stage, task in state.plan.tasks()
         ),
         merge_queue=tuple(QueueView(task=task.id, status=place) for task, place in merge_queue(state)),
+        needs_you=needs_you(state),
         metrics=_metrics(state, statuses, (now if holder else stored.updated_at) - stored.started_at),
     )
 
@@ -259,6 +266,8 @@ def _task(
 ) -> TaskView:
     row = state.tasks[task.id]
     running = row.status is TaskStatus.RUNNING
+    need = need_of(state.row.run, row)
+    obstacle = row.latest.report.blocked if running and row.latest.report is not None else ""
     return TaskView(
         id=task.id,
         stage=stage.id,
@@ -267,13 +276,16 @@ def _task(
         agent=row.latest.agent or agent_of(state.plan, task),
         merge_commit=row.merge_commit or None,
         progress=progress_of(row),
-        error=row.error or _blockers(state, task, statuses) or None,
+        error=(need.words if need else row.error) or _blockers(state, task, statuses) or None,
         reported=reported_progress(row),
         liveness=liveness(row, sign, now) if running and sign is not None else None,
         activity=(row.latest.activity or None) if running else None,
         waiting_until=_waiting_until(state, row),
         tokens=row.tokens,
         cost_usd=round(row.cost_usd, 6),
+        question=need.question if need else None,
+        options=need.options if need else (),
+        obstacle=obstacle or None,
     )
 
 
@@ -289,7 +301,8 @@ def _blockers(state: RunState, task: Task, statuses: dict[str, TaskStatus]) -> s
     if statuses[task.id] is not TaskStatus.BLOCKED:
         return ""
     stuck = (TaskStatus.ABANDONED, TaskStatus.BLOCKED)
-    return "waits for " + ", ".join(need for need in state.specs[task.id].needs if statuses[need] in stuck)
+    needs = [need for need in state.specs[task.id].needs if statuses[need] in stuck]
+    return f"waits for {', '.join(needs)}" if needs else ""
 
 
 def _metrics(state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float) -> MetricsView:
@@ -320,12 +333,15 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
     resumable: bool
     adopted_from: Origin | None = None
+    needs_you: tuple[NeedOfTask, ...] = ()
 
 
-def run_line(listing: RunListing, *, held: bool, boot_id: str = "") -> RunLine:
+def run_line(
+    listing: RunListing, *, held: bool, boot_id: str = "", needs: tuple[NeedOfTask, ...] = ()
+) -> RunLine:
     """Return a run as `list` shows it; `held` tells whether a live runner holds it.
 
-    `boot_id` tells a reboot from a crash.
+    `boot_id` tells a reboot from a crash, `needs` is what waits for the user.
     """
     row = listing.row
     begun = [name for name, stage in row.stages.items() if stage.status is not StageStatus.PENDING]
@@ -339,4 +355,5 @@ def run_line(listing: RunListing, *, held: bool, boot_id: str = "") -> RunLine:
         updated_at=timestamp(listing.updated_at),
         resumable=is_resumable(row, held=held),
         adopted_from=row.origin,
+        needs_you=needs,
     )

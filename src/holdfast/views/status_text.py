@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
+from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, percent, table
 
@@ -20,6 +21,7 @@ def status_text(view: StatusView) -> str:
     """Return the whole status as text."""
     lines = [
         *_header(view.run, view),
+        *_needs(view.needs_you),
         "",
         *_stages(view.stages),
         "",
@@ -48,7 +50,8 @@ def list_text(lines: Sequence[RunLine]) -> str:
                 f"  (from {line.adopted_from.system} {one_line(line.adopted_from.name, 40)})"
                 if line.adopted_from
                 else ""
-            ),
+            )
+            + "".join(f"  ({one_line(f'{need.task} {need.words}', 80)})" for need in line.needs_you),
         )
         for line in lines
     ]
@@ -76,6 +79,18 @@ def _header(run: RunView, view: StatusView) -> Iterator[str]:
         yield f"  its {', '.join(run.mirrors)} files are kept up to date"
     if run.intrusions:
         yield f"  {count(run.intrusions, 'intrusion')} noticed; `holdfast inspect {run.id}` names the files"
+
+
+def _needs(needs: Sequence[NeedOfTask]) -> Iterator[str]:
+    """Yield what waits for the user, each with the command that lets it go on."""
+    if needs:
+        yield ""
+        yield "  needs you"
+    for need in needs:
+        words = f"asks: {need.question}" if need.question else need.words
+        yield f"    {need.task} {one_line(words, 300)}"
+        yield from (f"      {n}  {one_line(option)}" for n, option in enumerate(need.options, start=1))
+        yield f"      `{need.command}`"
 
 
 def _sandbox(run: RunView) -> str:
@@ -111,6 +126,8 @@ def _at_work(task: TaskView) -> str:
     if task.liveness is None:
         return ""
     used = f", {task.tokens} tokens" if task.tokens else ""
+    if task.obstacle:
+        return f"{task.liveness}{used}, blocked: {task.obstacle}"
     doing = f": {task.activity}" if task.activity else ""
     return f"{task.liveness}{used}{doing}"
 
@@ -150,6 +167,12 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
     if failed := [stage.id for stage in view.stages if stage.gate]:
         yield f"`holdfast resume {run.id}` checks again; `holdfast resume {run.id} --accept {','.join(failed)}` continues anyway;"
         yield f"`holdfast abandon {run.id}` abandons the run; its branch and refs stay."
+        return
+    for need in view.needs_you:
+        does = "has your work checked and landed" if need.taken else "answers it"
+        yield f"`{need.command}` {does};"
+    if view.needs_you:
+        yield f"then `holdfast resume {run.id}` continues."
         return
     stuck = [task.id for task in view.tasks if task.status is TaskStatus.ABANDONED]
     if stuck:

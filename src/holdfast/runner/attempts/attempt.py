@@ -11,10 +11,11 @@ from holdfast.core import events as ev
 from holdfast.core.facts import ExitReason, Presence, Sighting
 from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import TaskRow
-from holdfast.core.status import FailureKind
+from holdfast.core.status import AttemptKind, FailureKind
 from holdfast.errors import HoldfastError, LaunchError, LeaseLostError
-from holdfast.runner.attempts.attempt_events import attempt_failed
+from holdfast.runner.attempts.attempt_events import attempt_asked, attempt_failed
 from holdfast.runner.attempts.collect import collect, cut_short, keep_unfinished
+from holdfast.runner.attempts.person import take_in
 from holdfast.runner.attempts.snapshots import (
     capture_work,
     keep_set_aside,
@@ -38,6 +39,8 @@ async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:
     Ended: its work is collected. Lost: its work is kept.
     """
     task = context.state.tasks[name]
+    if task.latest.kind is AttemptKind.PERSON:
+        return await take_in(context, task)
     failure = await _start_if_new(context, task)
     if failure is not None:
         return [failure]
@@ -92,6 +95,9 @@ async def _end(
         return [await asyncio.to_thread(_keep_work, context, task, "stop")]
     cut = cut_short(context, task, exit_, heard)
     if cut is not None and context.state.starts_clean(task):
+        if asked := attempt_asked(task, "", exit_.duration_s, failed=True):
+            # The question of a command counts, and its half-done work is set aside as ever.
+            return [*asked[:-1], await asyncio.to_thread(_keep_work, context, task, "stop")]
         return [await asyncio.to_thread(keep_unfinished, context, task, exit_, heard, cut)]
     how = partial(collect, context, task, exit_, heard)
     events = await asyncio.to_thread(capture_work, context, task, how)
@@ -116,10 +122,11 @@ async def _wait_and_listen(context: RunContext, task: TaskRow, listener: StreamL
 async def _wait(context: RunContext, task: TaskRow) -> Sighting:
     """Wait for the agent. Take a snapshot of its work at intervals and on request."""
     key = context.agent_key(task)
+    taken = context.taken_by_person(task)
     with context.save_requests.open_for(task.id) as wanted:
         while True:
             try:
-                return await wait_or_stop(context, key, context.state.plan.limits.snapshot_s, wanted)
+                return await wait_or_stop(context, key, context.state.plan.limits.snapshot_s, wanted, taken)
             except TimeoutError:
                 with context.save_requests.taking(task.id) as failures:
                     try:
@@ -134,5 +141,7 @@ async def _wait(context: RunContext, task: TaskRow) -> Sighting:
 
 def _keep_work(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.Event:
     commit = save_last_snapshot(context, task)
-    carry, set_aside = context.state.carry_or_set_aside(task, commit, lost=True)
+    # Who takes a task gets all that its agent had done.
+    taken = task.taken is not None
+    carry, set_aside = (commit, "") if taken else context.state.carry_or_set_aside(task, commit, lost=True)
     return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause=cause)

@@ -13,6 +13,7 @@ from holdfast.core import events as ev
 from holdfast.core.facts import Exit
 from holdfast.core.observations import StreamSummary
 from holdfast.core.outcome import Outcome
+from holdfast.core.people import asked_in_latest
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import park_provider
 from holdfast.core.status import FailureKind
@@ -51,6 +52,21 @@ def attempt_failed(
         duration_s=duration_s,
         clock=context.clock(),
     )
+
+
+def attempt_asked(task: TaskRow, carry: str, duration_s: float, *, failed: bool) -> list[ev.Event]:
+    """Return the events of an attempt that asked a person, or that failed and said last what keeps it; none for others."""
+    asked: list[ev.Event] = []
+    obstacle = task.latest.report.blocked if failed and task.latest.report is not None else ""
+    if not asked_in_latest(task):
+        if not obstacle:
+            return []
+        asked = [ev.QuestionAsked(task=task.id, attempt=task.attempt, question=obstacle)]
+    token = task.latest.token
+    return [
+        *asked,
+        ev.AttemptAsked(task=task.id, attempt=task.attempt, token=token, carry=carry, duration_s=duration_s),
+    ]
 
 
 def attempt_limited(

@@ -25,8 +25,13 @@ from holdfast.core.unrunnable import CANNOT_EXECUTE, Fault, fault_of, program_na
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
-from holdfast.repo.workspaces import WorkspaceGoneError
-from holdfast.runner.attempts.attempt_events import attempt_blocked, attempt_failed, attempt_limited
+from holdfast.repo.workspaces import Workspace, WorkspaceGoneError
+from holdfast.runner.attempts.attempt_events import (
+    attempt_asked,
+    attempt_blocked,
+    attempt_failed,
+    attempt_limited,
+)
 from holdfast.runner.attempts.snapshots import keep_set_aside, save_last_snapshot
 from holdfast.runner.attempts.start import agent_of_attempt
 from holdfast.runner.context import RunContext
@@ -41,17 +46,19 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
     output = _output(context, task, heard, agent)
     tail = clip(output, _TAIL_CHARS)
     try:
-        work = _commit(context, task)
+        work = commit_attempt(context, task, context.workspaces.of(task))
     except WorkspaceGoneError as gone:
         return [_workspace_gone(context, task, exit_, gone, tail)]
-    objection = next(_objections(context, task, exit_, work, heard, agent), None)
+    objection = first_objection(context, task, exit_, work, heard, agent)
+    carry = carry_of(context, task, work)
+    if objection is not None and objection.end is OutcomeKind.LIMITED:
+        return attempt_limited(context, task, exit_, objection, heard, carry)
+    if objection is not None and objection.end is OutcomeKind.BLOCKED:
+        return attempt_blocked(context, task, exit_, objection, tail, carry, agent)
+    if asked := attempt_asked(task, carry, exit_.duration_s, failed=objection is not None):
+        return asked
     if objection is None:
         return [_done(context, task, exit_, work, output)]
-    carry = "" if work.tree == context.repo.tree_of(task.base) else work.commit
-    if objection.end is OutcomeKind.LIMITED:
-        return attempt_limited(context, task, exit_, objection, heard, carry)
-    if objection.end is OutcomeKind.BLOCKED:
-        return attempt_blocked(context, task, exit_, objection, tail, carry, agent)
     kind = objection.failure or FailureKind.AGENT
     return [attempt_failed(context, task, kind, objection.error, tail, carry, work.tree, exit_.duration_s)]
 
@@ -103,30 +110,54 @@ def _trouble_of_exit(exit_: Exit, agent: Preset | None) -> AgentTrouble | None:
 def _done(context: RunContext, task: TaskRow, exit_: Exit, work: WorkCommit, output: str) -> ev.AttemptDone:
     if not context.state.checks_of(task.id) and not context.state.specs[task.id].validators:
         context.workspaces.mark_collected(task, work.commit)
-    context.workspaces.mark_left_behind(task, work.left_behind)
     # The agent's own summary, whole, if it reported one, else the last line that it printed.
     reported = task.latest.report.summary if task.latest.report is not None else ""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return work_done(context, task, exit_, work, reported or (lines[-1] if lines else "")[:_SUMMARY_CHARS])
+
+
+def carry_of(context: RunContext, task: TaskRow, work: WorkCommit) -> str:
+    """Return the commit that the next attempt continues from; empty if it holds nothing that the base lacks."""
+    return "" if work.tree == context.repo.tree_of(task.base) else work.commit
+
+
+def work_done(
+    context: RunContext, task: TaskRow, exit_: Exit, work: WorkCommit, summary: str
+) -> ev.AttemptDone:
+    """Return the good end of an attempt, whoever made it. Its checks come next."""
+    context.workspaces.mark_left_behind(task, work.left_behind)
     return ev.AttemptDone(
         task=task.id,
         attempt=task.attempt,
         token=task.latest.token,
         head=work.commit,
         tree=work.tree,
-        summary=reported or (lines[-1] if lines else "")[:_SUMMARY_CHARS],
+        summary=summary,
         remarks=work.remarks,
         duration_s=exit_.duration_s,
     )
 
 
-def _commit(context: RunContext, task: TaskRow) -> WorkCommit:
-    subject = context.state.specs[task.id].headline
+def commit_attempt(context: RunContext, task: TaskRow, workspace: Workspace, subject: str = "") -> WorkCommit:
+    """Commit a workspace as the work of a task's present attempt. Safe to repeat."""
+    subject = subject or context.state.specs[task.id].headline
     message = f"{subject}\n\n{task.latest.kind}\n\n{trailers(context.run, task.id, task.attempt)}"
     ref = ids.task_ref(context.run, task.id, task.attempt)
     stray = ids.archive_ref(context.run, f"{task.id}-stray-{task.attempt}")
     checked = bool(context.state.checks_of(task.id))
-    workspace = context.workspaces.of(task)
     return commit_work(context.repo, workspace, task.latest.start, ref, message, stray, look_behind=checked)
+
+
+def first_objection(
+    context: RunContext,
+    task: TaskRow,
+    exit_: Exit,
+    work: WorkCommit,
+    heard: StreamSummary,
+    agent: Preset | None,
+) -> Outcome | None:
+    """Return the most telling reason not to accept the work; None if there is none."""
+    return next(_objections(context, task, exit_, work, heard, agent), None)
 
 
 def _objections(

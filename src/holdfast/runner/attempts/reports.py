@@ -22,7 +22,15 @@ from holdfast.core.projection import Report, TaskRow
 from holdfast.paths import STATE_DIR
 from holdfast.redaction import redact, secret_values
 from holdfast.repo.agent_files import opened_file, opened_folder
-from holdfast.report_channel import CONTRACT_BYTES_MAX, FILE_BYTES_MAX, LINE_BYTES_MAX, REPORT_FILE
+from holdfast.report_channel import (
+    CONTRACT_BYTES_MAX,
+    FILE_BYTES_MAX,
+    LINE_BYTES_MAX,
+    OPTION_CHARS_MAX,
+    OPTIONS_MAX,
+    QUESTION_CHARS_MAX,
+    REPORT_FILE,
+)
 
 INTERFACES_MAX = 32
 _WORDS_MAX = 500
@@ -33,10 +41,12 @@ _LINE_NUMBER_MAX = 10**9
 
 
 class ReportLine(Report, frozen=True, kw_only=True):
-    """One report as an agent wrote it. Every part is optional; `contract` belongs to `interface`."""
+    """One report as an agent wrote it. Every part is optional; `contract` belongs to `interface`, `options` to `question`."""
 
     cost_usd: float = 0.0
     tokens: float = 0.0
+    question: str = ""
+    options: tuple[str, ...] = ()
     interface: str = ""
     contract: str = ""
 
@@ -88,12 +98,12 @@ class AttemptReports:
         return [event for task, workspace in self._watched.values() for event in self.of(task, workspace)]
 
     def of(self, task: TaskRow, workspace: Path) -> list[ev.Event]:
-        """Return one attempt's reports unread by any runner: at most one progress event, plus interfaces."""
+        """Return one attempt's reports unread by any runner: at most one progress event, interfaces, questions."""
         attempt, offset = self._read.get(task.id, (0, 0))
         offset = offset if attempt == task.attempt else task.latest.report_bytes
         lines, end = read_reports(report_file(workspace), offset)
         self._read[task.id] = (task.attempt, end)
-        return [*_progress(task, lines, end), *_interfaces(task, lines)]
+        return [*_progress(task, lines, end), *_interfaces(task, lines), *_questions(task, lines)]
 
 
 def read_reports(path: Path, offset: int = 0) -> tuple[list[ReportLine], int]:
@@ -158,6 +168,15 @@ def _interfaces(task: TaskRow, lines: list[ReportLine]) -> Iterator[ev.Event]:
         *(name for name in contracts if task.interfaces.get(name, contracts[name]) != contracts[name]),
     ]:
         yield ev.InterfacePublished(task=task.id, attempt=task.attempt, name=name, contract=contracts[name])
+
+
+def _questions(task: TaskRow, lines: list[ReportLine]) -> Iterator[ev.Event]:
+    """Ask each question of these lines. Asked twice while it is open, it counts once."""
+    for line in lines:
+        if question := clean(line.question)[:QUESTION_CHARS_MAX]:
+            options = (clean(option)[:OPTION_CHARS_MAX] for option in line.options[:OPTIONS_MAX])
+            chosen = tuple(option for option in options if option)
+            yield ev.QuestionAsked(task=task.id, attempt=task.attempt, question=question, options=chosen)
 
 
 def _is_contract(line: ReportLine) -> bool:

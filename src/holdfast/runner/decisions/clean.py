@@ -66,8 +66,8 @@ def remove_forgotten_folders(repo: Repository, journal: JournalReader) -> None:
 
 
 def _disposable(repo: Repository, run: str) -> dict[str, str]:
-    """Return the private refs that may go. The archive ref of a discarded run stays: nothing else is left."""
-    refs = run_refs(repo, run)
+    """Return the private refs that may go. What a person left stays, and the archive ref of a discarded run: nothing else is left."""
+    refs = {ref: commit for ref, commit in run_refs(repo, run).items() if not ids.is_taken_ref(ref)}
     if repo.read_ref(ids.run_branch(run)):
         return refs
     archived = ids.archive_ref(run, "branch-")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from holdfast.core import events as ev
 from holdfast.core.state import RunState
@@ -27,6 +28,16 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
 
     Raises LeaseHeldError if a runner lives, HoldfastError if the decision cannot be made now.
     """
+    with deciding(repo, journal, run) as (_, record):
+        record(*events)
+
+
+@contextmanager
+def deciding(repo: Repository, journal: Journal, run: str) -> Iterator[tuple[RunState, Callable[..., None]]]:
+    """Take a run's lease to decide about it: yields its state, and what records events, whole or not at all.
+
+    Raises LeaseHeldError if a runner lives, HoldfastError if the run is over.
+    """
     directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
         epoch = journal.take_epoch(run)
@@ -36,8 +47,12 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
                 f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan again"
             )
         state = stored.state()
-        apply_decision(state, *events)
-        journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
+
+        def record(*events: ev.Event) -> None:
+            apply_decision(state, *events)
+            journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
+
+        yield state, record
         if failures := write_mirrors(repo, journal, run):
             journal.append(run, epoch, failures, state.row, (), time.time())
 

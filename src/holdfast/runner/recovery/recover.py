@@ -15,7 +15,7 @@ from holdfast.core.ids import archive_ref
 from holdfast.core.plan import Plan, encode_plan
 from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile
-from holdfast.core.status import TaskStatus
+from holdfast.core.status import AttemptKind, TaskStatus
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
@@ -56,7 +56,9 @@ async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
     in_use = frozenset(str(task.latest.workspace_number) for task in alive)
     await asyncio.to_thread(clear_debris, context.repo, context.workspaces.pool, in_use)
     if rebooted:
-        unknown = [task for task in running if task not in started]
+        unknown = [
+            task for task in running if task not in started and task.latest.kind is not AttemptKind.PERSON
+        ]
         saved = await asyncio.to_thread(_set_torn_work_aside, context, lost, unknown)
     else:
         saved = await asyncio.to_thread(_save_lost_work, context, lost)

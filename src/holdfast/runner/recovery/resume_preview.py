@@ -14,17 +14,19 @@ from holdfast.core.commands import RecordEvent
 from holdfast.core.decide import decide
 from holdfast.core.facts import Facts, Presence, Sighting
 from holdfast.core.outcome import ProcessSign, sign_of
+from holdfast.core.people import has_new_answer
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import available_agent
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
-from holdfast.core.status import RUN_IS_OVER, TaskStatus
+from holdfast.core.status import RUN_IS_OVER, AttemptKind, TaskStatus
 from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.repo.repository import Repository
 from holdfast.repo.snapshots import unsaved_files
 from holdfast.repo.workspaces import Workspaces
 from holdfast.reporting.displayed_status import displayed_task_statuses
+from holdfast.reporting.needs_you import need_of
 from holdfast.reporting.recovery_report import (
     RecoveryReport,
     ResumeAction,
@@ -112,12 +114,18 @@ def _preview_tasks(state: RunState, sightings: dict[str, Sighting]) -> list[Task
 def _preview_task(
     state: RunState, task: TaskRow, shown: TaskStatus, sighting: Sighting | None
 ) -> TaskPreview:
+    if shown is TaskStatus.RUNNING and task.latest.kind is AttemptKind.PERSON:
+        return TaskPreview(task.id, ResumeAction.COLLECT, "you gave it; your work is committed and checked")
     if shown is TaskStatus.RUNNING and sighting is not None:
         return _preview_running(state, task, sighting)
     if task.recheck:
         return TaskPreview(task.id, ResumeAction.CHECK, "its work is there; it is verified again")
     if shown is TaskStatus.PENDING:
         return _preview_pending(task)
+    if task.taken is not None and task.taken.given:
+        return TaskPreview(task.id, ResumeAction.COLLECT, "you gave it; your work is committed and checked")
+    if need := need_of(state.row.run, task):
+        return TaskPreview(task.id, ResumeAction.WAIT, f"it {need.words}; `{need.command}`")
     if task.status is TaskStatus.BLOCKED:
         return TaskPreview(task.id, ResumeAction.REDO, "it needed you; an agent tries again")
     if shown is TaskStatus.WAITING_LIMIT and available_agent(state, task, state.row.clock) is not None:
@@ -144,6 +152,8 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
         kept = f"it {start_again(task)}; what it had done is kept"
     if task.forgiven and task.forgiven == len(task.failures):
         return TaskPreview(task.id, ResumeAction.REDO, f"it has all its attempts again; {kept}")
+    if has_new_answer(task):
+        return TaskPreview(task.id, ResumeAction.REDO, f"its question is answered; {kept}")
     # An attempt without a token was not started by Holdfast: we only know that it ended, perhaps by a crash.
     ended = "was cut short" if task.latest.token else "is over"
     if task.latest.head:

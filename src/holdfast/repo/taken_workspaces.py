@@ -1,0 +1,82 @@
+"""The workspaces of people who took a task: made for them, read when they give it, saved before anything removes them.
+
+Each is a linked worktree of the run's own pool, so that the person's git works in it, on no branch. No agent and no check uses
+it. From the moment it is handed over, the files in it are the person's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from holdfast.core import ids
+from holdfast.errors import HoldfastError
+from holdfast.repo.landing import trailers
+from holdfast.repo.refs import run_refs
+from holdfast.repo.repository import Repository
+from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_workspace
+from holdfast.repo.workspaces import Workspace, WorkspaceGoneError, Workspaces
+
+
+def taken_workspace(repo: Repository, run: str, task: str) -> Workspace:
+    """Return where the workspace of the person who took a task is, whether or not it exists yet."""
+    return _pool(repo, run).get(ids.taken_workspace_name(task))
+
+
+def taken_names(workspaces: Workspaces) -> list[str]:
+    """Return the workspaces of a pool that are for people."""
+    return [name for name in workspaces.names() if name.startswith(ids.TAKEN_PREFIX)]
+
+
+def prepare_taken(repo: Repository, run: str, task: str, commit: str) -> Path:
+    """Make the workspace of a person hold exactly `commit`, and return its directory. Safe to repeat.
+
+    What an earlier one holds is saved first: a person may have gone on in it.
+    """
+    pool, name = _pool(repo, run), ids.taken_workspace_name(task)
+    _save_or_move_aside(repo, pool, run, name)
+    return pool.prepare(name, commit, or_raw=True)
+
+
+def save_taken(repo: Repository, run: str, keep: Collection[str] = ()) -> None:
+    """Save what is in the workspaces of people, but not in those to `keep`, so that they may be removed. Idempotent.
+
+    What cannot be committed is moved aside, where it stays until the run is cleaned.
+    """
+    pool = _pool(repo, run)
+    for name in taken_names(pool):
+        if name not in keep:
+            _save_or_move_aside(repo, pool, run, name)
+
+
+def _pool(repo: Repository, run: str) -> Workspaces:
+    return Workspaces(repo, repo.state_dir.run(run).workspaces)
+
+
+def _save_or_move_aside(repo: Repository, pool: Workspaces, run: str, name: str) -> None:
+    try:
+        _save(repo, pool.get(name), run, name.removeprefix(ids.TAKEN_PREFIX))
+    except WorkspaceGoneError:
+        return
+    except (HoldfastError, OSError):
+        pool.move_uncommitted(name)
+
+
+def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> None:
+    """Commit the files at a ref of their own unless a ref has them. The commits that it held before stay in its log."""
+    workspace.require_present()
+    head = agent_head(repo, workspace, ids.task_ref(run, task, 1)) or workspace.start()
+    if not head:
+        return  # it was being made when everything was killed: nobody was told of it yet
+    tree = tree_of_workspace(repo, workspace, head).tree
+    if head == workspace.start() and tree in _known_trees(repo, run, task, head):
+        return
+    message = f"{task}: left in the workspace of the person who took it\n\n{trailers(run, task, 0)}"
+    ref = ids.taken_ref(run, task)
+    commit_on_ref(repo, tree, head, ref, lambda: message, may_reuse_parent=True, logged=True)
+
+
+def _known_trees(repo: Repository, run: str, task: str, start: str) -> set[str]:
+    """Return the trees that need not be saved: the start, and what was given before."""
+    given = [commit for ref, commit in run_refs(repo, run).items() if ids.attempt_of_ref(run, task, ref)]
+    return {repo.tree_of(commit) for commit in (start, *given)}

@@ -1,0 +1,61 @@
+"""What a run needs from its user now: answers to questions of agents, and tasks that the user has taken. For display only."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.people import open_questions, question_line, taken_words
+from holdfast.core.projection import TaskRow
+from holdfast.core.state import RunState
+from holdfast.core.status import TASK_IS_SETTLED, TaskStatus
+
+_WORDS_CHARS = 300
+
+
+class NeedOfTask(msgspec.Struct, frozen=True, kw_only=True):
+    """One task that waits for the user: what for, in words, and the command that lets it go on.
+
+    `question` and `options` are an agent's words, cleaned when they were recorded; `taken` says that the user has the task.
+    """
+
+    task: str
+    words: str
+    command: str
+    question: str | None = None
+    options: tuple[str, ...] = ()
+    taken: bool = False
+
+
+def needs_you(state: RunState) -> tuple[NeedOfTask, ...]:
+    """Return what waits for the user, in plan order: questions first."""
+    found = [need for task in state.tasks.values() if (need := need_of(state.row.run, task))]
+    return tuple(sorted(found, key=lambda need: need.taken))
+
+
+def need_of(run: str, task: TaskRow) -> NeedOfTask | None:
+    """Return what a task needs from the user; None if that is nothing now."""
+    if task.status in (*TASK_IS_SETTLED, TaskStatus.ABANDONED):
+        return None
+    if asked := open_questions(task):
+        first = asked[0]
+        answer = "1" if first.options else '"…"'
+        return NeedOfTask(
+            task=task.id,
+            words=_short(f"asks: {question_line(first)}"),
+            command=f"holdfast answer {run} {task.id} {answer}",
+            question=first.question,
+            options=first.options,
+        )
+    if task.taken is None or task.taken.given or task.status is not TaskStatus.BLOCKED:
+        return None
+    return NeedOfTask(
+        task=task.id,
+        words=_short(f"is {taken_words(run, task)}"),
+        command=f"holdfast give {run} {task.id}",
+        taken=True,
+    )
+
+
+def _short(words: str) -> str:
+    flat = " ".join(words.split())
+    return flat if len(flat) <= _WORDS_CHARS else flat[: _WORDS_CHARS - 1] + "…"

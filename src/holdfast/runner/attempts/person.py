@@ -1,0 +1,58 @@
+"""What a person does in an agent's place: the workspace that is handed over, and the work that is given, as an attempt.
+
+The files are the person's: nothing here changes them after the hand-over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from holdfast.core import events as ev
+from holdfast.core.facts import Exit, ExitReason
+from holdfast.core.observations import StreamSummary
+from holdfast.core.projection import Taken, TaskRow
+from holdfast.core.status import FailureKind
+from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
+from holdfast.repo.workspaces import WorkspaceGoneError
+from holdfast.runner.attempts.attempt_events import attempt_failed
+from holdfast.runner.attempts.collect import carry_of, commit_attempt, first_objection, work_done
+from holdfast.runner.attempts.reports import clean
+from holdfast.runner.context import RunContext
+from holdfast.runner.effect_errors import capture_safely
+from holdfast.system_errors import doing
+
+
+async def hand_over(context: RunContext, name: str, start: str) -> list[ev.Event]:
+    """Make the workspace of the person who took a task. Safe to repeat until it is recorded: nobody knows of it before."""
+    async with context.workspaces.hand_over_lock:
+        context.require_lease()
+        with doing(f"make your workspace of task {name}"):
+            await asyncio.to_thread(prepare_taken, context.repo, context.run, name, start)
+    return [ev.TaskHandedOver(task=name)]
+
+
+async def take_in(context: RunContext, task: TaskRow) -> list[ev.Event]:
+    """Commit what a person gave and return how that attempt ended. Safe to repeat after a crash: reuses the commit."""
+    context.secrets.pop(task.latest.token, None)
+    path = taken_workspace(context.repo, context.run, task.id).path
+    return await asyncio.to_thread(capture_safely, path, partial(_take_in, context, task))
+
+
+def _take_in(context: RunContext, task: TaskRow) -> list[ev.Event]:
+    taken, token = task.taken or Taken(), task.latest.token
+    workspace = taken_workspace(context.repo, context.run, task.id)
+    try:
+        work = commit_attempt(context, task, workspace, clean(taken.message))
+    except WorkspaceGoneError as gone:
+        hint = f"`holdfast take {context.run} {task.id}` makes it again"
+        return [attempt_failed(context, task, FailureKind.AGENT, f"{gone.message} {hint}", "", task.carry)]
+    carry = carry_of(context, task, work)
+    if taken.given == "back":
+        return [ev.AttemptReturned(task=task.id, attempt=task.attempt, token=token, carry=carry)]
+    exit_ = Exit(token=token, reason=ExitReason.EXITED, code=0)
+    objection = first_objection(context, task, exit_, work, StreamSummary(), None)
+    if objection is None:
+        return [work_done(context, task, exit_, work, clean(taken.message))]
+    kind = objection.failure or FailureKind.REJECTED
+    return [attempt_failed(context, task, kind, objection.error, "", carry, work.tree)]

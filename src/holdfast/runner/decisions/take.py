@@ -1,0 +1,63 @@
+"""`take` without a live runner: a person gets a task and a workspace of it. With one, the runner does this itself.
+
+Write, act, write: what is taken, and from which commit, is durable before the workspace is made. Until that is recorded as handed
+over nobody is told of it, so whoever is killed in between makes it again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.core import events as ev
+from holdfast.core.people import is_being_handed_over
+from holdfast.core.projection import TaskRow
+from holdfast.core.status import FailureKind, TaskStatus
+from holdfast.journal.protocol import Journal
+from holdfast.repo.files import is_plain_directory
+from holdfast.repo.repository import Repository
+from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
+from holdfast.runner.context import Observer
+from holdfast.runner.decisions.user_decisions import deciding, stop_leftover_agents
+from holdfast.system_errors import doing
+
+_UNDER_WAY = (TaskStatus.RUNNING, TaskStatus.VERIFYING, TaskStatus.MERGING)
+_MERGED_FAILURES = (FailureKind.CONFLICT, FailureKind.MERGED_CHECK)
+
+
+def take_task(repo: Repository, journal: Journal, run: str, task: str, observer: Observer) -> Path:
+    """Give a person a task of a run that no runner executes; return the workspace. Safe to repeat after a kill.
+
+    If an agent of a dead runner is at work on it, the run is brought to rest first. Raises LeaseHeldError if a runner lives.
+    """
+    row = journal.load(run).state().tasks[task]
+    if row.status in _UNDER_WAY:
+        stop_leftover_agents(repo, journal, run, observer)
+    with deciding(repo, journal, run) as (state, record):
+        row = state.tasks[task]
+        workspace = taken_workspace(repo, run, task)
+        if is_theirs(row, workspace.path):
+            return workspace.path
+        start = row.carry or state.row.tip
+        begin = ev.HandOverStarted(task=task, start=start)
+        if is_being_handed_over(row):
+            record(ev.HandOverInterrupted(task=task), begin)
+        elif row.taken is not None and not row.taken.ready:
+            record(begin)
+        else:
+            record(ev.TaskTaken(task=task), begin)
+        with doing(f"make your workspace of task {task}"):
+            path = prepare_taken(repo, run, task, start)
+        record(ev.TaskHandedOver(task=task))
+        return path
+
+
+def is_theirs(row: TaskRow, workspace: Path) -> bool:
+    """Tell whether a person has a task and need not be handed anything: the workspace is there, and up to date.
+
+    If their work did not merge, they have to be given what it met: then the task is taken anew.
+    """
+    if row.taken is None or not row.taken.ready or not is_plain_directory(workspace):
+        return False
+    last = row.failures[-1] if row.failures else None
+    needs_merge = last is not None and last.attempt == row.attempt and last.kind in _MERGED_FAILURES
+    return bool(row.taken.given) or not needs_merge or row.taken.start == row.carry
