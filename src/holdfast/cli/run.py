@@ -32,6 +32,7 @@ from holdfast.formats.registry import SYSTEM_NAMES
 from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
+from holdfast.repo.workspace_files import require_files
 from holdfast.runner.health import runs_missing_in_journal
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import create_run, unfinished_run
@@ -83,7 +84,7 @@ def execute(args: Namespace) -> int:
             note(notice)
         if missing := runs_missing_in_journal(opened.repo, opened.journal):
             note(missing_runs_sentence(missing))
-        opened.repo.resolve(plan.base)
+        require_files(opened.repo, plan.workspace, opened.repo.resolve(plan.base))
         require_consent(opened.journal, plan, checkout, yes=args.yes, sandbox=sandbox)
         if unfinished is not None:
             abandon_run(opened, unfinished.row.run, args)

@@ -58,7 +58,7 @@ from holdfast.core.provider_limits import (
 )
 from holdfast.core.retry import kind_of_next_attempt, reason_to_give_up
 from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus, StageStatus, TaskStatus
+from holdfast.core.status import FailureKind, RunStatus, StageStatus, TaskStatus
 
 LANDING_BATCH_MAX = 16
 """How many tasks may land in one move of the branch when no check has to run between them."""
@@ -290,9 +290,18 @@ def _may_start(state: RunState, task: TaskRow) -> bool:
 
 def _takes_work(state: RunState, stage: str) -> bool:
     """An abandoned task stops its stage: what is under way may finish, nothing new starts in it."""
-    if state.stage(stage).status is not StageStatus.RUNNING or run_overrun(state):
+    if state.stage(stage).status is not StageStatus.RUNNING or run_overrun(state) or _setup_failed(state):
         return False
     return state.abandoned[stage] == 0 or state.plan.limits.keep_going
+
+
+def _setup_failed(state: RunState) -> bool:
+    """Tell whether set-up failed since somebody last resumed the run: it would fail in the next workspace, too."""
+    return any(
+        task.blocked_in == state.row.epoch and task.failures[-1].kind is FailureKind.SETUP
+        for task in state.on_hold.values()
+        if task.status is TaskStatus.BLOCKED and task.failures
+    )
 
 
 # -- How a run ends -----------------------------------------------------------------------------------------

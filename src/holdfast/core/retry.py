@@ -36,6 +36,7 @@ _CLASSES = {
     FailureKind.LIMIT: FailureClass.LIMIT,
     FailureKind.PERMISSION: FailureClass.PERSON,
     FailureKind.AUTH: FailureClass.PERSON,
+    FailureKind.SETUP: FailureClass.PERSON,
 }
 _SAYS_NOTHING_OF_THE_WORK = (
     FailureKind.ENVIRONMENT,
@@ -43,6 +44,7 @@ _SAYS_NOTHING_OF_THE_WORK = (
     FailureKind.LIMIT,
     FailureKind.PERMISSION,
     FailureKind.AUTH,
+    FailureKind.SETUP,
 )
 _WAITED_OUT = (FailureClass.TRANSIENT, FailureClass.ENVIRONMENT)
 

@@ -81,6 +81,7 @@ class FailureKind(StrEnum):
     BUDGET = "budget"
     PERMISSION = "permission"
     AUTH = "auth"
+    SETUP = "setup"
 
 
 class AttemptKind(StrEnum):

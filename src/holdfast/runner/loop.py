@@ -44,8 +44,8 @@ from holdfast.runner.requests import (
     remove_requests,
     remove_void_requests,
 )
-from holdfast.runner.verification.checks import check_task
 from holdfast.runner.verification.gates import check_gate
+from holdfast.runner.verification.task_checks import check_task
 from holdfast.runner.verification.validators import validate_task
 from holdfast.system_errors import doing
 

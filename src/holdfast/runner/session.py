@@ -217,7 +217,7 @@ class RunSession:
             launches=self._options.launches,
             save_requests=self.save_requests,
         )
-        with closing(fleet):
+        with closing(fleet), closing(context.variables):
             notifier, mirrors = Notifier(context), MirrorWriter(context)
             monitor = CheckoutMonitor(context, mirrors.paths)
             loop = RunLoop(context, monitor, (observer, notifier, mirrors))

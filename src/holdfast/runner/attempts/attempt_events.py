@@ -16,6 +16,7 @@ from holdfast.core.outcome import Outcome
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import park_provider
 from holdfast.core.status import FailureKind
+from holdfast.errors import HoldfastError
 from holdfast.runner.context import RunContext
 
 _MESSAGE_CHARS = 300
@@ -110,6 +111,17 @@ def attempt_blocked(
     if failure is not FailureKind.AUTH:
         return [ended]
     return [provider_shut(task.latest.provider or task.latest.agent, error), ended]
+
+
+def setup_blocked(task: TaskRow, error: HoldfastError) -> ev.AttemptBlocked:
+    """Return the event of an attempt whose workspace could not be made ready: no agent was started, nothing is charged."""
+    return ev.AttemptBlocked(
+        task=task.id,
+        attempt=task.attempt,
+        token=task.latest.token,
+        failure=FailureKind.SETUP,
+        error=f"{error.message}. {error.hint}".replace("\n.", "\n"),
+    )
 
 
 def provider_shut(provider: str, error: str) -> ev.ProviderShut:

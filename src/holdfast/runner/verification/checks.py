@@ -1,4 +1,4 @@
-"""Checks: a task's commands on what its attempt produced, one supervised process each, until one fails."""
+"""Runs checks: the commands of a plan in a workspace, one supervised process each, until one fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.agents.invocation import Invocation
-from holdfast.core import events as ev
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
@@ -16,7 +15,6 @@ from holdfast.runner.context import RunContext
 from holdfast.runner.launch import launch_when_possible, wait_or_stop, workspace_launch
 
 _OUTPUT_CHARS = 8_000
-_PATHS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +28,6 @@ class FailedCheck:
 
 class ChecksStopped(Exception):  # noqa: N818 - it is not an error: the user asked for a stop
     """The run is to stop while checks run. They will run again."""
-
-
-async def check_task(context: RunContext, name: str) -> list[ev.Event]:
-    """Verify what a task's attempt produced, in its workspace, prepared anew: nothing is in it, or in its `.git`, but what lands. Safe to repeat after a crash."""
-    task, spec = context.state.tasks[name], context.state.specs[name]
-    workspace = await context.workspaces.prepare(task, task.latest.head)
-    checks = context.state.checks_of(name)
-    try:
-        failed = await run_checks(context, checks, workspace, name, task.attempt, "check", slot=spec.slot)
-    except ChecksStopped:
-        return [ev.ChecksInterrupted(task=name, attempt=task.attempt)]
-    if failed is None:
-        passed = ev.ChecksSucceeded if spec.validators else ev.TaskVerified
-        return [passed(task=name, attempt=task.attempt)]
-    error = failed.error + _absent(context.workspaces.left_behind(task))
-    return [
-        ev.ChecksFailed(
-            task=name, attempt=task.attempt, check=failed.command, error=error, detail=failed.output
-        )
-    ]
-
-
-def _absent(left_behind: tuple[str, ...]) -> str:
-    """Return the end of a sentence about a failed check: it may have needed what the agent made and git does not keep."""
-    if not left_behind:
-        return ""
-    more = ", …" if len(left_behind) > _PATHS_SHOWN else ""
-    return f"; these do not land and were not there: {', '.join(left_behind[:_PATHS_SHOWN])}{more}"
 
 
 async def run_checks(
@@ -88,6 +58,8 @@ async def run_checks(
                 pass_env=plan.pass_env,
                 holds=held,
                 sandbox=context.sandbox,
+                shown=context.linked,
+                variables=context.variables.of(workspace),
                 limits=plan.limits,
             )
             key, ended = await run_to_end(context, owner, attempt, label, launch)

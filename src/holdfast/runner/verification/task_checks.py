@@ -1,0 +1,58 @@
+"""The checks of a task: on what its attempt produced, and on the merge of that; in a workspace prepared anew and set up.
+
+How commands are run is in `checks.py`. What follows for the landing is in the merge queue.
+"""
+
+from __future__ import annotations
+
+from holdfast.core import events as ev
+from holdfast.core.projection import TaskRow
+from holdfast.runner.context import RunContext
+from holdfast.runner.verification.checks import ChecksStopped, FailedCheck, run_checks
+from holdfast.runner.workspace_setup import SetupFailedError, failed_by_work, set_up
+
+_PATHS_SHOWN = 5
+
+
+async def check_task(context: RunContext, name: str) -> list[ev.Event]:
+    """Verify what a task's attempt produced, in its workspace, prepared anew: nothing is in it, or in its `.git`, but what lands and what set-up makes. Safe to repeat after a crash."""
+    task, spec = context.state.tasks[name], context.state.specs[name]
+    workspace = await context.workspaces.prepare_checks(task)
+    checks = context.state.checks_of(name)
+    try:
+        await set_up(context, workspace, name, task.attempt)
+        failed = await run_checks(context, checks, workspace, name, task.attempt, "check", slot=spec.slot)
+    except SetupFailedError as error:
+        failed = failed_by_work(context, error, task.base, task.latest.head)
+    except ChecksStopped:
+        return [ev.ChecksInterrupted(task=name, attempt=task.attempt)]
+    if failed is None:
+        passed = ev.ChecksSucceeded if spec.validators else ev.TaskVerified
+        return [passed(task=name, attempt=task.attempt)]
+    words = failed.error + _absent(context.workspaces.left_behind(task))
+    return [
+        ev.ChecksFailed(
+            task=name, attempt=task.attempt, check=failed.command, error=words, detail=failed.output
+        )
+    ]
+
+
+async def check_merged(
+    context: RunContext, task: TaskRow, checks: tuple[str, ...], onto: str, commit: str
+) -> FailedCheck | None:
+    """Run a task's checks on a merge of its work onto a commit; return the first that fails."""
+    workspace = await context.workspaces.prepare_landing(commit)
+    slot = context.state.specs[task.id].slot
+    try:
+        await set_up(context, workspace, task.id, task.attempt)
+        return await run_checks(context, checks, workspace, task.id, task.attempt, "merged", slot=slot)
+    except SetupFailedError as error:
+        return failed_by_work(context, error, onto, commit)
+
+
+def _absent(left_behind: tuple[str, ...]) -> str:
+    """Return the end of a sentence about a failed check: it may have needed what the agent made and git does not keep."""
+    if not left_behind:
+        return ""
+    more = ", …" if len(left_behind) > _PATHS_SHOWN else ""
+    return f"; these do not land and were not there: {', '.join(left_behind[:_PATHS_SHOWN])}{more}"
