@@ -26,6 +26,7 @@ from holdfast.cli.review import print_review
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
 from holdfast.cli.status import current_status
+from holdfast.core.base_check import deserves_check
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.formats.registry import SYSTEM_NAMES
@@ -88,7 +89,8 @@ def execute(args: Namespace) -> int:
         require_consent(opened.journal, plan, checkout, yes=args.yes, sandbox=sandbox)
         if unfinished is not None:
             abandon_run(opened, unfinished.row.run, args)
-        run = create_run(opened.repo, opened.journal, plan, source, known=known)
+        check_base = deserves_check(plan) and not args.no_preflight
+        run = create_run(opened.repo, opened.journal, plan, source, known=known, check_base=check_base)
         return _start(opened, run, f"Run {run} starts.", args)
 
 
@@ -98,6 +100,7 @@ def _start(opened: OpenRepo, run: str, message: str, args: Namespace) -> int:
 
         start_mirror(opened, run, args.mirror)
     say(message, args)
+    args.accept_base = args.accept_base or args.yes
     return start_session(opened, run, args)
 
 

@@ -9,6 +9,10 @@ from holdfast.core import events as ev
 from holdfast.core.status import AttemptKind
 
 
+class CheckBase(msgspec.Struct, frozen=True):
+    """Run set-up and the plan's checks on the base."""
+
+
 class OpenStage(msgspec.Struct, frozen=True):
     """Check the entry gate of a stage."""
 
@@ -61,7 +65,9 @@ class RecordEvent(msgspec.Struct, frozen=True):
     event: ev.Event
 
 
-Command = OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | RecordEvent
+Command = (
+    CheckBase | OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | RecordEvent
+)
 
 
 def intents(command: Command, token: str) -> list[ev.Event]:
@@ -69,6 +75,8 @@ def intents(command: Command, token: str) -> list[ev.Event]:
     match command:
         case RecordEvent(event):
             return [event]
+        case CheckBase():
+            return [ev.BaseCheckStarted()]
         case OpenStage(stage):
             return [ev.StageOpening(stage=stage)]
         case CloseStage(stage):
@@ -92,6 +100,8 @@ def undo_intents(command: Command) -> list[ev.Event]:
             return [ev.ChecksInterrupted(task=task, attempt=attempt)]
         case LandTasks(tasks):
             return [ev.LandingInterrupted(task=task, attempt=attempt) for task, attempt in tasks]
+        case CheckBase():
+            return [ev.BaseCheckInterrupted()]
         case OpenStage(stage):
             return [ev.StageGateReset(stage=stage, gate="entry")]
         case CloseStage(stage):

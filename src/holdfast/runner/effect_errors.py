@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from holdfast.core import events as ev
 from holdfast.core.commands import (
+    CheckBase,
     CheckTask,
     CloseStage,
     Command,
@@ -77,6 +78,8 @@ def act_of(command: Command) -> str:
             return f"have the work of task {task} validated"
         case LandTasks(tasks=tasks):
             return f"land {', '.join(task for task, _ in tasks)}"
+        case CheckBase():
+            return "check the base"
         case OpenStage(stage):
             return f"run the entry check of stage {stage}"
         case CloseStage(stage):

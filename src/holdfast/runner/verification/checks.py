@@ -24,6 +24,8 @@ class FailedCheck:
     command: str
     error: str
     output: str
+    code: int = 0
+    """Its exit status; 0 if it did not end by itself."""
 
 
 class ChecksStopped(Exception):  # noqa: N818 - it is not an error: the user asked for a stop
@@ -104,7 +106,7 @@ def _judge(context: RunContext, command: str, key: LaunchKey, ended: Exit | None
             return None
         case ExitReason.EXITED:
             why = f": {ended.error}" if ended.error else ""
-            return FailedCheck(command, f"`{command}` exited with {ended.code}{why}", output)
+            return FailedCheck(command, f"`{command}` exited with {ended.code}{why}", output, ended.code)
         case ExitReason.TIMEOUT:
             limit = context.state.plan.limits.check_timeout_s
             return FailedCheck(command, f"`{command}` took longer than {limit:g} s", output)

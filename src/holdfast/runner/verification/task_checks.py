@@ -15,7 +15,10 @@ _PATHS_SHOWN = 5
 
 
 async def check_task(context: RunContext, name: str) -> list[ev.Event]:
-    """Verify what a task's attempt produced, in its workspace, prepared anew: nothing is in it, or in its `.git`, but what lands and what set-up makes. Safe to repeat after a crash."""
+    """Verify what a task's attempt produced, in a workspace prepared anew. Safe to repeat after a crash.
+
+    Nothing is in it, or in its `.git`, but what lands and what set-up makes.
+    """
     task, spec = context.state.tasks[name], context.state.specs[name]
     workspace = await context.workspaces.prepare_checks(task)
     checks = context.state.checks_of(name)
