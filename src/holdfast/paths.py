@@ -70,6 +70,10 @@ class StateDir:
         """The folder of what was shown when the user agreed to a plan, one file per goal."""
         return self.root / "agreements"
 
+    def base_check(self, digest: str) -> Path:
+        """Return the file that says that the checks of a plan held on a tree, by the digest of all of that."""
+        return self.root / "base-checks" / digest
+
     def run(self, run: str) -> RunDir:
         """Return the folder of one run."""
         return RunDir(self._runs / run, self.root / "work" / run)

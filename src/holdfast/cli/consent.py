@@ -128,6 +128,7 @@ def _items(plan: Plan, presets: Presets) -> Iterator[str]:
         yield from _agent(name, agent)
     if plan.pass_env:
         yield f"every agent and check may see your variables: {command_line(', '.join(plan.pass_env))}"
+    yield from _brought(plan)
     if (asked := SandboxSetting.of_plan(plan)) != SandboxSetting():
         network = "" if asked.network is NetworkAccess.ON else f", network: {asked.network}"
         yield f"asks for at least this sandbox: {asked.level}{network}"
@@ -138,6 +139,17 @@ def _items(plan: Plan, presets: Presets) -> Iterator[str]:
     if notice := notice_command(plan):
         yield f"runs outside of any sandbox, with your permissions: {command_line(redact(notice))}"
     yield from _commands(plan)
+
+
+def _brought(plan: Plan) -> Iterator[str]:
+    """Yield what workspaces get of the user's checkout, and the variables of the plan."""
+    setting = plan.workspace
+    if setting.copy:
+        yield f"every agent and check gets a copy of these of your checkout: {command_line(', '.join(setting.copy))}"
+    if setting.link:
+        yield f"every agent and check sees these of your checkout: {command_line(', '.join(setting.link))}"
+    for variable, value in setting.env.items():
+        yield f"every agent and check gets: {command_line(redact(f'{variable}={value}'))}"
 
 
 def _commands(plan: Plan) -> Iterator[str]:

@@ -26,12 +26,14 @@ from holdfast.cli.review import print_review
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
 from holdfast.cli.status import current_status
+from holdfast.core.base_check import deserves_check
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.formats.registry import SYSTEM_NAMES
 from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
+from holdfast.repo.workspace_files import require_files
 from holdfast.runner.health import runs_missing_in_journal
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import create_run, unfinished_run
@@ -83,11 +85,12 @@ def execute(args: Namespace) -> int:
             note(notice)
         if missing := runs_missing_in_journal(opened.repo, opened.journal):
             note(missing_runs_sentence(missing))
-        opened.repo.resolve(plan.base)
+        require_files(opened.repo, plan.workspace, opened.repo.resolve(plan.base))
         require_consent(opened.journal, plan, checkout, yes=args.yes, sandbox=sandbox)
         if unfinished is not None:
             abandon_run(opened, unfinished.row.run, args)
-        run = create_run(opened.repo, opened.journal, plan, source, known=known)
+        check_base = deserves_check(plan) and not args.no_preflight
+        run = create_run(opened.repo, opened.journal, plan, source, known=known, check_base=check_base)
         return _start(opened, run, f"Run {run} starts.", args)
 
 
@@ -97,6 +100,7 @@ def _start(opened: OpenRepo, run: str, message: str, args: Namespace) -> int:
 
         start_mirror(opened, run, args.mirror)
     say(message, args)
+    args.accept_base = args.accept_base or args.yes
     return start_session(opened, run, args)
 
 

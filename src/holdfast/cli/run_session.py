@@ -7,6 +7,7 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -15,10 +16,11 @@ from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, p
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import new_settings_sentence, note, say
+from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox, tell_unkept_bounds
 from holdfast.cli.status import landed_in
 from holdfast.core.events import RunnerAttached
-from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.core.status import BaseStatus, RunStatus, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import StoredRun
 from holdfast.process.cgroups import available_groups
@@ -75,6 +77,8 @@ SESSION_ARGUMENTS: Arguments = (
         "--native-resume",
         "let agents resume their own session where that is possible, instead of starting fresh",
     ),
+    flag("--accept-base", "start agents although the base fails its checks"),
+    flag("--no-preflight", "start agents without a check of the base"),
     flag("--land", "when completed, merge the result into the branch it began on"),
     YES,
     JSON,
@@ -90,6 +94,8 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
         tokens=args.tokens,
         cost_usd=args.cost_usd,
         sandbox=asked_sandbox(args),
+        accepts_base=args.accept_base,
+        skips_base_check=args.no_preflight,
         accepted_tip=getattr(args, "accept_branch", None) or "",
     )
     stored = opened.journal.load(run)
@@ -97,8 +103,9 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
     tell_unkept_bounds(stored.plan.limits, available_groups())
     if args.detach:
         words = options_as_typed(
-            args, "jobs", "land", "native_resume", "tokens", "cost_usd", "sandbox", "no_sandbox", "network"
-        )
+            args, "jobs", "land", "native_resume", "tokens", "cost_usd", "sandbox", "no_sandbox", "network",
+            "accept_base", "no_preflight",
+        )  # fmt: skip
         words += ["--accept-branch", options.accepted_tip] if options.accepted_tip else []
         words += ["--only", ",".join(sorted(only))] if only else []
         return _run_in_background(opened, run, words, args)
@@ -124,8 +131,9 @@ def abandon_run(opened: OpenRepo, run: str, args: Namespace) -> None:
 
 def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Namespace) -> int:
     """Execute a run in the foreground until it rests; return its exit code."""
-    with _resumable(run), _observer(json=args.json) as observer:
-        execute_run(opened.repo, opened.journal, run, options, observer)
+    _execute(opened, run, options, args)
+    if _wants_failed_base(opened.journal.load(run), args):
+        _execute(opened, run, replace(options, accepts_base=True), args)
     stored = opened.journal.load(run)
     code = exit_code(stored)
     if found := settings_since(opened.repo, opened.journal, run):
@@ -139,6 +147,22 @@ def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Na
         if (written := opened.directory(run).note).exists():
             print(f"  {written} says how far it is")
     return code
+
+
+def _execute(opened: OpenRepo, run: str, options: RunOptions, args: Namespace) -> None:
+    with _resumable(run), _observer(json=args.json) as observer:
+        execute_run(opened.repo, opened.journal, run, options, observer)
+
+
+def _wants_failed_base(stored: StoredRun, args: Namespace) -> bool:
+    """Ask on a terminal whether agents may start although the base fails a check."""
+    check = stored.row.base_check
+    if stored.row.status is not RunStatus.BLOCKED or check.status is not BaseStatus.FAILED:
+        return False
+    if check.unrunnable or args.json or not is_interactive():
+        return False
+    print("\n".join(block(stored.row.reason, "  ")))
+    return confirm("Start the agents all the same?", yes=False)
 
 
 @contextmanager

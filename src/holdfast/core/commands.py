@@ -9,6 +9,10 @@ from holdfast.core import events as ev
 from holdfast.core.status import AttemptKind
 
 
+class CheckBase(msgspec.Struct, frozen=True):
+    """Run set-up and the plan's checks on the base."""
+
+
 class OpenStage(msgspec.Struct, frozen=True):
     """Check the entry gate of a stage."""
 
@@ -69,7 +73,15 @@ class RecordEvent(msgspec.Struct, frozen=True):
 
 
 Command = (
-    OpenStage | CloseStage | StartAttempt | CheckTask | ValidateTask | LandTasks | HandOver | RecordEvent
+    CheckBase
+    | OpenStage
+    | CloseStage
+    | StartAttempt
+    | CheckTask
+    | ValidateTask
+    | LandTasks
+    | HandOver
+    | RecordEvent
 )
 
 
@@ -81,6 +93,8 @@ def intents(command: Command, token: str, at: float = 0.0) -> list[ev.Event]:
     match command:
         case RecordEvent(event):
             return [event]
+        case CheckBase():
+            return [ev.BaseCheckStarted()]
         case OpenStage(stage):
             return [ev.StageOpening(stage=stage)]
         case CloseStage(stage):
@@ -106,6 +120,8 @@ def undo_intents(command: Command) -> list[ev.Event]:
             return [ev.ChecksInterrupted(task=task, attempt=attempt)]
         case LandTasks(tasks):
             return [ev.LandingInterrupted(task=task, attempt=attempt) for task, attempt in tasks]
+        case CheckBase():
+            return [ev.BaseCheckInterrupted()]
         case OpenStage(stage):
             return [ev.StageGateReset(stage=stage, gate="entry")]
         case CloseStage(stage):

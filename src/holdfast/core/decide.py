@@ -21,7 +21,8 @@ Priority, from first to last:
     1. A run that is stopping starts nothing. It rests when nothing is in flight.
     2. Tasks without an attempt left are abandoned: that may stop their stage.
     3. Finished work moves on: checks, validators, the next landing. Who took a task gets a workspace.
-    4. Gates of stages. A run that is pausing stops here.
+    4. The check of the base, if the run wants one and no task has begun: nothing else starts before it.
+       Then gates of stages. A run that is pausing stops here.
     5. Free workspaces get finished work that may be verified again, then an attempt: what people gave first, then failed
        tasks, then those on hold, then new ones in plan order.
     6. With nothing to do, nothing in flight and nothing to wait for, the run ends: completed, paused or blocked.
@@ -38,6 +39,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count, islice, takewhile
 
 from holdfast.core import events as ev
+from holdfast.core.base_check import base_moves, base_obstacle, is_base_in_the_way
 from holdfast.core.budgets import run_overrun, task_overrun
 from holdfast.core.commands import (
     CheckTask,
@@ -69,7 +71,7 @@ from holdfast.core.provider_limits import (
 )
 from holdfast.core.retry import kind_of_next_attempt, reason_to_give_up
 from holdfast.core.state import RunState
-from holdfast.core.status import AttemptKind, FailureKind, RunStatus, StageStatus, TaskStatus
+from holdfast.core.status import AttemptKind, BaseStatus, FailureKind, RunStatus, StageStatus, TaskStatus
 
 LANDING_BATCH_MAX = 16
 """How many tasks may land in one move of the branch when no check has to run between them."""
@@ -84,7 +86,9 @@ def decide(state: RunState, now: float) -> list[Command]:
     if abandoned := list(_abandonments(state)):
         return abandoned
     commands: list[Command] = [*_checks(state, now), *_landings(state), *_hand_overs(state)]
-    if not state.row.pausing:
+    if not state.row.pausing and is_base_in_the_way(state):
+        commands += base_moves(state)
+    elif not state.row.pausing:
         commands += _stage_moves(state)
         commands += _attempts(state, now)
     if commands or _in_flight(state) or next_wake(state, now) is not None:
@@ -149,6 +153,8 @@ def _parked_tasks(state: RunState, stages: Iterable[str]) -> list[TaskRow]:
 def _in_flight(state: RunState) -> bool:
     """Tell whether an effect is under way. Work that waits for its checks is at rest until they start."""
     if len(state.active) > len(state.awaiting_checks) or state.landing:
+        return True
+    if state.row.base_check.status is BaseStatus.RUNNING:
         return True
     if any(is_being_handed_over(task) for task in state.on_hold.values()):
         return True
@@ -386,9 +392,18 @@ def _may_start(state: RunState, task: TaskRow) -> bool:
 
 def _takes_work(state: RunState, stage: str) -> bool:
     """An abandoned task stops its stage: what is under way may finish, nothing new starts in it."""
-    if state.stage(stage).status is not StageStatus.RUNNING or run_overrun(state):
+    if state.stage(stage).status is not StageStatus.RUNNING or run_overrun(state) or _setup_failed(state):
         return False
     return state.abandoned[stage] == 0 or state.plan.limits.keep_going
+
+
+def _setup_failed(state: RunState) -> bool:
+    """Tell whether set-up failed since somebody last resumed the run: it would fail in the next workspace, too."""
+    return any(
+        task.blocked_in == state.row.epoch and task.failures[-1].kind is FailureKind.SETUP
+        for task in state.on_hold.values()
+        if task.status is TaskStatus.BLOCKED and task.failures
+    )
 
 
 # -- How a run ends -----------------------------------------------------------------------------------------
@@ -415,6 +430,8 @@ def _ending(state: RunState, now: float) -> ev.Event:
 
 def _obstacles(state: RunState, now: float) -> Iterator[str]:
     """Yield why nothing can start: budgets, limits and refusals of providers, needs of tasks, gates, abandoned tasks."""
+    if failed := base_obstacle(state):
+        yield failed
     if spent := run_overrun(state):
         yield f"{spent} (`resume --cost-usd` or `--tokens` raises it)"
     yield from _waited_for(state, now)

@@ -44,7 +44,10 @@ class AttemptEnded(AttemptEvent, frozen=True):
 
 
 class RunStarted(Event, frozen=True):
-    """A run exists, with plan, base and branch for good. `adopting` and `git_settings`: digests of what was there then."""
+    """A run exists, with plan, base and branch for good. `adopting` and `git_settings`: digests of what was there then.
+
+    `check_base`: before the first agent starts, the plan's checks run on the base.
+    """
 
     run: Id
     goal: str
@@ -56,6 +59,7 @@ class RunStarted(Event, frozen=True):
     epoch: int = 0
     adopting: str = ""
     git_settings: tuple[str, ...] = ()
+    check_base: bool = False
 
 
 class RunRestored(Event, frozen=True):
@@ -192,6 +196,31 @@ class ProviderShut(Event, frozen=True):
 
     provider: str
     words: str = ""
+
+
+class BaseCheckStarted(Event, frozen=True):
+    """Intent: set-up and the plan's checks run on the base, before the first agent starts."""
+
+
+class BaseCheckInterrupted(Event, frozen=True):
+    """The check of the base was cut short; it runs again."""
+
+
+class BaseChecked(Event, frozen=True):
+    """The check of the base is over. Without `error` every check held; `known`: on the same tree, in an earlier run.
+
+    `unrunnable`: the `check` cannot be executed at all, which no task will change.
+    """
+
+    check: str = ""
+    error: str = ""
+    detail: str = ""
+    unrunnable: bool = False
+    known: bool = False
+
+
+class BaseAccepted(Event, frozen=True):
+    """The user lets agents start although the base fails a check, or without a check of it."""
 
 
 class StageOpening(StageEvent, frozen=True):

@@ -21,6 +21,8 @@ ResumeMode = Literal["continue", "clean"]
 """Where the attempt after one that was cut short begins: at its half-done work, or where that one began."""
 STREAMS = ("raw", "claude", "codex", "gemini", "goose", "opencode", "copilot", "vibe", "acp")
 """The event streams that have a reader; `raw` is plain output."""
+PORTS_MAX = 20
+"""The most ports that a plan may want for each workspace."""
 PLACEHOLDERS = ("brief", "workspace", "task", "attempt", "run")
 """The placeholders of an agent's command, written as `{brief}`."""
 
@@ -147,6 +149,26 @@ class PlanNetwork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     allow: tuple[str, ...] = ()
 
 
+class PlanWorkspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What makes a workspace ready to work in. Paths are relative to the repository; none of them ever lands.
+
+    `setup` commands run before the first agent in a workspace, and again when they or a `setup_when` file changed.
+    """
+
+    setup: tuple[str, ...] = ()
+    setup_when: tuple[str, ...] = ()
+    copy: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    ports: int = 0
+
+    @property
+    def brought(self) -> tuple[str, ...]:
+        """The paths that are in a workspace besides what its commit holds."""
+        return (*self.copy, *self.link, *self.keep)
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A whole plan. `stages[i].needs` is filled in: the default is the stage before.
 
@@ -164,6 +186,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sandbox: SandboxLevel = SandboxLevel.OFF
     network: PlanNetwork = PlanNetwork()
     pass_env: tuple[str, ...] = ()
+    workspace: PlanWorkspace = PlanWorkspace()
     verify: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
 

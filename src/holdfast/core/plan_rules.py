@@ -12,7 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from holdfast.core.ids import ID_PATTERN, is_valid_id
-from holdfast.core.plan import PLACEHOLDERS, AgentSpec, Plan, Stage, Task, find_cycle
+from holdfast.core.plan import PLACEHOLDERS, AgentSpec, Plan, PlanWorkspace, Stage, Task, find_cycle
 from holdfast.core.plan_secrets import secrets_in
 from holdfast.errors import did_you_mean, quoted
 
@@ -45,6 +45,7 @@ def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[BrokenRu
     yield from _agents(plan, tasks, known_agents)
     yield from chain.from_iterable(_files(at, task) for at, _, task in tasks)
     yield from chain.from_iterable(_steps(plan, at, task, known_agents) for at, _, task in tasks)
+    yield from _workspace(plan.workspace)
     yield from (BrokenRule(at, what) for at, what in secrets_in(plan))
     if plan.base.startswith("-"):
         yield BrokenRule(
@@ -220,12 +221,50 @@ def _steps(plan: Plan, at: Where, task: Task, known_agents: Collection[str]) -> 
 
 def _files(at: Where, task: Task) -> Iterator[BrokenRule]:
     for index, path in enumerate(task.files):
-        if path.startswith("/"):
-            fault = "is an absolute path"
-        elif ".." in path.split("/"):
-            fault = "leaves the workspace through `..`"
-        else:
-            continue
-        yield BrokenRule(
-            (*at, "files", index), f"{quoted(path)} {fault}; write a path relative to the repository"
-        )
+        if fault := _path_fault(path):
+            yield BrokenRule(
+                (*at, "files", index), f"{quoted(path)} {fault}; write a path relative to the repository"
+            )
+
+
+def _path_fault(path: str) -> str:
+    """Return why a path is not one of the repository; empty if it is."""
+    if path.startswith("/"):
+        return "is an absolute path"
+    return "leaves the workspace through `..`" if ".." in path.split("/") else ""
+
+
+def _workspace(setting: PlanWorkspace) -> Iterator[BrokenRule]:
+    """Check what is brought into workspaces: plain paths, each under one key, none in another one."""
+    seen: list[tuple[str, Where]] = []
+    for key, paths in (("copy", setting.copy), ("link", setting.link), ("keep", setting.keep)):
+        for index, path in enumerate(paths):
+            at: Where = ("workspace", key, index)
+            if fault := _brought_fault(path):
+                yield BrokenRule(at, f"{quoted(path)} {fault}; write a plain path relative to the repository")
+            for other, first in seen:
+                if f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/"):
+                    yield BrokenRule(
+                        at, f"{quoted(path)} and {quoted(other)} lie in each other; name one of them", first
+                    )
+            seen.append((path, at))
+    for index, path in enumerate(setting.setup_when):
+        if fault := _path_fault(path):
+            yield BrokenRule(
+                ("workspace", "setup_when", index),
+                f"{quoted(path)} {fault}; write a path relative to the repository, such as **/package.json",
+            )
+    for name in setting.env:
+        if name.upper().startswith(("GIT_", "HOLDFAST_")):
+            yield BrokenRule(("workspace", "env", name), f"{name} is set by Holdfast; choose another name")
+
+
+def _brought_fault(path: str) -> str:
+    if fault := _path_fault(path):
+        return fault
+    if any(char in path for char in "*?[\\\n"):
+        return "is a pattern"
+    parts = path.split("/")
+    if "" in parts or "." in parts:
+        return "has a part that says nothing, such as `./` or a `/` at its end"
+    return "is a folder of git or of Holdfast" if parts[0].lower() in (".git", ".holdfast") else ""

@@ -36,7 +36,7 @@ def secrets_in(plan: Plan) -> Iterator[tuple[Place, str]]:
     # One look at all of a large plan is much faster than one at each of its texts, and nearly always enough.
     is_clean = not _holds_secret("\n".join(" ".join(texts) for _, texts in found))
     for at, texts in found:
-        if at[:1] == ("agents",) and at[2:3] == ("env",):
+        if (at[:1] == ("agents",) and at[2:3] == ("env",)) or at[:2] == ("workspace", "env"):
             yield from _variable(at, texts)
         elif not is_clean and any(_holds_secret(text) for text in [*texts, " ".join(texts)]):
             yield at, _advice(at)

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.status import (
     AttemptKind,
+    BaseStatus,
     FailureKind,
     Gate,
     NetworkAccess,
@@ -270,6 +271,17 @@ class StageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     waived: tuple[Gate, ...] = ()
 
 
+class BaseCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The check of the base. What failed, if so, and in which epoch. `unrunnable`: that command cannot be executed at all."""
+
+    status: BaseStatus = BaseStatus.UNASKED
+    check: str = ""
+    error: str = ""
+    detail: str = ""
+    unrunnable: bool = False
+    epoch: int = -1
+
+
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where an adopted run comes from: the system, the run's name there, and its state file."""
 
@@ -321,6 +333,7 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     origin: Origin | None = None
     mirrors: dict[str, str] = {}
     """Systems whose native files are kept up to date, each with its folder below the project ("" is its own place)."""
+    base_check: BaseCheck = BaseCheck()
     stages: dict[str, StageRow] = {}
 
     def is_of_earlier_boot(self, boot_id: str) -> bool:

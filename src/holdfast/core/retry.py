@@ -37,6 +37,7 @@ _CLASSES = {
     FailureKind.PERMISSION: FailureClass.PERSON,
     FailureKind.AUTH: FailureClass.PERSON,
     FailureKind.UNRUNNABLE: FailureClass.PERSON,
+    FailureKind.SETUP: FailureClass.PERSON,
 }
 _SAYS_NOTHING_OF_THE_WORK = (
     FailureKind.ENVIRONMENT,
@@ -45,6 +46,7 @@ _SAYS_NOTHING_OF_THE_WORK = (
     FailureKind.PERMISSION,
     FailureKind.AUTH,
     FailureKind.UNRUNNABLE,
+    FailureKind.SETUP,
 )
 _WAITED_OUT = (FailureClass.TRANSIENT, FailureClass.ENVIRONMENT)
 

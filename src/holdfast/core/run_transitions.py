@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from holdfast.core import events as ev
-from holdfast.core.projection import Origin, Parked, RunRow, StageRow
-from holdfast.core.status import RunStatus, StageStatus
+from holdfast.core.projection import BaseCheck, Origin, Parked, RunRow, StageRow
+from holdfast.core.status import BaseStatus, RunStatus, StageStatus
 from holdfast.core.task_transitions import IllegalEventError
 
 
@@ -87,7 +87,8 @@ def apply_to_stage(row: RunRow, event: ev.StageEvent) -> None:
 def first_row(event: ev.RunStarted) -> RunRow:
     """Return the row of a new run."""
     known = {name: value for name, value in asdict(event).items() if name in RunRow.__struct_fields__}
-    return RunRow(tip=event.base, **known)
+    check = BaseCheck(status=BaseStatus.PENDING) if event.check_base else BaseCheck()
+    return RunRow(tip=event.base, base_check=check, **known)
 
 
 def _run_restored(run: RunRow, event: ev.RunRestored) -> None:
@@ -101,6 +102,8 @@ def _runner_attached(run: RunRow, event: ev.RunnerAttached) -> None:
     run.sandbox_by = event.sandbox_by
     run.network = event.network
     run.pausing = run.stopping = False
+    if run.base_check.status is BaseStatus.RUNNING:
+        run.base_check = BaseCheck(status=BaseStatus.PENDING)
 
 
 def _agents_reattached(run: RunRow, event: ev.AgentsReattached) -> None:
@@ -156,6 +159,32 @@ def _provider_shut(run: RunRow, event: ev.ProviderShut) -> None:
     run.parked = {**run.parked, event.provider: Parked(words=event.words, shut_in=run.epoch)}
 
 
+def _base_check_started(run: RunRow, event: ev.BaseCheckStarted) -> None:
+    run.base_check = BaseCheck(status=BaseStatus.RUNNING)
+
+
+def _base_check_interrupted(run: RunRow, event: ev.BaseCheckInterrupted) -> None:
+    run.base_check = BaseCheck(status=BaseStatus.PENDING)
+
+
+def _base_checked(run: RunRow, event: ev.BaseChecked) -> None:
+    if not event.error:
+        run.base_check = BaseCheck(status=BaseStatus.SETTLED)
+        return
+    run.base_check = BaseCheck(
+        status=BaseStatus.FAILED,
+        check=event.check,
+        error=event.error,
+        detail=event.detail,
+        unrunnable=event.unrunnable,
+        epoch=run.epoch,
+    )
+
+
+def _base_accepted(run: RunRow, event: ev.BaseAccepted) -> None:
+    run.base_check = replace(run.base_check, status=BaseStatus.SETTLED)
+
+
 class RunRule(NamedTuple):
     """The row of a run event: the status that the run gets, None if it keeps its own, and the fold."""
 
@@ -183,6 +212,10 @@ RUN_EVENTS: dict[type[ev.Event], RunRule] = {
     ev.MirrorFailed: RunRule(),
     ev.ProviderParked: RunRule(fold=_provider_parked),
     ev.ProviderShut: RunRule(fold=_provider_shut),
+    ev.BaseCheckStarted: RunRule(fold=_base_check_started),
+    ev.BaseCheckInterrupted: RunRule(fold=_base_check_interrupted),
+    ev.BaseChecked: RunRule(fold=_base_checked),
+    ev.BaseAccepted: RunRule(fold=_base_accepted),
 }
 
 

@@ -42,7 +42,7 @@ _RESTS = frozenset({TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.WAITING_LI
 class RunState:
     """One run in memory. Cost per event does not depend on how many tasks are finished.
 
-    The runner may change `jobs`, the budgets, `providers` and `native_resume`; none of these is stored.
+    The runner may change `jobs`, the budgets, `providers`, `native_resume` and what to do about the base; none of these is stored.
     """
 
     def __init__(self, plan: Plan, row: RunRow, tasks: Iterable[TaskRow] = ()) -> None:
@@ -54,6 +54,8 @@ class RunState:
         self.selected: frozenset[str] | None = None
         self.providers: Mapping[str, AgentProvider] = {}
         self.native_resume = False
+        self.accepts_base = False
+        self.skips_base_check = False
         self.stages: dict[str, Stage] = {stage.id: stage for stage in plan.stages}
         self.specs: dict[str, Task] = {task.id: task for _, task in plan.tasks()}
         self.stage_of: dict[str, str] = {task.id: stage.id for stage, task in plan.tasks()}

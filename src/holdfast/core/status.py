@@ -52,6 +52,16 @@ class TaskStatus(StrEnum):
     SKIPPED = "skipped"
 
 
+class BaseStatus(StrEnum):
+    """Where the check of the base stands, before the first agent: never wanted, to come, at work, failed, or done with."""
+
+    UNASKED = ""
+    PENDING = "pending"
+    RUNNING = "running"
+    FAILED = "failed"
+    SETTLED = "settled"
+
+
 TASK_IS_SETTLED = frozenset({TaskStatus.COMPLETED, TaskStatus.SKIPPED})
 """In these statuses a task lets the tasks that need it start, and its stage close."""
 
@@ -82,6 +92,7 @@ class FailureKind(StrEnum):
     BUDGET = "budget"
     PERMISSION = "permission"
     AUTH = "auth"
+    SETUP = "setup"
 
 
 class AttemptKind(StrEnum):

@@ -8,7 +8,17 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.plan import AgentSpec, Limits, Notify, Plan, PlanNetwork, Stage, Task, Validator
+from holdfast.core.plan import (
+    AgentSpec,
+    Limits,
+    Notify,
+    Plan,
+    PlanNetwork,
+    PlanWorkspace,
+    Stage,
+    Task,
+    Validator,
+)
 from holdfast.core.plan_rules import Where, broken_rules
 from holdfast.core.status import SandboxLevel
 from holdfast.errors import PlanError
@@ -119,6 +129,7 @@ def _plan(values: dict[str, Any]) -> Plan:
     if "sandbox" in values:
         values["sandbox"] = SandboxLevel(values["sandbox"])
     values["network"] = msgspec.convert(values.get("network", {}), PlanNetwork)
+    values["workspace"] = PlanWorkspace(**values.get("workspace", {}))
     values.setdefault("goal", "")
     return Plan(**values)
 

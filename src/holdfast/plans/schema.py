@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from holdfast.core.ids import ID_PATTERN
-from holdfast.core.plan import STREAMS, Limits, OnLimit, PromptMode, ResumeMode
+from holdfast.core.plan import PORTS_MAX, STREAMS, Limits, OnLimit, PromptMode, ResumeMode
 from holdfast.core.plan_rules import Where
 from holdfast.core.status import NetworkAccess, SandboxLevel
 from holdfast.plans.field_types import (
@@ -182,6 +182,40 @@ LIMITS = RecordType(
     },
 )
 
+WORKSPACE = RecordType(
+    "workspace",
+    {
+        "setup": Field(
+            _CHECKS,
+            "Shell lines that make a workspace ready, such as `npm ci`: they run before the first agent in it, and for checks.",
+        ),
+        "setup_when": Field(
+            texts(single=True),
+            "Files of the repository, or globs such as **/package.json: when one changes, set-up runs again.",
+        ),
+        "copy": Field(
+            texts(single=True),
+            "Files or folders of your checkout, ignored ones too, that are copied into each workspace, such as .env.",
+        ),
+        "link": Field(
+            texts(single=True),
+            "Files or folders of your checkout that each workspace gets a symbolic link to, such as node_modules.",
+        ),
+        "keep": Field(
+            texts(single=True),
+            "What set-up makes and a workspace keeps from one task to the next, such as .venv. It never lands.",
+        ),
+        "env": Field(
+            map_of(text(empty=True), "{NAME: text}", "[^=]+", variable_fault),
+            "Variables for agents, set-up and checks.",
+        ),
+        "ports": Field(
+            count(PORTS_MAX),
+            "How many network ports each workspace gets to itself, as HOLDFAST_PORT_1, HOLDFAST_PORT_2, …; PORT is the first.",
+        ),
+    },
+)
+
 VALIDATOR = RecordType(
     "validator",
     {
@@ -287,6 +321,7 @@ PLAN = RecordType(
             _VARIABLES,
             "Your own variables that every agent and check gets besides the ordinary ones; NAME_* takes a family.",
         ),
+        "workspace": Field(WORKSPACE, "What makes a workspace ready for an agent, and for checks."),
         "verify": Field(
             _CHECKS, "Checks for every task: shell lines, run in its workspace and on the merged tree."
         ),

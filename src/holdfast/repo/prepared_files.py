@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,24 +44,27 @@ class PreparedFiles:
         return hashlib.sha256(index.read_bytes()).digest() == self.index_digest
 
 
-def remove_touched(root: Path, index: Path, prepared: PreparedFiles | None) -> None:
-    """Remove every file that is not as it was prepared, and every `.git` but the workspace's own.
+def remove_touched(root: Path, index: Path, prepared: PreparedFiles | None, kept: Sequence[str] = ()) -> None:
+    """Remove every file that is not as it was prepared, and every `.git` but the workspace's own. Leave out what is `kept`.
 
     If that is not known, the index goes: without one, git removes and writes all files. Raises PermissionError if a folder is closed.
     """
     known = prepared if prepared is not None and prepared.is_of(index) else None
     if known is None:
         remove(index)
-    for path in list(_touched(str(root), known.complete_ns if known else None)):
+    passed_over = frozenset(f"{root}/{path}" for path in kept)
+    for path in list(_touched(str(root), known.complete_ns if known else None, passed_over)):
         remove(Path(path))
 
 
-def _touched(root: str, since_ns: int | None) -> Iterator[str]:
+def _touched(root: str, since_ns: int | None, kept: Collection[str]) -> Iterator[str]:
     """Yield what changed since then. Of a change nobody but root can hide the time."""
     pending = [root]
     while pending:
         folder = pending.pop()
         for entry in entries(folder):
+            if entry.path in kept:
+                continue
             if entry.name.lower() == _GIT:
                 if folder != root:
                     yield entry.path

@@ -19,7 +19,14 @@ from holdfast.repo.files import copy_atomically, is_plain_directory
 from holdfast.repo.git import GitError
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspace_commit import WorkspaceTree, agent_head, commit_on_ref, tree_of_workspace
+from holdfast.repo.workspace_commit import (
+    WorkspaceTree,
+    agent_head,
+    commit_on_ref,
+    left_out_in_commits,
+    tree_of_workspace,
+)
+from holdfast.repo.workspace_files import ignore_patterns
 from holdfast.repo.workspaces import Workspace
 from holdfast.system_errors import doing
 
@@ -53,6 +60,8 @@ def take_snapshot(
     """
     workspace.require_present()
     head = agent_head(repo, workspace, ref) or workspace.start()
+    if left_out_in_commits(repo, workspace, head):
+        head = workspace.start()  # what the next attempt builds on must not hold them, either
     if not head:
         return ""
     found = read_files(partial(tree_of_workspace, repo, workspace, head))
@@ -124,7 +133,8 @@ def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | N
         copy_atomically(workspace.index, index)
         try:
             repo.private_git.run("read-tree", "--reset", saved, work_tree=workspace.path, index=index)
-            return len(changed_paths(repo.private_git, workspace.path, index))
+            left_out = ignore_patterns(workspace.left_out)
+            return len(changed_paths(repo.private_git, workspace.path, index, left_out=left_out))
         except GitError:
             return None  # a power cut tore the index
 

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,7 +29,8 @@ _HEAD = re.compile(rb"ref: (refs/heads/[!-~]+)|([0-9a-f]{40,64})")
 _SETTINGS = re.compile(
     r"core\.(autocrlf|eol|filemode|symlinks|ignorecase|precomposeunicode)|extensions\.objectformat"
 )
-_COPIED = ("info/exclude", "info/attributes", "shallow")
+_EXCLUDE = "info/exclude"
+_COPIED = (_EXCLUDE, "info/attributes", "shallow")
 _REFS = ("refs/heads", "refs/tags", "refs/remotes")
 _OWN_BRANCHES = "refs/heads/holdfast/"
 _OBJECT_FOLDER = re.compile(r"[0-9a-f]{2}|pack")
@@ -47,9 +48,10 @@ _TOO_LARGE = "The commits that an agent made are too large to be taken."
 _COUNT_IN_PACK = slice(8, 12)
 
 
-def make_clone(repo: Repository, git_dir: Path, commit: str) -> None:
+def make_clone(repo: Repository, git_dir: Path, commit: str, ignored: Sequence[str] = ()) -> None:
     """Make a clone on `commit`, on no branch, in the place of whatever is there. It knows the user's branches and tags.
 
+    Its git passes over what the `ignored` patterns match, besides what the user's own does.
     Nothing is synced: a torn clone harms nobody, and it is made anew before each use.
     """
     remove(git_dir)
@@ -62,6 +64,8 @@ def make_clone(repo: Repository, git_dir: Path, commit: str) -> None:
         **{name: found for name in _COPIED if (found := read_plain(repo.common_dir, name, _FILE_BYTES))},
         **_borrowing(repo),
     }
+    if ignored:
+        files[_EXCLUDE] = b"\n".join([files.get(_EXCLUDE, b""), *map(os.fsencode, ignored), b""])
     for name, content in files.items():
         write_atomically(git_dir / name, content)
 

@@ -28,6 +28,7 @@ from holdfast.repo.index_additions import add_files
 from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_clone import head_of_clone, other_commits, take_over
+from holdfast.repo.workspace_files import ignore_patterns, without_paths
 from holdfast.repo.workspaces import Workspace
 from holdfast.system_errors import doing
 
@@ -99,6 +100,12 @@ def commit_work(
     if head != start and not (head and repo.is_ancestor(start, head)):
         remarks.append(_archive_stray_head(repo, head, archive))
         parent = start
+    elif left_out := left_out_in_commits(repo, workspace, head):
+        repo.keep(archive, head)
+        remarks.append(
+            f"The agent committed {', '.join(left_out)}, which never lands: its files were taken, its own commits are kept at {archive}."
+        )
+        parent = start
     remarks += _archive_other_commits(repo, workspace, head, archive)
     found = tree_of_workspace(repo, workspace, parent, look_behind=look_behind)
     # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
@@ -152,6 +159,17 @@ def agent_head(repo: Repository, workspace: Workspace, ref: str) -> str:
     """
     head, start = _head_of_workspace(repo, workspace), workspace.start()
     return head if head in ("", start) or _is_own_work(repo, start, head, ref) else ""
+
+
+def left_out_in_commits(repo: Repository, workspace: Workspace, head: str) -> list[str]:
+    """Return the paths that never land and that an agent committed by itself since the workspace was prepared."""
+    start, paths = workspace.start(), workspace.left_out
+    if not paths or not start or head in ("", start):
+        return []
+    literal = [f":(literal){path}" for path in paths]
+    question = ("log", "-m", "-z", "--format=", "--name-only", "--no-renames", f"{start}..{head}", "--")
+    found = set(repo.git.paths(*question, *literal))
+    return [path for path in paths if any(f"{one}/".startswith(f"{path}/") for one in found)]
 
 
 def _is_own_work(repo: Repository, start: str, head: str, ref: str) -> bool:
@@ -264,6 +282,7 @@ def tree_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence
 
 def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: bool) -> WorkspaceTree:
     workspace.unlock()
+    left_out = workspace.left_out
     removed = [*remove_blocking_files(workspace.path), *_own_names(workspace.path)]
     workspace.index.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=workspace.index.parent, prefix=f"{workspace.index.name}.capture-"))
@@ -276,10 +295,15 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: b
             repo.private_git.run("read-tree", "--reset", base, work_tree=workspace.path, index=index)
             # An agent that commits by itself may have forced its reports in, or settings for the user's next agents.
             _untrack(repo, workspace.path, index, f":(icase){STATE_DIR}")
+            for path in left_out:
+                _untrack(repo, workspace.path, index, f":(literal){path}")
         forced = _staged_though_ignored(repo, workspace, folder)
-        found = _add_all(repo, workspace.path, index, forced, 0)
+        wanted = without_paths(forced, left_out)
+        removed += [f"{path} was left out: it never lands." for path in forced if path not in wanted]
+        found = _add_all(repo, workspace.path, index, wanted, 0, ignore_patterns(left_out))
         behind = unkept_paths(repo.private_git, workspace.path, index) if look_behind else ()
-        return WorkspaceTree(found.tree, found.problems, (*removed, *found.remarks), behind)
+        absent = tuple(path for path in behind if without_paths([path.rstrip("/")], left_out))
+        return WorkspaceTree(found.tree, found.problems, (*removed, *found.remarks), absent)
     finally:
         remove(folder)
 
@@ -291,7 +315,9 @@ def _own_names(root: Path) -> list[str]:
     return [f"{name} was left out: that name is for Holdfast's own folder." for name in strange]
 
 
-def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth: int) -> WorkspaceTree:
+def _add_all(
+    repo: Repository, root: Path, index: Path, forced: list[str], depth: int, left_out: Sequence[str] = ()
+) -> WorkspaceTree:
     too_deep: list[str] = []
 
     def unlock(folder: Path) -> None:
@@ -302,7 +328,7 @@ def _add_all(repo: Repository, root: Path, index: Path, forced: list[str], depth
 
     late = ""
     try:
-        changed = changed_paths(repo.private_git, root, index, unlock)
+        changed = changed_paths(repo.private_git, root, index, unlock, left_out)
     except GitError as error:
         if not error.is_late:
             raise

@@ -17,6 +17,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.core.plan import PlanWorkspace
 from holdfast.errors import RepositoryError
 from holdfast.repo.agent_files import read_plain
 from holdfast.repo.blocking_files import remove_blocking_files
@@ -40,8 +41,16 @@ from holdfast.repo.prepared_files import PreparedFiles, remove_touched
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_clone import make_clone, restore_borrowing, still_borrows
+from holdfast.repo.workspace_files import (
+    SetupRecord,
+    bring_files,
+    ignore_patterns,
+    read_record,
+    write_record,
+)
 
 ADMIN_PREFIX = "holdfast-"
+_OWN_FILES = (".index", ".start", ".setup", ".ports")
 _TRASH_PREFIX = ".removed-"
 _UNCOMMITTED_PREFIX = ".uncommitted-"
 _COMMIT_ID = rb"(?!0+\s*$)(?:[0-9a-f]{40}|[0-9a-f]{64})"
@@ -68,6 +77,21 @@ class Workspace:
     def start_file(self) -> Path:
         """The file that holds the commit which was last put into the workspace."""
         return self.index.with_suffix(".start")
+
+    @property
+    def setup_file(self) -> Path:
+        """The file that holds the record of its set-up."""
+        return self.index.with_suffix(".setup")
+
+    @property
+    def ports_file(self) -> Path:
+        """The file that holds the first of its network ports."""
+        return self.index.with_suffix(".ports")
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The paths in it that never land: what was brought in, what is kept, and what set-up made."""
+        return read_record(self.setup_file).left_out
 
     def start(self) -> str:
         """Return the commit that was last put into the workspace whole, or an empty string, also if a power cut tore it."""
@@ -104,10 +128,18 @@ class Workspaces:
     `clones` says what is prepared from now on; each that was prepared before is what it was.
     """
 
-    def __init__(self, repo: Repository, directory: Path, *, clones: bool = False) -> None:
+    def __init__(
+        self,
+        repo: Repository,
+        directory: Path,
+        *,
+        clones: bool = False,
+        setting: PlanWorkspace = PlanWorkspace(),  # noqa: B008 - frozen
+    ) -> None:
         self._repo = repo
         self.directory = directory
         self._clones = clones
+        self._setting = setting
         self._prepared: dict[str, PreparedFiles] = {}
         self._indexes = private_dir(repo.common_dir) / "indexes"
         # Another run has workspaces of the same names, so git's name for one includes the directory.
@@ -158,6 +190,7 @@ class Workspaces:
 
         With `or_raw`, files are as they are stored if a content filter fails: an agent wrote that commit. The earlier
         content is gone afterwards: the caller has committed it first, and no process works in it. Safe to repeat.
+        What a plan keeps stays if set-up had made it whole. Copies and links of the checkout are put in last.
         """
         self._require_real_parent()
         workspace = self._of_wanted_kind(name)
@@ -166,21 +199,44 @@ class Workspaces:
         remove(workspace.index.with_name(workspace.index.name + ".lock"))
         remove(workspace.start_file)
         prepared = self._prepared.pop(name, None)
+        kept = self._kept(workspace)
         try:
             self._reset(workspace, commit)
-            remove_touched(workspace.path, workspace.index, prepared)
-            self._fill(workspace, commit)
+            remove_touched(workspace.path, workspace.index, prepared, kept)
+            self._fill(workspace, commit, kept=kept)
         except (GitError, PermissionError):
             # The index may be damaged, directories too deep for git, or another user's, as a container leaves them. Start
             # from nothing, once.
             remove(workspace.index)
+            remove(workspace.setup_file)
             remove_if_allowed(self._move_aside(workspace))
             self._reset(workspace, commit)
             self._fill_afresh(workspace, commit, or_raw)
         write_atomically(workspace.start_file, commit.encode())
         copy_atomically(workspace.index, workspace.git_dir / "index")
         self._prepared[name] = PreparedFiles.of(workspace.path, workspace.index)
+        self._bring(workspace)
         return workspace.path
+
+    def _kept(self, workspace: Workspace) -> tuple[str, ...]:
+        """Return the paths that stay. What an unfinished set-up left is not trusted; it goes, and so does its record."""
+        if read_record(workspace.setup_file).complete:
+            return self._setting.keep
+        remove(workspace.setup_file)
+        return ()
+
+    def _bring(self, workspace: Workspace) -> None:
+        """Put in what the plan brings. Before that, write down that it never lands."""
+        record, brought = read_record(workspace.setup_file), self._setting.brought
+        if not record.complete or not set(brought) <= set(record.left_out):
+            write_record(workspace.setup_file, SetupRecord(left_out=brought))
+        bring_files(self._repo.checkout, workspace.path, self._setting)
+
+    def restore_tracked(self, name: str) -> None:
+        """Bring the tracked files of a workspace that nobody uses back to the commit that was put into it."""
+        workspace = self.get(name)
+        command = ("read-tree", "--reset", "-u", workspace.start())
+        self._repo.private_git.run(*command, work_tree=workspace.path, index=workspace.index)
 
     def _reset(self, workspace: Workspace, commit: str) -> None:
         """Make the directory if it is missing, and git's files about it, on `commit`."""
@@ -188,7 +244,7 @@ class Workspaces:
             remove(workspace.path)
             workspace.path.mkdir()
         if workspace.is_clone:
-            make_clone(self._repo, workspace.git_dir, commit)
+            make_clone(self._repo, workspace.git_dir, commit, ignore_patterns(self._setting.brought))
         else:
             _reset_files(workspace, commit)
 
@@ -230,13 +286,14 @@ class Workspaces:
         After a power cut a file may be torn although it has the size and time that the index knows.
         """
         for name in self.names():
+            remove(self.get(name).setup_file)
             remove(self.get(name).index)
 
     def leftovers(self) -> list[Path]:
         """Return the files that a killed commit or preparation of a workspace of this pool left behind."""
         folders = (self._indexes, private_dir(self._repo.common_dir) / "staging")
         ours = [path for folder in folders for path in _listing(folder) if path.name.startswith(self._prefix)]
-        return [path for path in ours if path.suffix not in (".index", ".start")]
+        return [path for path in ours if path.suffix not in _OWN_FILES]
 
     def remove_all(self, keep: Collection[str] = ()) -> None:
         """Delete every workspace of the pool but those to `keep`. Idempotent.
@@ -263,6 +320,7 @@ class Workspaces:
         workspace.unlock()
         kept = self._move_aside(workspace, _UNCOMMITTED_PREFIX)
         remove(workspace.start_file)
+        remove(workspace.setup_file)
         remove(workspace.index)
         return kept
 
@@ -275,7 +333,8 @@ class Workspaces:
         workspace = self.get(name)
         self._require_real_parent()
         aside = self._move_aside(workspace)
-        remove(workspace.start_file)
+        for file in (workspace.start_file, workspace.setup_file, workspace.ports_file):
+            remove(file)
         remove(workspace.index)  # late: after an earlier kill, `names` still finds the rest by this name
         remove_if_allowed(aside)
 
@@ -316,7 +375,7 @@ class Workspaces:
                 raise
             self._fill(workspace, commit, *without_filters(self._repo.private_git))
 
-    def _fill(self, workspace: Workspace, commit: str, *options: str) -> None:
+    def _fill(self, workspace: Workspace, commit: str, *options: str, kept: tuple[str, ...] = ()) -> None:
         workspace.require_present()
         remove_blocking_files(workspace.path)
         git = self._repo.private_git
@@ -324,7 +383,8 @@ class Workspaces:
         for path in gitlinks(git, workspace.index):
             if is_there(workspace.path, workspace.path / path):
                 remove(workspace.path / path)
-        for command in (("clean", "-ffdxq"), ("read-tree", "--reset", "-u", commit)):
+        excepted = [f"--exclude={pattern}" for pattern in ignore_patterns(kept)]
+        for command in (("clean", "-ffdxq", *excepted), ("read-tree", "--reset", "-u", commit)):
             git.run(*options, *command, work_tree=workspace.path, index=workspace.index)
 
 
@@ -334,7 +394,8 @@ def workspace_changes(repo: Repository, workspace: Workspace) -> tuple[str, ...]
     Files that would block git are removed from it first.
     """
     remove_blocking_files(workspace.path)
-    return tuple(sorted(changed_paths(repo.private_git, workspace.path, workspace.index)))
+    left_out = ignore_patterns(workspace.left_out)
+    return tuple(sorted(changed_paths(repo.private_git, workspace.path, workspace.index, left_out=left_out)))
 
 
 def _repair_files(workspace: Workspace) -> list[Path]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 
 import msgspec
 
@@ -32,6 +33,7 @@ from holdfast.runner.sandbox import Sandbox
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.task_workspaces import TaskWorkspaces
 from holdfast.runner.verification.slots import CheckSlots
+from holdfast.runner.workspace_variables import WorkspaceVariables
 
 Observer = Callable[[Sequence[Event], RunState], None]
 """Sees events once they are durable, with the state that they led to. It must return at once."""
@@ -121,6 +123,8 @@ class RunContext:
     parsed: set[str] = field(default_factory=set)
     """The blobs in which no syntax error was found."""
     workspaces: TaskWorkspaces = field(init=False)
+    variables: WorkspaceVariables = field(init=False)
+    """The variables of each workspace, its ports among them."""
     slots: CheckSlots = field(init=False)
     clock: Callable[[], float] = field(init=False)
     """The run's own clock in seconds: it runs while the machine sleeps and stops without a runner."""
@@ -129,8 +133,10 @@ class RunContext:
 
     def __post_init__(self) -> None:
         clones = self.setting.level is not SandboxLevel.OFF
-        pool = Workspaces(self.repo, self.directory.workspaces, clones=clones)
+        setting = self.state.plan.workspace
+        pool = Workspaces(self.repo, self.directory.workspaces, clones=clones, setting=setting)
         self.workspaces = TaskWorkspaces(pool, self.state)
+        self.variables = WorkspaceVariables(pool, setting)
         self.slots = CheckSlots(self.repo.state_dir, self.state.plan.slots)
         began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), self.state.row.clock
         self.clock = lambda: offset + time.clock_gettime(time.CLOCK_BOOTTIME) - began
@@ -148,6 +154,11 @@ class RunContext:
         return Sandbox(
             self.repo, self.directory, self.setting, self.state.row.base, self.state.plan.network.allow
         )
+
+    @property
+    def linked(self) -> tuple[Path, ...]:
+        """What every workspace has a link to, in the user's checkout."""
+        return tuple(self.repo.checkout / path for path in self.state.plan.workspace.link)
 
     @property
     def directory(self) -> RunDir:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from holdfast.core import events as ev
 from holdfast.core.commands import (
+    CheckBase,
     CheckTask,
     CloseStage,
     Command,
@@ -80,6 +81,8 @@ def act_of(command: Command) -> str:
             return f"land {', '.join(task for task, _ in tasks)}"
         case HandOver(task=task):
             return f"make your workspace of task {task}"
+        case CheckBase():
+            return "check the base"
         case OpenStage(stage):
             return f"run the entry check of stage {stage}"
         case CloseStage(stage):

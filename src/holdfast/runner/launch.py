@@ -5,7 +5,7 @@ room on the machine; and the wait until a launch is over.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,16 @@ def workspace_launch(
     holds: tuple[int, ...] = (),
     sandbox: Sandbox | None = None,
     shown: tuple[Path, ...] = (),
+    variables: Mapping[str, str] | None = None,
     limits: Limits | None = None,
 ) -> LaunchSpec:
     """Return the launch of an agent or a check in a workspace.
 
     `report_to` is the file that it may report to, in the workspace, and the pipe that wakes the runner. Of Holdfast's own
-    files, it sees the brief and what is `shown`, even in a sandbox. `limits` bound what it uses of the machine.
+    files, it sees the brief and what is `shown`, even in a sandbox. `variables` are the workspace's own. `limits` bound what it
+    uses of the machine.
     """
-    env = attempt_environment(key, workspace, brief, (*pass_env, *how.pass_env))
+    env = attempt_environment(key, workspace, brief, (*pass_env, *how.pass_env)) | dict(variables or {})
     if report_to is not None:
         report, wake_pipe = report_to
         env |= {REPORT_VARIABLE: str(report), WAKE_VARIABLE: str(wake_pipe)}

@@ -15,6 +15,7 @@ from typing import Any
 from holdfast.boot import boot_id
 from holdfast.core import events as ev
 from holdfast.core.commands import (
+    CheckBase,
     CheckTask,
     CloseStage,
     Command,
@@ -47,8 +48,9 @@ from holdfast.runner.requests import (
     remove_requests,
     remove_void_requests,
 )
-from holdfast.runner.verification.checks import check_task
+from holdfast.runner.verification.base_check import check_base
 from holdfast.runner.verification.gates import check_gate
+from holdfast.runner.verification.task_checks import check_task
 from holdfast.runner.verification.validators import validate_task
 from holdfast.system_errors import doing
 
@@ -189,6 +191,8 @@ class RunLoop:
                 self._start(command, land_tasks(context, command))
             case HandOver(task, start):
                 self._start(command, hand_over(context, task, start))
+            case CheckBase():
+                self._start(command, check_base(context))
             case OpenStage(stage):
                 self._start(command, check_gate(context, stage, "entry"))
             case CloseStage(stage):

@@ -62,6 +62,10 @@ class RunOptions:
     sandbox: SandboxRequest = field(default_factory=SandboxRequest)
     launches: bool = True
     """Whether anything may be started. Who only ends a run needs no sandbox, even if the run had one."""
+    accepts_base: bool = False
+    """Whether agents may start although the base fails a check."""
+    skips_base_check: bool = False
+    """Whether agents may start without a check of the base, if the run was to have one."""
     accepted_tip: str = ""
     """The tip at which the run branch is taken as it is, whoever made its commits."""
 
@@ -74,12 +78,15 @@ def create_run(
     target: str | None = None,
     adopting: str = "",
     known: Collection[str] | None = None,
+    *,
+    check_base: bool = False,
 ) -> str:
     """Make a run durable, in the journal and in git, and return its id. Nothing is executed yet.
 
     `target` is the branch its result is meant for; by default the one the user is on. With `adopting`, the digest of
     another system's files, nobody may execute the run until `RunAdopted` is recorded. `known` are the runs that there were
-    when the caller found none of this plan: raises LeaseHeldError if somebody else made one since.
+    when the caller found none of this plan: raises LeaseHeldError if somebody else made one since. With `check_base`, the
+    plan's checks run on the base before the first agent starts.
     """
     repo.prepare_state_dir()
     base = repo.resolve(plan.base)
@@ -101,6 +108,7 @@ def create_run(
             plan_source=plan_source,
             adopting=adopting,
             git_settings=settings_digests(repo),
+            check_base=check_base,
         )
         journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
         keep_record(repo, run, encode_plan(plan), encode_event(event))
@@ -218,7 +226,7 @@ class RunSession:
             launches=self._options.launches,
             save_requests=self.save_requests,
         )
-        with closing(fleet):
+        with closing(fleet), closing(context.variables):
             notifier, mirrors = Notifier(context), MirrorWriter(context)
             monitor = CheckoutMonitor(context, mirrors.paths)
             loop = RunLoop(context, monitor, (observer, notifier, mirrors))
@@ -266,6 +274,8 @@ def apply_options(state: RunState, options: RunOptions, presets: Presets) -> Non
     """Prepare a loaded state for a runner: set the user's options, and which provider each agent uses."""
     state.providers = agent_providers(state.plan, presets)
     state.native_resume = options.native_resume
+    state.accepts_base = options.accepts_base
+    state.skips_base_check = options.skips_base_check
     state.jobs = state.jobs if options.jobs is None else options.jobs
     state.tokens_max = state.tokens_max if options.tokens is None else options.tokens
     state.cost_max = state.cost_max if options.cost_usd is None else options.cost_usd

@@ -45,6 +45,16 @@ class TaskWorkspaces:
         self._collected.pop(_name(task), None)
         return path
 
+    async def prepare_checks(self, task: TaskRow) -> Path:
+        """Bring the workspace in which a task's work is checked to that work.
+
+        It is the task's own, unless something is kept in it that its agent may have changed: no check must hold because
+        of that. Then it is one in which no agent ever works.
+        """
+        if self._state.plan.workspace.keep:
+            return await self._prepare(f"{_name(task)}-checks", task.latest.head)
+        return await self.prepare(task, task.latest.head)
+
     def mark_left_behind(self, task: TaskRow, paths: tuple[str, ...]) -> None:
         """Remember that an attempt left files that are not in its commit: a check that fails may have needed them."""
         if paths:

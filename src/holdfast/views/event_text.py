@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from holdfast.core.event_codec import encode_event
-from holdfast.core.events import AgentsReattached, AttemptStarted, Event, PauseRequested, TaskEvent
+from holdfast.core.events import (
+    AgentsReattached,
+    AttemptStarted,
+    BaseChecked,
+    Event,
+    PauseRequested,
+    TaskEvent,
+)
 from holdfast.core.state import RunState
 from holdfast.views.terminal import write_line
 from holdfast.views.text import one_line, time_of_day
@@ -26,6 +33,9 @@ _SENTENCES = {
     "RunRestored": "state rebuilt from git",
     "RunnerAttached": "runner attached (pid {pid} on {host})",
     "AgentsReattached": "",
+    "BaseCheckStarted": "checking the base before any agent starts",
+    "BaseCheckInterrupted": "the check of the base was cut short; it runs again",
+    "BaseAccepted": "agents start all the same: the user decided so",
     "StageOpening": "",
     "StageOpened": "stage {stage} opened",
     "StageClosing": "",
@@ -104,6 +114,8 @@ def event_sentence(event: Event) -> str:
     if isinstance(event, PauseRequested):
         then = "running agents end, their work is kept" if event.now else "tasks under way finish"
         return f"pause requested: {then}"
+    if isinstance(event, BaseChecked):
+        return one_line(_base_checked(event), width=200)
     fields = {
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
@@ -125,6 +137,13 @@ def _how(event: AttemptStarted) -> str:
     if event.session:
         return f", resuming {event.agent}'s own session"
     return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""
+
+
+def _base_checked(event: BaseChecked) -> str:
+    if event.error:
+        what = "a check of the plan cannot be executed" if event.unrunnable else "the base fails a check"
+        return f"{what}: {event.error}"
+    return "the base holds" + (", as an earlier run found" if event.known else "")
 
 
 def _reattached(event: AgentsReattached) -> str:

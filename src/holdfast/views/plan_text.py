@@ -27,7 +27,7 @@ def execution_plan(plan: Plan) -> str:
 
 def commands_of(plan: Plan) -> list[str]:
     """Return every command line of tasks and checks, each once, in plan order: what runs in the sandbox besides agents."""
-    lines = list(plan.verify)
+    lines = [*plan.workspace.setup, *plan.verify]
     for stage in plan.stages:
         lines += stage.entry
         for task in stage.tasks:

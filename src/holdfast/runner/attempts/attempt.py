@@ -13,7 +13,8 @@ from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import AttemptKind, FailureKind
 from holdfast.errors import HoldfastError, LaunchError, LeaseLostError
-from holdfast.runner.attempts.attempt_events import attempt_asked, attempt_failed
+from holdfast.repo.workspace_files import FilesMissingError
+from holdfast.runner.attempts.attempt_events import attempt_asked, attempt_failed, setup_blocked
 from holdfast.runner.attempts.collect import collect, cut_short, keep_unfinished
 from holdfast.runner.attempts.person import take_in
 from holdfast.runner.attempts.snapshots import (
@@ -28,7 +29,9 @@ from holdfast.runner.attempts.stream_listener import StreamListener, listen, obs
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import OvertakenError, as_holdfast_error
 from holdfast.runner.launch import wait_or_stop
+from holdfast.runner.verification.checks import ChecksStopped
 from holdfast.runner.verification.syntax import reject_syntax_errors
+from holdfast.runner.workspace_setup import SetupFailedError
 from holdfast.system_errors import doing
 
 
@@ -67,6 +70,10 @@ async def _start_if_new(context: RunContext, task: TaskRow) -> ev.Event | None:
                 del context.secrets[task.latest.token]
     except LeaseLostError:
         raise
+    except ChecksStopped:
+        return ev.AttemptLost(task=task.id, attempt=task.attempt, cause="stop")
+    except (SetupFailedError, FilesMissingError) as error:
+        return setup_blocked(task, error)
     except (HoldfastError, OSError) as error:
         await context.fleet.cancel(key)  # its supervisor may have died after it had started the agent
         failure = as_holdfast_error(error)

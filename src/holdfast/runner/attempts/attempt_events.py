@@ -17,6 +17,7 @@ from holdfast.core.people import asked_in_latest
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import park_provider
 from holdfast.core.status import FailureKind
+from holdfast.errors import HoldfastError
 from holdfast.runner.context import RunContext
 
 _MESSAGE_CHARS = 300
@@ -129,6 +130,17 @@ def attempt_blocked(
     if failure not in _SHUTS or not provider:
         return [ended]
     return [provider_shut(provider, error), ended]
+
+
+def setup_blocked(task: TaskRow, error: HoldfastError) -> ev.AttemptBlocked:
+    """Return the event of an attempt whose workspace could not be made ready: no agent was started, nothing is charged."""
+    return ev.AttemptBlocked(
+        task=task.id,
+        attempt=task.attempt,
+        token=task.latest.token,
+        failure=FailureKind.SETUP,
+        error=f"{error.message}. {error.hint}".replace("\n.", "\n"),
+    )
 
 
 def provider_shut(provider: str, error: str) -> ev.ProviderShut:

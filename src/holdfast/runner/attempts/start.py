@@ -12,6 +12,7 @@ import msgspec
 from holdfast.agents.invocation import invoke_worker
 from holdfast.agents.presets import Preset, find_agent
 from holdfast.core.brief import BriefFacts, build_brief
+from holdfast.core.plan import PlanWorkspace
 from holdfast.core.projection import AttemptRow, TaskRow
 from holdfast.core.retry import kind_of_next_attempt
 from holdfast.core.state import RunState
@@ -20,6 +21,8 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.attempts.reports import report_file
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import launch_when_possible, placeholders, workspace_launch
+from holdfast.runner.workspace_setup import SetupFailedError, failed_by_work, set_up
+from holdfast.runner.workspace_variables import database_name
 from holdfast.system_errors import doing
 
 _DIFF_BYTES = 32_000
@@ -30,9 +33,20 @@ async def start_agent(context: RunContext, task: TaskRow) -> None:
     if not context.workspaces.is_vacant(task):
         await asyncio.to_thread(_leave_if_occupied, context, task)
     workspace = await context.workspaces.prepare(task, task.latest.start)
-    brief = await asyncio.to_thread(_write_brief, context, task)
+    trouble = await _set_up(context, task, workspace)
+    brief = await asyncio.to_thread(_write_brief, context, task, workspace, trouble)
     context.require_lease()
     await launch_when_possible(context, _launch(context, task, workspace, brief))
+
+
+async def _set_up(context: RunContext, task: TaskRow, workspace: Path) -> str:
+    """Set up a task's workspace. If earlier work on the task broke set-up, return how: this agent has to repair it."""
+    try:
+        await set_up(context, workspace, task.id, task.attempt)
+    except SetupFailedError as error:
+        failed_by_work(context, error, task.base, task.latest.start)
+        return error.message
+    return ""
 
 
 def _leave_if_occupied(context: RunContext, task: TaskRow) -> None:
@@ -69,10 +83,16 @@ def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
     return build_brief(state, upcoming, _earlier_work(repo, upcoming))
 
 
-def _write_brief(context: RunContext, task: TaskRow) -> Path:
+def _write_brief(context: RunContext, task: TaskRow, workspace: Path, setup_error: str) -> Path:
     """Write the brief of a task's current attempt and return its file. Idempotent."""
     path = context.directory.brief(task.id, task.attempt)
-    text = build_brief(context.state, task, _earlier_work(context.repo, task))
+    facts = replace(
+        _earlier_work(context.repo, task),
+        ports=context.variables.ports(workspace),
+        database=database_name(workspace) if context.state.plan.workspace != PlanWorkspace() else "",
+        setup_error=setup_error,
+    )
+    text = build_brief(context.state, task, facts)
     with doing("write its brief", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -102,6 +122,8 @@ def _launch(context: RunContext, task: TaskRow, workspace: Path, brief: Path) ->
         pass_env=plan.pass_env,
         report_to=(report_file(workspace), context.directory.wake_pipe),
         sandbox=context.sandbox,
+        shown=context.linked,
+        variables=context.variables.of(workspace),
         limits=context.state.plan.limits,
     )
     return replace(launch, secret=context.secrets[task.latest.token])  # the token was recorded before

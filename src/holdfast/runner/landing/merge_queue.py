@@ -12,7 +12,8 @@ from holdfast.errors import HoldfastError
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, trailers
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import UnsyncedLandingError, as_holdfast_error
-from holdfast.runner.verification.checks import ChecksStopped, cannot_run, run_checks, unrunnable
+from holdfast.runner.verification.checks import ChecksStopped
+from holdfast.runner.verification.task_checks import cannot_run, check_merged, unrunnable
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,7 @@ async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared |
     commit = await asyncio.to_thread(commit_merge, context.repo, merged, onto, task.latest.head, message)
     checks = context.state.checks_of(task.id)
     if checks and merged != task.latest.tree:
-        workspace = await context.workspaces.prepare_landing(commit)
-        slot = context.state.specs[task.id].slot
-        failed = await run_checks(context, checks, workspace, task.id, task.attempt, "merged", slot=slot)
+        failed = await check_merged(context, task, checks, onto, commit)
         if failed is not None:
             if said := await asyncio.to_thread(unrunnable, context, task, failed, onto, commit):
                 return cannot_run(context, task, failed, said)

@@ -1,26 +1,20 @@
-"""Checks: a task's commands on what its attempt produced, one supervised process each, until one fails."""
+"""Runs checks: the commands of a plan in a workspace, one supervised process each, until one fails."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from holdfast.agents.invocation import Invocation
-from holdfast.core import events as ev
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason
-from holdfast.core.projection import TaskRow
-from holdfast.core.status import FailureKind
-from holdfast.core.unrunnable import Fault, TreePath, fault_of, program_named, tree_path, words_said
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import launch_when_possible, wait_or_stop, workspace_launch
 
 _OUTPUT_CHARS = 8_000
-_PATHS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,71 +29,6 @@ class FailedCheck:
 
 class ChecksStopped(Exception):  # noqa: N818 - it is not an error: the user asked for a stop
     """The run is to stop while checks run. They will run again."""
-
-
-async def check_task(context: RunContext, name: str) -> list[ev.Event]:
-    """Verify what a task's attempt produced, in its workspace, prepared anew: nothing is in it, or in its `.git`, but what lands. Safe to repeat after a crash."""
-    task, spec = context.state.tasks[name], context.state.specs[name]
-    workspace = await context.workspaces.prepare(task, task.latest.head)
-    checks = context.state.checks_of(name)
-    try:
-        failed = await run_checks(context, checks, workspace, name, task.attempt, "check", slot=spec.slot)
-    except ChecksStopped:
-        return [ev.ChecksInterrupted(task=name, attempt=task.attempt)]
-    if failed is None:
-        passed = ev.ChecksSucceeded if spec.validators else ev.TaskVerified
-        return [passed(task=name, attempt=task.attempt)]
-    if said := await asyncio.to_thread(unrunnable, context, task, failed, task.base, task.latest.head):
-        return [cannot_run(context, task, failed, said)]
-    error = failed.error + _absent(context.workspaces.left_behind(task))
-    return [
-        ev.ChecksFailed(
-            task=name, attempt=task.attempt, check=failed.command, error=error, detail=failed.output
-        )
-    ]
-
-
-def unrunnable(context: RunContext, task: TaskRow, failed: FailedCheck, before: str, now: str) -> str:
-    """Return what the shell said of a check that it could not execute, if that is the plan's or the machine's fault.
-
-    `before` and `now` are the commits without and with the work. What the task may have been to create is told to one more
-    agent first.
-    """
-    named = program_named(failed.code, failed.output)
-    if not named:
-        return ""
-    fault = fault_of(named, failed.command, _file_of_tree(context, tree_path(named), before, now))
-    told = [one for one in task.failures[task.forgiven :] if one.check == failed.command]
-    if fault is Fault.UNSURE and any(program_named(failed.code, one.detail) == named for one in told):
-        fault = Fault.PLAN
-    return words_said(failed.output) if fault is Fault.PLAN else ""
-
-
-def _file_of_tree(context: RunContext, path: str, before: str, now: str) -> TreePath | None:
-    if not path:
-        return None
-    was, is_now = context.repo.ids_of(f"{before}:{path}", f"{now}:{path}")
-    return TreePath(bool(was), bool(is_now), path in context.repo.changed_files(before, now))
-
-
-def cannot_run(context: RunContext, task: TaskRow, failed: FailedCheck, said: str) -> ev.Event:
-    """Return that finished work waits because a check of it cannot be executed: no agent is to blame."""
-    run = context.run
-    error = (
-        f"the check `{failed.command}` cannot be executed: {said}. Correct the plan and `holdfast amend {run}`, or install "
-        f"the program and `holdfast resume {run}`: the work is then checked, not done again"
-    )
-    return ev.VerificationBlocked(
-        task=task.id, attempt=task.attempt, failure=FailureKind.UNRUNNABLE, error=error, detail=failed.output
-    )
-
-
-def _absent(left_behind: tuple[str, ...]) -> str:
-    """Return the end of a sentence about a failed check: it may have needed what the agent made and git does not keep."""
-    if not left_behind:
-        return ""
-    more = ", …" if len(left_behind) > _PATHS_SHOWN else ""
-    return f"; these do not land and were not there: {', '.join(left_behind[:_PATHS_SHOWN])}{more}"
 
 
 async def run_checks(
@@ -130,6 +59,8 @@ async def run_checks(
                 pass_env=plan.pass_env,
                 holds=held,
                 sandbox=context.sandbox,
+                shown=context.linked,
+                variables=context.variables.of(workspace),
                 limits=plan.limits,
             )
             key, ended = await run_to_end(context, owner, attempt, label, launch)

@@ -21,6 +21,7 @@ from holdfast.repo.workspace_commit import tree_of_workspace
 from holdfast.runner.context import RunContext
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
 from holdfast.runner.verification.syntax import find_syntax_errors
+from holdfast.runner.workspace_setup import set_up
 
 _PATHS_SHOWN = 10
 
@@ -48,6 +49,7 @@ async def _broken_condition(context: RunContext, stage: str, gate: Gate) -> str:
 async def _run_commands(context: RunContext, stage: str, gate: Gate, commands: tuple[str, ...]) -> ev.Event:
     workspace = await context.workspaces.prepare_gate(context.state.row.tip)
     try:
+        await set_up(context, workspace, f"@{stage}", 1)
         failed = await run_checks(context, commands, workspace, f"@{stage}", 1, gate)
     except ChecksStopped:
         return ev.StageGateReset(stage=stage, gate=gate)

@@ -31,6 +31,7 @@ from holdfast.runner.attempts.reports import clean, last_number, read_reports, r
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import placeholders, workspace_launch
 from holdfast.runner.verification.checks import ChecksStopped, run_to_end
+from holdfast.runner.workspace_setup import SetupFailedError, failed_by_work, set_up
 from holdfast.system_errors import doing
 
 _DIFF_BYTES = 64_000
@@ -101,6 +102,10 @@ async def _run_validator(
 ) -> None:
     """Run one validator in a workspace of its own and record its score."""
     workspace = await context.workspaces.prepare_validation(task, position)
+    try:
+        await set_up(context, workspace, task.id, task.attempt)
+    except SetupFailedError as error:
+        failed_by_work(context, error, task.base, task.latest.head)  # then that is for the validator to judge
     text = build_validation_brief(context.state, task, validator, *work)
     spec = partial(_launch, context, validator, workspace, text)
     key, ended = await run_to_end(context, task.id, task.attempt, f"validator-{validator.id}", spec)
@@ -144,6 +149,8 @@ def _launch(
         pass_env=plan.pass_env,
         report_to=(_report_file(workspace, key), context.directory.wake_pipe),
         sandbox=context.sandbox,
+        shown=context.linked,
+        variables=context.variables.of(workspace),
         limits=context.state.plan.limits,
     )
 

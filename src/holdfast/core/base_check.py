@@ -1,0 +1,69 @@
+"""The check of the base: whether it is in the way of the first agent, what to do about it, and why it stops a run.
+
+It runs once, before anybody is paid. A base that fails its checks is the user's to accept: many plans have checks that only
+their tasks make pass. A check that cannot be executed at all is never accepted: no task changes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core import events as ev
+from holdfast.core.commands import CheckBase, Command, RecordEvent
+from holdfast.core.plan import Plan
+from holdfast.core.state import RunState
+from holdfast.core.status import BaseStatus
+from holdfast.core.unrunnable import Fault, fault_of, program_named, tree_path
+
+_OPEN = (BaseStatus.PENDING, BaseStatus.RUNNING, BaseStatus.FAILED)
+_SHOWN_LINES = 10
+
+
+def deserves_check(plan: Plan) -> bool:
+    """Tell whether the base of a plan is worth a check: an agent would be paid, and there is something to run."""
+    return bool(plan.agents_named()) and bool(plan.verify or plan.workspace.setup)
+
+
+def cannot_run(command: str, code: int, output: str) -> bool:
+    """Tell whether a check failed because the shell could not execute a program that the command itself names.
+
+    A program of the tree is another matter: a task may write it, or make it executable.
+    """
+    named = program_named(code, output)
+    return bool(named) and not tree_path(named) and fault_of(named, command, None) is Fault.PLAN
+
+
+def is_base_in_the_way(state: RunState) -> bool:
+    """Tell whether nothing may start because of the base. Once an agent has worked, it is too late to check it."""
+    return state.row.base_check.status in _OPEN and not any(task.attempt for task in state.tasks.values())
+
+
+def base_moves(state: RunState) -> Iterator[Command]:
+    """Yield what to do about a base that is in the way. If it failed in an earlier session, it is checked again."""
+    check = state.row.base_check
+    if check.status is BaseStatus.RUNNING:
+        return
+    has_failed = check.status is BaseStatus.FAILED
+    if state.skips_base_check or (has_failed and state.accepts_base and not check.unrunnable):
+        yield RecordEvent(ev.BaseAccepted())
+    elif not has_failed or check.epoch < state.row.epoch:
+        yield CheckBase()
+
+
+def base_obstacle(state: RunState) -> str:
+    """Return why a failed base stops the run and how to continue; empty if it does not."""
+    check, run = state.row.base_check, state.row.run
+    if check.status is not BaseStatus.FAILED or not is_base_in_the_way(state):
+        return ""
+    said = "\n".join(f"  {line}" for line in check.detail.strip().splitlines()[-_SHOWN_LINES:])
+    shown = f"; it said:\n{said}\n" if said else ". "
+    if check.unrunnable:
+        return (
+            f"a check of the plan cannot be executed, and no agent was started: {check.error}{shown}"
+            f"Correct it in the plan, or install what it needs, then `holdfast resume {run}`; "
+            "--no-preflight starts agents without this check"
+        )
+    return (
+        f"the base fails a check before any task has begun: {check.error}{shown}"
+        f"No agent was started. If only the tasks make it pass, `holdfast resume {run} --accept-base` goes on"
+    )

@@ -1,0 +1,68 @@
+"""The check of the base: set-up and the plan's own checks, once, before the first agent is paid.
+
+What held on a tree is remembered in the state folder, so that the next run on the same tree does not run it again. A check
+that failed is not: its cause may lie outside of the tree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from holdfast.core import events as ev
+from holdfast.core.base_check import cannot_run
+from holdfast.repo.files import remove, write_atomically
+from holdfast.runner.context import RunContext
+from holdfast.runner.verification.checks import ChecksStopped, run_checks
+from holdfast.runner.workspace_setup import set_up
+
+_OWNER, _STEP = "@base", "base"
+_REMEMBERED_MAX = 200
+
+
+async def check_base(context: RunContext) -> list[ev.Event]:
+    """Check the base in the workspace of gates, unless that was done on the same tree. Safe to repeat after a crash.
+
+    Raises SetupFailedError if set-up fails: then no agent would get a workspace, either.
+    """
+    base, commands = context.state.row.base, context.state.plan.verify
+    held = context.repo.state_dir.base_check(_digest(context, context.repo.tree_of(base)))
+    if held.is_file():
+        return [ev.BaseChecked(known=True)]
+    async with context.workspaces.gate_lock:
+        workspace = await context.workspaces.prepare_gate(base)
+        try:
+            await set_up(context, workspace, _OWNER, 1)
+            failed = await run_checks(context, commands, workspace, _OWNER, 1, _STEP)
+        except ChecksStopped:
+            return [ev.BaseCheckInterrupted()]
+    if failed is None:
+        await asyncio.to_thread(_remember, held)
+        return [ev.BaseChecked()]
+    return [
+        ev.BaseChecked(
+            check=failed.command,
+            error=failed.error,
+            detail=failed.output,
+            unrunnable=cannot_run(failed.command, failed.code, failed.output),
+        )
+    ]
+
+
+def _digest(context: RunContext, tree: str) -> str:
+    """Return the digest of all that decides how the checks end, as far as the plan and the user say it."""
+    plan = context.state.plan
+    parts = [tree, plan.verify, plan.workspace, plan.pass_env, context.setting.level, context.setting.network]
+    return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
+
+
+def _remember(held: Path) -> None:
+    """Write down that the checks held, and forget the oldest of many. If that is lost, they run once more."""
+    held.parent.mkdir(exist_ok=True)
+    write_atomically(held, b"")
+    files = sorted(held.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+    for path in files[:-_REMEMBERED_MAX]:
+        remove(path)

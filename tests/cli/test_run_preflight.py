@@ -1,0 +1,168 @@
+"""`run` before the first agent is paid: set-up and checks on the base, once, and what a user decides about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import Cli, Done, on_terminal, writes
+from tests.support.repositories import Project
+from tests.support.runs import Fifo, Trial
+
+AGENT = {"mine": {"command": ["sh", "-c", "echo work > $HOLDFAST_TASK.txt; echo paid >> ../../../paid.log"]}}
+TASK = {"id": "a", "prompt": "Do it"}
+
+
+def cli_of(path: Path, *verify: str, **plan: Any) -> Cli:
+    """Return a command line with a plan whose one agent leaves a note when it is paid."""
+    return Cli.of(path, TASK, agent="mine", agents=AGENT, verify=list(verify), **plan)
+
+
+def was_paid(cli: Cli) -> bool:
+    """Tell whether an agent was started."""
+    return any(cli.here.rglob("paid.log"))
+
+
+def run_agreed(cli: Cli, *args: str) -> Done:
+    """Run a plan that the user agreed to before, without a terminal and without `--yes`."""
+    plan = (cli.here / "plan.json").read_text()
+    _record_consent(cli, plan)
+    return cli("run", *args)
+
+
+def _record_consent(cli: Cli, plan: str) -> None:
+    from holdfast.plans import parse_plan
+
+    run = Trial.of_plan(Project(cli.here), parse_plan(plan.encode(), "plan.json", [])).run
+    assert cli("abandon", run, "--yes").code == 0
+
+
+def test_a_base_that_holds_is_told_and_agents_start(tmp_path: Path) -> None:
+    """It is checked before the first attempt begins."""
+    cli = cli_of(tmp_path / "p", "test -e a.txt")
+    done = cli("run", "--yes")
+    assert done.code == 0, done.err
+    assert (
+        done.out.index("checking the base") < done.out.index("the base holds") < done.out.index("attempt 1")
+    )
+
+
+def test_the_next_run_on_the_same_base_does_not_pay_again(tmp_path: Path) -> None:
+    """What held on a tree is remembered; another check, or another tree, is not known."""
+    times = tmp_path / "times"
+    cli = cli_of(tmp_path / "p", f"echo x >> {times}")
+    assert cli("run", "--yes").code == 0
+    first = times.read_text().count("x")
+    done = cli("run", "--yes")
+    assert "the base holds, as an earlier run found" in done.out
+    assert times.read_text().count("x") == first * 2 - 1
+    cli.project.write("a.txt", "other\n")
+    cli.project.git("commit", "-qam", "another tree")
+    assert "the base holds, as" not in cli("run", "--yes").out
+
+
+def test_a_red_base_stops_a_run_that_nobody_watches(tmp_path: Path) -> None:
+    """Exit 3, with the check, its output and the way on; no agent was paid."""
+    cli = cli_of(tmp_path / "p", "echo all is red; test -e a.txt.done || exit 4")
+    done = run_agreed(cli)
+    assert (done.code, was_paid(cli)) == (3, False)
+    assert "the base fails a check before any task has begun" in done.out
+    assert "all is red" in done.out
+    assert "--accept-base` goes on" in done.out
+    assert cli("doctor").code == 0
+
+
+def test_going_on_with_a_red_base_is_remembered(tmp_path: Path) -> None:
+    """Many checks only the tasks make pass: accepted once, the base is not asked about again in this run."""
+    gate = Fifo(tmp_path / "gate")
+    wait = {"mine": {"command": ["sh", "-c", f"{gate.give}; sleep 60"]}}
+    cli = Cli.of(tmp_path / "p", TASK, agent="mine", agents=wait, verify=["test -e out.txt"])
+    assert run_agreed(cli).code == 3
+    runner = cli.start("resume", "--yes", "--accept-base")
+    gate.wait()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    runner = cli.start("resume", "--yes")
+    assert cli("stop").code == 0
+    assert runner.wait() == 130
+    assert cli.run_status() == "stopped"
+
+
+def test_yes_goes_on_with_a_red_base_and_says_so(tmp_path: Path) -> None:
+    """A script that answers every question in advance is not stopped by a friendly notice."""
+    cli = cli_of(tmp_path / "p", "test -e a.txt && test -s $HOLDFAST_WORKSPACE/a.txt && grep -q work a.txt")
+    done = cli("run", "--yes")
+    assert done.code == 0, done.out
+    assert "the base fails a check" in done.out
+    assert "agents start all the same" in done.out
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 3)])
+def test_on_a_terminal_the_user_is_asked(tmp_path: Path, answer: str, code: int) -> None:
+    """The check and its output are shown first."""
+    cli = cli_of(tmp_path / "p", "echo not yet; grep -q work a.txt")
+    ended, screen = on_terminal(cli, "run", answers=f"y\n{answer}\n")
+    assert ended == code, screen
+    assert screen.index("not yet") < screen.index("Start the agents all the same?")
+    assert was_paid(cli) == (code == 0)
+
+
+def test_a_check_that_cannot_be_executed_stops_the_run_before_anybody_is_paid(tmp_path: Path) -> None:
+    """A typo costs nothing, even with --yes; `--no-preflight` is the way past it."""
+    cli = cli_of(tmp_path / "p", "pytset -q", limits={"attempts": 1})
+    done = cli("run", "--yes")
+    assert (done.code, was_paid(cli)) == (3, False)
+    assert "a check of the plan cannot be executed" in done.out
+    assert "pytset" in done.out
+    assert cli("resume", "--yes", "--accept-base").code == 3
+    assert not was_paid(cli)
+    cli("resume", "--yes", "--no-preflight")
+    assert was_paid(cli)
+
+
+def test_a_program_that_a_task_will_write_is_no_typo(tmp_path: Path) -> None:
+    """`./check.sh` is missing on the base like any file that a task makes."""
+    agent = {"mine": {"command": ["sh", "-c", "echo true > check.sh; chmod +x check.sh"]}}
+    cli = Cli.of(tmp_path / "p", TASK, agent="mine", agents=agent, verify=["./check.sh"])
+    assert cli("run", "--yes").code == 0
+
+
+def test_a_failing_set_up_stops_the_run_before_any_task_begins(tmp_path: Path) -> None:
+    """Its output and the way out are shown; no task has had an attempt."""
+    cli = cli_of(tmp_path / "p", "true", workspace={"setup": ["echo no network; exit 5"]})
+    done = cli("run", "--yes")
+    assert (done.code, was_paid(cli)) == (3, False)
+    assert "no network" in done.out
+    assert cli.task("a")["status"] == "pending"
+
+
+def test_a_kill_in_the_check_of_the_base_repeats_it(tmp_path: Path) -> None:
+    """The intent is on disk; the next runner checks before any agent starts."""
+    at_work = Fifo(tmp_path / "at-work")
+    cli = cli_of(tmp_path / "p", f"test -e {tmp_path}/quick || {{ {at_work.give}; sleep 60; }}")
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert not was_paid(cli)
+    (tmp_path / "quick").touch()
+    done = cli("resume", "--yes")
+    assert done.code == 0, done.err
+    assert done.out.index("the base holds") < done.out.index("attempt 1")
+
+
+def test_a_plan_of_commands_is_not_checked_beforehand(tmp_path: Path) -> None:
+    """Nobody is paid, so nothing is to be known before."""
+    cli = Cli.of(tmp_path / "p", writes("a"), verify=["test -e a.txt"])
+    assert "the base" not in cli("run", "--yes").out
+
+
+def test_no_preflight_checks_nothing_beforehand(tmp_path: Path) -> None:
+    """The user knows the base."""
+    cli = cli_of(tmp_path / "p", "true")
+    done = cli("run", "--yes", "--no-preflight")
+    assert (done.code, "the base" in done.out) == (0, False)
