@@ -29,7 +29,7 @@ def test_a_mirror_of_our_own_is_not_adopted_by_mistake(blocked: Cli) -> None:
     blocked("mirror", "1", "execute")
     done = blocked("adopt", "docs/tasks/01-try-it/execute-state.json", "--agent", "claude")
     assert done.code == 3
-    assert "`holdfast resume 01-try-it`" in done.err
+    assert "`holdfast resume 1`" in done.err
 
 
 def test_a_mirror_stays_inside_the_project(blocked: Cli, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_run_with_an_abandoned_task_ends_with_1(tmp_path: Path) -> None:
     cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
     done = cli("run", "--yes")
     assert done.code == 1
-    assert "holdfast retry a" in done.out
+    assert "holdfast retry 1 a" in done.out
 
 
 def test_a_run_blocked_by_a_gate_ends_with_3(tmp_path: Path) -> None:

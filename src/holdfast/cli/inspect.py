@@ -23,7 +23,7 @@ from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.views.inspection import Inspection, inspection, inspection_text
 from holdfast.views.status import status_view
-from holdfast.views.text import count, one_line, table, timestamp
+from holdfast.views.text import count, one_line, table, timestamp, when
 
 if TYPE_CHECKING:
     from holdfast.repo.repository import Repository
@@ -147,7 +147,7 @@ def _snapshots_text(found: Sequence[Snapshot], task: str) -> str:
         (
             str(snapshot.number),
             snapshot.commit[:12],
-            timestamp(snapshot.at),
+            when(timestamp(snapshot.at)),
             str(snapshot.files),
             one_line(snapshot.message.partition("\n")[0]),
         )

@@ -130,7 +130,8 @@ def _silence() -> None:
 
 
 def _complain(error: HoldfastError) -> None:
-    from holdfast.views.text import block
+    from holdfast.core.ids import with_run_numbers
+    from holdfast.views.text import block, with_local_times
 
-    hint = block(error.hint, "  ")
-    print("\n".join([*block(f"holdfast: {error.message}", ""), *hint]), file=sys.stderr)
+    message, hint = with_local_times(error.message), with_local_times(with_run_numbers(error.hint))
+    print("\n".join([*block(f"holdfast: {message}", ""), *block(hint, "  ")]), file=sys.stderr)

@@ -83,7 +83,7 @@ class OpenRepo(ReadOnlyRepo):
         if (held := self.holder(run)) is not None:
             raise LeaseHeldError(
                 f"run {run} is held by another runner: {held}",
-                f"`holdfast status {run}` shows what it does; `holdfast stop {run}` ends it",
+                f"`holdfast status {run} -f` follows it; `holdfast stop {run}` ends it",
             )
 
 

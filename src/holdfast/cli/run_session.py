@@ -14,7 +14,7 @@ import msgspec
 from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, positive
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
-from holdfast.cli.output import new_settings_sentence, note, say
+from holdfast.cli.output import for_people, new_settings_sentence, note, say
 from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox, tell_unkept_bounds
 from holdfast.cli.status import landed_in
 from holdfast.core.events import RunnerAttached
@@ -162,7 +162,10 @@ def _run_in_background(opened: OpenRepo, run: str, arguments: list[str], args: N
         print(msgspec.json.encode(Detached(run=run, pid=pid, output=str(output))).decode())
     else:
         print(f"{run} runs in the background (pid {pid}); its output is in {output}")
-        print(f"`holdfast status {run}` shows it; `holdfast stop {run}` stops it; it can resume.")
+        say(
+            f"`holdfast status {run} -f` follows it; `holdfast stop {run}` stops it; it can resume.",
+            args,
+        )
     return ExitCode.DONE
 
 
@@ -219,6 +222,6 @@ def _summarise(opened: OpenRepo, stored: StoredRun) -> None:
         + (f", {skipped} skipped" if skipped else "")
     )
     if view.run.detail:
-        print("\n".join(block(view.run.detail, "  ")))
+        print(for_people("\n".join(block(view.run.detail, "  "))))
     for line in next_steps(view):
-        print(f"  {line}")
+        print(for_people(f"  {line}"))

@@ -6,18 +6,21 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+import msgspec
+
 from holdfast.boot import boot_id
-from holdfast.cli.arguments import JSON, RUN, Arguments
+from holdfast.cli.arguments import JSON, RUN, Arguments, flag
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only
 from holdfast.cli.output import show
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.errors import ExitCode
 from holdfast.journal.protocol import StoredRun
 from holdfast.reporting.displayed_status import AgentSign
 from holdfast.views.status import STATUS_WITHOUT_RUN, StatusView, status_view
 from holdfast.views.status_text import NO_RUN, status_text
 
-ARGUMENTS: Arguments = (RUN, JSON)
+ARGUMENTS: Arguments = (RUN, flag("-f --follow", "follow a run that a runner holds until it rests"), JSON)
 
 
 def execute(args: Namespace) -> int:
@@ -25,7 +28,16 @@ def execute(args: Namespace) -> int:
     opened = open_read_only()
     if args.run is None and not opened.runs():
         return show(STATUS_WITHOUT_RUN, lambda _: NO_RUN, args)
-    return show(current_status(opened, choose_run(opened, args.run).run), status_text, args)
+    run = choose_run(opened, args.run).run
+    if args.follow and opened.holder(run) is not None:
+        from holdfast.cli.follow_run import follow_run
+
+        follow_run(opened, run, args)
+        if args.json:
+            # A line like those of the events before it.
+            print(msgspec.json.encode(current_status(opened, run)).decode())
+            return ExitCode.DONE
+    return show(current_status(opened, run), status_text, args)
 
 
 def current_status(opened: ReadOnlyRepo, run: str) -> StatusView:

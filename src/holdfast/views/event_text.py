@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from holdfast.core.event_codec import encode_event
-from holdfast.core.events import AgentsReattached, AttemptStarted, Event, PauseRequested, TaskEvent
+from holdfast.core.events import (
+    AgentsReattached,
+    AttemptFailed,
+    AttemptStarted,
+    ChecksFailed,
+    Event,
+    MergeRefused,
+    PauseRequested,
+    StageGateFailed,
+    TaskEvent,
+)
+from holdfast.core.ids import with_run_numbers
 from holdfast.core.state import RunState
 from holdfast.views.terminal import write_line
 from holdfast.views.text import one_line, time_of_day
@@ -21,6 +32,7 @@ from holdfast.views.text import one_line, time_of_day
 if TYPE_CHECKING:
     from holdfast.runner.context import Observer
 
+_LAST_LINE_CHARS = 100
 _SENTENCES = {
     "RunStarted": "run {run} begins at {base:.12}",
     "RunRestored": "state rebuilt from git",
@@ -100,7 +112,15 @@ def event_sentence(event: Event) -> str:
     fields["how"] = _how(event) if isinstance(event, AttemptStarted) else ""
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
-    return one_line(words, width=200)
+    return with_run_numbers(one_line(words, width=200) + _last_line(event))
+
+
+def _last_line(event: Event) -> str:
+    """Return the last line that a failed program printed, unless the error has it already: it mostly says why."""
+    if not isinstance(event, AttemptFailed | ChecksFailed | MergeRefused | StageGateFailed):
+        return ""
+    line = one_line(next(filter(str.strip, reversed(event.detail.splitlines())), ""), _LAST_LINE_CHARS)
+    return f"; last line: {line}" if line and line not in event.error else ""
 
 
 def _name_in_words(event: Event) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
-from holdfast.views.text import count, duration, one_line, percent, table
+from holdfast.views.text import count, duration, one_line, percent, table, when
 
 NO_RUN = (
     "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it.\n"
@@ -41,7 +41,7 @@ def list_text(lines: Sequence[RunLine]) -> str:
             line.id,
             ending_label(line.status, line.ending),
             line.stage or "-",
-            line.updated_at,
+            when(line.updated_at),
             "yes" if line.resumable else "no",
             one_line(line.goal, 60)
             + (
@@ -107,7 +107,7 @@ def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
 def _at_work(task: TaskView) -> str:
     """Return what a working agent does, or how long a task waits; empty for any other task."""
     if task.waiting_until:
-        return f"until {task.waiting_until}"
+        return f"until {when(task.waiting_until)}"
     if task.liveness is None:
         return ""
     used = f", {task.tokens} tokens" if task.tokens else ""
