@@ -234,3 +234,27 @@ def test_following_shows_a_run_of_another_process_to_its_end(tmp_path: Path) -> 
     assert "a: landed as" in rest
     assert "1 of 1 task landed" in rest
     assert follower.returncode == 0
+
+
+def test_status_without_a_run_shows_the_one_in_which_something_happened_last(blocked: Cli) -> None:
+    """Who has just completed a run asks about that one, not about an older one that rests."""
+    blocked.plan(writes("z"), name="other.json", goal="Another")
+    assert blocked("run", "other.json", "--yes").code == 0
+    assert blocked.json("status")["run"]["id"] == "02-another"
+    assert blocked.json("inspect")["run"]["id"] == "02-another"
+    blocked("retry", "b")
+    assert blocked.json("status")["run"]["id"] == "01-try-it"
+
+
+def test_an_agent_that_ended_by_itself_is_not_called_dead(tmp_path: Path) -> None:
+    """Its runner was killed, and it finished: its work waits to be collected."""
+    at_work, go = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go")
+    script = f"{at_work.give}; {go.take}; echo a > a.txt"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    go.release()
+    eventually(lambda: cli.task("a")["liveness"] == "finished", "the agent has ended")
+    assert "finished" in cli("status").out

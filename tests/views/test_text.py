@@ -215,3 +215,9 @@ def test_times_in_a_sentence_become_local() -> None:
 def test_a_long_name_loses_its_middle(width: int, short: str) -> None:
     """Names that begin alike differ at their end."""
     assert shortened("backend-users-create", width) == short
+
+
+def test_an_attempt_that_was_never_launched_is_not_called_stopped() -> None:
+    """Nobody stopped it, and there is no work to keep."""
+    lost = ev.AttemptLost(task="A", attempt=2, cause="not launched")
+    assert event_sentence(lost) == "A: attempt 2 was never launched; the task waits for its next"

@@ -8,8 +8,9 @@ from holdfast.boot import boot_id
 from holdfast.cli.arguments import JSON, Arguments
 from holdfast.cli.open_repo import open_read_only
 from holdfast.cli.output import show
+from holdfast.cli.status import landed_in
 from holdfast.views.status import run_line
-from holdfast.views.status_text import list_text
+from holdfast.views.status_text import list_text, no_run_text
 
 ARGUMENTS: Arguments = (JSON,)
 
@@ -18,7 +19,13 @@ def execute(args: Namespace) -> int:
     """Show every run. A repository without runs is not an error."""
     opened, boot = open_read_only(), boot_id()
     lines = [
-        run_line(listing, held=opened.holder(listing.row.run) is not None, boot_id=boot)
+        run_line(
+            listing,
+            held=opened.holder(listing.row.run) is not None,
+            boot_id=boot,
+            tasks=opened.require_journal().load(listing.row.run).tasks,
+            landed_in=landed_in(opened.checkout, listing.row),
+        )
         for listing in opened.runs()
     ]
-    return show(lines, list_text, args)
+    return show(lines, lambda lines: list_text(lines) if lines else no_run_text(opened.summaries()), args)

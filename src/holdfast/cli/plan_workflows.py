@@ -116,6 +116,8 @@ def _values(pairs: list[str]) -> dict[str, str]:
 
 def _agent(workflow: Workflow, checkout: Path, args: Namespace) -> str:
     """Return the agent: the user's choice, else the workflow's own, else the first one installed."""
+    if args.agent and args.agent not in workflow.body.get("agents", {}):
+        return choose_agent(args.agent, presets_of(checkout))
     tasks = [task for stage in workflow.body["stages"] for task in stage["tasks"]]
     if args.agent or "agent" in workflow.body or all("run" in task or "agent" in task for task in tasks):
         return str(args.agent)

@@ -127,7 +127,7 @@ def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Na
     with _resumable(run), _observer(json=args.json) as observer:
         execute_run(opened.repo, opened.journal, run, options, observer)
     stored = opened.journal.load(run)
-    code = exit_code(stored)
+    code = exit_code(stored, chosen=options.only is not None)
     if found := settings_since(opened.repo, opened.journal, run):
         note(new_settings_sentence(run, found))
     if args.land and stored.row.status is RunStatus.COMPLETED:
@@ -169,15 +169,15 @@ def _run_in_background(opened: OpenRepo, run: str, arguments: list[str], args: N
     return ExitCode.DONE
 
 
-def exit_code(stored: StoredRun) -> ExitCode:
-    """Return the exit code for the state of a resting run.
+def exit_code(stored: StoredRun, *, chosen: bool = False) -> ExitCode:
+    """Return the exit code for the state of a resting run. `chosen`: only some of its tasks were to be done.
 
-    Stopped is 130: the work is incomplete because somebody interrupted it, and `resume` continues. Paused is 0: the
-    runner did all it was asked to (finish what is under way, or only the tasks chosen) and nothing is wrong. Blocked
-    is 1 if a task failed for good, else 3: a gate failed or the machine is in the way, and a person must decide.
+    Stopped and paused are 130: the work is incomplete because somebody interrupted it, and `resume` continues. A script
+    must not take that for done. A run that rests after the chosen tasks did all it was asked to: 0. Blocked is 1 if a
+    task failed for good, else 3: a gate failed or the machine is in the way, and a person must decide.
     """
     status = stored.row.status
-    if status is RunStatus.STOPPED:
+    if status is RunStatus.STOPPED or (status is RunStatus.PAUSED and not chosen):
         return ExitCode.INTERRUPTED
     if status is RunStatus.BLOCKED:
         failed = any(task.status is TaskStatus.ABANDONED for task in stored.tasks)

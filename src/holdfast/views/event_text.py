@@ -16,6 +16,7 @@ from holdfast.core.event_codec import encode_event
 from holdfast.core.events import (
     AgentsReattached,
     AttemptFailed,
+    AttemptLost,
     AttemptStarted,
     ChecksFailed,
     Event,
@@ -55,7 +56,7 @@ _SENTENCES = {
     "ProviderShut": "{words}",
     "AttemptDone": "{task}: attempt {attempt} done, {head:.12}",
     "AttemptFailed": "{task}: attempt {attempt} failed ({failure}): {error}",
-    "AttemptLost": "{task}: attempt {attempt} cut short by a {cause}; its work is kept",
+    "AttemptLost": "{task}: attempt {attempt} {cut_short}",
     "ChecksStarted": "",
     "TaskVerified": "{task}: verified",
     "ChecksFailed": "{task}: check failed: {error}",
@@ -109,6 +110,7 @@ def event_sentence(event: Event) -> str:
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
+    fields["cut_short"] = _cut_short(event) if isinstance(event, AttemptLost) else ""
     fields["how"] = _how(event) if isinstance(event, AttemptStarted) else ""
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
@@ -127,6 +129,13 @@ def _name_in_words(event: Event) -> str:
     """Return `a: checks skipped` for an event ChecksSkipped of task a."""
     words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(event).__name__).lower()
     return f"{event.task}: {words}" if isinstance(event, TaskEvent) else words
+
+
+def _cut_short(event: AttemptLost) -> str:
+    """Say what ended an attempt before its own end. One that was never launched left nothing."""
+    if event.cause == "not launched":
+        return "was never launched; the task waits for its next"
+    return f"cut short by a {event.cause}; its work is kept"
 
 
 def _how(event: AttemptStarted) -> str:

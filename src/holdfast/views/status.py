@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -309,7 +309,10 @@ def _metrics(state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float)
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One run; `stage` is the last one that has begun."""
+    """One run; `stage` is the last one that has begun, `completed` counts the tasks that landed.
+
+    `landed_in` names the branches that hold the result of a completed run.
+    """
 
     id: str
     goal: str
@@ -320,12 +323,22 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
     resumable: bool
     adopted_from: Origin | None = None
+    completed: int = 0
+    tasks: int = 0
+    landed_in: tuple[str, ...] = ()
 
 
-def run_line(listing: RunListing, *, held: bool, boot_id: str = "") -> RunLine:
+def run_line(
+    listing: RunListing,
+    *,
+    held: bool,
+    boot_id: str = "",
+    tasks: Sequence[TaskRow] = (),
+    landed_in: tuple[str, ...] = (),
+) -> RunLine:
     """Return a run as `list` shows it; `held` tells whether a live runner holds it.
 
-    `boot_id` tells a reboot from a crash.
+    `boot_id` tells a reboot from a crash, `landed_in` are the branches that hold the result.
     """
     row = listing.row
     begun = [name for name, stage in row.stages.items() if stage.status is not StageStatus.PENDING]
@@ -339,4 +352,7 @@ def run_line(listing: RunListing, *, held: bool, boot_id: str = "") -> RunLine:
         updated_at=timestamp(listing.updated_at),
         resumable=is_resumable(row, held=held),
         adopted_from=row.origin,
+        completed=sum(task.status is TaskStatus.COMPLETED for task in tasks),
+        tasks=len(tasks),
+        landed_in=landed_in,
     )

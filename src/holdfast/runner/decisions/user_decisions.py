@@ -33,7 +33,7 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
         stored = journal.load(run)
         if stored.row.status in RUN_IS_OVER:
             raise HoldfastError(
-                f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan again"
+                f"run {run} is {stored.row.status}", "`holdfast run PLAN --fresh` starts the plan again"
             )
         state = stored.state()
         apply_decision(state, *events)
