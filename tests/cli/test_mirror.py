@@ -50,3 +50,11 @@ def test_a_native_file_of_somebody_else_is_refused(blocked: Cli) -> None:
     assert "--to DIR" in done.err
     assert path.read_text() == '{"mine": 1}'
     assert stat.S_ISREG(path.lstat().st_mode)
+
+
+def test_a_mirror_is_started_without_naming_the_run_and_told_as_json(blocked: Cli) -> None:
+    """RUN is optional here, too: FORMAT alone is enough."""
+    told = blocked.json("mirror", "execute")
+    assert (told["run"], told["status"]) == ("01-try-it", "blocked")
+    assert "Wrote the execute files" in told["detail"]
+    assert "stay as they are" in blocked.json("mirror", "execute", "--off")["detail"]

@@ -15,7 +15,7 @@ def _resting() -> RunState:
     lost = ev.AttemptLost(task="b", attempt=1, cause="stop")
     given_up = ev.TaskAbandoned(task="a", error="failed once; last: exited with 3")
     failed = ev.AttemptFailed(
-        task="a", attempt=1, token="t", failure=FailureKind.AGENT, error="exited with 3"
+        task="a", attempt=1, token="a-token1", failure=FailureKind.AGENT, error="exited with 3"
     )
     events = [
         *OPENED,

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast.agents.presets import agent_names, builtin_presets
 from holdfast.cli.arguments import Argument, Arguments, OneOf, positional
-from holdfast.cli.completion_shells import bash_script, fish_script, zsh_script
+from holdfast.cli.completion_shells import (
+    CompletedCommand,
+    CompletedOption,
+    bash_script,
+    fish_script,
+    zsh_script,
+)
 from holdfast.errors import ExitCode
 
 _SCRIPTS = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
@@ -21,26 +27,6 @@ _FILE_NAMES = frozenset({"plan", "file", "path", "workflow"})
 _TASK_METAVARS = frozenset({"T,…", "STAGE|TASK", "TASK"})
 
 ARGUMENTS: Arguments = (positional("shell", "the shell: bash, zsh or fish", choices=tuple(_SCRIPTS)),)
-
-
-class CompletedOption(NamedTuple):
-    """An option of a command: its spellings, what it does, and what its value is; "" if it takes none."""
-
-    names: tuple[str, ...]
-    about: str
-    value: str
-
-
-class CompletedCommand(NamedTuple):
-    """A command, its options, and what each of its positional arguments is.
-
-    A value is `run`, `task`, `run-or-task`, `file`, `any`, or `=` and its choices with commas between, or `run-or` these.
-    """
-
-    name: str
-    about: str
-    options: tuple[CompletedOption, ...]
-    places: tuple[str, ...]
 
 
 def execute(args: Namespace) -> int:

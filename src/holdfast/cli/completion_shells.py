@@ -7,10 +7,28 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from holdfast.cli.completion import CompletedCommand, CompletedOption
+
+class CompletedOption(NamedTuple):
+    """An option of a command: its spellings, what it does, and what its value is; "" if it takes none."""
+
+    names: tuple[str, ...]
+    about: str
+    value: str
+
+
+class CompletedCommand(NamedTuple):
+    """A command, its options, and what each of its positional arguments is.
+
+    A value is `run`, `task`, `run-or-task`, `file`, `any`, or `=` and its choices with commas between, or `run-or` these.
+    """
+
+    name: str
+    about: str
+    options: tuple[CompletedOption, ...]
+    places: tuple[str, ...]
+
 
 _SHARED = r"""
 # Finds out what is being typed. Its arguments are the words after `holdfast`; the last is the one being typed.

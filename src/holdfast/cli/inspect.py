@@ -81,7 +81,7 @@ def _as_it_was(journal: JournalReader, run: str, seq: int) -> StoredRun:
     now = journal.load(run)
     if seq > now.last_seq:
         raise HoldfastError(
-            f"run {run} has {now.last_seq} events, not {seq}", "`--at` takes the number of an event"
+            f"run {run} has {count(now.last_seq, 'event')}, not {seq}", "`--at` takes the number of an event"
         )
     recorded = list(journal.events(run, upto=seq))
     state = replay(now.plan, (record.event for record in recorded))

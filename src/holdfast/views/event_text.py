@@ -56,7 +56,7 @@ _SENTENCES = {
     "ProviderShut": "{words}",
     "AttemptDone": "{task}: attempt {attempt} done, {head:.12}",
     "AttemptFailed": "{task}: attempt {attempt} failed ({failure}): {error}",
-    "AttemptLost": "{task}: attempt {attempt} {cut_short}",
+    "AttemptLost": "{task}: attempt {attempt} {how}",
     "ChecksStarted": "",
     "TaskVerified": "{task}: verified",
     "ChecksFailed": "{task}: check failed: {error}",
@@ -110,8 +110,7 @@ def event_sentence(event: Event) -> str:
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
-    fields["cut_short"] = _cut_short(event) if isinstance(event, AttemptLost) else ""
-    fields["how"] = _how(event) if isinstance(event, AttemptStarted) else ""
+    fields["how"] = _how(event)
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
     return with_run_numbers(one_line(words, width=200) + _last_line(event))
@@ -131,15 +130,17 @@ def _name_in_words(event: Event) -> str:
     return f"{event.task}: {words}" if isinstance(event, TaskEvent) else words
 
 
-def _cut_short(event: AttemptLost) -> str:
-    """Say what ended an attempt before its own end. One that was never launched left nothing."""
-    if event.cause == "not launched":
-        return "was never launched; the task waits for its next"
-    return f"cut short by a {event.cause}; its work is kept"
-
-
-def _how(event: AttemptStarted) -> str:
-    """Say how an attempt starts, unless it is simply a new agent of the task."""
+def _how(event: Event) -> str:
+    """Say how an attempt starts, unless it is simply a new agent of the task, or what ended it before its own end."""
+    if isinstance(event, AttemptLost):
+        never = event.cause == "not launched"
+        return (
+            "was never launched; the task waits for its next"
+            if never
+            else f"cut short by a {event.cause}; its work is kept"
+        )
+    if not isinstance(event, AttemptStarted):
+        return ""
     if event.session:
         return f", resuming {event.agent}'s own session"
     return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""
