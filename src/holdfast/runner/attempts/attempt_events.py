@@ -82,7 +82,7 @@ def provider_parked(
 
 
 def _when(parked: ev.ProviderParked) -> str:
-    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(parked.until))
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(parked.until))
 
 
 def attempt_blocked(
