@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 FUSE   := $(VENV)/.fuse
 BWRAP  := $(VENV)/.bubblewrap
+SHELLS := $(VENV)/.shells
 TOOLS  := $(VENV)/git-tools/.ready
 AGENTS := tests/agents/node_modules/.ready
 MORE   := tests/agents/more/.ready
@@ -39,6 +40,12 @@ $(BWRAP): $(READY)
 	@command -v bwrap >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet bubblewrap; } || true
 	touch $@
 
+# Shells whose completion is tested. Where they cannot be had, their tests are skipped and say so.
+$(SHELLS): $(READY)
+	@command -v zsh >/dev/null && command -v fish >/dev/null || \
+	  { apt-get update --quiet && apt-get install --yes --quiet zsh fish; } || true
+	touch $@
+
 # A newer git, and git-lfs. Where they cannot be had, their tests are skipped and say so.
 $(TOOLS): $(READY) tests/support/git_tools.sh
 	@tests/support/git_tools.sh $(@D) || true
@@ -55,7 +62,7 @@ $(MORE): tests/agents/more/package-lock.json
 demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
 	$(BIN)/holdfast demo --crash
 
-test: check $(AGENTS) $(FUSE) $(BWRAP) $(TOOLS)  ## what CI runs
+test: check $(AGENTS) $(FUSE) $(BWRAP) $(SHELLS) $(TOOLS)  ## what CI runs
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not more_agents'
 
 test-agents: $(READY) $(AGENTS) $(MORE)  ## every real agent we can install

@@ -197,3 +197,10 @@ def test_a_real_agent_works_a_task_over_the_protocol(stage: BuildProject) -> Non
     assert here.show("new/a.txt") == "over the wire"
     assert '"type":"acp.session"' in here.log("a")
     here.nothing_lives()
+
+
+def test_an_agent_that_says_nothing_gets_no_traceback(tmp_path: Path) -> None:
+    """One line says what happened; the library's own log does not."""
+    done = Cli(tmp_path).piped("a brief", "acp", "--", "true")
+    assert (done.code, done.err) == (1, "")
+    assert "acp.error" in done.out

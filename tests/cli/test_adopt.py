@@ -90,7 +90,7 @@ def test_an_adopted_run_is_resumed_and_completed(tmp_path: Path) -> None:
     )
     done = cli("adopt", STATE, "--agent", "claude", "--yes", **env)
     assert done.code == 0, done.err
-    assert "`holdfast resume 01-" in done.out
+    assert "`holdfast resume 1`" in done.out
     assert cli("resume", "--yes", **env).code == 0
     run = cli.json("list")[0]["id"]
     files = git(cli.here, "ls-tree", "-r", "--name-only", f"holdfast/{run}")

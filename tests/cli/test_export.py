@@ -19,3 +19,12 @@ def test_export_writes_the_state_to_standard_output_or_a_folder(completed: Cli) 
     assert completed("export", "--as", "execute", "-o", "mine.json").code == 2
     assert (completed.here / "mine.json").read_text() == "{}"
     assert completed("export", "--as", "execute", "-o", "mine.json", "--force").code == 0
+
+
+def test_a_program_gets_the_file_or_the_names_of_the_files(completed: Cli) -> None:
+    """`--json`: without `-o` the state file's path and content, with it what was written."""
+    told = completed.json("export", "--as", "execute")
+    assert (told["run"], told["format"], "01-try-it" in told["content"]) == ("01-try-it", "execute", True)
+    told = completed.json("export", "--as", "execute", "-o", "out/")
+    assert told["written"]
+    assert all((completed.here / path).exists() for path in told["written"])

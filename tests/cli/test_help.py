@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from holdfast import __version__
+from holdfast.cli.arguments import JSON, Argument
 from holdfast.cli.commands import COMMANDS, module_of
 from holdfast.cli.main import main
+from tests.commands_page import PAGE, page
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -65,3 +67,39 @@ def test_the_help_groups_commands_by_what_they_are_for(capsys: pytest.CaptureFix
     steering = next(section for section in sections if section.startswith("steer:\n"))
     assert all(f"\n  {name} " in steering for name, row in COMMANDS.items() if row.group == "steer")
     assert "\n  doctor " not in steering
+
+
+def test_the_page_of_commands_is_current() -> None:
+    """`python -m tests.commands_page` writes it."""
+    assert PAGE.read_text() == page()
+
+
+WITHOUT_JSON = {
+    "init",
+    "demo",
+    "logs",
+    "review",
+    "report",
+    "acp",
+    "mcp",
+    "completion",
+}
+"""They write a file, print what others wrote, serve a program, or are told by agents."""
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in WITHOUT_JSON])
+def test_every_other_command_takes_json(command: str) -> None:
+    """A program asks like a person does, and gets whole ids and exact times."""
+    assert JSON in module_of(command).ARGUMENTS
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_run_is_optional_and_comes_before_task(command: str) -> None:
+    """One order everywhere: nobody has to remember a command's own."""
+    names = [one.names[0] for one in module_of(command).ARGUMENTS if isinstance(one, Argument)]
+    details = {one.names[0]: one.details for one in module_of(command).ARGUMENTS if isinstance(one, Argument)}
+    if "run" in names:
+        assert details["run"]["nargs"] == "?"
+        assert names.index("run") == 0 or all(name.startswith("-") for name in names[: names.index("run")])
+    if "task" in names:
+        assert names[names.index("task") - 1] == "run"

@@ -15,3 +15,21 @@ def test_list_shows_every_run(ended: Cli) -> None:
         True,
     )
     assert "01-try-it" in ended("list").out
+
+
+def test_list_tells_how_much_landed_and_where_the_result_is(completed: Cli) -> None:
+    """n of m, and the branch: whoever has ten runs looks at one table."""
+    assert "1/1" in completed("list").out
+    assert "to land" in completed("list").out
+    completed("land", "--yes")
+    assert completed.json("list")[0]["landed_in"] == ["main"]
+    assert "in main" in completed("list").out
+
+
+def test_after_everything_was_cleaned_the_summaries_are_named(completed: Cli) -> None:
+    """There was a run here, so nobody is told that there never was one."""
+    completed("clean", "--all", "--yes")
+    for command in ("list", "status"):
+        said = completed(command).out
+        assert "No run here now" in said
+        assert str(completed.here / ".holdfast" / "outputs") in said

@@ -29,7 +29,7 @@ def test_a_mirror_of_our_own_is_not_adopted_by_mistake(blocked: Cli) -> None:
     blocked("mirror", "1", "execute")
     done = blocked("adopt", "docs/tasks/01-try-it/execute-state.json", "--agent", "claude")
     assert done.code == 3
-    assert "`holdfast resume 01-try-it`" in done.err
+    assert "`holdfast resume 1`" in done.err
 
 
 def test_a_mirror_stays_inside_the_project(blocked: Cli, tmp_path: Path) -> None:
@@ -50,3 +50,11 @@ def test_a_native_file_of_somebody_else_is_refused(blocked: Cli) -> None:
     assert "--to DIR" in done.err
     assert path.read_text() == '{"mine": 1}'
     assert stat.S_ISREG(path.lstat().st_mode)
+
+
+def test_a_mirror_is_started_without_naming_the_run_and_told_as_json(blocked: Cli) -> None:
+    """RUN is optional here, too: FORMAT alone is enough."""
+    told = blocked.json("mirror", "execute")
+    assert (told["run"], told["status"]) == ("01-try-it", "blocked")
+    assert "Wrote the execute files" in told["detail"]
+    assert "stay as they are" in blocked.json("mirror", "execute", "--off")["detail"]

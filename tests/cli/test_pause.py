@@ -9,7 +9,7 @@ from tests.support.runs import Fifo
 
 
 def test_pause_lets_what_is_under_way_land_and_starts_nothing_new(tmp_path: Path) -> None:
-    """A paused run ends with 0, since it did what it was asked to."""
+    """The command that ran it ends with 130: the work is incomplete, and a script must not take it for done."""
     at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
     script = f"{at_work.give}; {go_on.take}; echo x > a.txt"
     cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]}, writes("b", needs=["a"]))
@@ -18,7 +18,7 @@ def test_pause_lets_what_is_under_way_land_and_starts_nothing_new(tmp_path: Path
     assert "pauses when" in cli("pause", "--wait", "0").out
     eventually(lambda: "pausing" in cli.json("status")["run"]["detail"], "the request is taken")
     go_on.release()
-    assert runner.wait() == 0
+    assert runner.wait() == 130
     assert (cli.task("a")["status"], cli.task("b")["status"]) == ("completed", "pending")
     assert cli.run_status() == "paused"
 
@@ -33,4 +33,4 @@ def test_a_pause_at_once_says_where_its_note_is(tmp_path: Path) -> None:
     done = cli("pause", "--now")
     assert (done.code, "01-try-it is paused" in done.out) == (0, True), done.err
     assert "continue-here.md" in done.out
-    assert (runner.wait(), is_alive(agent)) == (0, False)
+    assert (runner.wait(), is_alive(agent)) == (130, False)

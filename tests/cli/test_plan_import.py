@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.workflow_project import WorkflowProject
+from tests.support.command import Cli
 
 LISTS: dict[str, object] = {
     "specs/001-x/tasks.md": "# Tasks: X\n\n## Phase 1: Setup\n\n- [ ] T001 Begin\n- [x] T002 [P] Done\n",
@@ -61,3 +64,12 @@ def test_a_file_without_a_list_is_refused_with_what_would_do(project: WorkflowPr
     assert done.code == 2
     assert "no task list was found in notes.md" in done.err
     assert not (project.cli.here / "plan.yaml").exists()
+
+
+def test_an_unknown_agent_is_refused(tmp_path: Path) -> None:
+    """Before a plan is written that cannot run."""
+    cli = Cli.of(tmp_path / "p")
+    (cli.here / "tasks.md").write_text("- [ ] one\n")
+    done = cli("plan", "import", "tasks.md", "--agent", "clade", "-o", "made.yaml")
+    assert (done.code, 'did you mean "claude"?' in done.err) == (2, True), done.err
+    assert not (cli.here / "made.yaml").exists()

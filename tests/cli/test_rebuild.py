@@ -78,3 +78,18 @@ def test_filters_that_a_rebuild_forgot_are_told_and_asked_about_again(tmp_path: 
     assert "filter.mine.clean in the repository's configuration is not used" in cli("resume", "--yes").err
     assert "filter.mine.clean = 'cat'" in on_terminal(cli, "resume", "--yes", answers="y\n")[1]
     assert "filter.mine.clean" not in cli("resume", "--yes").err
+
+
+def test_a_task_that_git_shows_as_skipped_is_taken_as_skipped(tmp_path: Path) -> None:
+    """Without anybody to ask, too: the run is whole again, and it is said."""
+    cli = Cli.of(tmp_path / "p", fails("a"), writes("b", needs=["a"]), limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    assert cli("skip", "a").code == 0
+    assert cli("resume", "--yes").code == 0
+    for options in ([], ["--yes"]):
+        _lose_journal(cli)
+        done = cli("rebuild", *options)
+        assert (done.code, "Was a skipped? Git shows that it was" in done.err) == (0, True), done.err
+        assert cli.task("a")["status"] == "skipped"
+        assert cli.run_status() == "completed"
+        assert cli("doctor").code == 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from tests.support.command import Cli, is_alive, killed_cli, on_terminal, writes
+from tests.support.command import Cli, fails, is_alive, killed_cli, on_terminal, writes
 from tests.support.repositories import write
 
 
@@ -122,7 +123,7 @@ def test_the_report_on_a_terminal_is_for_the_options_given(blocked: Cli) -> None
     """C8: it shows what this very command would do, as `--dry-run` does."""
     _, screen = on_terminal(blocked, "resume", "--jobs", "3", "--land", answers="q")
     assert "once it is completed, its result is merged into main" in screen
-    assert "--jobs 3 --land" in screen
+    assert "--jobs 3 --land" in " ".join(screen.split())
 
 
 def test_abandoning_asks_once_more_and_keeps_the_branch(blocked: Cli) -> None:
@@ -188,3 +189,28 @@ def test_a_run_whose_agent_is_gone_from_the_users_file_says_so(tmp_path: Path) -
     cli("retry", "a")
     done = cli("resume")
     assert (done.code, 'agent "mine" is not known any more' in done.err) == (2, True)
+
+
+def test_the_preview_starts_nothing_behind_an_abandoned_task(tmp_path: Path) -> None:
+    """Neither in its stage nor in the stages after it: `resume` does not start them, either."""
+    stages = [
+        {"id": "one", "tasks": [fails("a"), writes("b", needs=["c"]), {"id": "c", "run": ["sleep", "60"]}]},
+        {"id": "two", "tasks": [writes("d")]},
+    ]
+    cli = Cli.of(tmp_path / "p", stages=stages, limits={"attempts": 1, "jobs": 1})
+    assert cli("run", "--yes").code == 1
+    told = {
+        one["id"]: (one["move"], one["why"]) for one in cli.json("resume", "--dry-run")["report"]["tasks"]
+    }
+    assert told["c"] == ("wait", "its stage stopped: a was abandoned")
+    assert told["d"] == ("wait", "its stage waits for a, which was abandoned")
+
+
+def test_the_commands_of_a_note_lead_on(blocked: Cli) -> None:
+    """As they stand there, in their order, on a real run."""
+    note = (blocked.here / ".holdfast" / "runs" / "01-try-it" / "continue-here.md").read_text()
+    commands = re.findall(r"^    holdfast (.+)$", note, re.M)
+    assert commands == ["retry 1 b", "resume 1"]
+    assert blocked(*commands[0].split()).code == 0
+    assert blocked(*commands[1].split(), "--yes").code == 1
+    assert blocked.task("b")["attempts"] == 2

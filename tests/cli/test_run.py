@@ -15,7 +15,7 @@ from holdfast.errors import NeedsDecisionError
 from holdfast.journal import open_journal
 from holdfast.repo.repository import Repository
 from holdfast.runner.session import RunOptions, execute_run
-from tests.support.command import Cli, eventually, fails, is_alive, writes
+from tests.support.command import Cli, eventually, fails, is_alive, on_terminal, writes
 from tests.support.repositories import write
 from tests.support.runs import Fifo
 from tests.support.scripted_agents import THREAD, codex, fails as agent_fails, once, say, work
@@ -35,7 +35,7 @@ def test_a_run_with_an_abandoned_task_ends_with_1(tmp_path: Path) -> None:
     cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
     done = cli("run", "--yes")
     assert done.code == 1
-    assert "holdfast retry a" in done.out
+    assert "holdfast retry 1 a" in done.out
 
 
 def test_a_run_blocked_by_a_gate_ends_with_3(tmp_path: Path) -> None:
@@ -355,3 +355,29 @@ def test_native_resume_is_a_flag_of_run_and_resume(tmp_path: Path) -> None:
     write(cli.here / ".holdfast" / "agents.toml", table)
     done = cli("run", "--yes", "--native-resume")
     assert "attempt 2 started (implementation), resuming mine's own session" in done.out
+
+
+def test_a_plan_that_was_completed_before_is_told_and_asked_about(completed: Cli) -> None:
+    """A pipe goes on, and says so; on a terminal the user decides."""
+    done = completed("run", "--yes")
+    assert (done.code, "this plan was completed as run 01-try-it" in done.err) == (0, True), done.err
+    code, screen = on_terminal(completed, "run", answers="n\n")
+    assert (code, "completed as run 02-try-it" in screen) == (3, True), screen
+    assert len(completed.json("list")) == 2
+
+
+def test_the_question_about_an_unfinished_run_tells_of_a_changed_plan(blocked: Cli) -> None:
+    """Before the answer, not after it; and the way to start anew names the plan's file."""
+    blocked.plan(writes("a"), writes("c"), name="other.json")
+    blocked("run", "other.json", "--yes")
+    blocked.plan(writes("a"), writes("b"))
+    _, screen = on_terminal(blocked, "run", answers="q")
+    assert screen.index("The plan file has changed since") < screen.index("c, v, l, f")
+
+
+def test_a_hint_names_the_plan_that_was_another_file(blocked: Cli) -> None:
+    """`holdfast run --fresh` would start another plan."""
+    (blocked.here / "plan.json").rename(blocked.here / "my plan.json")
+    blocked.plan(fails("x"), name="my plan.json", limits={"attempts": 1})
+    assert blocked("run", "my plan.json", "--yes").code == 1
+    assert "`holdfast run 'my plan.json' --fresh`" in blocked("run", "my plan.json").err

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from tests.cli.workflow_project import WorkflowProject
-from tests.support.command import eventually
+from tests.support.command import Cli, eventually
 from tests.support.repositories import write
 
 SPEC = ".auto-claude/specs/001-shelf"
@@ -358,3 +359,10 @@ def test_a_list_can_be_the_input_of_a_workflow(project: WorkflowProject) -> None
     project.write("TODO.md", "# List\n\n- [ ] Begin\n")
     assert project("run", "--workflow", "touch.yaml", "TODO.md", "--yes").code == 0
     assert project.landed() == ["01-begin.txt"]
+
+
+def test_a_wrong_agent_of_a_workflow_gets_the_nearest_one(tmp_path: Path) -> None:
+    """The workflow is fine; it is the option that has a typing mistake."""
+    done = Cli.of(tmp_path / "p")("run", "--workflow", "apex", "Add a door", "--agent", "clade")
+    assert (done.code, 'did you mean "claude"?' in done.err) == (2, True), done.err
+    assert "--agent" in done.err

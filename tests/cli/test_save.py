@@ -93,3 +93,18 @@ def test_outside_of_a_repository_only_a_hook_is_left_in_peace(tmp_path: Path) ->
     """A user is told what is wrong; a hook must never be in the way."""
     assert Cli(tmp_path)("save").code == 2
     assert Cli(tmp_path)("save", "--quiet").code == 0
+
+
+def test_a_program_gets_the_snapshots_whole(tmp_path: Path) -> None:
+    """`--json`: each run with the commit of each task at work."""
+    there, go_on = Fifo(tmp_path / "there"), Fifo(tmp_path / "go-on")
+    trial = trial_of(tmp_path, f"echo half > half.txt; {there.give}; {go_on.take}")
+    cli = Cli(trial.project.path)
+    with start_runner(trial) as runner:
+        there.wait()
+        told = cli.json("save")
+        go_on.release()
+        runner.communicate()
+    wip = trial.state().tasks["a"].latest.snapshot
+    assert told == [{"run": "01-try-it", "saved": True, "snapshots": {"a": wip}}]
+    assert cli.json("save") == []

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from holdfast.views.status import StatusView
+from holdfast.views.text import when
 from tests.support.command import COMMAND, Cli, eventually, writes
 from tests.support.repositories import fingerprint
 from tests.support.runs import Fifo
@@ -58,8 +59,8 @@ def test_status_json_counts_what_was_done_and_redone(ended: Cli) -> None:
 def test_status_says_what_to_do_next(ended: Cli) -> None:
     """Nobody has to know the commands by heart."""
     said = ended("status").out
-    assert "holdfast retry 01-try-it b" in said
-    assert "holdfast resume 01-try-it" in said
+    assert "holdfast retry 1 b" in said
+    assert "holdfast resume 1" in said
     assert "1 merged" in said
 
 
@@ -168,7 +169,7 @@ def test_status_shows_what_agents_report_of_their_progress(tmp_path: Path) -> No
 
 def test_status_knows_that_a_result_has_landed_because_git_does(completed: Cli) -> None:
     """Landing is offered until the branch has the result, also when the user merged it by hand."""
-    assert "holdfast land 01-try-it" in completed("status").out
+    assert "holdfast land 1" in completed("status").out
     completed.project.git("merge", "-q", "--no-edit", "holdfast/01-try-it")
     said = completed("status").out
     assert ("Its result is in main." in said, "holdfast land" in said) == (True, False)
@@ -210,5 +211,50 @@ def test_status_tells_until_when_a_task_waits_for_a_limit(tmp_path: Path) -> Non
     view = cli.json("status")
     (task,) = view["tasks"]
     assert (task["status"], task["attempts"], view["run"]["ending"]) == ("waiting_limit", 1, "limit")
-    assert f"until {task['waiting_until']}" in cli("status").out
+    assert f"until {when(task['waiting_until'])}" in cli("status").out
     assert "openai is at its limit until" in view["run"]["detail"]
+
+
+def test_following_shows_a_run_of_another_process_to_its_end(tmp_path: Path) -> None:
+    """Who follows sees what happened before and what happens now, changes nothing, and ends with the run."""
+    at_work, go = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go")
+    script = f"{at_work.give}; {go.take}; echo a > a.txt"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    runner = cli.start("run", "--yes", "--no-sandbox")
+    at_work.wait()
+    with subprocess.Popen(
+        [*COMMAND, "status", "-f"], cwd=cli.here, stdout=subprocess.PIPE, text=True
+    ) as follower:
+        assert follower.stdout is not None
+        first = follower.stdout.readline()
+        go.release()
+        rest = follower.stdout.read()
+    assert runner.wait() == 0
+    assert "run 01-try-it begins" in first
+    assert "a: landed as" in rest
+    assert "1 of 1 task landed" in rest
+    assert follower.returncode == 0
+
+
+def test_status_without_a_run_shows_the_one_in_which_something_happened_last(blocked: Cli) -> None:
+    """Who has just completed a run asks about that one, not about an older one that rests."""
+    blocked.plan(writes("z"), name="other.json", goal="Another")
+    assert blocked("run", "other.json", "--yes").code == 0
+    assert blocked.json("status")["run"]["id"] == "02-another"
+    assert blocked.json("inspect")["run"]["id"] == "02-another"
+    blocked("retry", "b")
+    assert blocked.json("status")["run"]["id"] == "01-try-it"
+
+
+def test_an_agent_that_ended_by_itself_is_not_called_dead(tmp_path: Path) -> None:
+    """Its runner was killed, and it finished: its work waits to be collected."""
+    at_work, go = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go")
+    script = f"{at_work.give}; {go.take}; echo a > a.txt"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    go.release()
+    eventually(lambda: cli.task("a")["liveness"] == "finished", "the agent has ended")
+    assert "finished" in cli("status").out

@@ -639,3 +639,9 @@ def _account(document: dict[str, Any], run: ForeignRun) -> None:
         assert set(task.acceptance) == {*sprint.get("acceptanceCriteria", []), *(c for p in parts for c in p["acceptance_criteria"])}  # fmt: skip
         assert set(task.files) == {path for part in parts for path in part["deliverables"]}
         assert all(line in task.prompt for part in parts for line in part["tasks"])
+
+
+def test_an_epic_without_a_name_is_called_like_its_file() -> None:
+    """Two such epics are told apart."""
+    run = _read({"sprints": SPRINTS, "epic": {"status": "open"}}, path="docs/epics/billing.json")
+    assert run.name == "billing"

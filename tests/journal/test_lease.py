@@ -71,7 +71,7 @@ def test_a_held_lease_is_refused_with_the_way_out(path: Path) -> None:
     """The second runner is told who holds the run, where, since when, and what to type."""
     with process(HOLD, str(path)) as (child, _), pytest.raises(LeaseHeldError) as caught:
         Lease.acquire(path)
-    assert f"pid {child.pid} on {os.uname().nodename} since 20" in caught.value.message
+    assert f"pid {child.pid} on {os.uname().nodename}, started 20" in caught.value.message
     assert "holdfast status" in caught.value.hint
     assert "holdfast stop" in caught.value.hint
     assert caught.value.exit_code is ExitCode.HELD_BY_ANOTHER

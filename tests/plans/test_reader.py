@@ -373,3 +373,11 @@ def test_any_yaml_punctuation_gives_a_plan_or_a_plan_error(text: str) -> None:
 def test_any_tree_of_values_gives_a_plan_or_a_plan_error(value: dict[str, Any], name: str) -> None:
     """Nor does reading known keys with the strangest values."""
     _plan_or_plan_error(json.dumps({"holdfast": 1, "goal": "g", **value}).encode(), name)
+
+
+def test_an_unclosed_quote_is_reported_where_it_was_opened(tmp_path: Path) -> None:
+    """Not at the end of the file, where the parser notices it."""
+    path = tmp_path / "plan.yaml"
+    path.write_text('holdfast: 1\ngoal: "Add a door\ntasks:\n  - {id: a, prompt: x}\n')
+    with pytest.raises(PlanError, match=r"plan.yaml:2: .*this quote is never closed"):
+        read_plan(path, ())

@@ -239,3 +239,11 @@ def test_an_index_that_does_not_spell_out_its_paths_hides_nothing(
     done = cli("status")
     assert (done.code, proof.exists()) == (BAD_INPUT, False)
     assert "is tracked by git" in done.err
+
+
+def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    """Not one of the files that would be in it."""
+    project = Project.create(tmp_path / "p")
+    (project.path / ".holdfast").write_text("notes")
+    done = Cli(project.path)("status")
+    assert (done.code, ".holdfast is not a folder" in done.err) == (2, True), done.err

@@ -118,7 +118,7 @@ NOW = 1_000_000.0
         (Presence.ALIVE, 5, "permission", False, Liveness.WAITING),
         (Presence.ALIVE, 5, "error", False, Liveness.WORKING),
         (Presence.LOST, 5, "", False, Liveness.DEAD),
-        (Presence.ENDED, 5, "limit", False, Liveness.DEAD),
+        (Presence.ENDED, 5, "limit", False, Liveness.FINISHED),
         (Presence.UNKNOWN, 5, "", False, Liveness.DEAD),
     ],
 )

@@ -263,3 +263,12 @@ def test_only_the_users_own_values_name_hosts(monkeypatch: pytest.MonkeyPatch) -
         "EDITOR": "https://x/",
     }
     assert list(hosts_in_environment(env)) == ["go.example.com:443"]
+
+
+@needs_sandbox
+def test_a_task_that_fails_without_a_network_is_told_so(tmp_path: Path) -> None:
+    """Its agent may say something that does not sound like it."""
+    cli = Cli.of(tmp_path / "p", FAILS, limits=LIMITS)
+    assert "the network was closed (--network off)" in run(cli, "--network", "off").out
+    other = Cli.of(tmp_path / "q", FAILS, limits=LIMITS)
+    assert "the network was closed" not in run(other).out

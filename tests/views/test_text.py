@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
 from io import StringIO
 from string import Formatter
 
@@ -10,9 +12,21 @@ from rich.console import Console
 
 from holdfast.core import events as ev
 from holdfast.core.state import replay
+from holdfast.core.status import FailureKind, TaskStatus
 from holdfast.views.event_text import _SENTENCES, event_sentence
 from holdfast.views.live import LiveTable
-from holdfast.views.text import block, duration, one_line, table, timestamp, wrapped_table
+from holdfast.views.live_picture import Estimate, estimate_of, picture_lines, picture_of
+from holdfast.views.text import (
+    block,
+    duration,
+    one_line,
+    shortened,
+    table,
+    timestamp,
+    when,
+    with_local_times,
+    wrapped_table,
+)
 from tests.core.builders import ATTACHED, STARTED, plan, start, task
 
 
@@ -99,13 +113,111 @@ def test_the_moving_picture_shows_what_agents_report_of_their_progress() -> None
         ev.StageOpened(stage="s1"),
         start("A", 1),
     ]
-    assert "progress" not in _drawn(silent)
+    assert "%" not in _drawn(silent)
     assert "40 %" in _drawn([*silent, told])
 
 
-def _drawn(events: list[ev.Event]) -> str:
+def _drawn(events: list[ev.Event], *tasks: str, width: int = 100, height: int = 24) -> str:
     """Return the picture of a run after these events."""
     live, out = LiveTable(), StringIO()
-    live([], replay(plan((task("A"),)), events))
-    Console(file=out, width=100).print(live._draw())
+    live([], replay(plan(tuple(task(name) for name in tasks or ("A",))), events))
+    Console(file=out, width=width, height=height).print(
+        *picture_lines(live._picture, width, height, time.monotonic()), sep="\n"
+    )
     return out.getvalue()
+
+
+OPENED = (ATTACHED, ev.StageOpening(stage="s1"), ev.StageOpened(stage="s1"))
+MANY = [f"backend-users-endpoint-{number:02d}-create" for number in range(20)]
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 24), (40, 10), (200, 60)])
+def test_the_picture_leaves_half_of_the_screen_to_the_log(width: int, height: int) -> None:
+    """However many tasks are at work, no line is too long, and what is not shown is counted."""
+    begun = [STARTED, *OPENED, *(start(name, 1) for name in MANY)]
+    lines = _drawn(begun, *MANY, width=width, height=height).splitlines()
+    shown = [line for line in lines if "backend" in line or "bac" in line]
+    assert len(lines) <= height // 2 or len(lines) == 3
+    assert max(map(len, lines)) <= width
+    assert len(shown) == 20 or f"+ {20 - len(shown)} more at work" in lines[-1]
+    assert all("create" in line or width == 40 for line in shown)
+
+
+def test_the_picture_has_a_bar_and_the_time_left() -> None:
+    """Once a task has finished, its time tells how long the others may take."""
+    state = replay(plan((task("A"), task("B"))), [STARTED, *OPENED, start("B", 1)])
+    state.tasks["A"].status = TaskStatus.COMPLETED
+    state.tasks["A"].merge_commit, state.tasks["A"].worked_s = "c" * 40, 120.0
+    estimate = estimate_of(state, 0.0)
+    assert (estimate.task_s, estimate.left_s) == (120.0, 120.0)
+    drawn = [line.plain for line in picture_lines(picture_of(state, {"B": 0.0}, estimate, 0.0), 80, 24, 60.0)]
+    assert "about 1m 00s left" in drawn[1]
+    assert "━━━━━╌╌╌╌╌" in drawn[2]
+
+
+def test_the_picture_shows_what_an_agent_does_and_what_it_cost() -> None:
+    """As `status` has it, without asking for it."""
+    state = replay(plan((task("A"),)), [STARTED, *OPENED, start("A", 1)])
+    state.tasks["A"].latest.activity = "pytest -q"
+    state.row.tokens, state.row.cost_usd = 12_345, 0.42
+    text = "\n".join(
+        line.plain for line in picture_lines(picture_of(state, {}, Estimate(), 0.0), 80, 24, 1.0)
+    )
+    assert "12.3k tokens, $0.42" in text
+    assert "pytest -q" in text
+
+
+def test_a_failure_is_told_with_the_last_line_of_its_log() -> None:
+    """It mostly says why, so nobody has to look it up."""
+    failed = ev.AttemptFailed(
+        task="A",
+        attempt=1,
+        token="t",
+        failure=FailureKind.AGENT,
+        error="exited with 3",
+        detail="x\nno luck\n\n",
+    )
+    assert event_sentence(failed).endswith("exited with 3; last line: no luck")
+
+
+NOON = datetime(2026, 11, 17, 12, 0).astimezone().timestamp()
+"""Noon of a day, where the reader is."""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-5, "5 s ago"),
+        (-190, "3 min ago"),
+        (-2 * 3600, "10:00"),
+        (-14 * 3600 - 22 * 60, "yesterday 21:38"),
+        (3600, "13:00"),
+        (21 * 3600, "tomorrow 09:00"),
+        (-14 * 86400, "3 Nov 12:00"),
+        (-400 * 86400, "2025-10-13"),
+    ],
+)
+def test_people_read_when_something_was_in_their_own_time(seconds: float, words: str) -> None:
+    """Near times are relative, others local; none has a zone or milliseconds to think about."""
+    assert when(timestamp(NOON + seconds), NOON) == words
+
+
+def test_times_in_a_sentence_become_local() -> None:
+    """A sentence that programs get with an exact time is shown to people with theirs."""
+    exact = timestamp(datetime(2020, 5, 6, 12).astimezone().timestamp())
+    assert with_local_times(f"last sign of life {exact}; fine") == "last sign of life 2020-05-06; fine"
+
+
+@pytest.mark.parametrize(
+    ("width", "short"),
+    [(30, "backend-users-create"), (11, "backe…reate"), (8, "back…ate"), (1, "…"), (0, "")],
+)
+def test_a_long_name_loses_its_middle(width: int, short: str) -> None:
+    """Names that begin alike differ at their end."""
+    assert shortened("backend-users-create", width) == short
+
+
+def test_an_attempt_that_was_never_launched_is_not_called_stopped() -> None:
+    """Nobody stopped it, and there is no work to keep."""
+    lost = ev.AttemptLost(task="A", attempt=2, cause="not launched")
+    assert event_sentence(lost) == "A: attempt 2 was never launched; the task waits for its next"

@@ -32,6 +32,7 @@ def execute(args: Namespace) -> int:
     try:
         # The protocol's library takes most of a second to load, so only this command imports it.
         import asyncio
+        import logging
 
         from holdfast.agents.acp.client import AcpTurn, run_turn
         from holdfast.agents.acp.permissions import PermissionPolicy
@@ -39,6 +40,8 @@ def execute(args: Namespace) -> int:
         raise HoldfastError(
             f"the ACP library is missing ({error.name})", "install it with `pip install 'holdfast[acp]'`"
         ) from None
+    # The library logs what we report ourselves, with a traceback if nobody listens.
+    logging.getLogger().addHandler(logging.NullHandler())
     turn = AcpTurn(
         argv=tuple(args.agent_command),
         brief=Path(args.brief).read_text(encoding="utf-8") if args.brief else sys.stdin.read(),

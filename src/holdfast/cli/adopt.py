@@ -14,9 +14,10 @@ from holdfast.cli.consent import record_consent, show_commands, show_consent
 from holdfast.cli.filter_consent import ask_about_filters
 from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.open_repo import OpenRepo, open_repo
-from holdfast.cli.output import missing_runs_sentence, note, show
+from holdfast.cli.output import missing_runs_sentence, note, say, show
 from holdfast.cli.prompts import choose_key, choose_number, confirm, is_interactive
 from holdfast.core.adoption import SETTLED, TrustPolicy
+from holdfast.core.status import RunStatus
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError, RepositoryError, did_you_mean, quoted
 from holdfast.formats.discovery import ForeignSource, find_sources, read_source
 from holdfast.formats.lenient_json import BrokenFileError
@@ -84,7 +85,7 @@ def execute(args: Namespace) -> int:
             note(missing_runs_sentence(missing))
         known = [listing.row.run for listing in opened.runs()]
         if run := _adopted_as(opened, assessment, args):
-            already = f"Run {run} has it already.{_next_step(run)}"
+            already = f"Run {run} has it already.{_next_step(opened, run)}"
             return show(adoption_view(assessment, run), lambda _: already, args)
         return _adopt(opened, assessment, options, args, known)
 
@@ -209,7 +210,7 @@ def _adopt(
     if not args.json:
         saved = len(assessment.unfinished)
         work = f", {count(saved, 'task')} with unfinished work" if saved else ""
-        print(f"\nAdopted as {run}: {left_to_do(view)} left to do{work}.{_next_step(run)}")
+        say(f"\nAdopted as {run}: {left_to_do(view)} left to do{work}.{_next_step(opened, run)}", args)
     return ExitCode.DONE
 
 
@@ -246,5 +247,11 @@ def _agent(foreign: ForeignRun, named: str, presets: Presets) -> str:
     )
 
 
-def _next_step(run: str) -> str:
+def _next_step(opened: OpenRepo, run: str) -> str:
+    """Say what to do with a run: one that is over is not continued."""
+    status = opened.journal.load(run).row.status
+    if status is RunStatus.COMPLETED:
+        return f" It is completed: `holdfast review {run}` shows the result; --fresh adopts the files again."
+    if status is RunStatus.ABANDONED:
+        return " It was abandoned; --fresh adopts the files again."
     return f" `holdfast resume {run}` continues it."

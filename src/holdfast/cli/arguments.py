@@ -97,6 +97,7 @@ RUN_OF_TASK = positional("run", f"{_NAME_OF_RUN} (the latest that has the task)"
 TASK = positional("task", "task id, or the beginning of it")
 OPTIONAL_TASK = positional("task", "only this task; its run need not be named", nargs="?")
 RUN = positional("run", f"{_NAME_OF_RUN} (the latest unfinished)", nargs="?")
+LAST_RUN = positional("run", f"{_NAME_OF_RUN} (the one in which something happened last)", nargs="?")
 ANY_RUN = positional("run", f"{_NAME_OF_RUN} (the latest)", nargs="?")
 JSON = flag("--json", "print JSON for programs")
 YES = flag("--yes -y", "answer every question with yes")

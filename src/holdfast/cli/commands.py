@@ -62,6 +62,7 @@ COMMANDS: dict[str, Command] = {
     "mcp": Command("agents", "for agents: report, or lead a run, over MCP"),
     "doctor": Command("upkeep", "check the machine, the repository and the runs"),
     "rebuild": Command("upkeep", "restore a lost or damaged journal from git"),
+    "completion": Command("upkeep", "print what bash, zsh or fish needs to complete commands and names"),
     "clean": Command("upkeep", "remove what finished runs occupy; their branches stay"),
 }
 

@@ -163,6 +163,10 @@ def _agents(checkout: Path) -> Iterator[HealthFinding]:
         yield HealthFinding("agents", True, "no known agent is installed")
 
 
+def _size(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size // 2**20} MiB"
+
+
 def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
     mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     network = network_filesystem(opened.checkout, mounts)
@@ -173,8 +177,8 @@ def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
     if (found := refusal(state if state.is_dir() else opened.checkout)) is not None:
         yield _error("disk", machine_error(found, "look again", "write a file"))
     free = shutil.disk_usage(opened.checkout).free
-    need = f"at least {_FREE_BYTES_MIN / 2**30:.1f} is needed"
-    yield HealthFinding("free disk", free >= _FREE_BYTES_MIN, f"{free / 2**30:.1f} GiB ({need})")
+    need = f"at least {_size(_FREE_BYTES_MIN)} is needed"
+    yield HealthFinding("free disk", free >= _FREE_BYTES_MIN, f"{_size(free)} ({need})")
     known = f"readable, {count(len(opened.runs()), 'run')}" if opened.journal else "none yet"
     yield HealthFinding("journal", True, known)
 

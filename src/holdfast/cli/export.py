@@ -7,8 +7,11 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from holdfast.cli.arguments import ANY_RUN, Arguments, flag, option
+import msgspec
+
+from holdfast.cli.arguments import ANY_RUN, JSON, Arguments, flag, option
 from holdfast.cli.open_repo import choose_latest_run, open_read_only
+from holdfast.cli.output import as_json
 from holdfast.disk_sync import make_folder, sync
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.exported_run import NativeFile
@@ -29,7 +32,18 @@ ARGUMENTS: Arguments = (
     ),
     option("-o --output", "F", "a file for the state, or a folder/ for all (standard output)"),
     flag("--force", "replace existing files"),
+    JSON,
 )
+
+
+class ExportResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What `export --json` prints: the files that were written; without `-o` the state file itself."""
+
+    run: str
+    format: str
+    written: tuple[str, ...] = ()
+    path: str | None = None
+    content: str | None = None
 
 
 def execute(args: Namespace) -> int:
@@ -39,14 +53,23 @@ def execute(args: Namespace) -> int:
     live = opened.holder(run) is not None
     renderer = RunRenderer(opened.open_repository(), opened.require_journal(), run)
     files = [file for file in renderer.native_files(System(args.format), live=live) if not file.gone]
+    written: list[Path] = []
+    if args.output is None and args.json:
+        state = _state_file(files)
+        content = state.content.decode("utf-8", "replace")
+        print(as_json(ExportResult(run=run, format=args.format, path=state.path, content=content)))
+        return ExitCode.DONE
     if args.output is None:
         sys.stdout.buffer.write(_state_file(files).content)
         sys.stdout.buffer.flush()
     elif args.output.endswith("/") or Path(args.output).is_dir():
-        _write_all(Path(args.output), files, force=args.force)
+        written = _write_all(Path(args.output), files, force=args.force)
     else:
+        written = [Path(args.output)]
         _write(Path(args.output), _state_file(files).content, force=args.force)
         print(f"Wrote {args.output}.", file=sys.stderr)
+    if args.json:
+        print(as_json(ExportResult(run=run, format=args.format, written=tuple(map(str, written)))))
     return ExitCode.DONE
 
 
@@ -55,7 +78,7 @@ def _state_file(files: list[NativeFile]) -> NativeFile:
     return next(file for file in files if not file.link)
 
 
-def _write_all(folder: Path, files: list[NativeFile], *, force: bool) -> None:
+def _write_all(folder: Path, files: list[NativeFile], *, force: bool) -> list[Path]:
     for file in files:
         path = folder / file.path
         if file.link:
@@ -66,6 +89,7 @@ def _write_all(folder: Path, files: list[NativeFile], *, force: bool) -> None:
         else:
             _write(path, file.content, force=force)
     print(f"Wrote {count(len(files), 'file')} to {folder}.", file=sys.stderr)
+    return [folder / file.path for file in files]
 
 
 def _write(path: Path, content: bytes, *, force: bool) -> None:

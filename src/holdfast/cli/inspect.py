@@ -13,8 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.boot import boot_id
-from holdfast.cli.arguments import JSON, OPTIONAL_TASK, RUN, Arguments, flag, option, positive
-from holdfast.cli.open_repo import ReadOnlyRepo, choose_run_or_task, find_task, open_read_only
+from holdfast.cli.arguments import JSON, LAST_RUN, OPTIONAL_TASK, Arguments, flag, option, positive
+from holdfast.cli.open_repo import (
+    ReadOnlyRepo,
+    choose_last_written_run,
+    choose_run_or_task,
+    find_task,
+    open_read_only,
+)
 from holdfast.cli.output import as_json, show
 from holdfast.cli.status import landed_in
 from holdfast.core import ids
@@ -23,7 +29,7 @@ from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.views.inspection import Inspection, inspection, inspection_text
 from holdfast.views.status import status_view
-from holdfast.views.text import count, one_line, table, timestamp
+from holdfast.views.text import count, one_line, table, timestamp, when
 
 if TYPE_CHECKING:
     from holdfast.repo.repository import Repository
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 
 
 ARGUMENTS: Arguments = (
-    RUN,
+    LAST_RUN,
     OPTIONAL_TASK,
     option("--at", "SEQ", "as it was after event number SEQ", type=positive),
     flag("--brief", "the brief that the task's agent got or would get"),
@@ -46,7 +52,8 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Show a run or a task; or a task's brief, its snapshots, or write the files of one into a new directory."""
     opened = open_read_only()
-    stored, task = choose_run_or_task(opened, args.run, args.task)
+    named = args.run or (None if args.task else choose_last_written_run(opened, None).run)
+    stored, task = choose_run_or_task(opened, named, args.task)
     run = stored.row.run
     if args.brief or args.wip or args.restore:
         return _inspect_work(opened, stored, task, args)
@@ -74,7 +81,7 @@ def _as_it_was(journal: JournalReader, run: str, seq: int) -> StoredRun:
     now = journal.load(run)
     if seq > now.last_seq:
         raise HoldfastError(
-            f"run {run} has {now.last_seq} events, not {seq}", "`--at` takes the number of an event"
+            f"run {run} has {count(now.last_seq, 'event')}, not {seq}", "`--at` takes the number of an event"
         )
     recorded = list(journal.events(run, upto=seq))
     state = replay(now.plan, (record.event for record in recorded))
@@ -147,7 +154,7 @@ def _snapshots_text(found: Sequence[Snapshot], task: str) -> str:
         (
             str(snapshot.number),
             snapshot.commit[:12],
-            timestamp(snapshot.at),
+            when(timestamp(snapshot.at)),
             str(snapshot.files),
             one_line(snapshot.message.partition("\n")[0]),
         )

@@ -1,7 +1,7 @@
 """The `holdfast` program: runs one command and turns errors into a message and an exit code.
 
 Start-up is kept short: `commands.py` imports a command's module only when the command is given. Agents call
-`holdfast report` very often, so it does not use the parser of the other commands.
+`holdfast report` very often, and shells complete while somebody types, so these do not use the parser of the others.
 """
 
 from __future__ import annotations
@@ -108,6 +108,10 @@ def _dispatch(words: list[str]) -> int:
         from holdfast.cli.report import execute as report
 
         return report(words[1:])
+    if words[:1] == ["completion"] and words[1:2] in (["--runs"], ["--tasks"]):
+        from holdfast.cli.completion_names import print_names
+
+        return print_names(words[1:])
     from holdfast.cli.commands import execute
 
     code = execute(words)
@@ -130,7 +134,8 @@ def _silence() -> None:
 
 
 def _complain(error: HoldfastError) -> None:
-    from holdfast.views.text import block
+    from holdfast.core.ids import with_run_numbers
+    from holdfast.views.text import block, with_local_times
 
-    hint = block(error.hint, "  ")
-    print("\n".join([*block(f"holdfast: {error.message}", ""), *hint]), file=sys.stderr)
+    message, hint = with_local_times(error.message), with_local_times(with_run_numbers(error.hint))
+    print("\n".join([*block(f"holdfast: {message}", ""), *block(hint, "  ")]), file=sys.stderr)

@@ -6,11 +6,12 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
-from holdfast.cli.arguments import RUN, Arguments, flag, one_of, option, positional
+from holdfast.cli.arguments import JSON, RUN, Arguments, flag, one_of, option, positional
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
+from holdfast.cli.output import print_result
 from holdfast.core import events as ev
 from holdfast.core.status import RUN_IS_OVER
-from holdfast.errors import ExitCode, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.formats.registry import SYSTEM_NAMES, System
 from holdfast.paths import STATE_DIR
 from holdfast.runner.decisions.user_decisions import record_decision
@@ -26,6 +27,7 @@ ARGUMENTS: Arguments = (
         option("--to", "DIR", "a folder of the project (the system's own places)"),
         flag("--off", "stop updating them"),
     ),
+    JSON,
 )
 
 
@@ -35,24 +37,30 @@ def execute(args: Namespace) -> int:
         row = choose_run(opened, args.run)
         system = System(args.format)
         if args.off:
-            return _end(opened, row.run, system)
+            return _end(opened, row.run, system, args)
         folder = _folder(opened.repo.checkout, args.to)
         check_mirror(opened.repo, opened.journal, row.run, system, folder)
         if row.status in RUN_IS_OVER:
             written = export_run(opened.repo, opened.journal, row.run, system, folder)
             done = f"wrote {count(len(written), 'file')} once" if written else "its files are up to date"
-            print(f"Run {row.run} is {row.status}: {done}.")
+            detail = f"Run {row.run} is {row.status}: {done}."
         elif opened.holder(row.run) is not None:
             ask_runner(opened.directory(row.run), Request(action="mirror", system=system, folder=folder))
-            print(f"The runner of {row.run} keeps its {system} files up to date.")
+            detail = f"The runner of {row.run} keeps its {system} files up to date."
         else:
             record_decision(opened.repo, opened.journal, row.run, ev.MirrorKept(system=system, folder=folder))
-            print(f"Wrote the {system} files of {row.run}. They are kept up to date when it continues.")
-            row = opened.journal.load(row.run).row
-            if path := staging_path(opened.repo, row):
-                problem = staging_problem(opened.repo, row)
-                print(f"Note: {problem}." if problem else f"The build so far is in {path}.")
-    return ExitCode.DONE
+            detail = f"Wrote the {system} files of {row.run}. They are kept up to date when it continues."
+            detail += _staging(opened, row.run)
+        return print_result(opened, row.run, detail, args)
+
+
+def _staging(opened: OpenRepo, run: str) -> str:
+    """Return a line about the worktree with the build so far, if the system has one."""
+    row = opened.journal.load(run).row
+    if not (path := staging_path(opened.repo, row)):
+        return ""
+    problem = staging_problem(opened.repo, row)
+    return f"\nNote: {problem}." if problem else f"\nThe build so far is in {path}."
 
 
 def start_mirror(opened: OpenRepo, run: str, system: str) -> None:
@@ -61,13 +69,12 @@ def start_mirror(opened: OpenRepo, run: str, system: str) -> None:
     record_decision(opened.repo, opened.journal, run, ev.MirrorKept(system=System(system), folder=""))
 
 
-def _end(opened: OpenRepo, run: str, system: System) -> int:
+def _end(opened: OpenRepo, run: str, system: System, args: Namespace) -> int:
     if opened.holder(run) is not None:
         ask_runner(opened.directory(run), Request(action="unmirror", system=system))
     elif system in opened.journal.load(run).row.mirrors:
         record_decision(opened.repo, opened.journal, run, ev.MirrorEnded(system=system))
-    print(f"The {system} files of {run} stay as they are from now on.")
-    return ExitCode.DONE
+    return print_result(opened, run, f"The {system} files of {run} stay as they are from now on.", args)
 
 
 def _folder(checkout: Path, named: str | None) -> str:

@@ -66,6 +66,11 @@ class ReadOnlyRepo:
         """Return where a run's files are."""
         return self.state_dir.run(run)
 
+    def summaries(self) -> Path | None:
+        """Return the folder with the summaries of cleaned runs, if there are any."""
+        folder = self.state_dir.outputs("")
+        return folder if folder.is_dir() and any(folder.iterdir()) else None
+
     def holder(self, run: str) -> Holder | None:
         """Return the live runner of a run."""
         return holder(self.directory(run).lease)
@@ -83,7 +88,7 @@ class OpenRepo(ReadOnlyRepo):
         if (held := self.holder(run)) is not None:
             raise LeaseHeldError(
                 f"run {run} is held by another runner: {held}",
-                f"`holdfast status {run}` shows what it does; `holdfast stop {run}` ends it",
+                f"`holdfast status {run} -f` follows it; `holdfast stop {run}` ends it",
             )
 
 
@@ -165,6 +170,14 @@ def choose_latest_run(opened: ReadOnlyRepo, named: str | None) -> RunRow:
     """Return the named run, else the latest one, finished or not."""
     runs = opened.runs()
     return choose_run(opened, named) if named is not None or not runs else runs[-1].row
+
+
+def choose_last_written_run(opened: ReadOnlyRepo, named: str | None) -> RunRow:
+    """Return the named run, else the one in which something happened last: for who only looks."""
+    runs = opened.runs()
+    if named is not None or not runs:
+        return choose_run(opened, named)
+    return max(runs, key=lambda listing: listing.updated_at).row
 
 
 def choose_task(opened: ReadOnlyRepo, run: str | None, task: str) -> tuple[StoredRun, str]:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from holdfast.cli.open_repo import OpenRepo
+from holdfast.core.ids import with_run_numbers
 from holdfast.core.status import RunStatus
 from holdfast.errors import ExitCode, quoted
 from holdfast.reporting.displayed_status import displayed_run_status
 from holdfast.views.terminal import write_line
+from holdfast.views.text import with_local_times
 
 if TYPE_CHECKING:
     from holdfast.repo.repository import Repository
@@ -44,20 +46,25 @@ def as_json(view: object) -> str:
     return msgspec.json.format(msgspec.json.encode(view), indent=2).decode()
 
 
+def for_people(text: str) -> str:
+    """Return a text as people read it: commands name runs by their number, times are local. Programs get neither."""
+    return with_local_times(with_run_numbers(text))
+
+
 def show(view: _View, as_text: Callable[[_View], str], args: Namespace) -> ExitCode:
     """Print a view, as JSON if that was asked for, and return success."""
-    print(as_json(view) if args.json else as_text(view))
+    print(as_json(view) if args.json else for_people(as_text(view)))
     return ExitCode.DONE
 
 
 def say(text: str, args: Namespace) -> None:
     """Tell the user something; with `--json` on standard error."""
-    write_line(text, sys.stderr if args.json else sys.stdout)
+    write_line(for_people(text), sys.stderr if args.json else sys.stdout)
 
 
 def note(text: str) -> None:
     """Tell the user something that must not go into a pipe."""
-    print(f"Note: {text}", file=sys.stderr)
+    print(f"Note: {for_people(text)}", file=sys.stderr)
 
 
 def new_settings_sentence(run: str, names: Sequence[str]) -> str:
@@ -104,7 +111,7 @@ def print_result(
     """Say what was done, and return success."""
     kept = {name: where for name, where in (kept or {}).items() if where}
     if not args.json:
-        print("\n".join([detail, *(f"  {name}: {where}" for name, where in kept.items())]))
+        print("\n".join([for_people(detail), *(f"  {name}: {where}" for name, where in kept.items())]))
         return ExitCode.DONE
     row = opened.journal.load(run).row
     status = displayed_run_status(row, held=opened.holder(run) is not None)

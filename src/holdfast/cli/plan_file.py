@@ -7,6 +7,8 @@ keeps its plan in the journal and in git, so a pipe need not be read again after
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import sys
 from argparse import Namespace
@@ -111,6 +113,15 @@ def source_of(path: Path, checkout: Path) -> str:
     """Return how a run remembers its plan file: relative to the repository if it is inside."""
     full = path.resolve()
     return str(full.relative_to(checkout)) if full.is_relative_to(checkout) else str(full)
+
+
+def command_for(source: str) -> str:
+    """Return the command that starts the plan that a run remembers by this source."""
+    workflow = re.fullmatch(r"workflow ([^:]+)(?:: (.*))?", source)
+    if workflow:
+        given = f" {shlex.quote(workflow[2])}" if workflow[2] else ""
+        return f"holdfast run --workflow {shlex.quote(workflow[1])}{given}"
+    return "holdfast run" if source in ("", *_PLAN_NAMES) else f"holdfast run {shlex.quote(source)}"
 
 
 def require_commands(plan: Plan, checkout: Path) -> None:

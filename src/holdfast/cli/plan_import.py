@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.agents.presets import installed_presets, presets_of
 from holdfast.cli.arguments import JSON, PLAN_OUTPUT, Arguments, flag, option, positional
+from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import show
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.discovery import FILE_BYTES_MAX
@@ -64,8 +65,9 @@ def execute(args: Namespace) -> int:
     kind, name, documents = _found(Path(args.file), checkout, args.kind)
     options = ImportOptions(keep_done=args.all, parallel=args.parallel, tag=args.tag)
     imported = read_list(kind, name, documents, options)
-    installed = installed_presets(presets_of(checkout))
-    agent = args.agent or next(iter(installed), _DEFAULT_AGENT)
+    presets = presets_of(checkout)
+    installed = installed_presets(presets)
+    agent = choose_agent(args.agent, presets) if args.agent else next(iter(installed), _DEFAULT_AGENT)
     plan = msgspec.structs.replace(imported.plan, agent=agent)
     head = f"# Made from {one_line(name)} ({kind}). To look at it without running anything: holdfast run {target} --dry-run\n"
     write_durably(target, (head + plan_text(plan)).encode())

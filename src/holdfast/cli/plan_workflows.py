@@ -6,10 +6,12 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+import msgspec
+
 from holdfast.agents.presets import agent_names, presets_of
-from holdfast.cli.arguments import Arguments, positional
+from holdfast.cli.arguments import JSON, Arguments, positional
 from holdfast.cli.installed_agents import choose_agent
-from holdfast.cli.output import note
+from holdfast.cli.output import as_json, note
 from holdfast.cli.plan_import import read_list_at
 from holdfast.core.brief import clip
 from holdfast.core.plan import Plan
@@ -47,12 +49,26 @@ ARGUMENTS: Arguments = (
     positional(
         "workflow", "print one to start from, or check a file of yours", metavar="NAME|FILE", nargs="?"
     ),
+    JSON,
 )
+
+
+class WorkflowLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One workflow of what `plan workflows --json` prints; `text` is its source if it was named."""
+
+    name: str
+    about: str
+    input: str
+    text: str | None = None
 
 
 def execute(args: Namespace) -> int:
     """List the workflows, print one that comes with Holdfast, or check a file of the user."""
-    if args.workflow is None:
+    if args.json:
+        names = builtin_names() if args.workflow is None else [args.workflow]
+        lines = [_workflow_line(name, whole=args.workflow is not None) for name in names]
+        print(as_json(lines if args.workflow is None else lines[0]))
+    elif args.workflow is None:
         for name in builtin_names():
             found = parse_workflow(builtin_workflow(name), name, READERS)
             print(f"{name:<12} {found.about}")
@@ -63,6 +79,12 @@ def execute(args: Namespace) -> int:
     else:
         _describe(_workflow(args.workflow))
     return ExitCode.DONE
+
+
+def _workflow_line(name: str, *, whole: bool) -> WorkflowLine:
+    found = _workflow(name)
+    text = builtin_workflow(name).decode() if whole and name in builtin_names() else None
+    return WorkflowLine(name=found.name, about=found.about, input=found.input.help, text=text)
 
 
 def plan_of_workflow(args: Namespace, checkout: Path) -> tuple[Plan, str]:
@@ -116,6 +138,8 @@ def _values(pairs: list[str]) -> dict[str, str]:
 
 def _agent(workflow: Workflow, checkout: Path, args: Namespace) -> str:
     """Return the agent: the user's choice, else the workflow's own, else the first one installed."""
+    if args.agent and args.agent not in workflow.body.get("agents", {}):
+        return choose_agent(args.agent, presets_of(checkout))
     tasks = [task for stage in workflow.body["stages"] for task in stage["tasks"]]
     if args.agent or "agent" in workflow.body or all("run" in task or "agent" in task for task in tasks):
         return str(args.agent)

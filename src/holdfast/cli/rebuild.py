@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.cli.arguments import JSON, Arguments, flag
-from holdfast.cli.output import show, uncommitted_lines
-from holdfast.cli.prompts import confirm
+from holdfast.cli.output import note, show, uncommitted_lines
+from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.repo.repository import Repository
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
@@ -22,8 +22,16 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Replace the journal by one made from git. The old file is kept."""
     repo = Repository.open(Path.cwd())
-    result = rebuild(repo, lambda question: confirm(question, yes=False), replace=args.yes)
+    result = rebuild(repo, lambda question, evident: _ask(question, args, evident=evident), replace=args.yes)
     return show(result, lambda result: "\n".join(_lines(repo, result)), args)
+
+
+def _ask(question: str, args: Namespace, *, evident: bool) -> bool:
+    """Ask. Where git shows the answer, that is taken if nobody is there to ask, and said."""
+    if evident and (args.yes or not is_interactive()):
+        note(f"{question} Git shows that it was, so the answer is yes.")
+        return True
+    return confirm(question, yes=False)
 
 
 def _lines(repo: Repository, result: RebuildResult) -> Iterator[str]:
@@ -37,4 +45,4 @@ def _lines(repo: Repository, result: RebuildResult) -> Iterator[str]:
         yield from uncommitted_lines(repo, one.run)
     yield from (f"  not restored: {sentence}" for sentence in result.lost)
     if any(one.status not in RUN_IS_OVER for one in result.runs):
-        yield "`holdfast resume` continues. Failures, costs, skips and consents are not in git and were not restored."
+        yield "`holdfast resume` continues. Failures, costs, consents and skips on which nothing was built are not in git and were not restored."

@@ -9,6 +9,7 @@ from holdfast.cli.arguments import JSON, OPTIONAL_TASK, RUN, WAIT, YES, Argument
 from holdfast.cli.land import remove_staging
 from holdfast.cli.open_repo import OpenRepo, choose_run_or_task, open_repo
 from holdfast.cli.output import print_result, uncommitted_lines
+from holdfast.cli.plan_file import command_for
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.stop import stop_run
 from holdfast.runner.decisions.rewind import back_up_state, reset_task
@@ -47,7 +48,8 @@ def _reset_run(opened: OpenRepo, run: str, args: Namespace) -> int:
     stop_run(opened, run, args.wait)
     backup = back_up_state(opened.repo)
     branch = discard(opened.repo, opened.journal, run, plain_lines(sys.stderr))
-    detail = f"Reset {run}. Nothing was started: `holdfast run` starts its plan again."
+    again = command_for(opened.journal.load(run).row.plan_source)
+    detail = f"Reset {run}. Nothing was started: `{again}` starts its plan again."
     detail += remove_staging(opened.repo, opened.journal.load(run).row)
     lines = [detail, *uncommitted_lines(opened.repo, run)]
     return print_result(opened, run, "\n".join(lines), args, kept={"branch": branch, "backup": str(backup)})

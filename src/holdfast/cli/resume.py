@@ -18,6 +18,7 @@ from holdfast.cli.filter_consent import ask_about_filters
 from holdfast.cli.inspect import inspect_run
 from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, find_task, open_read_only, open_repo
 from holdfast.cli.output import say, show
+from holdfast.cli.plan_file import command_for
 from holdfast.cli.prompts import choose_key, confirm, is_interactive, require_yes
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, options_as_typed, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
@@ -97,7 +98,9 @@ def execute(args: Namespace) -> int:
 
 def _refuse_abandoned(row: RunRow) -> None:
     if row.status is RunStatus.ABANDONED:
-        raise HoldfastError(f"run {row.run} was abandoned", "`holdfast run` starts its plan again")
+        raise HoldfastError(
+            f"run {row.run} was abandoned", f"`{command_for(row.plan_source)}` starts its plan again"
+        )
 
 
 def _require_ready(opened: OpenRepo, run: str, args: Namespace) -> None:

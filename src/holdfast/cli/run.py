@@ -13,6 +13,7 @@ from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
 from holdfast.cli.plan_file import (
+    command_for,
     find_plan,
     goal_of,
     is_piped,
@@ -25,9 +26,11 @@ from holdfast.cli.prompts import choose_key, confirm, is_interactive
 from holdfast.cli.review import print_review
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
-from holdfast.cli.status import current_status
+from holdfast.cli.status import current_status, landed_in
 from holdfast.core.base_check import deserves_check
 from holdfast.core.plan import Plan, encode_plan, plan_hash
+from holdfast.core.projection import RunRow
+from holdfast.core.status import RunStatus
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.formats.registry import SYSTEM_NAMES
 from holdfast.journal.protocol import RunListing
@@ -76,11 +79,13 @@ def execute(args: Namespace) -> int:
         unfinished = unfinished_run(opened.journal, plan, source)
         if unfinished is not None:
             opened.require_free(unfinished.row.run)
-            if not args.fresh and _wants_to_resume(opened, unfinished, args):
+            if not args.fresh and _wants_to_resume(opened, unfinished, plan, args):
                 stored = opened.journal.load(unfinished.row.run)
                 require_consent(opened.journal, stored.plan, checkout, yes=args.yes)
-                message = f"Resuming {unfinished.row.run}.{_changed_plan(unfinished, plan)}"
+                message = f"Resuming {unfinished.row.run}.{_changed_plan(unfinished.row, plan)}"
                 return _start(opened, unfinished.row.run, message, args)
+        elif not args.fresh:
+            _tell_of_completed(opened, plan, args)
         for notice in checkout_notices(opened.repo):
             note(notice)
         if missing := runs_missing_in_journal(opened.repo, opened.journal):
@@ -139,41 +144,60 @@ def _print_plan(plan: Plan, args: Namespace) -> int:
     return ExitCode.DONE
 
 
-def _changed_plan(unfinished: RunListing, plan: Plan) -> str:
+def _tell_of_completed(opened: OpenRepo, plan: Plan, args: Namespace) -> None:
+    """Say that the very same plan was completed before, and on a terminal ask whether to do it all again."""
+    digest = plan_hash(plan)
+    rows = [listing.row for listing in opened.runs()]
+    done = [row for row in rows if row.plan_hash == digest and row.status is RunStatus.COMPLETED]
+    if not done:
+        return
+    row = done[-1]
+    there = landed_in(opened.checkout, row)
+    where = f"its result is in {there[0]}" if there else f"`holdfast land {row.run}` merges its result"
+    note(f"this plan was completed as run {row.run}; {where}.")
+    if is_interactive() and not confirm("Do all of it again in a new run?", yes=args.yes):
+        raise NeedsDecisionError("nothing was run", f"`holdfast review {row.run}` shows the result")
+
+
+def _changed_plan(row: RunRow, plan: Plan) -> str:
     """Return what to say if the plan file was edited since: a run never changes its plan."""
-    if unfinished.row.plan_hash == plan_hash(plan):
+    if row.plan_hash == plan_hash(plan):
         return ""
     return " The plan file has changed since; the run keeps the plan it began with. `--fresh` starts the new one."
 
 
-def _wants_to_resume(opened: OpenRepo, unfinished: RunListing, args: Namespace) -> bool:
+def _wants_to_resume(opened: OpenRepo, unfinished: RunListing, plan: Plan, args: Namespace) -> bool:
     if args.yes or args.auto_continue:
         return True
     run = unfinished.row.run
     if is_interactive():
-        return _ask_to_continue(opened, run)
+        return _ask_to_continue(opened, unfinished.row, plan)
     line = run_line(unfinished, held=False, boot_id=boot_id())
     raise NeedsDecisionError(
         f"run {run} of this plan is unfinished ({ending_label(line.status, line.ending)})",
         f"`holdfast resume {run}` or --auto-continue continues it; "
-        "`holdfast run --fresh` abandons it and starts a new one",
+        f"`{command_for(unfinished.row.plan_source)} --fresh` abandons it and starts a new one",
     )
 
 
-def _ask_to_continue(opened: OpenRepo, run: str) -> bool:
+def _ask_to_continue(opened: OpenRepo, row: RunRow, plan: Plan) -> bool:
     """Show where a plan's unfinished run stands. Return True to continue it, False to start fresh; quitting raises.
 
     Review and land come back to the question.
     """
+    run = row.run
     status = current_status(opened, run)
     header = recovery_header(status.run, status.metrics.completed, status.metrics.tasks)
     choices = (
         RecoveryChoice("c", "continue it", f"holdfast resume {run}"),
         RecoveryChoice("v", "review what has landed", f"holdfast review {run}"),
         RecoveryChoice("l", "land (merge) what there is", f"holdfast land {run} --yes"),
-        RecoveryChoice("f", "start fresh; the old run is archived", "holdfast run --fresh"),
+        RecoveryChoice(
+            "f", "start fresh; the old run is archived", f"{command_for(row.plan_source)} --fresh"
+        ),
     )
-    print("\n".join([*header, "", *choice_lines(choices, terminal_width())]))
+    changed = [f" {_changed_plan(row, plan)}"] if _changed_plan(row, plan) else []
+    print("\n".join([*header, *changed, "", *choice_lines(choices, terminal_width())]))
     while (key := choose_key("c, v, l, f, or q to quit [c]?", "cvlfq", default="c")) in "vl":
         row = opened.journal.load(run).row
         if key == "v":

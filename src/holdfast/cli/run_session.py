@@ -15,7 +15,7 @@ import msgspec
 from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, positive
 from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
-from holdfast.cli.output import new_settings_sentence, note, say
+from holdfast.cli.output import for_people, new_settings_sentence, note, say
 from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox, tell_unkept_bounds
 from holdfast.cli.status import landed_in
@@ -135,7 +135,7 @@ def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Na
     if _wants_failed_base(opened.journal.load(run), args):
         _execute(opened, run, replace(options, accepts_base=True), args)
     stored = opened.journal.load(run)
-    code = exit_code(stored)
+    code = exit_code(stored, chosen=options.only is not None)
     if found := settings_since(opened.repo, opened.journal, run):
         note(new_settings_sentence(run, found))
     if args.land and stored.row.status is RunStatus.COMPLETED:
@@ -186,19 +186,22 @@ def _run_in_background(opened: OpenRepo, run: str, arguments: list[str], args: N
         print(msgspec.json.encode(Detached(run=run, pid=pid, output=str(output))).decode())
     else:
         print(f"{run} runs in the background (pid {pid}); its output is in {output}")
-        print(f"`holdfast status {run}` shows it; `holdfast stop {run}` stops it; it can resume.")
+        say(
+            f"`holdfast status {run} -f` follows it; `holdfast stop {run}` stops it; it can resume.",
+            args,
+        )
     return ExitCode.DONE
 
 
-def exit_code(stored: StoredRun) -> ExitCode:
-    """Return the exit code for the state of a resting run.
+def exit_code(stored: StoredRun, *, chosen: bool = False) -> ExitCode:
+    """Return the exit code for the state of a resting run. `chosen`: only some of its tasks were to be done.
 
-    Stopped is 130: the work is incomplete because somebody interrupted it, and `resume` continues. Paused is 0: the
-    runner did all it was asked to (finish what is under way, or only the tasks chosen) and nothing is wrong. Blocked
-    is 1 if a task failed for good, else 3: a gate failed or the machine is in the way, and a person must decide.
+    Stopped and paused are 130: the work is incomplete because somebody interrupted it, and `resume` continues. A script
+    must not take that for done. A run that rests after the chosen tasks did all it was asked to: 0. Blocked is 1 if a
+    task failed for good, else 3: a gate failed or the machine is in the way, and a person must decide.
     """
     status = stored.row.status
-    if status is RunStatus.STOPPED:
+    if status is RunStatus.STOPPED or (status is RunStatus.PAUSED and not chosen):
         return ExitCode.INTERRUPTED
     if status is RunStatus.BLOCKED:
         failed = any(task.status is TaskStatus.ABANDONED for task in stored.tasks)
@@ -243,6 +246,6 @@ def _summarise(opened: OpenRepo, stored: StoredRun) -> None:
         + (f", {skipped} skipped" if skipped else "")
     )
     if view.run.detail:
-        print("\n".join(block(view.run.detail, "  ")))
+        print(for_people("\n".join(block(view.run.detail, "  "))))
     for line in next_steps(view):
-        print(f"  {line}")
+        print(for_people(f"  {line}"))

@@ -7,8 +7,11 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
-from holdfast.cli.arguments import Arguments, flag, option, positional
+import msgspec
+
+from holdfast.cli.arguments import JSON, Arguments, flag, option, positional
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only
+from holdfast.cli.output import as_json
 from holdfast.core.status import RUN_IS_OVER, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.paths import RunDir
@@ -22,7 +25,16 @@ ARGUMENTS: Arguments = (
     positional("run", "run id, number or beginning of its name (every run with a live runner)", nargs="?"),
     option("--wait", "S", "seconds to wait until all is saved (10)", type=float, default=10.0),
     flag("--quiet -q", "for hooks: print nothing, never fail"),
+    JSON,
 )
+
+
+class SavedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of what `save --json` prints: whether its runner answered, and the snapshot of each task at work."""
+
+    run: str
+    saved: bool
+    snapshots: dict[str, str]
 
 
 def execute(args: Namespace) -> int:
@@ -46,17 +58,18 @@ def _save(args: Namespace) -> None:
     opened.require_journal()
     rows = [choose_run(opened, args.run)] if args.run else [listing.row for listing in opened.runs()]
     live = [row.run for row in rows if row.status not in RUN_IS_OVER and opened.holder(row.run) is not None]
-    if not live and not args.quiet:
+    if not live and not args.quiet and not args.json:
         print("No runner is at work here. Work in workspaces stays there; `holdfast resume` saves it.")
-    failures = []
+    failures, answers = [], []
     for run in live:
         try:
             saved = _ask(opened.directory(run), deadline)
         except NotSavedError as error:
             failures.append(f"{run}: {error.message}")
             continue
-        if not args.quiet:
-            _print_saved(opened, run, saved=saved)
+        answers.append(_saved_run(opened, run, saved=saved))
+    if not args.quiet:
+        print(as_json(answers) if args.json else "".join(map(_line, answers)), end="\n" if args.json else "")
     if failures:
         raise NotSavedError.of("\n".join(failures))
 
@@ -76,10 +89,14 @@ def _ask(directory: RunDir, deadline: float) -> bool:
     return True
 
 
-def _print_saved(opened: ReadOnlyRepo, run: str, *, saved: bool) -> None:
-    if not saved:
-        print(f"{run}: the runner has been asked; it has not answered yet.")
-        return
+def _saved_run(opened: ReadOnlyRepo, run: str, *, saved: bool) -> SavedRun:
     tasks = [task for task in opened.require_journal().load(run).tasks if task.status is TaskStatus.RUNNING]
-    kept = ", ".join(f"{task.id} at {task.latest.snapshot[:12]}" for task in tasks if task.latest.snapshot)
-    print(f"{run}: {f'saved {kept}' if kept else 'there is no unfinished work'}.")
+    kept = {task.id: task.latest.snapshot for task in tasks if task.latest.snapshot}
+    return SavedRun(run=run, saved=saved, snapshots=kept)
+
+
+def _line(answer: SavedRun) -> str:
+    if not answer.saved:
+        return f"{answer.run}: the runner has been asked; it has not answered yet.\n"
+    kept = ", ".join(f"{task} at {commit[:12]}" for task, commit in answer.snapshots.items())
+    return f"{answer.run}: {f'saved {kept}' if kept else 'there is no unfinished work'}.\n"

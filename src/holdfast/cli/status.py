@@ -6,26 +6,42 @@ import time
 from argparse import Namespace
 from pathlib import Path
 
+import msgspec
+
 from holdfast.boot import boot_id
-from holdfast.cli.arguments import JSON, RUN, Arguments
-from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only
+from holdfast.cli.arguments import JSON, LAST_RUN, Arguments, flag
+from holdfast.cli.open_repo import ReadOnlyRepo, choose_last_written_run, open_read_only
 from holdfast.cli.output import show
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.errors import ExitCode
 from holdfast.journal.protocol import StoredRun
 from holdfast.reporting.displayed_status import AgentSign
 from holdfast.views.status import STATUS_WITHOUT_RUN, StatusView, status_view
-from holdfast.views.status_text import NO_RUN, status_text
+from holdfast.views.status_text import no_run_text, status_text
 
-ARGUMENTS: Arguments = (RUN, JSON)
+ARGUMENTS: Arguments = (
+    LAST_RUN,
+    flag("-f --follow", "follow a run that a runner holds until it rests"),
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:
     """Show where a run stands. A repository without runs is not an error."""
     opened = open_read_only()
     if args.run is None and not opened.runs():
-        return show(STATUS_WITHOUT_RUN, lambda _: NO_RUN, args)
-    return show(current_status(opened, choose_run(opened, args.run).run), status_text, args)
+        return show(STATUS_WITHOUT_RUN, lambda _: no_run_text(opened.summaries()), args)
+    run = choose_last_written_run(opened, args.run).run
+    if args.follow and opened.holder(run) is not None:
+        from holdfast.cli.follow_run import follow_run
+
+        follow_run(opened, run, args)
+        if args.json:
+            # A line like those of the events before it.
+            print(msgspec.json.encode(current_status(opened, run)).decode())
+            return ExitCode.DONE
+    return show(current_status(opened, run), status_text, args)
 
 
 def current_status(opened: ReadOnlyRepo, run: str) -> StatusView:

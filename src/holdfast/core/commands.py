@@ -115,7 +115,7 @@ def undo_intents(command: Command) -> list[ev.Event]:
     """Return the events that undo a command's intent when the shell failed to act on it."""
     match command:
         case StartAttempt(task=task, attempt=attempt):
-            return [ev.AttemptLost(task=task, attempt=attempt, cause="stop")]
+            return [ev.AttemptLost(task=task, attempt=attempt, cause="not launched")]
         case CheckTask(task, attempt) | ValidateTask(task, attempt):
             return [ev.ChecksInterrupted(task=task, attempt=attempt)]
         case LandTasks(tasks):

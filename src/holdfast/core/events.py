@@ -342,7 +342,7 @@ class AttemptLost(AttemptEvent, frozen=True):
 
     carry: ObjectName = ""
     set_aside: ObjectName = ""
-    cause: Literal["crash", "stop"] = "crash"
+    cause: Literal["crash", "stop", "not launched"] = "crash"
 
 
 class AttemptHalted(AttemptEvent, frozen=True):

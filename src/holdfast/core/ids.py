@@ -11,6 +11,11 @@ _ID = re.compile(ID_PATTERN)
 _SLUG_MAX = 40
 _TAKEN = "-taken"
 TAKEN_PREFIX = "taken-"
+_RUN_IN_COMMAND = re.compile(
+    r"\b(holdfast (?!adopt |plan |run |answer |take |give |(?:retry|skip|logs) [^ ]+(?: -|`|$))[a-z]+)"
+    r" 0*([1-9]\d*)-[a-z0-9-]+(?![\w./-])"
+)
+"""A command and the run that it names; not what is a file, nor the only word after a command that needs a task."""
 ALL_RUN_REFS = "refs/holdfast/"
 ALL_PLAN_REFS = f"{ALL_RUN_REFS}*/plan"
 ALL_RUN_BRANCHES = "refs/heads/holdfast/"
@@ -30,6 +35,14 @@ def slug(text: str) -> str:
 def run_id(number: int, goal: str) -> str:
     """Return the id of the `number`-th run: a two-digit counter and a slug of the goal."""
     return f"{number:02d}-{slug(goal)}"
+
+
+def with_run_numbers(text: str) -> str:
+    """Return a text for people in which every command names its run by the number alone: `holdfast resume 3`.
+
+    No two runs of a repository ever had the same number.
+    """
+    return _RUN_IN_COMMAND.sub(r"\1 \2", text)
 
 
 def run_branch(run: str) -> str:

@@ -46,7 +46,8 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if not self.pid:
             return "a runner that is just starting"
-        return f"pid {self.pid} on {self.host} since {datetime.fromtimestamp(self.since, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        at = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="milliseconds")
+        return f"pid {self.pid} on {self.host}, started {at.replace('+00:00', 'Z')}"
 
 
 @dataclass(slots=True)

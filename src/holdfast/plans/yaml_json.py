@@ -28,6 +28,7 @@ _HEX = re.compile(r"0x[0-9a-fA-F]{1,16}")
 _INT = re.compile(r"[-+]?[0-9]{1,18}")
 _PLAIN_TAGS = (None, "!", "tag:yaml.org,2002:str", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
+_UNCLOSED_QUOTE = "found unexpected end of stream"
 # What the parser says, and what the author probably has to change.
 _FIXES = (
     ("mapping values are not allowed", "put a text that contains `: ` in quotes"),
@@ -38,6 +39,7 @@ _FIXES = (
     ("expected <block end>", "check the indentation of this line and the ones before it"),
     ("could not find expected ':'", "write `key: value`, or check the indentation"),
     ("tab character", "indent with spaces"),
+    ("never closed", "close it on the line where its text ends"),
 )
 
 
@@ -125,9 +127,12 @@ def build_yaml(source: SourceText, builder: TreeBuilder, loader: Any = None) -> 
     try:
         _feed(source, builder, yaml.parse(source.text, loader or c_loader()))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        mark, problem = error.problem_mark or error.context_mark, error.problem or str(error)
+        if _UNCLOSED_QUOTE in problem and error.context_mark:
+            # The parser notices it where the text ends; the author looks for where it began.
+            mark, problem = error.context_mark, "this quote is never closed"
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise _syntax_error(source, line, column, error.problem or str(error)) from None
+        raise _syntax_error(source, line, column, problem) from None
     except yaml.reader.ReaderError as error:
         line = source.text.count("\n", 0, error.position) + 1
         raise source.error(line, f"this is not text: {error.reason}") from None

@@ -212,6 +212,8 @@ class Supervision:
 
     def _explanation(self) -> str:
         """Return what the exit code alone does not tell."""
+        if self.reason == _STALLED:
+            return f"silent for {self.order.stall_s:g} s (limits.stall)"
         if self.reason != _EXITED or not self.code:
             return ""
         if bounds := cgroups.reached(self.order.groups):

@@ -20,7 +20,7 @@ _SHARED_INDEX = "sharedindex."
 
 
 def require_own_state_dir(state_dir: StateDir, git_dir: Path) -> None:
-    """Raise RepositoryError if `.holdfast` is a link, holds one, is another user's, or is tracked by git.
+    """Raise RepositoryError if `.holdfast` is no folder or a link, holds one, is another user's, or is tracked by git.
 
     We delete below it, so it must not lead elsewhere. And neither the author of a repository nor another user must decide
     how the user's agents are started, or what the user agreed to. `git_dir` has the index of the main checkout.
@@ -33,6 +33,9 @@ def require_own_state_dir(state_dir: StateDir, git_dir: Path) -> None:
     if stat.S_ISLNK(found.st_mode):
         hint = f"Replace it by the real folder: `rm {STATE_DIR}`, then move the folder it pointed to here."
         raise RepositoryError(f"{root} is a symbolic link; Holdfast does not follow it.", hint)
+    if not stat.S_ISDIR(found.st_mode):
+        hint = f"Holdfast keeps its state in a folder of this name: move the file away, `mv {STATE_DIR} elsewhere`."
+        raise RepositoryError(f"{root} is not a folder.", hint)
     _refuse_other_owner(root, found.st_uid)
     _refuse_links(state_dir)
     if (tracked := _tracked(git_dir)) != "":

@@ -107,6 +107,7 @@ class Liveness(StrEnum):
     LIMITED = "limited"
     WAITING = "waiting for permission"
     DEAD = "dead"
+    FINISHED = "finished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def liveness(task: TaskRow, sign: AgentSign, now: float) -> Liveness:
     from holdfast.core.observations import AgentTrouble
 
     if sign.presence is not Presence.ALIVE:
-        return Liveness.DEAD
+        return Liveness.FINISHED if sign.presence is Presence.ENDED else Liveness.DEAD
     if task.latest.trouble == AgentTrouble.PERMISSION:
         return Liveness.WAITING
     if task.latest.trouble == AgentTrouble.LIMIT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from holdfast.core.ids import with_run_numbers
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
@@ -11,6 +12,7 @@ from holdfast.escapes import without_controls
 from holdfast.reporting.needs_you import needs_you
 from holdfast.reporting.recovery_report import start_again
 
+_NOT_UNDER_WAY = TASK_IS_SETTLED | {TaskStatus.ABANDONED}
 _LINES_MAX = 40
 _TEXT_CHARS = 200
 
@@ -28,19 +30,38 @@ def resume_note(state: RunState, refs: Mapping[str, str], written_at: str, way_o
     """Return where a run stands. `refs` names the ref of each commit, `way_on` says how to continue; the default is `resume`."""
     row, tasks = state.row, state.tasks.values()
     done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
-    begun = [task for task in tasks if task.attempt and task.status not in TASK_IS_SETTLED]
+    given_up = [task for task in tasks if task.status is TaskStatus.ABANDONED]
+    begun = [task for task in tasks if task.attempt and task.status not in _NOT_UNDER_WAY]
     untried = [task for task in tasks if task.status is TaskStatus.PENDING and not task.attempt]
-    reason = f" {_short(row.reason)}" if row.reason else ""
+    reason = f" {_sentence(row.reason)}" if row.reason else ""
     return "\n\n".join([
         f"# Continue here: {row.run}",
         _short(row.goal),
         f"{_WHY[row.status]}{reason} Written {written_at}.",
         *_section("Needs you", [f"{need.task} {_short(need.words)}: `{need.command}`" for need in needs_you(state)]),
         *_section("Done", [f"{_titled(state, task)}: landed as {task.merge_commit[:12]}" for task in done]),
+        *_section("Abandoned", [_under_way(state, task, refs) for task in given_up]),
         *_section("Under way", [_under_way(state, task, refs) for task in begun]),
         *_section("Next", [_titled(state, task) for task in untried]),
-        f"## Go on\n\n{way_on or f'    holdfast resume {row.run}'}\n",
+        f"## Go on\n\n{way_on or _way_on(row.run, given_up)}\n",
     ])  # fmt: skip
+
+
+def _way_on(run: str, given_up: Sequence[TaskRow]) -> str:
+    """Return the commands that continue a run. Nothing would start while an abandoned task is in the way."""
+    resume = f"    holdfast resume {run}"
+    if not given_up:
+        return with_run_numbers(resume)
+    choices = [f"    holdfast retry {run} {task.id}" for task in given_up[:_LINES_MAX]]
+    words = (
+        "Run each abandoned task again, or leave it out (`holdfast skip` instead of `retry`), then resume:"
+    )
+    return with_run_numbers("\n".join([words, "", *choices, resume]))
+
+
+def _sentence(text: str) -> str:
+    words = _short(text)
+    return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Self
 
 from holdfast.agents.consent import consent_digest
@@ -334,7 +334,7 @@ def write_resume_note(repo: Repository, state: RunState) -> None:
     run = state.row.run
     if state.row.status not in _RESTING:
         return
-    at = f"{datetime.fromtimestamp(time.time(), UTC):%Y-%m-%d %H:%M:%S} UTC"
+    at = f"{datetime.fromtimestamp(time.time()).astimezone():%Y-%m-%d %H:%M %Z}"
     # The run's rest is already in the journal: a full disk may cost this note, but nothing else.
     with suppress(OSError, HoldfastError):
         text = resume_note(state, refs_by_commit(repo, run), at)

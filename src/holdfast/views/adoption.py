@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.core.adoption import FINISHED, UNPROVEN, Claim, Finding, Verdict, attempts_of
 from holdfast.runner.adoption.assessment import Assessment
-from holdfast.views.text import count, one_line, table
+from holdfast.views.text import count, one_line, table, when
 
 
 class AdoptedTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ def sources_text(lines: Sequence[SourceLine]) -> str:
             one_line(line.name, 40),
             "unreadable" if line.error else f"{line.done}/{line.tasks}",
             line.stage or "-",
-            line.updated_at,
+            when(line.updated_at),
             "yes" if line.resumable else "no",
             line.main,
         )

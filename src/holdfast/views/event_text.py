@@ -15,12 +15,18 @@ import msgspec
 from holdfast.core.event_codec import encode_event
 from holdfast.core.events import (
     AgentsReattached,
+    AttemptFailed,
+    AttemptLost,
     AttemptStarted,
     BaseChecked,
+    ChecksFailed,
     Event,
+    MergeRefused,
     PauseRequested,
+    StageGateFailed,
     TaskEvent,
 )
+from holdfast.core.ids import with_run_numbers
 from holdfast.core.state import RunState
 from holdfast.views.terminal import write_line
 from holdfast.views.text import one_line, time_of_day
@@ -28,6 +34,7 @@ from holdfast.views.text import one_line, time_of_day
 if TYPE_CHECKING:
     from holdfast.runner.context import Observer
 
+_LAST_LINE_CHARS = 100
 _SENTENCES = {
     "RunStarted": "run {run} begins at {base:.12}",
     "RunRestored": "state rebuilt from git",
@@ -62,7 +69,7 @@ _SENTENCES = {
     "HandOverInterrupted": "",
     "TaskHandedOver": "{task}: your workspace is ready",
     "TaskGiven": "{task}: given by you",
-    "AttemptLost": "{task}: attempt {attempt} cut short by a {cause}; its work is kept",
+    "AttemptLost": "{task}: attempt {attempt} {how}",
     "ChecksStarted": "",
     "VerificationBlocked": "{task}: its work waits, and needs you ({failure}): {error}",
     "VerificationRestarted": "{task}: the work of attempt {attempt} is verified again",
@@ -120,10 +127,18 @@ def event_sentence(event: Event) -> str:
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
-    fields["how"] = _how(event) if isinstance(event, AttemptStarted) else ""
+    fields["how"] = _how(event)
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
-    return one_line(words, width=200)
+    return with_run_numbers(one_line(words, width=200) + _last_line(event))
+
+
+def _last_line(event: Event) -> str:
+    """Return the last line that a failed program printed, unless the error has it already: it mostly says why."""
+    if not isinstance(event, AttemptFailed | ChecksFailed | MergeRefused | StageGateFailed):
+        return ""
+    line = one_line(next(filter(str.strip, reversed(event.detail.splitlines())), ""), _LAST_LINE_CHARS)
+    return f"; last line: {line}" if line and line not in event.error else ""
 
 
 def _name_in_words(event: Event) -> str:
@@ -132,8 +147,17 @@ def _name_in_words(event: Event) -> str:
     return f"{event.task}: {words}" if isinstance(event, TaskEvent) else words
 
 
-def _how(event: AttemptStarted) -> str:
-    """Say how an attempt starts, unless it is simply a new agent of the task."""
+def _how(event: Event) -> str:
+    """Say how an attempt starts, unless it is simply a new agent of the task, or what ended it before its own end."""
+    if isinstance(event, AttemptLost):
+        never = event.cause == "not launched"
+        return (
+            "was never launched; the task waits for its next"
+            if never
+            else f"cut short by a {event.cause}; its work is kept"
+        )
+    if not isinstance(event, AttemptStarted):
+        return ""
     if event.session:
         return f", resuming {event.agent}'s own session"
     return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""

@@ -16,7 +16,7 @@ from holdfast.core.status import AttemptKind, TaskStatus
 from holdfast.reporting.needs_you import NeedOfTask, need_of
 from holdfast.views.event_text import event_sentence
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
-from holdfast.views.text import block, duration, one_line, table, timestamp
+from holdfast.views.text import block, duration, local_time, one_line, table, timestamp
 
 Outcome = Literal["under way", "done", "failed", "lost", "limited", "blocked", "asked", "returned", "landed"]
 
@@ -220,7 +220,11 @@ def inspection_text(view: Inspection) -> str:
         lines += [*task_lines(task), ""]
     lines.append("timeline")
     rows = [("#", "TIME", "WHAT")]
-    rows += [(str(line.seq), line.at, words) for line in view.events if (words := event_sentence(line.event))]
+    rows += [
+        (str(line.seq), local_time(line.at), words)
+        for line in view.events
+        if (words := event_sentence(line.event))
+    ]
     return "\n".join([*lines, *table(rows)])
 
 
@@ -253,9 +257,9 @@ def _questions(task: TaskHistory) -> Iterator[str]:
 
 def _attempt(attempt: AttemptView) -> Iterator[str]:
     commit = f", commit {attempt.commit[:12]}" if attempt.commit else ""
-    ended = f" to {attempt.ended_at}" if attempt.ended_at else ""
+    ended = f" to {local_time(attempt.ended_at)[-8:]}" if attempt.ended_at else ""
     outcome = "cut short" if attempt.outcome == "lost" else attempt.outcome
-    yield f"  attempt {attempt.attempt} ({attempt.kind}): {outcome}{commit}, {attempt.started_at}{ended}"
+    yield f"  attempt {attempt.attempt} ({attempt.kind}): {outcome}{commit}, {local_time(attempt.started_at)}{ended}"
     used = f", {attempt.cost_usd:.4f} USD" if attempt.cost_usd else ""
     if attempt.tokens or used:
         yield f"    used {attempt.tokens} tokens{used}"
@@ -266,5 +270,5 @@ def _attempt(attempt: AttemptView) -> Iterator[str]:
     if attempt.set_aside:
         yield f"    its work is kept as {attempt.set_aside[:12]}; the next attempt starts without it"
     for error in attempt.errors:
-        yield f"    {error.at}  {error.failure}: {one_line(error.error, 200)}"
+        yield f"    {local_time(error.at)}  {error.failure}: {one_line(error.error, 200)}"
         yield from block(error.detail, "      | ")

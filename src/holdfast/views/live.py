@@ -1,57 +1,69 @@
 """A run followed on a terminal: a table of what runs now, below the lines that say what happened.
 
-A separate thread draws the picture, at most four times a second, from a frozen copy of its data.
+A separate thread draws the picture, at most four times a second, from a frozen copy of its data (`live_picture.py`).
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import IO, Self, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from holdfast.core.events import AttemptStarted, Event
 from holdfast.core.state import RunState
-from holdfast.core.status import TaskStatus
-from holdfast.reporting.displayed_status import reported_progress
 from holdfast.views.event_text import event_sentence
-from holdfast.views.status import agent_of
+from holdfast.views.live_picture import Estimate, Picture, estimate_of, picture_lines, picture_of
 from holdfast.views.terminal import DrawingOutput
-from holdfast.views.text import duration, one_line, percent, time_of_day
+from holdfast.views.text import time_of_day
 
 _FRAMES_PER_SECOND = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Working:
-    task: str
-    status: str
-    attempt: int
-    agent: str
-    reported: float | None
-    since: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Picture:
-    """What one frame shows. It never changes."""
-
-    head: str = ""
-    working: tuple[_Working, ...] = ()
-    queue: tuple[str, ...] = ()
+_ESTIMATE_EVERY_S = 1.0
+_STYLES = {
+    "red": (
+        "AttemptFailed",
+        "ChecksFailed",
+        "ValidationFailed",
+        "MergeRefused",
+        "StageGateFailed",
+        "TaskAbandoned",
+        "RunBlocked",
+        "LandingVanished",
+        "MirrorFailed",
+        "NotificationFailed",
+    ),
+    "yellow": (
+        "AttemptBlocked",
+        "AttemptHalted",
+        "AttemptLimited",
+        "AttemptLost",
+        "BranchMoved",
+        "ChecksInterrupted",
+        "IntrusionNoticed",
+        "LandingInterrupted",
+        "MergeConflicted",
+        "PauseRequested",
+        "ProviderParked",
+        "ProviderShut",
+        "RunPaused",
+        "RunStopped",
+        "StopRequested",
+    ),
+    "green": ("RunCompleted", "StageClosed", "TaskLanded", "LandingReplaced"),
+    "dim": ("RunnerAttached", "AgentsReattached", "SnapshotSaved"),
+}
+_STYLE_OF = {name: style for style, names in _STYLES.items() for name in names}
 
 
 class LiveTable:
     """An observer that draws. Enter it first, and leave it before anything else is printed."""
 
     def __init__(self) -> None:
-        self._picture = _Picture()
+        self._picture, self._estimate = Picture(), Estimate()
         self._since: dict[str, float] = {}
         self._console = Console(highlight=False, file=cast("IO[str]", DrawingOutput(sys.stdout)))
         self._live = Live(
@@ -70,58 +82,30 @@ class LiveTable:
 
     def __call__(self, events: Sequence[Event], state: RunState) -> None:
         """Print what happened and take a new copy of the data to draw."""
-        now, at = time.monotonic(), time_of_day(time.time())
-        self._since.update({event.task: now for event in events if isinstance(event, AttemptStarted)})
-        self._picture = _picture(state, self._since, now)
+        self.show([(time.time(), event) for event in events], state)
+
+    def show(self, happened: Sequence[tuple[float, Event]], state: RunState) -> None:
+        """Print what happened at which time of day, and take a new copy of the data to draw."""
+        now = time.monotonic()
+        self.remember(happened)
+        for name in state.active:
+            self._since.setdefault(name, now)
+        if now - self._estimate.made >= _ESTIMATE_EVERY_S:
+            self._estimate = estimate_of(state, now)
+        self._picture = picture_of(state, self._since, self._estimate, now)
         # One print for all of them: each print draws the whole picture again.
-        if said := [f"{at}  {words}" for event in events if (words := event_sentence(event))]:
-            self._console.print(Text("\n".join(said)))
+        if said := [_line(at, event, words) for at, event in happened if (words := event_sentence(event))]:
+            self._console.print(Text("\n").join(said))
+
+    def remember(self, happened: Sequence[tuple[float, Event]]) -> None:
+        """Take in when attempts began, without printing anything."""
+        offset = time.monotonic() - time.time()
+        self._since.update({e.task: at + offset for at, e in happened if isinstance(e, AttemptStarted)})
 
     def _draw(self) -> RenderableType:
-        picture = self._picture
-        parts: list[RenderableType] = [Text(picture.head, style="bold")] if picture.head else []
-        if picture.working:
-            parts.append(_table(picture.working, time.monotonic()))
-        if picture.queue:
-            parts.append(Text("merge queue: " + ", ".join(picture.queue), style="dim"))
-        return Group(*parts)
+        size = self._console.size
+        return Group(*picture_lines(self._picture, size.width, size.height, time.monotonic()))
 
 
-def _picture(state: RunState, since: dict[str, float], now: float) -> _Picture:
-    failed = len(state.failed) + sum(state.abandoned.values())
-    done = f"{one_line(state.plan.goal)}: {state.settled_count} of {len(state.tasks)} done"
-    return _Picture(
-        head=f"{done}, {failed} failed" if failed else done,
-        working=tuple(
-            _Working(
-                task=task.id,
-                status="checking" if task.status is TaskStatus.VERIFYING else "working",
-                attempt=task.attempt,
-                agent=agent_of(state.plan, state.specs[task.id]),
-                reported=reported_progress(task),
-                since=since.setdefault(task.id, now),
-            )
-            for task in state.active.values()
-        ),
-        queue=(*(f"{name} merging" for name in state.landing), *(f"{name} ready" for name in _ready(state))),
-    )
-
-
-def _ready(state: RunState) -> Iterator[str]:
-    """Yield the verified tasks in their order. Only the queue is read, so the cost does not grow with the plan."""
-    for number, name in sorted(set(state.merge_queue)):
-        task = state.tasks[name]
-        # The queue drops stale entries later.
-        if task.status is TaskStatus.VERIFIED and task.queue_number == number:
-            yield name
-
-
-def _table(working: Sequence[_Working], now: float) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    reports = any(row.reported is not None for row in working)
-    for heading in ("task", "", "attempt", "agent", "for", *(["progress"] if reports else [])):
-        table.add_column(heading, no_wrap=True)
-    for row in working:
-        progress = [percent(row.reported)] if reports else []
-        table.add_row(row.task, row.status, str(row.attempt), row.agent, duration(now - row.since), *progress)
-    return table
+def _line(at: float, event: Event, words: str) -> Text:
+    return Text.assemble((f"{time_of_day(at)}  ", "dim"), (words, _STYLE_OF.get(type(event).__name__, "")))

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from holdfast.core.ids import with_run_numbers
 from holdfast.reporting.recovery_report import RecoveryReport, TaskRecovery
 from holdfast.views.status import RunView, ending_label
-from holdfast.views.text import count, duration, one_line, percent, wrapped_table
+from holdfast.views.text import count, duration, one_line, percent, with_local_times, wrapped_table
 
 
 class RecoveryChoice(msgspec.Struct, frozen=True):
@@ -55,12 +56,12 @@ def recovery_header(run: RunView, landed: int, tasks: int) -> Iterator[str]:
     """Yield what happened to the run and its progress."""
     yield f"{run.id}  {ending_label(run.status, run.ending)}  {landed} of {count(tasks, 'task')} landed"
     yield f"  {one_line(run.goal)}"
-    yield f"  {one_line(run.detail, 300) or 'last sign of life ' + run.last_sign_at}"
+    yield f"  {with_local_times(one_line(run.detail, 300) or 'last sign of life ' + run.last_sign_at)}"
 
 
 def choice_lines(choices: Sequence[RecoveryChoice], width: int) -> list[str]:
     """Return choices as lines: the key, what it does, the command that does the same."""
-    rows = [(choice.key, choice.does, f"`{choice.command}`") for choice in choices]
+    rows = [(choice.key, choice.does, f"`{with_run_numbers(choice.command)}`") for choice in choices]
     return [line for row in wrapped_table(rows, width) for line in row]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -322,7 +322,10 @@ def _metrics(state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float)
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One run; `stage` is the last one that has begun."""
+    """One run; `stage` is the last one that has begun, `completed` counts the tasks that landed.
+
+    `landed_in` names the branches that hold the result of a completed run.
+    """
 
     id: str
     goal: str
@@ -334,14 +337,23 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     resumable: bool
     adopted_from: Origin | None = None
     needs_you: tuple[NeedOfTask, ...] = ()
+    completed: int = 0
+    tasks: int = 0
+    landed_in: tuple[str, ...] = ()
 
 
 def run_line(
-    listing: RunListing, *, held: bool, boot_id: str = "", needs: tuple[NeedOfTask, ...] = ()
+    listing: RunListing,
+    *,
+    held: bool,
+    boot_id: str = "",
+    needs: tuple[NeedOfTask, ...] = (),
+    tasks: Sequence[TaskRow] = (),
+    landed_in: tuple[str, ...] = (),
 ) -> RunLine:
     """Return a run as `list` shows it; `held` tells whether a live runner holds it.
 
-    `boot_id` tells a reboot from a crash, `needs` is what waits for the user.
+    `boot_id` tells a reboot from a crash, `needs` is what waits for the user, `landed_in` are the branches that hold the result.
     """
     row = listing.row
     begun = [name for name, stage in row.stages.items() if stage.status is not StageStatus.PENDING]
@@ -356,4 +368,7 @@ def run_line(
         resumable=is_resumable(row, held=held),
         adopted_from=row.origin,
         needs_you=needs,
+        completed=sum(task.status is TaskStatus.COMPLETED for task in tasks),
+        tasks=len(tasks),
+        landed_in=landed_in,
     )

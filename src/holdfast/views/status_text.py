@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
-from holdfast.views.text import count, duration, one_line, percent, table
+from holdfast.views.text import count, duration, one_line, percent, table, when
 
-NO_RUN = (
+_NO_RUN = (
     "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it.\n"
     "If there was one, `holdfast rebuild` restores it from git."
 )
+
+
+def no_run_text(summaries: Path | None) -> str:
+    """Return what to say where there is no run; `summaries` is where those of cleaned runs are, if there are any."""
+    if summaries is None:
+        return _NO_RUN
+    return (
+        f"No run here now. The summaries of cleaned runs are in {summaries}; `holdfast run` starts a new run."
+    )
 
 
 def status_text(view: StatusView) -> str:
@@ -35,16 +45,15 @@ def status_text(view: StatusView) -> str:
 
 def list_text(lines: Sequence[RunLine]) -> str:
     """Return every run as one line of a table."""
-    if not lines:
-        return NO_RUN
-    rows = [("RUN", "STATUS", "STAGE", "UPDATED", "RESUMABLE", "GOAL")]
+    rows = [("RUN", "STATUS", "LANDED", "STAGE", "UPDATED", "RESULT", "GOAL")]
     rows += [
         (
             line.id,
             ending_label(line.status, line.ending),
+            f"{line.completed}/{line.tasks}",
             line.stage or "-",
-            line.updated_at,
-            "yes" if line.resumable else "no",
+            when(line.updated_at),
+            _result(line),
             one_line(line.goal, 60)
             + (
                 f"  (from {line.adopted_from.system} {one_line(line.adopted_from.name, 40)})"
@@ -56,6 +65,12 @@ def list_text(lines: Sequence[RunLine]) -> str:
         for line in lines
     ]
     return "\n".join(table(rows, indent=""))
+
+
+def _result(line: RunLine) -> str:
+    if line.landed_in:
+        return f"in {one_line(line.landed_in[0], 40)}"
+    return "resumable" if line.resumable else "to land" if line.status is RunStatus.COMPLETED else "-"
 
 
 def _header(run: RunView, view: StatusView) -> Iterator[str]:
@@ -122,7 +137,7 @@ def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
 def _at_work(task: TaskView) -> str:
     """Return what a working agent does, or how long a task waits; empty for any other task."""
     if task.waiting_until:
-        return f"until {task.waiting_until}"
+        return f"until {when(task.waiting_until)}"
     if task.liveness is None:
         return ""
     used = f", {task.tokens} tokens" if task.tokens else ""
@@ -157,7 +172,7 @@ def next_steps(view: StatusView) -> Iterator[str]:
     elif run.resumable:
         yield from _ways_to_continue(run, view)
     elif run.status is RunStatus.ABANDONED:
-        yield f"Abandoned. `git for-each-ref refs/holdfast/{run.id}` shows what is kept; `holdfast run` starts its plan again."
+        yield f"Abandoned. `git for-each-ref refs/holdfast/{run.id}` shows what is kept; `holdfast run PLAN` starts its plan again."
 
 
 def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:

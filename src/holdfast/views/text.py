@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from holdfast.escapes import without_controls
 
@@ -16,6 +17,7 @@ _UNSEEN = frozenset(
 )
 """Characters that count as printable, and of which nothing is seen: fillers, blanks and variants of others."""
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
@@ -57,6 +59,14 @@ def one_line(text: str, width: int = 100) -> str:
     flat = " ".join(text.split())
     safe = "".join(c if c.isprintable() else "�" for c in flat)
     return _cut(safe, width)
+
+
+def shortened(name: str, width: int) -> str:
+    """Return a name in at most `width` characters. Its middle goes: names that begin alike differ at their end."""
+    if len(name) <= width:
+        return name
+    end = (width - 1) // 2
+    return f"{name[: width - 1 - end]}…{name[len(name) - end :]}" if width > 1 else "…"[:width]
 
 
 def _cut(line: str, width: int) -> str:
@@ -115,6 +125,33 @@ def timestamp(at: float) -> str:
 def time_of_day(at: float) -> str:
     """Return the time of day for people, in their own time zone."""
     return f"{datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
+
+
+def local_time(stamp: str) -> str:
+    """Return what `timestamp` made, to the second in the reader's own time zone."""
+    return f"{_local(stamp):%Y-%m-%d %H:%M:%S}"
+
+
+def when(stamp: str, now: float | None = None) -> str:
+    """Return what `timestamp` made, for people: `3 min ago`, `14:02`, `yesterday 21:38`, `3 Nov 21:38`, `2025-11-03`."""
+    at, today = _local(stamp), datetime.fromtimestamp(time.time() if now is None else now).astimezone()
+    ago = (today - at).total_seconds()
+    if 0 <= ago < _HOUR:
+        return f"{int(ago)} s ago" if ago < _MINUTE else f"{int(ago) // _MINUTE} min ago"
+    days = (at.date() - today.date()).days
+    if days in (-1, 0, 1):
+        return f"{('', 'tomorrow ', 'yesterday ')[days]}{at:%H:%M}"
+    near = abs(at - today) < timedelta(days=300)
+    return f"{at.day} {at:%b %H:%M}" if near else f"{at:%Y-%m-%d}"
+
+
+def with_local_times(text: str) -> str:
+    """Return a text in which each time that `timestamp` made is one for people."""
+    return _TIMESTAMP.sub(lambda found: when(found[0]), text)
+
+
+def _local(stamp: str) -> datetime:
+    return datetime.fromisoformat(stamp).astimezone()
 
 
 def duration(seconds: float) -> str:

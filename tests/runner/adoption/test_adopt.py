@@ -296,7 +296,7 @@ def test_rebuild_restores_an_adopted_run_from_git(tmp_path: Path) -> None:
     )
     before = trial.state()
     project.open().state_dir.journal.unlink()
-    rebuild(project.open(), lambda _question: False, replace=False)
+    rebuild(project.open(), lambda *_question: False, replace=False)
     after = trial.state()
     assert after.row.origin == before.row.origin
     assert after.tasks["two"].failures == before.tasks["two"].failures
@@ -358,7 +358,7 @@ def test_a_half_adopted_run_survives_the_loss_of_the_journal_too(tmp_path: Path,
         made = commit_adoption(repo, assessment.base, begun, "Adopt", [FinishedTask("one", 1, commit)])
         project.git("branch", f"holdfast/{begun}", made)
     repo.state_dir.journal.unlink()
-    rebuild(project.open(), lambda _question: False, replace=False)
+    rebuild(project.open(), lambda *_question: False, replace=False)
     with open_project_journal(repo) as journal:
         assert adopt_into(repo, journal, run) == begun
     trial = Trial(project, begun)

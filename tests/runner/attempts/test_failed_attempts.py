@@ -10,6 +10,7 @@ from holdfast.core.status import FailureKind, RunStatus
 from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.testing import FunctionFleet
+from tests.support.command import Cli
 from tests.support.repositories import Project
 from tests.support.runs import Trial, sh, stage
 
@@ -150,3 +151,9 @@ def test_a_run_without_room_for_a_process_rests_and_charges_nobody(tmp_path: Pat
     assert "End some processes." in trial.stored().row.reason
     assert trial.execute(FunctionFleet(write_name)) is RunStatus.COMPLETED
     assert (sorted(trial.landed()), trial.violations()) == (["A", "B"], [])
+
+
+def test_a_silent_agent_is_told_with_the_limit_that_ended_it(tmp_path: Path) -> None:
+    """The number and the key of the plan, not only that it stalled."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sleep", "60"]}, limits={"attempts": 1, "stall": "0.3s"})
+    assert "silent for 0.3 s (limits.stall)" in cli("run", "--yes").out

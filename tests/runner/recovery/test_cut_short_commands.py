@@ -288,7 +288,7 @@ def test_an_agent_can_be_told_to_start_clean(
 def _lose_journal_and_rebuild(trial: Trial) -> None:
     repo = trial.project.open()
     repo.state_dir.journal.unlink()
-    rebuild(repo, lambda _question: False, replace=False)
+    rebuild(repo, lambda *_question: False, replace=False)
 
 
 def test_a_rebuilt_run_starts_commands_clean(tmp_path: Path) -> None:

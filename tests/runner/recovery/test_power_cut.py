@@ -138,7 +138,7 @@ def lose_journal_and_rebuild(trial: Trial) -> None:
     """Delete the journal, and have it made again from git."""
     for path in (trial.project.path / ".holdfast").glob("journal.db*"):
         path.unlink()
-    rebuild(trial.project.open(), lambda _question: False, replace=False)
+    rebuild(trial.project.open(), lambda *_question: False, replace=False)
 
 
 @pytest.mark.parametrize(("resume", "seen"), [("continue", "half"), ("clean", "nothing")])

@@ -28,7 +28,7 @@ from tests.support.runs import (
 )
 
 
-def _no(_question: str) -> bool:
+def _no(_question: str, _evident: bool) -> bool:
     return False
 
 
@@ -195,7 +195,7 @@ def test_a_run_whose_branch_is_gone_is_asked_about(tmp_path: Path) -> None:
     trial.project.git("update-ref", "-d", f"refs/heads/holdfast/{trial.run}")
     _lose_journal(trial)
     assert _rebuild(trial).runs[0].status is RunStatus.STOPPED
-    agreed = rebuild(trial.project.open(), lambda asked: "branch is gone" in asked, replace=True)
+    agreed = rebuild(trial.project.open(), lambda asked, _evident: "branch is gone" in asked, replace=True)
     assert agreed.runs[0].status is RunStatus.ABANDONED
 
 
@@ -248,7 +248,7 @@ def test_a_landing_that_rebuild_takes_note_of_survives_a_power_cut(tmp_path: Pat
     moved_and_rebuilt = f"""
 from holdfast.runner.recovery.rebuild import rebuild
 git("-c", "core.fsync=none", "update-ref", "{branch}", "{landed}")
-rebuild(repo, lambda question: False, replace=False)
+rebuild(repo, lambda *question: False, replace=False)
 """
     left = Trial(after_power_cut(trial.project, moved_and_rebuilt), trial.run)
     assert left.status_of("A") == "completed"

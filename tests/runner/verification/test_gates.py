@@ -197,9 +197,9 @@ def test_a_run_blocked_by_a_gate_names_the_three_ways_on(tmp_path: Path) -> None
     done = _blocked_cli(tmp_path)("run", "--yes")
     assert done.code == 3
     for way in (
-        "`holdfast resume 01-try-it`",
-        "resume 01-try-it --accept one`",
-        "`holdfast abandon 01-try-it`",
+        "`holdfast resume 1`",
+        "resume 1 --accept one`",
+        "`holdfast abandon 1`",
     ):
         assert way in done.out
 

@@ -28,6 +28,8 @@ from holdfast.formats.plan_assembly import (
     plain_name,
 )
 
+NAMELESS = "epic"
+"""Stands for the name of an epic that has none."""
 _EPIC_ID = Key("epicId", "epic_id", "id", "slug")
 _EPIC_TITLE = Key("name", "title", "epic_name", "epicName", "epic_title")
 _STATUS = Key("status", "state")
@@ -177,7 +179,7 @@ def read_epic(root: Node) -> EpicModel:
 def epic_name(root: Node) -> str:
     """Return the epic's id, from any place where files keep it."""
     named = _EPIC_ID.text(node(root.get("epic"))) or _EPIC_ID.text(root) or text(root.get("epic"))
-    return named or _EPIC_TITLE.text(root) or "epic"
+    return named or _EPIC_TITLE.text(root) or NAMELESS
 
 
 def phases_of(root: Node) -> list[tuple[Node, Node]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 
-from holdfast.formats.cfn.epic import EpicModel, assemble_epic, read_epic
+from holdfast.formats.cfn.epic import NAMELESS, EpicModel, assemble_epic, read_epic
 from holdfast.formats.cfn.layout import FOLDER, CfnDocument, kind_of
 from holdfast.formats.cfn.record_reader import (
     apply_records,
@@ -62,7 +63,9 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     made = assemble_epic(model)
     findings += [*model.findings, *_contradictions(model, root, made.claims)]
     finished = claimed_status(model.status) is ClaimedStatus.DONE
-    return made.as_run(System.CFN, model.name, main, documents, findings, finished=finished)
+    # A file without an id or a title is still known by its own name.
+    name = PurePosixPath(main).stem if model.name == NAMELESS else model.name
+    return made.as_run(System.CFN, name, main, documents, findings, finished=finished)
 
 
 def _root(main: str, documents: Mapping[str, bytes], findings: list[Finding]) -> tuple[str, Node]:

@@ -83,7 +83,7 @@ def _unfinished(claims: list[Claim]) -> list[str]:
 def _of_attempts(claims: Mapping[str, Claim]) -> Iterator[Finding]:
     for name, claim in claims.items():
         if claim.standing is ClaimedStatus.ABANDONED and claimed_status(claim.said) is ClaimedStatus.FAILED:
-            sentence = f"{name} failed {claim.attempts} times; after {GIVES_UP_AFTER} it counts as abandoned."
+            sentence = f"{name} failed {'once' if claim.attempts == 1 else f'{claim.attempts} times'}; after {GIVES_UP_AFTER} it counts as abandoned."
             yield Finding("attempts-used-up", sentence, claim.task)
 
 

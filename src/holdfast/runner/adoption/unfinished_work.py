@@ -130,7 +130,7 @@ class _WorkLocations:
             }
         if changed:
             sentence = (
-                f"The checkout has {len(changed)} uncommitted files; --with-checkout takes them as the "
+                f"The checkout has {len(changed)} uncommitted {'file' if len(changed) == 1 else 'files'}; --with-checkout takes them as the "
                 f"unfinished work of {without_work[0]}."
             )
             self.noticed.append(Finding(kind="uncommitted", sentence=sentence, task=without_work[0]))

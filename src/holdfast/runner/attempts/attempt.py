@@ -65,7 +65,7 @@ async def _start_if_new(context: RunContext, task: TaskRow) -> ev.Event | None:
             if context.fleet.inspect(key).presence is Presence.UNKNOWN:
                 if task.latest.token not in context.secrets:
                     # The runner that chose the token died before it launched: the token is spent, nothing was done.
-                    return ev.AttemptLost(task=task.id, attempt=task.attempt, cause="stop")
+                    return ev.AttemptLost(task=task.id, attempt=task.attempt, cause="not launched")
                 await start_agent(context, task)
                 del context.secrets[task.latest.token]
     except LeaseLostError:

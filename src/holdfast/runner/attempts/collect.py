@@ -20,7 +20,7 @@ from holdfast.core.outcome import (
 )
 from holdfast.core.projection import TaskRow
 from holdfast.core.retry import CUT_SHORT
-from holdfast.core.status import FailureKind
+from holdfast.core.status import FailureKind, NetworkAccess
 from holdfast.core.unrunnable import CANNOT_EXECUTE, Fault, fault_of, program_named, tree_path, words_said
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
@@ -60,7 +60,14 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
     if objection is None:
         return [_done(context, task, exit_, work, output)]
     kind = objection.failure or FailureKind.AGENT
-    return [attempt_failed(context, task, kind, objection.error, tail, carry, work.tree, exit_.duration_s)]
+    error = objection.error + _closed_network(context, kind)
+    return [attempt_failed(context, task, kind, error, tail, carry, work.tree, exit_.duration_s)]
+
+
+def _closed_network(context: RunContext, failure: FailureKind) -> str:
+    """Return a note for the error of an agent that may have failed because it reached nothing."""
+    closed = context.state.row.network is NetworkAccess.OFF and failure is FailureKind.AGENT
+    return "; the network was closed (--network off)" if closed else ""
 
 
 def cut_short(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> Outcome | None:

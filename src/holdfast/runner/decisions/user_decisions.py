@@ -44,7 +44,7 @@ def deciding(repo: Repository, journal: Journal, run: str) -> Iterator[tuple[Run
         stored = journal.load(run)
         if stored.row.status in RUN_IS_OVER:
             raise HoldfastError(
-                f"run {run} is {stored.row.status}", "`holdfast run --fresh` starts the plan again"
+                f"run {run} is {stored.row.status}", "`holdfast run PLAN --fresh` starts the plan again"
             )
         state = stored.state()
 

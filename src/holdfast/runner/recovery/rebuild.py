@@ -44,7 +44,8 @@ from holdfast.runner.attempts.snapshots import take_torn_files
 from holdfast.runner.effect_errors import capture_or_move_aside
 from holdfast.runner.health import runs_missing_in_journal
 
-Ask = Callable[[str], bool]
+Ask = Callable[[str, bool], bool]
+"""Asks the user a question; the second argument tells whether git shows that the answer is yes."""
 """Asks the user a question whose safe answer is no."""
 _TornFiles = dict[tuple[str, int], str]
 """The commits of files that a power cut may have torn, by task and attempt; empty where there was nothing."""
@@ -217,7 +218,8 @@ class _LostRun:
             for name, above in passed_over(self.plan, branch).items()
             if name not in skipped
             and ask(
-                f"{self.run}: {name} never landed, yet {above}, which builds on it, did. Was {name} skipped?"
+                f"{self.run}: {name} never landed, yet {above}, which builds on it, did. Was {name} skipped?",
+                True,
             )
         ]
         began = [event for event in inherited if isinstance(event, ev.RunAdopted | ev.TaskInherited)]
@@ -279,7 +281,7 @@ class _LostRun:
             yield ev.RunAbandoned(reason="its branch was put away")
         elif not branch.tip and any(task.attempt for task in state.tasks.values()):
             gone = f"{self.run}: its branch is gone, and with it what landed."
-            if ask(f"{gone} Abandon the run? (No: it can be resumed from its base.)"):
+            if ask(f"{gone} Abandon the run? (No: it can be resumed from its base.)", False):
                 yield ev.RunAbandoned(reason="its branch was gone")
 
 

@@ -50,6 +50,7 @@ _BY_PRESENCE = {
 _CUT_SHORT = (ProcessSign.SIGNAL, ProcessSign.TIMEOUT, ProcessSign.STALLED)
 """What a process shows that did not come to its own end. If its task starts clean, nothing of it is collected."""
 
+_NOT_BEGUN = (TaskStatus.PENDING, TaskStatus.FAILED)
 _BY_STATUS = {
     TaskStatus.COMPLETED: (ResumeAction.SKIP, "landed"),
     TaskStatus.SKIPPED: (ResumeAction.SKIP, "skipped"),
@@ -102,13 +103,31 @@ def _recover(state: RunState, facts: Facts) -> None:
 def _preview_tasks(state: RunState, sightings: dict[str, Sighting]) -> list[TaskPreview]:
     """Return what would happen to each task, in plan order."""
     shown = displayed_task_statuses(state)
-    alone = left_alone(state)
+    alone, stopped = left_alone(state), _stopped_stages(state)
     return [
         TaskPreview(name, ResumeAction.LEAVE, alone[name])
         if name in alone
+        else TaskPreview(name, ResumeAction.WAIT, stopped[stage])
+        if shown[name] in _NOT_BEGUN and (stage := state.stage_of[name]) in stopped
         else _preview_task(state, task, shown[name], sightings.get(name))
         for name, task in state.tasks.items()
     ]
+
+
+def _stopped_stages(state: RunState) -> dict[str, str]:
+    """Return the stages in which nothing new starts because a task was abandoned, each with the reason."""
+    stopped: dict[str, str] = {}
+    culprits: dict[str, str] = {}
+    for stage in state.plan.stages:
+        own = next((t.id for t in stage.tasks if state.tasks[t.id].status is TaskStatus.ABANDONED), "")
+        below = next((culprits[need] for need in stage.needs if need in culprits), "")
+        if below:
+            stopped[stage.id] = f"its stage waits for {below}, which was abandoned"
+        elif own and not state.plan.limits.keep_going:
+            stopped[stage.id] = f"its stage stopped: {own} was abandoned"
+        if own or below:
+            culprits[stage.id] = own or below
+    return stopped
 
 
 def _preview_task(

@@ -1,0 +1,80 @@
+"""A run that another process executes, followed by reading its journal as it grows. It changes nothing.
+
+On a terminal it is drawn as `run` draws it. Leaving, with Ctrl-C, ends only the following.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from holdfast.cli.open_repo import ReadOnlyRepo
+from holdfast.core.event_codec import Recorded, encode_event
+from holdfast.core.state import RunState
+from holdfast.views.event_text import event_sentence
+from holdfast.views.terminal import supports_live_display, write_line
+from holdfast.views.text import time_of_day
+
+_POLL_S = 0.2
+_SHOWN_FIRST = 12
+"""How many of the latest events are told to somebody who comes late."""
+
+_Show = Callable[[Sequence[Recorded], RunState], None]
+
+
+def follow_run(opened: ReadOnlyRepo, run: str, args: Namespace) -> None:
+    """Show what happens in a run until no runner holds it any more."""
+    journal = opened.require_journal()
+    stored = journal.load(run)
+    earlier = list(journal.events(run, upto=stored.last_seq))
+    with _display(earlier, json=args.json) as show:
+        show([] if args.json else earlier[-_SHOWN_FIRST:], stored.state())
+        seen = stored.last_seq
+        while True:
+            # Asked before the events are read, so that the last ones are shown.
+            over = opened.holder(run) is None
+            if happened := list(journal.events(run, after=seen)):
+                seen = happened[-1].seq
+                show(happened, journal.load(run).state())
+            if over:
+                return
+            time.sleep(_POLL_S)
+
+
+def _display(earlier: Sequence[Recorded], *, json: bool) -> AbstractContextManager[_Show]:
+    if json:
+        return nullcontext(_show_json)
+    if not supports_live_display(sys.stdout):
+        return nullcontext(_show_lines)
+    return _Drawn(earlier)
+
+
+class _Drawn(AbstractContextManager[_Show]):
+    """The live view, fed from a journal."""
+
+    def __init__(self, earlier: Sequence[Recorded]) -> None:
+        from holdfast.views.live import LiveTable
+
+        self._table = LiveTable()
+        self._table.remember([(record.at, record.event) for record in earlier])
+
+    def __enter__(self) -> _Show:
+        self._table.__enter__()
+        return lambda happened, state: self._table.show([(one.at, one.event) for one in happened], state)
+
+    def __exit__(self, *exc: object) -> None:
+        self._table.__exit__(*exc)
+
+
+def _show_json(happened: Sequence[Recorded], _state: RunState) -> None:
+    for record in happened:
+        write_line(encode_event(record.event).decode(), sys.stdout)
+
+
+def _show_lines(happened: Sequence[Recorded], _state: RunState) -> None:
+    for record in happened:
+        if words := event_sentence(record.event):
+            write_line(f"{time_of_day(record.at)}  {words}", sys.stdout)
