@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 
 from holdfast.cli.arguments import ANY_RUN, Arguments
-from holdfast.cli.land import moved_branch, no_branch, short_name
 from holdfast.cli.open_repo import choose_latest_run, open_read_only
 from holdfast.core.facts import Landing
 from holdfast.core.projection import RunRow
@@ -14,6 +13,7 @@ from holdfast.redaction import redact
 from holdfast.repo.commit_contents import diffstat, subject_of
 from holdfast.repo.landing import branch_facts, commits_outside_line
 from holdfast.repo.repository import Repository
+from holdfast.runner.landing.result_landing import moved_branch, no_branch, short_name
 from holdfast.views.text import block, count, one_line
 
 ARGUMENTS: Arguments = (ANY_RUN,)
@@ -31,7 +31,7 @@ def print_review(repo: Repository, row: RunRow) -> None:
     """Print each landed task with its commits and files, then the whole difference from the base."""
     facts = branch_facts(repo, row.branch, row.base, row.run)
     if not facts.tip:
-        raise no_branch(row)
+        raise no_branch(repo, row)
     print(f"{row.run}  {row.status}  {one_line(row.goal)}")
     foreign = _foreign_commits(repo, row, facts.tip)
     if facts.tip != row.tip:

@@ -9,7 +9,6 @@ from holdfast.boot import boot_id
 from holdfast.cli.arguments import Arguments, flag, option, positional
 from holdfast.cli.consent import require_consent
 from holdfast.cli.filter_consent import ask_about_filters
-from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
 from holdfast.cli.plan_file import (
@@ -23,7 +22,7 @@ from holdfast.cli.plan_file import (
 )
 from holdfast.cli.prompts import choose_key, confirm, is_interactive
 from holdfast.cli.review import print_review
-from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
+from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, land_now, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
 from holdfast.cli.status import current_status
 from holdfast.core.plan import Plan, encode_plan, plan_hash
@@ -175,7 +174,7 @@ def _ask_to_continue(opened: OpenRepo, run: str) -> bool:
         if key == "v":
             print_review(opened.repo, row)
         elif confirm(f"Merge what {run} has landed so far into {row.target or 'its branch'}?", yes=False):
-            print(land_result(opened.repo, row, None))
+            print(land_now(opened, row))
     if key == "q":
         raise NeedsDecisionError("nothing was done", f"`holdfast resume {run}` continues the run")
     return key == "c"

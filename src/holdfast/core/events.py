@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.core.projection import PastFailure, Report
+from holdfast.core.projection import LandingConflict, PastFailure, Report
 from holdfast.core.status import AttemptKind, FailureKind, Gate, NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.core.stored_names import BranchName, Id, ObjectName, RunBranch
 
@@ -44,7 +44,10 @@ class AttemptEnded(AttemptEvent, frozen=True):
 
 
 class RunStarted(Event, frozen=True):
-    """A run exists, with plan, base and branch for good. `adopting` and `git_settings`: digests of what was there then."""
+    """A run exists, with plan, base and branch for good. `adopting` and `git_settings`: digests of what was there then.
+
+    `resolves`: its task begins with a conflict at `land`.
+    """
 
     run: Id
     goal: str
@@ -56,6 +59,7 @@ class RunStarted(Event, frozen=True):
     epoch: int = 0
     adopting: str = ""
     git_settings: tuple[str, ...] = ()
+    resolves: LandingConflict | None = None
 
 
 class RunRestored(Event, frozen=True):

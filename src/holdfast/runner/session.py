@@ -20,7 +20,7 @@ from holdfast.core import ids
 from holdfast.core.event_codec import encode_event
 from holdfast.core.events import RunStarted
 from holdfast.core.plan import Plan, encode_plan, plan_hash
-from holdfast.core.projection import RunRow
+from holdfast.core.projection import LandingConflict, RunRow
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus, SandboxLevel
@@ -73,12 +73,14 @@ def create_run(
     target: str | None = None,
     adopting: str = "",
     known: Collection[str] | None = None,
+    resolves: LandingConflict | None = None,
 ) -> str:
     """Make a run durable, in the journal and in git, and return its id. Nothing is executed yet.
 
     `target` is the branch its result is meant for; by default the one the user is on. With `adopting`, the digest of
     another system's files, nobody may execute the run until `RunAdopted` is recorded. `known` are the runs that there were
-    when the caller found none of this plan: raises LeaseHeldError if somebody else made one since.
+    when the caller found none of this plan: raises LeaseHeldError if somebody else made one since. `resolves` is the
+    conflict that its task begins with; the commit with the markers is kept before the run exists.
     """
     repo.prepare_state_dir()
     base = repo.resolve(plan.base)
@@ -100,7 +102,10 @@ def create_run(
             plan_source=plan_source,
             adopting=adopting,
             git_settings=settings_digests(repo),
+            resolves=resolves,
         )
+        if resolves is not None:
+            repo.keep(ids.archive_ref(run, f"{resolves.task}-merged-0"), resolves.commit)
         journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
         keep_record(repo, run, encode_plan(plan), encode_event(event))
     return run

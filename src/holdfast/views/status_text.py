@@ -39,7 +39,8 @@ def list_text(lines: Sequence[RunLine]) -> str:
     rows += [
         (
             line.id,
-            ending_label(line.status, line.ending),
+            ending_label(line.status, line.ending)
+            + (f", in {one_line(line.landed_in, 40)}" if line.landed_in else ""),
             line.stage or "-",
             line.updated_at,
             "yes" if line.resumable else "no",
@@ -135,6 +136,8 @@ def next_steps(view: StatusView) -> Iterator[str]:
     elif run.landed_in:
         branches = one_line(", ".join(run.landed_in), 80)
         yield f"Its result is in {branches}. `holdfast review {run.id}` shows it; `holdfast clean {run.id}` frees its disk space."
+    elif run.archived_at:
+        yield f"Discarded. `git log {run.archived_at}` shows its result; `git branch {run.branch} {run.archived_at}` brings it back."
     elif run.status is RunStatus.COMPLETED:
         yield f"`holdfast review {run.id}` shows the result; `holdfast land {run.id}` merges it into {run.target or 'a branch'}."
     elif run.resumable:
