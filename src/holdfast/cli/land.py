@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 
 from holdfast.agents.consent import consent_digest
 from holdfast.agents.presets import presets_of
@@ -15,7 +16,7 @@ from holdfast.cli.prompts import confirm, is_interactive, require_yes
 from holdfast.cli.run_session import execute_visibly, exit_code
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
-from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
+from holdfast.errors import ExitCode, HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.repo.land_run import LandingConflictError, LandingMethod
 from holdfast.runner.landing.conflict_run import conflict_plan, conflicting_files, create_conflict_run
 from holdfast.runner.landing.result_landing import (
@@ -29,7 +30,7 @@ from holdfast.runner.landing.result_landing import (
 )
 from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.runner.sandbox_setting import SandboxRequest
-from holdfast.runner.session import RunOptions
+from holdfast.runner.session import RunOptions, finish_completed
 
 ARGUMENTS: Arguments = (
     positional(
@@ -143,6 +144,9 @@ def _land(opened: OpenRepo, row: RunRow, args: Namespace) -> str:
 def _land_or_resolve(opened: OpenRepo, result: ResultToLand, method: LandingMethod, args: Namespace) -> str:
     """Land a result. As long as it conflicts with the branch, have the conflicts resolved and try again."""
     while True:
+        for resolving in result.results[1:]:
+            with suppress(LeaseHeldError):  # its runner lives, and does this itself
+                finish_completed(opened.repo, opened.journal, resolving.run)
         try:
             landed = land_result(opened.repo, opened.journal, result, method)
         except LandingConflictError as conflict:

@@ -172,7 +172,7 @@ def _ask_to_continue(opened: OpenRepo, run: str) -> bool:
     while (key := choose_key("c, v, l, f, or q to quit [c]?", "cvlfq", default="c")) in "vl":
         row = opened.journal.load(run).row
         if key == "v":
-            print_review(opened.repo, row)
+            print_review(opened, opened.repo, run)
         elif confirm(f"Merge what {run} has landed so far into {row.target or 'its branch'}?", yes=False):
             print(land_now(opened, row))
     if key == "q":
