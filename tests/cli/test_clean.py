@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.command import Cli
+from tests.support.command import Cli, writes
 
 RUN = "01-try-it"
 
@@ -44,3 +44,34 @@ def test_clean_refuses_a_run_that_is_not_over(blocked: Cli) -> None:
     assert (done.code, "abandon" in done.err) == (2, True)
     assert blocked.json("clean", "--all", "--yes")["runs"] == []
     assert blocked.run_status() == "blocked"
+
+
+def test_the_branches_of_landed_runs_are_removed_and_their_tips_kept(completed: Cli) -> None:
+    """Only those that git proves to be in the branch: the other run's branch stays, and so do the user's own."""
+    completed("land", "--yes", "--squash")
+    completed.plan(writes("z"), goal="Another")
+    assert completed("run", "--yes").code == 0
+    completed.project.git("branch", "holdfast/mine")
+    tip = completed.project.git("rev-parse", "holdfast/01-try-it")
+    dry = completed("clean", "--branches", "--dry-run")
+    assert (dry.code, "holdfast/01-try-it  in main" in dry.out, "02-another" in dry.out) == (0, True, False)
+    assert completed("clean", "--branches").code == 3
+    assert "Removed holdfast/01-try-it." in completed("clean", "--branches", "--yes").out
+    branches = completed.project.git("branch", "--format=%(refname:short)", "--list", "holdfast/*").split()
+    assert branches == ["holdfast/02-another", "holdfast/mine"]
+    assert completed.project.git("rev-parse", f"refs/holdfast/01-try-it/archive/branch-{tip[:12]}") == tip
+    assert completed.json("list")[0]["landed_in"] == ["main"]
+    again = completed.json("clean", "--branches", "--yes")
+    assert (again["branches"], again["removed"]) == ([], False)
+
+
+def test_a_branch_that_is_checked_out_or_was_moved_is_not_removed(completed: Cli) -> None:
+    """Somebody works there."""
+    completed("land", "--yes")
+    completed.project.git("checkout", "-q", "holdfast/01-try-it")
+    assert completed.json("clean", "--branches", "--yes")["branches"] == []
+    completed.project.write("more.txt", "x")
+    completed.project.commit("more")
+    completed.project.git("checkout", "-q", "main")
+    assert completed.json("clean", "--branches", "--yes")["branches"] == []
+    assert completed.project.git("branch", "--list", "holdfast/*") != ""

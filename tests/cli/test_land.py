@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.support.command import Cli
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Cli, on_terminal, writes
 
 
 def test_land_asks_and_takes_no_for_an_answer_without_a_terminal(completed: Cli) -> None:
@@ -60,3 +64,155 @@ def test_a_file_of_the_user_in_the_way_waits_for_their_decision(completed: Cli) 
     assert "Commit, stash or move what is in the way" in refused.err
     mine.unlink()
     assert completed("land", "--yes").code == 0
+
+
+def two_tasks(tmp_path: Path, **more: object) -> Cli:
+    """Make a completed run of two tasks, the first with a title."""
+    cli = Cli.of(
+        tmp_path / "p", writes("a", title="add a"), writes("b", needs=["a"]), goal="Add letters", **more
+    )
+    assert cli("run", "--yes").code == 0
+    return cli
+
+
+def go_on(cli: Cli, name: str = "theirs", text: str = "theirs") -> str:
+    """Commit something on the user's branch, beside the run."""
+    cli.project.write(name, text)
+    return cli.project.commit(f"{name} goes on")
+
+
+def test_a_squashed_run_is_one_commit_that_says_what_is_in_it(tmp_path: Path) -> None:
+    """Goal, tasks and trailers; the branch went on meanwhile, and its files follow."""
+    cli = two_tasks(tmp_path)
+    before = go_on(cli)
+    tip = cli.project.git("rev-parse", "holdfast/01-add-letters")
+    done = cli("land", "--yes", "--squash")
+    assert (done.code, "(squash, " in done.out) == (0, True)
+    assert cli.project.git("log", "-1", "--format=%P") == before
+    message = cli.project.git("log", "-1", "--format=%B")
+    assert message.startswith("Add letters\n\n- a: add a\n- b\n\nHoldfast-Run: 01-add-letters\n")
+    assert message.endswith(f"Holdfast-Result: {tip}")
+    assert [(cli.here / f"{name}.txt").exists() for name in "ab"] == [True, True]
+    assert cli.project.git("status", "--porcelain", "-uno") == ""
+
+
+def test_a_rebased_run_is_one_commit_per_task(tmp_path: Path) -> None:
+    """In the order in which they landed, with message, author and trailers, and without merges."""
+    cli = two_tasks(tmp_path)
+    before = go_on(cli)
+    assert "(rebase, " in cli("land", "--yes", "--rebase").out
+    line = cli.project.git("log", "--reverse", "--format=%s|%an|%p", f"{before}..").splitlines()
+    who = cli.project.git("log", "-1", "--format=%an", "holdfast/01-add-letters^2")
+    assert [one.rpartition("|")[0] for one in line] == [f"a: add a|{who}", f"b|{who}"]
+    assert [len(one.rpartition("|")[2].split()) for one in line] == [1, 1]
+    trailers = cli.project.git("log", "-1", "--format=%(trailers:key=Holdfast-Task,valueonly)")
+    assert trailers == "b"
+    assert cli.project.git("log", "-1", "--format=%(trailers:key=Holdfast-Result,valueonly)")
+
+
+@pytest.mark.parametrize("method", ["--squash", "--rebase"])
+def test_what_landed_without_a_merge_is_known_to_be_there(tmp_path: Path, method: str) -> None:
+    """Landing again, in any way, changes nothing and asks nothing; `status` and `list` name the branch."""
+    cli = two_tasks(tmp_path)
+    go_on(cli)
+    cli("land", "--yes", method)
+    there = cli.project.head()
+    for again in ((), ("--squash",), ("--rebase",)):
+        done = cli("land", *again)
+        assert (done.code, "already there" in done.out) == (0, True)
+    assert cli.project.head() == there
+    assert cli.json("status")["run"]["landed_in"] == ["main"]
+    assert cli.json("list")[0]["landed_in"] == "main"
+    assert "completed, in main" in cli("list").out
+
+
+def test_a_squashed_run_is_known_in_a_history_that_was_rewritten_since(tmp_path: Path) -> None:
+    """The message of the commit says what it is."""
+    cli = two_tasks(tmp_path)
+    go_on(cli)
+    cli("land", "--yes", "--squash")
+    cli.project.git("commit", "-q", "--amend", "--no-edit", "--date=2001-01-01T00:00:00Z")
+    assert "already there" in cli("land", "--squash").out
+
+
+@pytest.mark.parametrize("method", ["--squash", "--rebase"])
+def test_the_rest_of_a_run_lands_on_top_of_a_part_that_was_squashed(tmp_path: Path, method: str) -> None:
+    """The part is not merged with itself, though later tasks changed the same lines."""
+    more = "cat a.txt > b.txt; echo changed > a.txt"
+    tasks = [
+        writes("a"),
+        {"id": "b", "run": ["sh", "-c", f"test -e {tmp_path}/go && {{ {more}; }}"], "needs": ["a"]},
+    ]
+    cli = Cli.of(tmp_path / "p", *tasks, limits={"attempts": 1})
+    assert cli("run", "--yes", "--no-sandbox").code == 1
+    assert cli("land", "--yes", method).code == 0
+    (tmp_path / "go").touch()
+    cli("retry", "b")
+    assert cli("resume", "--yes").code == 0
+    assert cli.json("status")["run"]["landed_in"] == []
+    assert cli("land", "--yes", method).code == 0
+    assert ((cli.here / "a.txt").read_text(), (cli.here / "b.txt").read_text()) == ("changed\n", "a\n")
+    assert cli.json("status")["run"]["landed_in"] == ["main"]
+
+
+def test_several_runs_land_one_after_the_other(completed: Cli) -> None:
+    """Each is merged onto the result of the one before, and programs get a list."""
+    completed.plan(writes("z"), goal="Another")
+    assert completed("run", "--yes").code == 0
+    done = completed.json("land", "1", "2", "--yes")
+    assert [one["run"] for one in done] == ["01-try-it", "02-another"]
+    assert [(completed.here / name).exists() for name in ("a.txt", "z.txt")] == [True, True]
+    assert [line["landed_in"] for line in completed.json("list")] == ["main", "main"]
+
+
+def test_a_run_that_is_there_is_not_asked_about(completed: Cli) -> None:
+    """There is nothing to decide, on a terminal or without one."""
+    completed("land", "--yes")
+    assert "already there" in completed("land").out
+    code, screen = on_terminal(completed, "land", answers="")
+    assert (code, "?" in screen) == (0, False)
+
+
+def test_a_run_of_which_nothing_landed_says_so(tmp_path: Path) -> None:
+    """Not "already there"."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["false"]}, limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    done = cli("land", "--yes")
+    assert (done.code, "Nothing of 01-try-it has landed" in done.out) == (0, True)
+
+
+def test_a_discarded_run_is_not_offered_and_says_where_it_is(completed: Cli) -> None:
+    """`status` and `land` name the archive and the command that brings it back, which works."""
+    completed("discard", "--yes")
+    assert "`holdfast land" not in completed("status").out
+    refused = completed("land", "--yes")
+    assert (refused.code, "was discarded; its result is archived at" in refused.err) == (3, True)
+    archive = completed.json("status")["run"]["archived_at"]
+    assert archive in completed("status").out
+    assert archive in refused.err
+    completed.project.git("branch", "holdfast/01-try-it", archive)
+    assert completed("land", "--yes").code == 0
+
+
+@pytest.mark.parametrize("method", [(), ("--squash",), ("--rebase",)])
+def test_the_branch_of_a_landed_run_can_be_removed_with_it(tmp_path: Path, method: tuple[str, ...]) -> None:
+    """Its tip stays archived, and everybody still knows where the result is."""
+    cli = two_tasks(tmp_path)
+    go_on(cli)
+    tip = cli.project.git("rev-parse", "holdfast/01-add-letters")
+    assert "Removed holdfast/01-add-letters." in cli("land", "--yes", "--delete-branch", *method).out
+    assert cli.project.git("branch", "--list", "holdfast/*") == ""
+    archive = f"refs/holdfast/01-add-letters/archive/branch-{tip[:12]}"
+    assert cli.project.git("rev-parse", archive) == tip
+    assert "already there" in cli("land").out
+    assert cli.json("status")["run"]["landed_in"] == ["main"]
+    assert cli.json("list")[0]["landed_in"] == "main"
+    assert cli("doctor").code == 0
+
+
+def test_options_that_go_with_another_one_are_refused_alone(completed: Cli) -> None:
+    """A forgotten word must not change what happens."""
+    assert completed("land", "--yes", "--agent", "claude").code == 2
+    assert completed("land", "--yes", "--remote", "origin").code == 2
+    assert completed("land", "--yes", "--squash", "--rebase").code == 2
+    assert completed.json("status")["run"]["landed_in"] == []

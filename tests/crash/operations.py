@@ -17,7 +17,7 @@ from typing import Protocol
 from holdfast.core.ids import run_branch
 from holdfast.core.invariants import Violation
 from holdfast.core.status import RunStatus
-from tests.crash.evidence import GitObjects, Moment, reachable
+from tests.crash.evidence import Commit, GitObjects, Moment, reachable
 from tests.crash.faults import Point, Program
 from tests.crash.invariants import BeforeCrash, Harm, Harmful, end_violations, work_violations
 from tests.crash.preloaded_program import STOPPED_BY_USER, Ended
@@ -27,6 +27,7 @@ from tests.crash.sample_run import (
     CARRY_ON,
     COMMANDS,
     CONFLICT,
+    RESOLVE,
     RUN,
     START,
     SamplePlan,
@@ -251,6 +252,12 @@ def _ended(plan: SamplePlan, code: int) -> Callable[[Workbench], None]:
 # ---- land ----
 
 LAND = ("land", RUN, "--yes", "--json")
+_RESOLVABLE = SamplePlan(
+    stages=_SINGLE.stages,
+    lines=_SINGLE.lines,
+    agents={"resolver": {"command": ["sh", "-c", RESOLVE], "prompt": "file"}},
+)
+_RESOLVE = (*LAND, "--resolve", "--agent", "resolver")
 
 
 def _prepare_merge(bench: Workbench) -> None:
@@ -262,23 +269,68 @@ def _prepare_merge(bench: Workbench) -> None:
     git(path, "commit", "-q", "-m", "theirs", "--", "theirs")
 
 
+def _prepare_conflict(bench: Workbench) -> None:
+    """Let the user's branch change the line that the run changed."""
+    _ended(_RESOLVABLE, 0)(bench)
+    path = bench.repository
+    (path / "shared").write_text("base\ntheirs\n")
+    git(path, "commit", "-q", "-m", "theirs", "--", "shared")
+
+
 def _is_landed(judged: Judged) -> Iterator[Violation]:
     """Judge `land`: the branch has the run's work once, above what it had; files and index follow; edits stay."""
+    tip = judged.before.branch.tip
+    yield from _landed_once(judged, lambda main, old, line: main == tip or _parents(line) == [(old, tip)])
+
+
+def _is_landed_linearly(judged: Judged) -> Iterator[Violation]:
+    """Judge `land --squash` and `--rebase`, of a run of one task: one commit, without a merge."""
+    yield from _landed_once(judged, lambda _, old, line: _parents(line) == [(old,)])
+
+
+def _is_resolved(judged: Judged) -> Iterator[Violation]:
+    """Judge `land --resolve`: one run more, whose landing is on top of the branch, with both sides of the conflict."""
+    repository, tip, old = judged.repository, judged.before.branch.tip, judged.before.refs["refs/heads/main"]
+    main = judged.end.refs["refs/heads/main"]
+    runs = json.loads(judged.holdfast("list", "--json").output)
+    if [(run["status"], run["landed_in"]) for run in runs] != [("completed", ["main"])] * 2:
+        yield Harmful(13, f"the runs are {runs}", Harm.DOUBLED)
+    with GitObjects(repository) as objects:
+        line = objects.first_parents(main, old)
+        if len(line) != 1 or not {tip, old} <= set(git(repository, "rev-list", main).split()):
+            yield Harmful(2, f"main has {line} above {old}", Harm.LANDED_TWICE if line else Harm.LOST)
+        found = objects.files(objects.commit(main).tree)
+    lines = sorted(found.get("shared", "").split())
+    if lines != ["base", "left", "theirs"]:
+        yield Harmful(1, f"`shared` has {lines}", Harm.LOST)
+    yield from _checkout_follows(repository)
+
+
+def _parents(line: Sequence[tuple[str, Commit]]) -> list[tuple[str, ...]]:
+    return [commit.parents for _, commit in line]
+
+
+def _landed_once(
+    judged: Judged, is_right: Callable[[str, str, Sequence[tuple[str, Commit]]], bool]
+) -> Iterator[Violation]:
     repository, tip, old = judged.repository, judged.before.branch.tip, judged.before.refs["refs/heads/main"]
     main = judged.end.refs["refs/heads/main"]
     if judged.end.branch.tip != tip:
         yield Violation(7, f"the run branch was {tip} and is {judged.end.branch.tip}")
     with GitObjects(repository) as objects:
         line = objects.first_parents(main, old)
-        merges = [name for name, commit in line if tip in (name, *commit.parents)]
-        if main != tip and (len(line) != 1 or line[0][1].parents != (old, tip)):
-            harm = Harm.LANDED_TWICE if len(merges) > 1 else Harm.LOST
-            yield Harmful(2, f"main has {len(merges)} merges of the run above {old}: {line}", harm)
+        if not is_right(main, old, line):
+            harm = Harm.LANDED_TWICE if len(line) > 1 else Harm.LOST
+            yield Harmful(2, f"main has not the run once above {old}: {line}", harm)
         theirs = {
             name: text for name, text in objects.files(objects.commit(old).tree).items() if name == "theirs"
         }
         found = objects.files(objects.commit(main).tree)
     yield from work_violations(_SINGLE, {name: text for name, text in found.items() if name not in theirs})
+    yield from _checkout_follows(repository)
+
+
+def _checkout_follows(repository: Path) -> Iterator[Violation]:
     status = git(repository, "status", "--porcelain", "-uall").splitlines()
     wanted = [" M kept", "A  staged", "?? plan.yaml", "?? untracked"]
     if [line for line in status if not line.startswith("?? .holdfast")] != wanted:
@@ -443,6 +495,24 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     _command("land", "fast-forward", _ended(_SINGLE, 0), LAND, _is_landed, changes_checkout=True),
     _command("land", "merge", _prepare_merge, LAND, _is_landed, changes_checkout=True),
+    _command(
+        "land", "squash", _prepare_merge, (*LAND, "--squash"), _is_landed_linearly, changes_checkout=True
+    ),
+    _command(
+        "land", "rebase", _prepare_merge, (*LAND, "--rebase"), _is_landed_linearly, changes_checkout=True
+    ),
+    Operation(
+        "land",
+        "resolve",
+        _prepare_conflict,
+        _RESOLVE,
+        lambda _: (NextCommand(_RESOLVE),),
+        _is_resolved,
+        NextCommand(LAND),
+        r"runs/02-.*",
+        has_agents=True,
+        changes_checkout=True,
+    ),
     _command("discard", "failed", _ended(_FAILS, 1), DISCARD, _archived_once),
     _command(
         "adopt",

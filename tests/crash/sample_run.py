@@ -83,10 +83,13 @@ def command(script: str) -> dict[str, Any]:
     return {"run": ["sh", "-c", f"{{ {script}; }} || kill -9 $$"]}
 
 
+RESOLVE = "sed '/^[<=>][<=>]/d' shared > .new && mv .new shared"
+"""What resolves a conflict in `shared` so that both sides stay."""
+
+
 def _append_to_shared(name: str) -> SampleTask:
-    resolve = "sed '/^[<=>][<=>]/d' shared > .new && mv .new shared"
     return SampleTask(
-        name, command(f"if grep -q '^<<<<<<<' shared; then {resolve}; else echo {name} >> shared; fi")
+        name, command(f"if grep -q '^<<<<<<<' shared; then {RESOLVE}; else echo {name} >> shared; fi")
     )
 
 

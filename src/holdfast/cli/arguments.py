@@ -62,9 +62,11 @@ def add_arguments(parser: ArgumentParser, arguments: Arguments) -> None:
 
 
 def takes_any_words(arguments: Arguments) -> bool:
-    """Tell whether a command takes words without end, which may look like options."""
+    """Tell whether a command takes words without end that are not its own, and may look like options."""
     plain = (argument for argument in arguments if not isinstance(argument, OneOf))
-    return any(details.get("nargs") in ("*", "...") for _, details in plain)
+    return any(
+        details.get("nargs") == "..." or str(details.get("metavar")).startswith("-- ") for _, details in plain
+    )
 
 
 def amount(text: str) -> float:

@@ -1,4 +1,7 @@
-"""`clean`: remove what finished runs occupy on the disk. Their branches and summaries stay."""
+"""`clean`: remove what finished runs occupy on the disk. Their branches and summaries stay.
+
+`clean --branches` removes branches, and nothing else: those of runs whose result is in a branch of the user.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,18 @@ import msgspec
 
 from holdfast.cli.arguments import JSON, YES, Arguments, flag, positional
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
-from holdfast.cli.output import as_json, undeletable_lines
+from holdfast.cli.output import as_json, say, undeletable_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.recap import recap_of
+from holdfast.core.ids import archived_branch_ref
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError
+from holdfast.journal.lease import Lease
 from holdfast.repo.debris import remove_stale_locks, undeletable_folders
+from holdfast.repo.land_run import discard_run
+from holdfast.repo.refs import result_places
+from holdfast.repo.worktrees import checked_out_at
 from holdfast.runner.decisions.clean import clean_run, remove_forgotten_folders, run_size
 from holdfast.views.recap import recap_text
 from holdfast.views.text import count
@@ -39,9 +47,26 @@ class CleanResult(msgspec.Struct, frozen=True, kw_only=True):
     removed: bool
 
 
+class LandedBranch(msgspec.Struct, frozen=True, kw_only=True):
+    """The branch of a run whose result is in a branch of the user; `archive` is the ref that keeps its tip."""
+
+    run: str
+    branch: str
+    landed_in: str
+    archive: str
+
+
+class CleanedBranches(msgspec.Struct, frozen=True, kw_only=True):
+    """What `clean --branches --json` prints; `removed` is false if nothing was removed."""
+
+    branches: tuple[LandedBranch, ...]
+    removed: bool
+
+
 ARGUMENTS: Arguments = (
     positional("run", "run id, number or beginning of its name", nargs="?"),
     flag("--all", "every completed or abandoned run"),
+    flag("--branches", "remove only run branches, of runs whose result has landed; their tips stay archived"),
     flag("--dry-run", "say what would be freed and remove nothing"),
     YES,
     JSON,
@@ -51,6 +76,8 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Remove what finished runs occupy. Without a run or --all, only say what there is."""
     with open_repo() as opened:
+        if args.branches:
+            return _clean_branches(opened, args)
         found = tuple(
             CleanableRun(run=row.run, status=row.status, bytes=size.size, refs=size.refs)
             for row in _finished(opened, args)
@@ -69,6 +96,43 @@ def execute(args: Namespace) -> int:
         if args.json:
             print(as_json(result))
     return ExitCode.DONE
+
+
+def _clean_branches(opened: OpenRepo, args: Namespace) -> int:
+    """Remove the branches of landed runs. Idempotent."""
+    found = tuple(_landed_branches(opened, args))
+    if not args.json:
+        for one in found:
+            print(f"  {one.branch}  in {one.landed_in}")
+        print(f"{count(len(found), 'branch', 'branches')} of landed runs.")
+    removes = bool(found) and not args.dry_run
+    if removes:
+        names = ", ".join(one.branch for one in found)
+        require_yes(f"Remove {names}? Their tips stay archived.", args, "nothing was removed")
+        for one in found:
+            with Lease.acquire(opened.directory(one.run).lease):
+                discard_run(opened.repo, one.run)
+        say(f"Removed {names}.", args)
+    if args.json:
+        print(as_json(CleanedBranches(branches=found, removed=removes)))
+    return ExitCode.DONE
+
+
+def _landed_branches(opened: OpenRepo, args: Namespace) -> Iterator[LandedBranch]:
+    """Yield the branches that git proves to be in the branch they were meant for; of a named run, in any.
+
+    One that somebody moved, or has checked out, is not ours to remove.
+    """
+    rows = [choose_run(opened, args.run)] if args.run else [listing.row for listing in opened.runs()]
+    for row in rows:
+        branch = row.branch.removeprefix("refs/heads/")
+        if row.status is not RunStatus.COMPLETED or opened.repo.read_ref(row.branch) != row.tip:
+            continue
+        places = result_places(opened.checkout, row).branches
+        wanted = places if args.run else [name for name in places if name == row.target]
+        if wanted and checked_out_at(opened.repo, branch) is None:
+            archive = archived_branch_ref(row.run, row.tip)
+            yield LandedBranch(run=row.run, branch=branch, landed_in=wanted[0], archive=archive)
 
 
 def _finished(opened: OpenRepo, args: Namespace) -> list[RunRow]:

@@ -51,8 +51,8 @@ COMMANDS: dict[str, Command] = {
     "skip": Command("steer", "skip a task; tasks that need it may start"),
     "abandon": Command("steer", "abandon a run; its branch and all its work stay"),
     "reset": Command("steer", "reset a task or a run to its beginning, after a backup"),
-    "review": Command("result", "show what a run produced"),
-    "land": Command("result", "merge a run's result into a branch"),
+    "review": Command("result", "show what a run or a task produced"),
+    "land": Command("result", "bring the result of runs into a branch, or open a pull request"),
     "discard": Command("result", "archive a run's branch and remove it"),
     "adopt": Command("other systems", "continue what another system began"),
     "export": Command("other systems", "write a run in another system's own files"),
@@ -63,7 +63,7 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command("upkeep", "check the machine, the repository and the runs"),
     "rebuild": Command("upkeep", "restore a lost or damaged journal from git"),
     "completion": Command("upkeep", "print what bash, zsh or fish needs to complete commands and names"),
-    "clean": Command("upkeep", "remove what finished runs occupy; their branches stay"),
+    "clean": Command("upkeep", "remove what finished runs occupy, or branches that have landed"),
 }
 
 

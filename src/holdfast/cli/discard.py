@@ -6,12 +6,12 @@ import sys
 from argparse import Namespace
 
 from holdfast.cli.arguments import ANY_RUN, JSON, YES, Arguments
-from holdfast.cli.land import remove_staging
 from holdfast.cli.open_repo import choose_latest_run, open_repo
 from holdfast.cli.output import print_result, uncommitted_lines, undeletable_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.repo.debris import undeletable_folders
 from holdfast.runner.decisions.user_decisions import discard
+from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.views.event_text import plain_lines
 
 ARGUMENTS: Arguments = (ANY_RUN, YES, JSON)

@@ -22,8 +22,9 @@ from holdfast.cli.open_repo import (
     open_read_only,
 )
 from holdfast.cli.output import as_json, show
-from holdfast.cli.status import landed_in
+from holdfast.cli.status import places_of_result
 from holdfast.core import ids
+from holdfast.core.facts import NOWHERE
 from holdfast.core.state import RunState, replay
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import JournalReader, StoredRun
@@ -71,8 +72,8 @@ def inspect_run(
     state = stored.state()
     if task is not None:
         task = find_task(state, task)
-    there = () if seq else landed_in(opened.checkout, stored.row)
-    status = status_view(stored, runner, time.time(), boot_id=boot_id(), landed_in=there)
+    places = NOWHERE if seq else places_of_result(opened.checkout, stored.row)
+    status = status_view(stored, runner, time.time(), boot_id=boot_id(), places=places)
     return inspection(status, state, journal.events(run, upto=stored.last_seq), task)
 
 

@@ -1,106 +1,216 @@
-"""`land`: merge a run's result into a branch of the user."""
+"""`land`: bring a run's result into a branch of the user, merged, squashed, rebased, or as a pull request."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import suppress
 
-from holdfast.cli.arguments import ACCEPT_BRANCH, ANY_RUN, JSON, YES, Arguments, option
-from holdfast.cli.open_repo import choose_latest_run, open_repo
-from holdfast.cli.output import print_result
-from holdfast.cli.prompts import require_yes
+from holdfast.agents.consent import consent_digest
+from holdfast.agents.presets import presets_of
+from holdfast.cli.arguments import ACCEPT_BRANCH, JSON, YES, Arguments, flag, one_of, option, positional
+from holdfast.cli.consent import require_consent
+from holdfast.cli.open_repo import OpenRepo, choose_latest_run, open_repo
+from holdfast.cli.output import CommandResult, as_json, command_result, say
+from holdfast.cli.prompts import confirm, is_interactive, require_yes
+from holdfast.cli.run_session import execute_visibly, exit_code
 from holdfast.core.projection import RunRow
-from holdfast.core.status import RunStatus
-from holdfast.errors import ForeignCommitsError, HoldfastError, NeedsDecisionError
-from holdfast.repo.land_run import land_on_branch
-from holdfast.repo.landing import RUN_TRAILER
-from holdfast.repo.repository import Repository
-from holdfast.runner.mirror.staging_worktree import remove_staging_worktree
-from holdfast.views.text import one_line
+from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.errors import ExitCode, HoldfastError, LeaseHeldError, NeedsDecisionError
+from holdfast.repo.land_run import LandingConflictError, LandingMethod
+from holdfast.runner.landing.conflict_run import conflict_plan, conflicting_files, create_conflict_run
+from holdfast.runner.landing.result_landing import (
+    ResultToLand,
+    land_result,
+    landed_sentence,
+    remove_landed_branches,
+    resolving_runs,
+    result_to_land,
+    short_name,
+)
+from holdfast.runner.mirror.staging_worktree import remove_staging
+from holdfast.runner.sandbox_setting import SandboxRequest
+from holdfast.runner.session import RunOptions, finish_completed
 
 ARGUMENTS: Arguments = (
-    ANY_RUN,
-    option("--into", "BRANCH", "the branch to merge into (where the run began)"),
+    positional(
+        "runs",
+        "run ids, numbers or beginnings of their names, landed one after the other (the latest)",
+        nargs="*",
+        metavar="RUN",
+    ),
+    option("--into", "BRANCH", "the branch to land in (where the run began)"),
+    one_of(
+        flag("--squash", "land the whole run as one commit"),
+        flag("--rebase", "land each task as one commit, without merges"),
+        flag("--pr", "push the run branch and open a pull request, with `gh` or `glab` if they are there"),
+    ),
+    option("--remote", "NAME", "with --pr: where to push to (the remote of the target branch, or origin)"),
+    flag("--resolve", "let an agent resolve conflicts with the branch, in a run of its own"),
+    option("--agent", "AGENT", "with --resolve: the agent (the plan's)"),
+    flag("--delete-branch", "remove the run branch once its result is in the branch; its tip stays archived"),
     ACCEPT_BRANCH,
     YES,
     JSON,
 )
+_QUESTIONS = {
+    LandingMethod.MERGE: "Merge {branch} into {target}?",
+    LandingMethod.SQUASH: "Land {branch} in {target} as one commit?",
+    LandingMethod.REBASE: "Land {branch} in {target} as one commit per task?",
+}
+
+
+class ConflictRunRestsError(Exception):
+    """The run that resolves conflicts rests without a result. `code` is how it ended."""
+
+    def __init__(self, run: str, code: ExitCode) -> None:
+        super().__init__(run)
+        self.run = run
+        self.code = code
 
 
 def execute(args: Namespace) -> int:
-    """Merge a run's result into a branch. Idempotent."""
+    """Land runs one after the other. Idempotent: what has landed before is named, and not asked about."""
+    _refuse_lonely_options(args)
     with open_repo() as opened:
-        row = choose_latest_run(opened, args.run)
-        target = _target(row, args.into)
+        rows = [choose_latest_run(opened, name) for name in args.runs or [None]]
+        if args.pr:
+            from holdfast.cli.pull_request import propose
+
+            return _print([propose(opened, row, args) for row in rows], args)
+        done = []
+        for row in rows:
+            try:
+                done.append(command_result(opened, row.run, _land(opened, row, args)))
+            except ConflictRunRestsError as rests:
+                say(
+                    f"{row.run} has not landed: run {rests.run} rests. `holdfast resume {rests.run}` or "
+                    f"`holdfast land {row.run} --resolve` continues it.",
+                    args,
+                )
+                return rests.code
+        return _print(done, args)
+
+
+def _refuse_lonely_options(args: Namespace) -> None:
+    if args.remote and not args.pr:
+        raise HoldfastError("--remote is for pull requests", "add --pr, or leave it out")
+    if args.agent and not args.resolve:
+        raise HoldfastError(
+            "--agent is for conflicts that an agent resolves", "add --resolve, or leave it out"
+        )
+    if args.pr and (args.resolve or args.delete_branch):
+        raise HoldfastError(
+            "with --pr nothing lands here: there is nothing to resolve or to remove yet",
+            "leave --resolve and --delete-branch out",
+        )
+
+
+def _print(done: list[CommandResult], args: Namespace) -> int:
+    """Print what became of each run; for one run, programs get an object, for several a list."""
+    if args.json:
+        print(as_json(done[0] if len(done) == 1 else done))
+    else:
+        for one in done:
+            print("\n".join([one.detail, *(f"  {name}: {where}" for name, where in one.kept.items())]))
+    return ExitCode.DONE
+
+
+def _land(opened: OpenRepo, row: RunRow, args: Namespace) -> str:
+    """Land one run and return what became of it. Nothing is asked if there is nothing to do."""
+    result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
+    if result.is_empty:
+        return f"Nothing of {row.run} has landed yet, so there is nothing to bring into {result.target}."
+    method = (
+        LandingMethod.SQUASH if args.squash else LandingMethod.REBASE if args.rebase else LandingMethod.MERGE
+    )
+    if not result.is_in(opened.repo):
         if row.status is not RunStatus.COMPLETED and not args.yes:
             raise NeedsDecisionError(
                 f"run {row.run} is {row.status}, not completed",
                 f"`holdfast resume {row.run}` finishes it; --yes lands what there is",
             )
-        require_recorded_tip(opened.repo, row, args.accept_branch or "")
-        require_yes(f"Merge {short_name(row.branch)} into {target}?", args, "nothing was landed")
-        return print_result(
-            opened, row.run, land_result(opened.repo, row, args.into, args.accept_branch or ""), args
+        question = _QUESTIONS[method].format(branch=short_name(row.branch), target=result.target)
+        require_yes(question, args, "nothing was landed")
+    sentence = _land_or_resolve(opened, result, method, args) + remove_staging(opened.repo, row)
+    if args.delete_branch:
+        # What was resolved meanwhile belongs to the result as well.
+        result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
+        removed = remove_landed_branches(opened.repo, result)
+        sentence += f" Removed {', '.join(removed)}." if removed else ""
+    return sentence
+
+
+def _land_or_resolve(opened: OpenRepo, result: ResultToLand, method: LandingMethod, args: Namespace) -> str:
+    """Land a result. As long as it conflicts with the branch, have the conflicts resolved and try again."""
+    while True:
+        for resolving in result.results[1:]:
+            with suppress(LeaseHeldError):  # its runner lives, and does this itself
+                finish_completed(opened.repo, opened.journal, resolving.run)
+        try:
+            landed = land_result(opened.repo, opened.journal, result, method)
+        except LandingConflictError as conflict:
+            _resolve(opened, result, conflict, args)
+            result = result_to_land(
+                opened.repo, opened.journal, result.row, args.into, args.accept_branch or ""
+            )
+        else:
+            return landed_sentence(result, landed)
+
+
+def _resolve(opened: OpenRepo, result: ResultToLand, conflict: LandingConflictError, args: Namespace) -> None:
+    """Execute the run that resolves the conflicts until it is completed; make it if there is none yet.
+
+    Raises NeedsDecisionError if the user does not want that, ConflictRunRestsError if that run rests.
+    """
+    files = conflicting_files(opened.repo, result, conflict.onto)
+    if not files:
+        raise NeedsDecisionError(
+            f"task by task, {result.row.run} conflicts with {result.target} in {', '.join(conflict.files)}; as a whole it does not",
+            f"`holdfast land {result.row.run} --squash` lands it as one commit",
         )
+    first = result.results[0]
+    begun = resolving_runs(opened.journal, first.run, first.tip, result.target)
+    resting = next((row.run for row in reversed(begun) if row.status not in RUN_IS_OVER), "")
+    _require_resolve(result, files, resting, args)
+    run = resting or _new_run(opened, result, conflict, args)
+    opened.require_free(run)
+    say(f"Run {run} resolves conflicts in {', '.join(files)}.", args)
+    # What the user chose for the run holds for what lands it, too.
+    sandbox = SandboxRequest(result.row.sandbox, result.row.network)
+    stored = execute_visibly(opened, run, RunOptions(sandbox=sandbox), json=args.json)
+    if stored.row.status is not RunStatus.COMPLETED:
+        raise ConflictRunRestsError(run, exit_code(stored))
 
 
-def land_result(repo: Repository, row: RunRow, into: str | None, accepted_tip: str = "") -> str:
-    """Merge a run branch into its target and return what happened as a sentence.
-
-    Idempotent: a repetition says so. Raises ForeignCommitsError as `require_recorded_tip` does.
-    """
-    tip, target = require_recorded_tip(repo, row, accepted_tip), _target(row, into)
-    message = f"Land {row.run}: {one_line(row.goal)}\n\n{RUN_TRAILER}: {row.run}\n"
-    landed = land_on_branch(repo, tip, target, message)
-    return f"{row.run} is in {target} ({landed.kind}, {landed.commit[:12]}).{remove_staging(repo, row)}"
-
-
-def require_recorded_tip(repo: Repository, row: RunRow, accepted_tip: str = "") -> str:
-    """Return the commit that a run branch is at, which is the one that the run's last landing left it at.
-
-    Else somebody moved it, and nobody checked what it holds: raises ForeignCommitsError, unless the user accepts this tip.
-    """
-    tip = repo.read_ref(row.branch)
-    if not tip:
-        raise no_branch(row)
-    if tip == row.tip or (accepted_tip and tip.startswith(accepted_tip)):
-        return tip
-    cut_short = (
-        ""
-        if row.status is RunStatus.COMPLETED
-        else f" If a runner was killed, `holdfast resume {row.run}` sets it right."
+def _require_resolve(result: ResultToLand, files: Sequence[str], resting: str, args: Namespace) -> None:
+    run, listed = result.row.run, ", ".join(files)
+    if args.resolve:
+        return
+    if is_interactive() and not args.yes:
+        who = f"run {resting} go on and resolve them" if resting else "an agent resolve them"
+        if confirm(f"Conflicts in {listed}. Let {who}?", yes=False):
+            return
+    by_agent = f"`holdfast land {run} --resolve` lets an agent resolve them" + (
+        f" (run {resting} has begun)" if resting else ""
     )
-    raise ForeignCommitsError(
-        moved_branch(row, tip),
-        f"`git diff {row.tip[:12]} {tip[:12]}` shows the difference. `git update-ref {row.branch} {row.tip}` puts it back; "
-        f"`holdfast land {row.run} --accept-branch {tip[:12]}` lands it as it is.{cut_short}",
+    by_hand = f"by hand: `git switch {result.target}`, then `git merge {result.commit[:12]}`"
+    raise NeedsDecisionError(
+        f"{result.target} and {run} changed the same lines of {listed}", f"{by_agent}; {by_hand}"
     )
 
 
-def moved_branch(row: RunRow, tip: str) -> str:
-    """Return the sentence about a run branch that is not where its run left it."""
-    return f"branch {short_name(row.branch)} is at {tip[:12]}, not at {row.tip[:12]}, where the run left it: somebody moved it"
+def _new_run(opened: OpenRepo, result: ResultToLand, conflict: LandingConflictError, args: Namespace) -> str:
+    """Make the run that resolves conflicts. Who agreed to the plan of the run agreed to its agents and checks."""
+    known = [listing.row.run for listing in opened.runs()]
+    stored = opened.journal.load(result.row.run)
+    plan = conflict_plan(stored, result, conflict.onto, args.agent or "")
+    presets = presets_of(opened.checkout)
+    agreed = not args.agent and opened.journal.is_confirmed(consent_digest(stored.plan, presets))
+    if agreed:
+        import time
 
-
-def remove_staging(repo: Repository, row: RunRow) -> str:
-    """Remove a run's staging worktree. Return a sentence if it must stay, else an empty string."""
-    problem = remove_staging_worktree(repo, row)
-    return f" {problem}." if problem else ""
-
-
-def no_branch(row: RunRow) -> HoldfastError:
-    """Return the error for a run whose branch is gone."""
-    return HoldfastError(
-        f"run {row.run} has no branch {short_name(row.branch)}",
-        f"`git for-each-ref refs/holdfast/{row.run}` shows what is kept",
-    )
-
-
-def short_name(ref: str) -> str:
-    """Return a branch's name as git shows it."""
-    return ref.removeprefix("refs/heads/")
-
-
-def _target(row: RunRow, into: str | None) -> str:
-    if target := into or row.target:
-        return target
-    raise HoldfastError(f"run {row.run} began on no branch", "name the branch: `holdfast land --into BRANCH`")
+        opened.journal.confirm_plan(consent_digest(plan, presets), time.time())
+    else:
+        require_consent(opened.journal, plan, opened.checkout, yes=args.yes)
+    return create_conflict_run(opened.repo, opened.journal, result, conflict.onto, plan, known)

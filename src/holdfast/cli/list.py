@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Collection
+from pathlib import Path
 
 from holdfast.boot import boot_id
 from holdfast.cli.arguments import JSON, Arguments
 from holdfast.cli.open_repo import ReadOnlyRepo, open_read_only
 from holdfast.cli.output import show
-from holdfast.cli.status import landed_in
 from holdfast.core.projection import RunRow
-from holdfast.core.status import RUN_IS_OVER
-from holdfast.reporting.needs_you import NeedOfTask, needs_you
-from holdfast.views.status import run_line
+from holdfast.core.status import RunStatus
+from holdfast.journal.protocol import RunListing
+from holdfast.views.status import RunLine, run_line
 from holdfast.views.status_text import list_text, no_run_text
 
 ARGUMENTS: Arguments = (JSON,)
@@ -21,20 +22,27 @@ ARGUMENTS: Arguments = (JSON,)
 def execute(args: Namespace) -> int:
     """Show every run. A repository without runs is not an error."""
     opened, boot = open_read_only(), boot_id()
-    lines = [
-        run_line(
-            listing,
-            held=opened.holder(listing.row.run) is not None,
-            boot_id=boot,
-            needs=_needs(opened, listing.row),
-            tasks=opened.require_journal().load(listing.row.run).tasks,
-            landed_in=landed_in(opened.checkout, listing.row),
-        )
-        for listing in opened.runs()
-    ]
+    runs = opened.runs()
+    landed = _landed(opened.checkout, [listing.row for listing in runs])
+    lines = [_line(opened, listing, boot, landed) for listing in runs]
     return show(lines, lambda lines: list_text(lines) if lines else no_run_text(opened.summaries()), args)
 
 
-def _needs(opened: ReadOnlyRepo, row: RunRow) -> tuple[NeedOfTask, ...]:
-    """Return what a run needs from the user. Most wait for nothing: only unfinished ones are read whole."""
-    return () if row.status in RUN_IS_OVER else needs_you(opened.require_journal().load(row.run).state())
+def _line(opened: ReadOnlyRepo, listing: RunListing, boot: str, landed: Collection[str]) -> RunLine:
+    row = listing.row
+    return run_line(
+        opened.require_journal().load(row.run),
+        held=opened.holder(row.run) is not None,
+        boot_id=boot,
+        landed_in=(row.target,) if row.run in landed else (),
+    )
+
+
+def _landed(checkout: Path, rows: list[RunRow]) -> Collection[str]:
+    """Return the completed runs whose result is in the branch that they began on. Without any, git is not asked."""
+    completed = [row for row in rows if row.status is RunStatus.COMPLETED]
+    if not completed:
+        return ()
+    from holdfast.repo.refs import runs_in_their_targets
+
+    return runs_in_their_targets(checkout, completed)

@@ -113,9 +113,22 @@ def print_result(
     if not args.json:
         print("\n".join([for_people(detail), *(f"  {name}: {where}" for name, where in kept.items())]))
         return ExitCode.DONE
+    print(as_json(command_result(opened, run, detail, task=task, pending=pending, kept=kept)))
+    return ExitCode.DONE
+
+
+def command_result(
+    opened: OpenRepo,
+    run: str,
+    detail: str,
+    *,
+    task: str | None = None,
+    pending: bool = False,
+    kept: Mapping[str, str] | None = None,
+) -> CommandResult:
+    """Return what a command did to a run, with the run's status now."""
     row = opened.journal.load(run).row
     status = displayed_run_status(row, held=opened.holder(run) is not None)
-    print(
-        as_json(CommandResult(run=run, status=status, detail=detail, task=task, pending=pending, kept=kept))
+    return CommandResult(
+        run=run, status=status, detail=detail, task=task, pending=pending, kept=dict(kept or {})
     )
-    return ExitCode.DONE

@@ -6,7 +6,6 @@ import sys
 from argparse import Namespace
 
 from holdfast.cli.arguments import JSON, OPTIONAL_TASK, RUN, WAIT, YES, Arguments
-from holdfast.cli.land import remove_staging
 from holdfast.cli.open_repo import OpenRepo, choose_run_or_task, open_repo
 from holdfast.cli.output import print_result, uncommitted_lines
 from holdfast.cli.plan_file import command_for
@@ -14,6 +13,7 @@ from holdfast.cli.prompts import require_yes
 from holdfast.cli.stop import stop_run
 from holdfast.runner.decisions.rewind import back_up_state, reset_task
 from holdfast.runner.decisions.user_decisions import discard
+from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.views.event_text import plain_lines
 
 ARGUMENTS: Arguments = (

@@ -1,67 +1,78 @@
-"""`review`: what a run produced, task by task and as a whole."""
+"""`review`: what a run produced, task by task and as a whole, or one task's work, landed or not."""
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 
-from holdfast.cli.arguments import ANY_RUN, Arguments
-from holdfast.cli.land import moved_branch, no_branch, short_name
-from holdfast.cli.open_repo import choose_latest_run, open_read_only
-from holdfast.core.facts import Landing
-from holdfast.core.projection import RunRow
+from holdfast.cli.arguments import JSON, OPTIONAL_TASK, Arguments, flag, one_of, positional
+from holdfast.cli.open_repo import ReadOnlyRepo, choose_run_or_task, open_read_only
+from holdfast.cli.output import as_json, note
+from holdfast.cli.pager import show_long, users_colours
+from holdfast.cli.status import places_of_result
 from holdfast.errors import ExitCode
-from holdfast.redaction import redact
-from holdfast.repo.commit_contents import diffstat, subject_of
-from holdfast.repo.landing import branch_facts, commits_outside_line
+from holdfast.journal.protocol import StoredRun
 from holdfast.repo.repository import Repository
-from holdfast.views.text import block, count, one_line
+from holdfast.views.review import (
+    Review,
+    ReviewSource,
+    coloured,
+    files_text,
+    notes,
+    review_of,
+    review_source,
+    stat_text,
+    task_line,
+    task_text,
+)
 
-ARGUMENTS: Arguments = (ANY_RUN,)
+ARGUMENTS: Arguments = (
+    positional("run", "run id, number or beginning of its name (the latest), or a task of it", nargs="?"),
+    OPTIONAL_TASK,
+    one_of(
+        flag("--patch", "show every changed line"),
+        flag("--stat", "show which files changed, and by how much (the default)"),
+        flag("--files", "print the names of the changed files, one per line"),
+    ),
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:
-    """Show what a run produced."""
+    """Show what a run produced, or one task of it, on a terminal through the user's pager."""
     opened = open_read_only()
-    row = choose_latest_run(opened, args.run)
-    print_review(opened.open_repository(), row)
+    stored, task = choose_run_or_task(opened, args.run, args.task, latest=True)
+    repo = opened.open_repository()
+    source = _source(opened, repo, stored)
+    review = review_of(source, task, patch=args.patch)
+    if args.json:
+        print(as_json(review))
+        return ExitCode.DONE
+    lines = _lines(source, review, task, args)
+    colours = None if args.files else users_colours(repo.git)
+    text = "\n".join(lines)
+    show_long(coloured(text, colours) if colours else text, repo.git)
     return ExitCode.DONE
 
 
-def print_review(repo: Repository, row: RunRow) -> None:
+def print_review(opened: ReadOnlyRepo, repo: Repository, run: str) -> None:
     """Print each landed task with its commits and files, then the whole difference from the base."""
-    facts = branch_facts(repo, row.branch, row.base, row.run)
-    if not facts.tip:
-        raise no_branch(row)
-    print(f"{row.run}  {row.status}  {one_line(row.goal)}")
-    foreign = _foreign_commits(repo, row, facts.tip)
-    if facts.tip != row.tip:
-        print(f"\n{moved_branch(row, facts.tip)}. `holdfast land` refuses it and says how to continue.")
-    for commit in foreign:
-        print(f"  not made by Holdfast: {commit[:12]}  {one_line(redact(subject_of(repo, commit)))}")
-    if adopted := [
-        landing.task for landing in facts.landings if landing.adopted and landing.commit not in foreign
-    ]:
-        print(f"\ndone before it was adopted: {', '.join(adopted)}")
-    for landing in facts.landings:
-        if not landing.adopted and landing.commit not in foreign:
-            _print_landing(repo, landing)
-    print(f"\nin all, {row.base[:12]}..{facts.tip[:12]} on {short_name(row.branch)}")
-    _print_diffstat(repo, row.base, facts.tip)
+    source = _source(opened, repo, opened.require_journal().load(run))
+    print("\n".join(stat_text(source)))
 
 
-def _foreign_commits(repo: Repository, row: RunRow, tip: str) -> list[str]:
-    """Return the commits of the branch that the run did not leave there, newest first."""
-    known = {row.base, row.tip} - repo.missing([row.base, row.tip])
-    return [] if tip == row.tip else commits_outside_line(repo, tip, known)
+def _source(opened: ReadOnlyRepo, repo: Repository, stored: StoredRun) -> ReviewSource:
+    return review_source(repo, stored.state(), places_of_result(opened.checkout, stored.row))
 
 
-def _print_landing(repo: Repository, landing: Landing) -> None:
-    before = f"{landing.commit}^1"
-    commits = count(repo.commit_count(before, landing.head), "commit")
-    subject = one_line(subject_of(repo, landing.commit))
-    print(f"\n{landing.commit[:12]}  {subject}  ({commits}, attempt {landing.attempt})")
-    _print_diffstat(repo, before, landing.commit)
-
-
-def _print_diffstat(repo: Repository, before: str, after: str) -> None:
-    print("\n".join(block(redact(diffstat(repo, before, after)) or "no change", "  ")))
+def _lines(source: ReviewSource, review: Review, task: str | None, args: Namespace) -> list[str]:
+    """Return what to show. What is not part of a patch or a list goes to standard error if somebody else reads those."""
+    if not (args.patch or args.files):
+        return task_text(source, review.tasks[0]) if task else stat_text(source)
+    about = [task_line(review.tasks[0])] if task else list(notes(source))
+    shown = files_text(review.files) if args.files else (review.patch or "").rstrip("\n").split("\n")
+    if args.patch and sys.stdout.isatty():
+        return [*about, *([""] if about else []), *shown]
+    for line in about:
+        note(line)
+    return shown

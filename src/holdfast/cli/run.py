@@ -9,7 +9,6 @@ from holdfast.boot import boot_id
 from holdfast.cli.arguments import Arguments, flag, option, positional
 from holdfast.cli.consent import require_consent
 from holdfast.cli.filter_consent import ask_about_filters
-from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
 from holdfast.cli.plan_file import (
@@ -24,9 +23,9 @@ from holdfast.cli.plan_file import (
 )
 from holdfast.cli.prompts import choose_key, confirm, is_interactive
 from holdfast.cli.review import print_review
-from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, start_session
+from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, land_now, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
-from holdfast.cli.status import current_status, landed_in
+from holdfast.cli.status import current_status, places_of_result
 from holdfast.core.base_check import deserves_check
 from holdfast.core.plan import Plan, encode_plan, plan_hash
 from holdfast.core.projection import RunRow
@@ -152,7 +151,7 @@ def _tell_of_completed(opened: OpenRepo, plan: Plan, args: Namespace) -> None:
     if not done:
         return
     row = done[-1]
-    there = landed_in(opened.checkout, row)
+    there = places_of_result(opened.checkout, row).branches
     where = f"its result is in {there[0]}" if there else f"`holdfast land {row.run}` merges its result"
     note(f"this plan was completed as run {row.run}; {where}.")
     if is_interactive() and not confirm("Do all of it again in a new run?", yes=args.yes):
@@ -172,7 +171,7 @@ def _wants_to_resume(opened: OpenRepo, unfinished: RunListing, plan: Plan, args:
     run = unfinished.row.run
     if is_interactive():
         return _ask_to_continue(opened, unfinished.row, plan)
-    line = run_line(unfinished, held=False, boot_id=boot_id())
+    line = run_line(opened.journal.load(run), held=False, boot_id=boot_id())
     raise NeedsDecisionError(
         f"run {run} of this plan is unfinished ({ending_label(line.status, line.ending)})",
         f"`holdfast resume {run}` or --auto-continue continues it; "
@@ -201,9 +200,9 @@ def _ask_to_continue(opened: OpenRepo, row: RunRow, plan: Plan) -> bool:
     while (key := choose_key("c, v, l, f, or q to quit [c]?", "cvlfq", default="c")) in "vl":
         row = opened.journal.load(run).row
         if key == "v":
-            print_review(opened.repo, row)
+            print_review(opened, opened.repo, run)
         elif confirm(f"Merge what {run} has landed so far into {row.target or 'its branch'}?", yes=False):
-            print(land_result(opened.repo, row, None))
+            print(land_now(opened, row))
     if key == "q":
         raise NeedsDecisionError("nothing was done", f"`holdfast resume {run}` continues the run")
     return key == "c"

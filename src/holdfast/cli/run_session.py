@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 
 from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, positive
-from holdfast.cli.land import land_result
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import for_people, new_settings_sentence, note, say
 from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox, tell_unkept_bounds
-from holdfast.cli.status import landed_in
+from holdfast.cli.status import places_of_result
 from holdfast.core.events import RunnerAttached
+from holdfast.core.projection import RunRow
 from holdfast.core.status import BaseStatus, RunStatus, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import StoredRun
@@ -28,6 +28,8 @@ from holdfast.process.programs import has_ended, start_in_background
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.runner.health import settings_since
+from holdfast.runner.landing.result_landing import land_result, landed_sentence, result_to_land
+from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import RunOptions, execute_run
 from holdfast.system_errors import machine_error
@@ -131,15 +133,16 @@ def abandon_run(opened: OpenRepo, run: str, args: Namespace) -> None:
 
 def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Namespace) -> int:
     """Execute a run in the foreground until it rests; return its exit code."""
-    _execute(opened, run, options, args)
-    if _wants_failed_base(opened.journal.load(run), args):
-        _execute(opened, run, replace(options, accepts_base=True), args)
-    stored = opened.journal.load(run)
+    with _observer(json=args.json) as observer:
+        stored = _execute(opened, run, options, observer)
+    if _wants_failed_base(stored, args):
+        with _observer(json=args.json) as observer:
+            stored = _execute(opened, run, replace(options, accepts_base=True), observer)
     code = exit_code(stored, chosen=options.only is not None)
     if found := settings_since(opened.repo, opened.journal, run):
         note(new_settings_sentence(run, found))
     if args.land and stored.row.status is RunStatus.COMPLETED:
-        say(land_result(opened.repo, stored.row, None), args)
+        say(land_now(opened, stored.row), args)
     if args.json:
         print(msgspec.json.encode(RunResult(run=run, status=stored.row.status, exit_code=code)).decode())
     else:
@@ -147,11 +150,6 @@ def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Na
         if (written := opened.directory(run).note).exists():
             print(f"  {written} says how far it is")
     return code
-
-
-def _execute(opened: OpenRepo, run: str, options: RunOptions, args: Namespace) -> None:
-    with _resumable(run), _observer(json=args.json) as observer:
-        execute_run(opened.repo, opened.journal, run, options, observer)
 
 
 def _wants_failed_base(stored: StoredRun, args: Namespace) -> bool:
@@ -163,6 +161,26 @@ def _wants_failed_base(stored: StoredRun, args: Namespace) -> bool:
         return False
     print("\n".join(block(stored.row.reason, "  ")))
     return confirm("Start the agents all the same?", yes=False)
+
+
+def execute_visibly(opened: OpenRepo, run: str, options: RunOptions, *, json: bool) -> StoredRun:
+    """Execute a run in the foreground until it rests, as a part of another command. With `json`, its lines are no result."""
+    shown = nullcontext(plain_lines(sys.stderr)) if json else _observer(json=False)
+    with shown as observer:
+        return _execute(opened, run, options, observer)
+
+
+def land_now(opened: OpenRepo, row: RunRow) -> str:
+    """Merge a run's result into the branch where the run began, and return what became of it."""
+    result = result_to_land(opened.repo, opened.journal, row, None)
+    landed = land_result(opened.repo, opened.journal, result)
+    return landed_sentence(result, landed) + remove_staging(opened.repo, row)
+
+
+def _execute(opened: OpenRepo, run: str, options: RunOptions, observer: Observer) -> StoredRun:
+    with _resumable(run):
+        execute_run(opened.repo, opened.journal, run, options, observer)
+    return opened.journal.load(run)
 
 
 @contextmanager
@@ -237,8 +255,8 @@ def _await_attachment(opened: OpenRepo, run: str, before: int, pid: int, output:
 
 
 def _summarise(opened: OpenRepo, stored: StoredRun) -> None:
-    there = landed_in(opened.repo.checkout, stored.row)
-    view = status_view(stored, None, time.time(), landed_in=there)
+    places = places_of_result(opened.repo.checkout, stored.row)
+    view = status_view(stored, None, time.time(), places=places)
     metrics = view.metrics
     skipped = sum(task.status is TaskStatus.SKIPPED for task in view.tasks)
     print(

@@ -12,6 +12,7 @@ from holdfast.boot import boot_id
 from holdfast.cli.arguments import JSON, LAST_RUN, Arguments, flag
 from holdfast.cli.open_repo import ReadOnlyRepo, choose_last_written_run, open_read_only
 from holdfast.cli.output import show
+from holdfast.core.facts import NOWHERE, ResultPlaces
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.errors import ExitCode
@@ -52,18 +53,18 @@ def current_status(opened: ReadOnlyRepo, run: str) -> StatusView:
         str(held) if held else None,
         time.time(),
         boot_id=boot_id(),
-        landed_in=landed_in(opened.checkout, stored.row),
+        places=places_of_result(opened.checkout, stored.row),
         signs=_agent_signs(opened, stored),
     )
 
 
-def landed_in(checkout: Path, row: RunRow) -> tuple[str, ...]:
-    """Return the branches that hold the result of a completed run. For any other run git is not asked."""
+def places_of_result(checkout: Path, row: RunRow) -> ResultPlaces:
+    """Return where the result of a completed run is. For any other run git is not asked."""
     if row.status is not RunStatus.COMPLETED:
-        return ()
-    from holdfast.repo.refs import branches_with_result
+        return NOWHERE
+    from holdfast.repo.refs import result_places
 
-    return branches_with_result(checkout, row)
+    return result_places(checkout, row)
 
 
 def _agent_signs(opened: ReadOnlyRepo, stored: StoredRun) -> dict[str, AgentSign]:

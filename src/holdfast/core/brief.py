@@ -68,12 +68,14 @@ def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:
 
 
 def _conflict(task: TaskRow) -> Iterator[str]:
-    if task.latest.kind is not AttemptKind.CONFLICT:
+    if not task.conflict:
         return
+    untouched = task.latest.kind is AttemptKind.CONFLICT
+    holds = "the merge with conflict markers" if untouched else "what earlier attempts made of the merge"
     yield (
         "## Resolve a merge conflict\n\n"
-        "The task's work was done, but others landed first and it no longer merges. Your workspace holds the merge "
-        "with conflict markers. Resolve every conflict so that BOTH sides' changes survive: what landed before, and "
+        f"The task's work was done, but others landed first and it no longer merges. Your workspace holds {holds}. "
+        "Resolve every conflict so that BOTH sides' changes survive: what landed before, and "
         "this task's own work. Files in conflict:\n\n" + bullets(task.conflict_files)
     )
 

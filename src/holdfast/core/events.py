@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.core.projection import PastFailure, Report
+from holdfast.core.projection import LandingConflict, PastFailure, Report
 from holdfast.core.status import AttemptKind, FailureKind, Gate, NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.core.stored_names import BranchName, Id, ObjectName, RunBranch
 
@@ -46,7 +46,8 @@ class AttemptEnded(AttemptEvent, frozen=True):
 class RunStarted(Event, frozen=True):
     """A run exists, with plan, base and branch for good. `adopting` and `git_settings`: digests of what was there then.
 
-    `check_base`: before the first agent starts, the plan's checks run on the base.
+    `check_base`: before the first agent starts, the plan's checks run on the base. `resolves`: its task begins with a
+    conflict at `land`.
     """
 
     run: Id
@@ -60,6 +61,7 @@ class RunStarted(Event, frozen=True):
     adopting: str = ""
     git_settings: tuple[str, ...] = ()
     check_base: bool = False
+    resolves: LandingConflict | None = None
 
 
 class RunRestored(Event, frozen=True):

@@ -54,6 +54,18 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultPlaces:
+    """Where the result of a run is: branches of the user that hold it, the target first; else where its branch is archived."""
+
+    branches: tuple[str, ...] = ()
+    archive: str = ""
+
+
+NOWHERE = ResultPlaces()
+"""On the run branch alone, or unknown."""
+
+
+@dataclass(frozen=True, slots=True)
 class Landing:
     """One first-parent commit of the run branch that carries our trailers.
 

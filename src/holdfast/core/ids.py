@@ -98,6 +98,31 @@ def archive_ref(run: str, name: str) -> str:
     return f"{ALL_RUN_REFS}{run}/archive/{_component(name)}"
 
 
+def archived_branch_ref(run: str, tip: str) -> str:
+    """Return the ref that keeps the tip of a run branch that was removed."""
+    return archive_ref(run, f"branch-{tip[:12]}")
+
+
+def landed_refs_prefix(run: str, tip: str = "") -> str:
+    """Return the beginning of the refs that keep the commits by which a run landed otherwise than merged; `tip` narrows it."""
+    return f"{ALL_RUN_REFS}{run}/landed/" + (f"{tip}/" if tip else "")
+
+
+def landed_ref(run: str, tip: str, commit: str) -> str:
+    """Return the ref that keeps the commit of a user's branch that holds all of the run branch up to `tip`."""
+    return f"{landed_refs_prefix(run, tip)}{commit[:12]}"
+
+
+def pushed_ref(run: str, remote: str) -> str:
+    """Return the ref that keeps what we pushed of a run branch to a remote."""
+    return f"{ALL_RUN_REFS}{run}/pushed/{_component(remote)}"
+
+
+def tip_of_landed_ref(run: str, ref: str) -> str:
+    """Return the tip of the run branch that a landed ref is about."""
+    return ref.removeprefix(landed_refs_prefix(run)).partition("/")[0]
+
+
 def cut_short_ref(run: str, task: str, attempt: int) -> str:
     """Return the ref that keeps the half-done work of one attempt, which the next one starts without."""
     return archive_ref(run, f"{task}-cut-short-{attempt}")

@@ -291,6 +291,19 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str
 
 
+class LandingConflict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run is for whose only task resolves a conflict at `land`: the result of another run with the target branch.
+
+    `tip` is where that run's branch was, `commit` the merge with the markers of `files`, with the target as first parent.
+    """
+
+    run: Id
+    tip: ObjectName
+    task: Id
+    commit: ObjectName
+    files: tuple[str, ...]
+
+
 class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Everything the core knows about the run as a whole."""
 
@@ -331,6 +344,7 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     adopting: str = ""
     """The digest of another system's files, until the run has taken in all that they tell."""
     origin: Origin | None = None
+    resolves: LandingConflict | None = None
     mirrors: dict[str, str] = {}
     """Systems whose native files are kept up to date, each with its folder below the project ("" is its own place)."""
     base_check: BaseCheck = BaseCheck()

@@ -25,6 +25,7 @@ from holdfast.core.task_transitions import (
     TaskRule,
     allowed_move,
     began_too_recently,
+    first_task_row,
 )
 
 _MOVES_COMPLETION = frozenset({ev.StageClosed, ev.StageGateWaived, ev.StageRewound})
@@ -61,7 +62,7 @@ class RunState:
         self.stage_of: dict[str, str] = {task.id: stage.id for stage, task in plan.tasks()}
         self.names = list(self.specs)
         self.order: dict[str, int] = {name: place for place, name in enumerate(self.names)}
-        self.tasks: dict[str, TaskRow] = {name: TaskRow(id=name) for name in self.names}
+        self.tasks: dict[str, TaskRow] = {name: first_task_row(row, name) for name in self.names}
         self.tasks.update((task.id, task) for task in tasks)
         self.changed: dict[str, TaskRow] = {}
         self._index_plan()

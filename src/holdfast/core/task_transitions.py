@@ -57,6 +57,19 @@ class IllegalEventError(Exception):
     """An event contradicts the state it was applied to: a result that came too late, or a bug in Holdfast."""
 
 
+def first_task_row(run: RunRow, task: str) -> TaskRow:
+    """Return the row of a task that nothing has happened to. One that resolves a conflict at `land` begins with that."""
+    row = TaskRow(id=task)
+    _begin(run, row)
+    return row
+
+
+def _begin(run: RunRow, task: TaskRow) -> None:
+    if run.resolves is not None and run.resolves.task == task.id:
+        task.base, task.conflict_files = run.base, run.resolves.files
+        task.carry = task.conflict = run.resolves.commit
+
+
 # -- What task events change --------------------------------------------------------------------------------
 
 
@@ -322,11 +335,13 @@ def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewo
     task.recheck = False
     task.interfaces = {}
     task.last_report = None
+    _begin(run, task)
 
 
 def _task_restored(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRestored) -> None:
     task.attempt = max(task.attempt, event.attempts)
-    task.carry, task.set_aside, task.base = event.carry, event.set_aside, event.base
+    task.carry, task.base = event.carry or task.carry, event.base or task.base
+    task.set_aside = event.set_aside
 
 
 def _task_inherited(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskInherited) -> None:

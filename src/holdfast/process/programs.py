@@ -9,8 +9,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.errors import LaunchError
@@ -51,6 +52,46 @@ def kill_started(pid: int) -> None:
     if not has_ended(pid):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """How a program of the user ended; `code` is -1 if it could not be run or took too long."""
+
+    code: int
+    out: str = ""
+    err: str = ""
+
+
+def run_tool(argv: Sequence[str], cwd: Path, timeout_s: float) -> ToolResult:
+    """Run a program of the user, such as `gh`, in a folder that is ours, and return what it said."""
+    try:
+        done = subprocess.run(
+            argv, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return ToolResult(-1, err=str(error))
+    return ToolResult(
+        done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    )
+
+
+def show_in_pager(command: str, text: str, defaults: Mapping[str, str]) -> None:
+    """Show a text in the user's pager, which is a line for the shell, as git has it. Returns once the user has left it.
+
+    `defaults` are variables that the pager gets where the user has none. If there is no such program, the shell says so.
+    """
+    env = {**defaults, **os.environ}
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
+    try:
+        with subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, env=env) as pager:
+            assert pager.stdin is not None
+            with suppress(BrokenPipeError):  # the user has seen enough
+                pager.stdin.write(text.encode("utf-8", "replace"))
+            with suppress(BrokenPipeError):
+                pager.stdin.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 _OUTPUT_CHARS = 2_000

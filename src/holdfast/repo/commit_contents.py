@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import dedent
 
+import msgspec
+
 from holdfast.repo.git import as_lines
 from holdfast.repo.repository import Repository
 
@@ -32,6 +34,65 @@ class ChangedFile:
     old: str
     new: str
     executable: bool
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that two commits differ in; `old_path` is what it was called before. Lines of a binary file are not counted."""
+
+    path: str
+    insertions: int | None
+    deletions: int | None
+    old_path: str | None = None
+
+
+class CommitLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit in one line."""
+
+    commit: str
+    author: str
+    subject: str
+
+
+def line_counts(repo: Repository, old: str, new: str) -> tuple[FileChange, ...]:
+    """Return the files in which two commits differ, with the lines that came and went."""
+    options = ("-r", "-z", "--numstat", "--find-renames", "--no-ext-diff", "--no-textconv")
+    fields = iter(repo.git.fields("diff-tree", *options, old, new))
+    found = []
+    for field in fields:
+        added, removed, path = [*field.split("\t", 2), "", ""][:3]
+        if not removed:
+            continue
+        before = None if path else next(fields)
+        found.append(
+            FileChange(
+                path=printable(path or next(fields)),
+                old_path=None if before is None else printable(before),
+                insertions=int(added) if added.isdecimal() else None,
+                deletions=int(removed) if removed.isdecimal() else None,
+            )
+        )
+    return tuple(found)
+
+
+def commit_lines(repo: Repository, old: str, new: str) -> tuple[CommitLine, ...]:
+    """Return the commits that `new` has and `old` has not, oldest first, without merges."""
+    asked = (
+        "log",
+        "-z",
+        "--reverse",
+        "--no-merges",
+        "--no-color",
+        "--format=%H%x00%an%x00%s",
+        f"{old}..{new}",
+    )
+    fields = repo.git.run(*asked).decode("utf-8", "replace").removesuffix("\0").split("\0")
+    records = zip(fields[::3], fields[1::3], fields[2::3], strict=False)
+    return tuple(CommitLine(commit=commit, author=who, subject=what) for commit, who, what in records)
+
+
+def printable(path: str) -> str:
+    """Return a path as text that can be stored and shown: bytes that are no UTF-8 are replaced."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def changed_contents(repo: Repository, old: str, new: str) -> list[ChangedFile]:

@@ -2,7 +2,7 @@
 
 No other module of Holdfast starts git. What we ask of git is in the modules beside this one.
 
-Git never goes to the network for us: an object that a partial clone lacks would be fetched with a program and from a
+Git never goes to the network for us, but for `run_as_user`, when the user asked to push: an object that a partial clone lacks would be fetched with a program and from a
 place that an agent may have written into the configuration.
 """
 
@@ -48,6 +48,15 @@ _SEARCH_PATHS = {"PATH": ":", "LD_LIBRARY_PATH": "[:;]"}
 # Older versions of git know only the protocols: no transport has this name, so none is allowed.
 _NO_NETWORK = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 
+# What a push may use besides: how the user reaches remotes, and which configuration is the user's.
+_USERS_GIT_VARIABLES = frozenset((
+    "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
+    "GIT_SSL_CERT", "GIT_SSL_KEY", "GIT_SSL_NO_VERIFY", "GIT_HTTP_USER_AGENT", "GIT_TERMINAL_PROMPT",
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
+))  # fmt: skip
+# Not `ext`, which is a program in the place of an address.
+_PUSH_PROTOCOLS = "https:http:ssh:git:file"
+
 # Since git 2.54 a hook can be plain configuration, which core.hooksPath does not switch off.
 _HOOK_EVENTS = (
     "commit-msg",
@@ -57,6 +66,7 @@ _HOOK_EVENTS = (
     "post-merge",
     "pre-commit",
     "pre-merge-commit",
+    "pre-push",
     "prepare-commit-msg",
     "reference-transaction",
 )
@@ -269,6 +279,32 @@ class Git:
             stdout, stderr = self._communicate(process, args, options.get("stdin", b""), limit)
         return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
 
+    def run_as_user(self, *args: str, settings: Sequence[Setting] = ()) -> GitResult:
+        """Run git with the network, and with all that it needs to log in: the user's environment and own configuration.
+
+        This is for pushing alone, which nobody can do without the user's keys: ssh, its agent, credential helpers, a
+        terminal for a passphrase. Still no hook is run, and the repository's own configuration, which agents can write,
+        is left out, but for `settings`, which the caller vouches for. Whoever calls it names the address itself.
+        """
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in _USERS_GIT_VARIABLES or not name.startswith("GIT_")
+        }
+        private = self._private.settings if self._private else ()
+        env = _configured(kept, [*private, *settings]) | {"GIT_ALLOW_PROTOCOL": _PUSH_PROTOCOLS}
+        if self._private:
+            env |= {"GIT_COMMON_DIR": str(self._private.restored())}
+            env |= {"GIT_OBJECT_DIRECTORY": str(self._private.objects)}
+        argv = ["git", f"--git-dir={self.git_dir}", *args]
+        with _spawn(argv, self.git_dir, _encoded(env), keeps_terminal=True) as process:
+            try:
+                stdout, stderr = process.communicate(timeout=self._timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise GitError(args, -signal.SIGKILL, f"it {_LATE} {self._timeout_s:g} s") from None
+        return GitResult(process.returncode, stdout, stderr.decode("utf-8", "replace"))
+
     def read_up_to(self, max_bytes: int, *args: str, **options: Unpack[CallOptions]) -> tuple[bytes, bool]:
         """Run git and return at most `max_bytes` of its output, and whether there was more. Its input must be short."""
         with self._start(args, options) as process, _killed_after(process, self._timeout_s):
@@ -375,7 +411,12 @@ def _killed_after(process: subprocess.Popen[bytes], seconds: float) -> Iterator[
 
 
 def _spawn(
-    argv: list[str], cwd: Path, env: dict[bytes, bytes], memory_bytes: int = 0
+    argv: list[str],
+    cwd: Path,
+    env: dict[bytes, bytes],
+    memory_bytes: int = 0,
+    *,
+    keeps_terminal: bool = False,
 ) -> subprocess.Popen[bytes]:
     pipe, program = subprocess.PIPE, _program(env.get(b"PATH", b""))
     if memory_bytes and program:
@@ -391,7 +432,7 @@ def _spawn(
             cwd=cwd,
             env=env,
             close_fds=True,
-            start_new_session=True,
+            start_new_session=not keeps_terminal,
         )
     except FileNotFoundError as error:
         if cwd.is_dir():
@@ -429,12 +470,16 @@ def _environment(identity: CommitIdentity, settings: Sequence[Setting] = ()) -> 
         "GIT_AUTHOR_EMAIL": identity.email,
         "GIT_COMMITTER_NAME": identity.name,
         "GIT_COMMITTER_EMAIL": identity.email,
-        "GIT_CONFIG_COUNT": str(len(settings) + len(_OVERRIDES)),
     }
-    for number, (key, value) in enumerate([*settings, *_OVERRIDES.items()]):
-        env[f"GIT_CONFIG_KEY_{number}"] = key
-        env[f"GIT_CONFIG_VALUE_{number}"] = value
-    return _encoded(env)
+    return _encoded(_configured(env, settings))
+
+
+def _configured(env: Mapping[str, str], settings: Sequence[Setting]) -> dict[str, str]:
+    """Return an environment with these settings of git and, above them, our own."""
+    pairs = [*settings, *_OVERRIDES.items()]
+    keys = {f"GIT_CONFIG_KEY_{number}": key for number, (key, _) in enumerate(pairs)}
+    values = {f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in enumerate(pairs)}
+    return {**env, "GIT_CONFIG_COUNT": str(len(pairs)), **keys, **values}
 
 
 def _encoded(env: Mapping[str, str]) -> dict[bytes, bytes]:

@@ -2,49 +2,93 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from holdfast.core.ids import archive_ref, run_branch
-from holdfast.errors import RepositoryError
+from holdfast.core.ids import archived_branch_ref, run_branch
+from holdfast.errors import ExitCode, RepositoryError
 from holdfast.repo.checkout_update import CheckoutUpdate
 from holdfast.repo.debris import remove_stale_locks
+from holdfast.repo.landed_results import RunTip, holds_results, keep_landed, merge_onto
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch
+from holdfast.repo.linear_history import rebase, squash
 from holdfast.repo.repository import Repository
 from holdfast.repo.worktrees import checked_out_at, linked_git_dirs
+
+
+class LandingMethod(StrEnum):
+    """How the commits of a run branch get into a branch of the user: merged, as one commit, or one per task."""
+
+    MERGE = "merge"
+    SQUASH = "squash"
+    REBASE = "rebase"
 
 
 @dataclass(frozen=True, slots=True)
 class LandedRun:
     """How a commit got into a branch, and the commit that the branch is on now."""
 
-    kind: Literal["fast-forward", "merge", "already there"]
+    kind: Literal["fast-forward", "merge", "squash", "rebase", "already there"]
     commit: str
 
 
-def land_on_branch(repo: Repository, commit: str, target_branch: str, message: str) -> LandedRun:
-    """Bring `commit` into a branch of the user, by fast-forward if possible, else by a merge commit.
+class LandingConflictError(RepositoryError):
+    """A branch of the user and a run changed the same lines. `onto` is the branch's commit, `files` are in conflict."""
+
+    exit_code = ExitCode.NEEDS_DECISION
+
+    def __init__(self, branch: str, onto: str, commit: str, files: Sequence[str]) -> None:
+        hint = f"Merge by hand: `git switch {branch}`, then `git merge {commit[:12]}`."
+        super().__init__(f"{branch} and the run changed the same lines of {', '.join(files)}.", hint)
+        self.branch = branch
+        self.onto = onto
+        self.files = tuple(files)
+
+
+def land_on_branch(
+    repo: Repository,
+    commit: str,
+    target_branch: str,
+    message: str,
+    method: LandingMethod = LandingMethod.MERGE,
+    results: Sequence[RunTip] = (),
+) -> LandedRun:
+    """Bring `commit` into a branch of the user. Merging is by fast-forward if possible, else by a merge commit.
 
     Where the branch is checked out, git itself updates the files, and refuses if that would overwrite local changes
-    or files of the user, ignored ones too. Idempotent: a second call completes what was cut short, or says
-    "already there".
+    or files of the user, ignored ones too. `results` are the runs whose results `commit` holds, the one in question first:
+    a squashed or rebased one is recorded before the branch moves. Idempotent: a second call completes what was cut
+    short, or says "already there". Raises LandingConflictError, with nothing changed.
     """
-    remove_stale_locks(repo)
-    if update := _update_of(repo, target_branch):
-        update.complete()
-    tip = repo.read_ref(f"refs/heads/{target_branch}")
-    if not tip:
-        raise RepositoryError(
-            f"There is no branch {target_branch!r}.", f"Create it: `git branch {target_branch} BASE`."
-        )
-    if repo.is_ancestor(commit, tip):
+    tip = prepare_branch(repo, target_branch)
+    if repo.is_ancestor(commit, tip) or (results and holds_results(repo, results, tip)):
         repo.ref_updates.sync(f"refs/heads/{target_branch}")
         return LandedRun("already there", tip)
-    forward = repo.is_ancestor(tip, commit)
-    new = commit if forward else _merge_commit(repo, tip, commit, target_branch, message)
+    if method is LandingMethod.MERGE and repo.is_ancestor(tip, commit):
+        _move(repo, target_branch, commit, tip)
+        return LandedRun("fast-forward", commit)
+    new = _made(repo, commit, tip, message, method, results)
+    if isinstance(new, Conflicted):
+        raise LandingConflictError(target_branch, tip, commit, new.files)
+    if method is not LandingMethod.MERGE:
+        keep_landed(repo, results, new)
+    if new == tip:
+        return LandedRun("already there", tip)
     _move(repo, target_branch, new, tip)
-    return LandedRun("fast-forward" if forward else "merge", new)
+    return LandedRun(method.value, new)
+
+
+def prepare_branch(repo: Repository, branch: str) -> str:
+    """Complete what a killed landing left of a branch, and return its commit. Raises RepositoryError if there is none."""
+    remove_stale_locks(repo)
+    if update := _update_of(repo, branch):
+        update.complete()
+    if tip := repo.read_ref(f"refs/heads/{branch}"):
+        return tip
+    raise RepositoryError(f"There is no branch {branch!r}.", f"Create it: `git branch {branch} BASE`.")
 
 
 def discard_run(repo: Repository, run: str) -> str:
@@ -59,19 +103,29 @@ def discard_run(repo: Repository, run: str) -> str:
     name = ref.removeprefix("refs/heads/")
     if place := checked_out_at(repo, name):
         raise RepositoryError(f"{name} is checked out in {place}.", "Switch to another branch there first.")
-    kept = archive_ref(run, f"branch-{tip[:12]}")
+    kept = archived_branch_ref(run, tip)
     repo.keep(kept, tip)
     repo.ref_updates.delete({ref: tip})
     return kept
 
 
-def _merge_commit(repo: Repository, tip: str, commit: str, target_branch: str, message: str) -> str:
-    merged = merge(repo, tip, commit)
-    if isinstance(merged, Conflicted):
-        files = ", ".join(merged.files)
-        hint = f"Merge by hand: `git switch {target_branch}`, then `git merge {commit[:12]}`."
-        raise RepositoryError(f"{target_branch} and the run changed the same lines of {files}.", hint)
-    return commit_merge(repo, merged, tip, commit, message)
+def _made(
+    repo: Repository,
+    commit: str,
+    tip: str,
+    message: str,
+    method: LandingMethod,
+    results: Sequence[RunTip],
+) -> str | Conflicted:
+    """Return the commit that the branch moves to; the objects are there, and no ref has moved."""
+    onto = merge_onto(repo, tip, commit, results)
+    if method is LandingMethod.SQUASH:
+        return squash(repo, onto, tip, commit, message)
+    if method is LandingMethod.REBASE:
+        first = results[0]
+        return rebase(repo, onto, tip, commit, (first.run, first.tip))
+    merged = merge(repo, onto, commit)
+    return merged if isinstance(merged, Conflicted) else commit_merge(repo, merged, tip, commit, message)
 
 
 def _move(repo: Repository, branch: str, new: str, tip: str) -> None:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.core import ids
+from holdfast.core.facts import NOWHERE, ResultPlaces
 from holdfast.core.projection import RunRow
 from holdfast.errors import RepositoryError
 from holdfast.repo.git import Git, decode_text, rev_parse_from
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 _BRANCHES = "refs/heads/"
 _PATIENCE_S = 20.0
+_ALL_RESULT_REFS = (f"{ids.ALL_RUN_REFS}*/landed/*/*", f"{ids.ALL_RUN_REFS}*/archive/branch-*")
 
 
 def list_refs(repo: Repository, *patterns: str) -> dict[str, str]:
@@ -53,20 +56,62 @@ def known_runs(repo: Repository) -> set[str]:
     return {ids.run_of_plan_ref(ref) or ref.removeprefix(ids.ALL_RUN_BRANCHES) for ref in refs}
 
 
-def branches_with_result(checkout: Path, row: RunRow) -> tuple[str, ...]:
-    """Return the branches that contain all of a run's branch, the one it was meant for first.
+def result_places(checkout: Path, row: RunRow) -> ResultPlaces:
+    """Return where a run's result is. Nothing, if it is on the run branch alone, or if git cannot tell.
 
-    Runs' own branches do not count. If git cannot tell, none is named: the run branch may be archived by now.
-    Asks git once and writes nothing.
+    Runs' own branches do not count. Asks git once if the result was merged, and writes nothing.
     """
-    question = ("for-each-ref", "--format=%(refname)", f"--contains={row.branch}", _BRANCHES)
     try:
         git = Git(_git_dir(checkout), timeout_s=_PATIENCE_S)
-        refs = decode_text(git.try_run(*question).stdout).splitlines()
+        branches = _containing(git, row.tip)
+        if found := _of_the_user(branches, row.target):
+            return ResultPlaces(found)
+        refs = _refs_of(git, row)
+        landed = [commit for ref, commit in refs.items() if ref.startswith(ids.landed_refs_prefix(row.run))]
+        found = _of_the_user(_containing(git, *landed), row.target) if landed else ()
     except RepositoryError:
-        return ()
+        return NOWHERE
+    archive = ids.archived_branch_ref(row.run, row.tip)
+    return ResultPlaces(found, archive if archive in refs and row.branch not in refs else "")
+
+
+def runs_in_their_targets(checkout: Path, rows: Sequence[RunRow]) -> frozenset[str]:
+    """Return which of these runs have their result in the branch that it was meant for. Asks git once per branch."""
+    found: set[str] = set()
+    for target in {row.target for row in rows if row.target}:
+        merged = (f"--merged={_BRANCHES}{target}", ids.ALL_RUN_BRANCHES, *_ALL_RESULT_REFS)
+        try:
+            git = Git(_git_dir(checkout), timeout_s=_PATIENCE_S)
+            refs = decode_text(git.try_run("for-each-ref", "--format=%(refname)", *merged).stdout).split()
+        except RepositoryError:
+            continue
+        known = set(refs)
+        for row in rows:
+            prefix = ids.landed_refs_prefix(row.run, row.tip)
+            own = {row.branch, ids.archived_branch_ref(row.run, row.tip)}
+            if row.target == target and (own & known or any(ref.startswith(prefix) for ref in refs)):
+                found.add(row.run)
+    return frozenset(found)
+
+
+def _containing(git: Git, *commits: str) -> list[str]:
+    """Return the branches that contain any of these commits."""
+    contains = [f"--contains={commit}" for commit in commits]
+    asked = ("for-each-ref", "--format=%(refname)", *contains, _BRANCHES)
+    return decode_text(git.try_run(*asked).stdout).splitlines()
+
+
+def _of_the_user(refs: Sequence[str], target: str) -> tuple[str, ...]:
     found = [ref.removeprefix(_BRANCHES) for ref in refs if not ref.startswith(ids.ALL_RUN_BRANCHES)]
-    return tuple(sorted(found, key=lambda name: name != row.target))
+    return tuple(sorted(found, key=lambda name: name != target))
+
+
+def _refs_of(git: Git, row: RunRow) -> dict[str, str]:
+    """Return the refs that say where a run's result is."""
+    places = (row.branch, ids.landed_refs_prefix(row.run, row.tip), ids.archived_branch_ref(row.run, row.tip))
+    listing = git.try_run("for-each-ref", "--format=%(objectname) %(refname)", *places)
+    pairs = (line.partition(" ") for line in decode_text(listing.stdout).splitlines())
+    return {ref: commit for commit, _, ref in pairs}
 
 
 def _git_dir(checkout: Path) -> Path:

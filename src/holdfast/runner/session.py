@@ -20,7 +20,7 @@ from holdfast.core import ids
 from holdfast.core.event_codec import encode_event
 from holdfast.core.events import RunStarted
 from holdfast.core.plan import Plan, encode_plan, plan_hash
-from holdfast.core.projection import RunRow
+from holdfast.core.projection import LandingConflict, RunRow
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus, SandboxLevel
@@ -78,6 +78,7 @@ def create_run(
     target: str | None = None,
     adopting: str = "",
     known: Collection[str] | None = None,
+    resolves: LandingConflict | None = None,
     *,
     check_base: bool = False,
 ) -> str:
@@ -85,7 +86,8 @@ def create_run(
 
     `target` is the branch its result is meant for; by default the one the user is on. With `adopting`, the digest of
     another system's files, nobody may execute the run until `RunAdopted` is recorded. `known` are the runs that there were
-    when the caller found none of this plan: raises LeaseHeldError if somebody else made one since. With `check_base`, the
+    when the caller found none of this plan: raises LeaseHeldError if somebody else made one since. `resolves` is the
+    conflict that its task begins with; the commit with the markers is kept before the run exists. With `check_base`, the
     plan's checks run on the base before the first agent starts.
     """
     repo.prepare_state_dir()
@@ -109,7 +111,10 @@ def create_run(
             adopting=adopting,
             git_settings=settings_digests(repo),
             check_base=check_base,
+            resolves=resolves,
         )
+        if resolves is not None:
+            repo.keep(ids.archive_ref(run, f"{resolves.task}-merged-0"), resolves.commit)
         journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
         keep_record(repo, run, encode_plan(plan), encode_event(event))
     return run

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
+from holdfast.core.facts import NOWHERE, ResultPlaces
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import (
+    RUN_IS_OVER,
     Gate,
     NetworkAccess,
     RunStatus,
@@ -19,7 +21,7 @@ from holdfast.core.status import (
     StageStatus,
     TaskStatus,
 )
-from holdfast.journal.protocol import RunListing, StoredRun
+from holdfast.journal.protocol import StoredRun
 from holdfast.reporting.displayed_status import (
     AgentSign,
     Liveness,
@@ -69,6 +71,7 @@ RUN_TASK_AGENT = "run"
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The run as a whole. `landed_in` names the branches that hold the result of a completed run, the target first.
 
+    `archived_at` is the ref that keeps the result of one that was discarded.
     `adopting` is the file of another system whose adoption is not complete yet.
     """
 
@@ -93,6 +96,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     adopting: str = ""
     mirrors: tuple[str, ...] = ()
     landed_in: tuple[str, ...] = ()
+    archived_at: str = ""
 
 
 class StageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,18 +186,18 @@ def status_view(
     now: float,
     *,
     boot_id: str = "",
-    landed_in: tuple[str, ...] = (),
+    places: ResultPlaces = NOWHERE,
     signs: Mapping[str, AgentSign] = {},
 ) -> StatusView:
     """Return what `status` says about a run; `holder` is the live runner, `now` is for the elapsed time.
 
-    `boot_id` tells a reboot from a crash, `landed_in` are the branches that hold the result, `signs` the
+    `boot_id` tells a reboot from a crash, `places` says where the result is, `signs` are the
     signs of running agents on this machine.
     """
     state = stored.state()
     statuses = displayed_task_statuses(state)
     return StatusView(
-        run=_run(stored, holder, _rest(stored, holder is not None, boot_id, signs), landed_in),
+        run=_run(stored, holder, _rest(stored, holder is not None, boot_id, signs), places),
         stages=tuple(_stage(state, stage, statuses) for stage in state.plan.stages),
         tasks=tuple(
             _task(state, stage, task, statuses, signs.get(task.id), now) for stage, task in state.plan.tasks()
@@ -214,7 +218,7 @@ def _rest(stored: StoredRun, held: bool, boot_id: str, signs: Mapping[str, Agent
     return rest_of(ending, stored.updated_at, max((sign.heard_at for sign in signs.values()), default=0.0))
 
 
-def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str, ...]) -> RunView:
+def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces) -> RunView:
     row, held = stored.row, holder is not None
     return RunView(
         id=row.run,
@@ -237,7 +241,8 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str
         adopted_from=row.origin,
         adopting=row.plan_source if row.adopting else "",
         mirrors=tuple(row.mirrors),
-        landed_in=landed_in,
+        landed_in=places.branches,
+        archived_at=places.archive,
     )
 
 
@@ -342,20 +347,12 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     landed_in: tuple[str, ...] = ()
 
 
-def run_line(
-    listing: RunListing,
-    *,
-    held: bool,
-    boot_id: str = "",
-    needs: tuple[NeedOfTask, ...] = (),
-    tasks: Sequence[TaskRow] = (),
-    landed_in: tuple[str, ...] = (),
-) -> RunLine:
+def run_line(stored: StoredRun, *, held: bool, boot_id: str = "", landed_in: tuple[str, ...] = ()) -> RunLine:
     """Return a run as `list` shows it; `held` tells whether a live runner holds it.
 
-    `boot_id` tells a reboot from a crash, `needs` is what waits for the user, `landed_in` are the branches that hold the result.
+    `boot_id` tells a reboot from a crash, `landed_in` is the branch that it began on, if that has its result.
     """
-    row = listing.row
+    row = stored.row
     begun = [name for name, stage in row.stages.items() if stage.status is not StageStatus.PENDING]
     return RunLine(
         id=row.run,
@@ -363,12 +360,12 @@ def run_line(
         status=displayed_run_status(row, held=held),
         ending=how_it_ended(row, held=held, boot_id=boot_id),
         stage=begun[-1] if begun else None,
-        started_at=timestamp(listing.started_at),
-        updated_at=timestamp(listing.updated_at),
+        started_at=timestamp(stored.started_at),
+        updated_at=timestamp(stored.updated_at),
         resumable=is_resumable(row, held=held),
         adopted_from=row.origin,
-        needs_you=needs,
-        completed=sum(task.status is TaskStatus.COMPLETED for task in tasks),
-        tasks=len(tasks),
+        needs_you=() if row.status in RUN_IS_OVER else needs_you(stored.state()),
+        completed=sum(task.status is TaskStatus.COMPLETED for task in stored.tasks),
+        tasks=len(stored.tasks),
         landed_in=landed_in,
     )

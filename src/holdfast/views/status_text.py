@@ -167,6 +167,8 @@ def next_steps(view: StatusView) -> Iterator[str]:
     elif run.landed_in:
         branches = one_line(", ".join(run.landed_in), 80)
         yield f"Its result is in {branches}. `holdfast review {run.id}` shows it; `holdfast clean {run.id}` frees its disk space."
+    elif run.archived_at:
+        yield f"Discarded. `git log {run.archived_at}` shows its result; `git branch {run.branch} {run.archived_at}` brings it back."
     elif run.status is RunStatus.COMPLETED:
         yield f"`holdfast review {run.id}` shows the result; `holdfast land {run.id}` merges it into {run.target or 'a branch'}."
     elif run.resumable:

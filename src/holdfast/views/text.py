@@ -109,9 +109,9 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{share:g} %"
 
 
-def count(number: int, noun: str) -> str:
-    """Return `1 task`, `2 tasks`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Return `1 task`, `2 tasks`; `plural` is for nouns that do not just get an s."""
+    return f"{number} {noun}" if number == 1 else f"{number} {plural or f'{noun}s'}"
 
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400

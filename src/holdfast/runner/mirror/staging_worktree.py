@@ -85,6 +85,12 @@ def remove_staging_worktree(repo: Repository, row: RunRow) -> str:
     return ""
 
 
+def remove_staging(repo: Repository, row: RunRow) -> str:
+    """Remove a run's staging worktree. Return a sentence if it must stay, else an empty string."""
+    problem = remove_staging_worktree(repo, row)
+    return f" {problem}." if problem else ""
+
+
 def _show(repo: Repository, row: RunRow) -> None:
     place = staging_path(repo, row)
     if place is None:
