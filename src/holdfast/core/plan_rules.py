@@ -45,6 +45,7 @@ def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[BrokenRu
     yield from _agents(plan, tasks, known_agents)
     yield from chain.from_iterable(_files(at, task) for at, _, task in tasks)
     yield from chain.from_iterable(_steps(plan, at, task, known_agents) for at, _, task in tasks)
+    yield from _task_list(plan, tasks)
     yield from (BrokenRule(at, what) for at, what in secrets_in(plan))
     if plan.base.startswith("-"):
         yield BrokenRule(
@@ -229,3 +230,19 @@ def _files(at: Where, task: Task) -> Iterator[BrokenRule]:
         yield BrokenRule(
             (*at, "files", index), f"{quoted(path)} {fault}; write a path relative to the repository"
         )
+
+
+def _task_list(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[BrokenRule]:
+    """Check that points have a list, and that it is a file or folder of the project, outside of git's and our own."""
+    if plan.task_list is None:
+        place = next(((*at, "points") for at, _, task in tasks if task.points), None)
+        if place:
+            yield BrokenRule(
+                place, "there is no `task_list:` that these points are in; add it, or remove them"
+            )
+        return
+    path = plan.task_list.path
+    parts = [part.casefold() for part in path.split("/")]
+    if path.startswith("/") or {"..", ".git", ".holdfast"}.intersection(parts):
+        fix = "write a path below the root of the repository"
+        yield BrokenRule(("task_list", "path"), f"{quoted(path)} is not a list of the project; {fix}")

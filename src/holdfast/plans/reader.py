@@ -8,7 +8,18 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.plan import AgentSpec, Limits, Notify, Plan, PlanNetwork, Stage, Task, Validator
+from holdfast.core.plan import (
+    AgentSpec,
+    Limits,
+    ListKind,
+    Notify,
+    Plan,
+    PlanNetwork,
+    Stage,
+    Task,
+    TaskList,
+    Validator,
+)
 from holdfast.core.plan_rules import Where, broken_rules
 from holdfast.core.status import SandboxLevel
 from holdfast.errors import PlanError
@@ -119,8 +130,15 @@ def _plan(values: dict[str, Any]) -> Plan:
     if "sandbox" in values:
         values["sandbox"] = SandboxLevel(values["sandbox"])
     values["network"] = msgspec.convert(values.get("network", {}), PlanNetwork)
+    if "task_list" in values:
+        values["task_list"] = _task_list(values["task_list"])
     values.setdefault("goal", "")
     return Plan(**values)
+
+
+def _task_list(values: dict[str, Any]) -> TaskList:
+    """Make a task list. What is missing was reported before."""
+    return TaskList(**{"path": "", **values, "kind": ListKind(values.get("kind", ListKind.CHECKLIST))})
 
 
 def _stage(values: dict[str, Any], before: dict[str, Any] | None) -> Stage:

@@ -67,7 +67,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate.
     """
 
-    action: Literal["stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror"]
+    action: Literal[
+        "stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror", "tick", "untick"
+    ]
     task: str = ""
     stage: str = ""
     gate: Gate = "entry"
@@ -84,6 +86,8 @@ Decision = (
     | ev.StageGateWaived
     | ev.MirrorKept
     | ev.MirrorEnded
+    | ev.TickingStarted
+    | ev.TickingEnded
 )
 """What a request may become."""
 
@@ -95,6 +99,8 @@ _EVENTS: dict[str, Callable[[Request], Decision]] = {
     "accept": lambda request: ev.StageGateWaived(stage=request.stage, gate=request.gate),
     "mirror": lambda request: ev.MirrorKept(system=request.system, folder=request.folder),
     "unmirror": lambda request: ev.MirrorEnded(system=request.system),
+    "tick": lambda _: ev.TickingStarted(),
+    "untick": lambda _: ev.TickingEnded(),
 }
 """The event of each decision. `save` has none: the loop has the work saved instead."""
 

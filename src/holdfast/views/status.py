@@ -91,6 +91,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     adopted_from: Origin | None = None
     adopting: str = ""
     mirrors: tuple[str, ...] = ()
+    ticks: str = ""
     landed_in: tuple[str, ...] = ()
 
 
@@ -209,6 +210,7 @@ def _rest(stored: StoredRun, held: bool, boot_id: str, signs: Mapping[str, Agent
 
 def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str, ...]) -> RunView:
     row, held = stored.row, holder is not None
+    ticked = stored.plan.ticked_list(row.ticking)
     return RunView(
         id=row.run,
         goal=row.goal,
@@ -230,6 +232,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, landed_in: tuple[str
         adopted_from=row.origin,
         adopting=row.plan_source if row.adopting else "",
         mirrors=tuple(row.mirrors),
+        ticks=ticked.path if ticked else "",
         landed_in=landed_in,
     )
 

@@ -20,6 +20,7 @@ from holdfast.runner.context import Observer
 from holdfast.runner.mirror.mirror_writer import write_mirrors
 from holdfast.runner.requests import Request, ask_runner, send_request
 from holdfast.runner.session import RunOptions, execute_run
+from holdfast.runner.tick_writer import tick_landed
 
 
 def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Event) -> None:
@@ -38,6 +39,8 @@ def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Ev
         state = stored.state()
         apply_decision(state, *events)
         journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
+        if ticks := state.apply_all(tick_landed(repo, state)):
+            journal.append(run, epoch, ticks, state.row, state.take_changed(), time.time())
         if failures := write_mirrors(repo, journal, run):
             journal.append(run, epoch, failures, state.row, (), time.time())
 
