@@ -185,6 +185,21 @@ def test_files_that_changed_since_are_a_decision(tmp_path: Path) -> None:
     assert "--fresh" in done.err
 
 
+def test_the_list_shows_when_a_state_itself_says_it_was_changed(tmp_path: Path) -> None:
+    """A copy or a checkout gives files new times; the state's own word is older and true. JSON says which it is."""
+    cli = _cli(tmp_path)
+    _execute(cli, a={"status": "pending"})
+    state = json.loads((cli.here / STATE).read_text())
+    write(cli.here / STATE, json.dumps({**state, "updated_at": "2025-01-11T10:15:00Z"}))
+    _spec(cli, _subtask("subtask-1-1"))
+    lines = {line["system"]: line for line in cli.json("adopt", ".", "--list")}
+    assert lines["execute"]["updated_at"].startswith("2025-01-11T10:15:00")
+    assert lines["execute"]["updated_by"] == "state"
+    assert lines["auto-claude"]["updated_by"] == "file"
+    assert lines["auto-claude"]["updated_at"] > "2026"
+    assert "(file)" in cli("adopt", ".", "--list").out
+
+
 def test_a_broken_file_is_named_and_left_as_it_is(tmp_path: Path) -> None:
     """Half a JSON file is refused with the reason and a way out."""
     cli = _cli(tmp_path)

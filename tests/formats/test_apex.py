@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,35 @@ def test_a_broken_state_is_rebuilt_from_the_outputs_of_its_phases() -> None:
     assert (run.plan.goal, claims(run)["1-analyze"].summary) == ("Add JWT auth", "Five routes.")
     assert "rebuilt" in kinds(run)
     assert SEVERAL_RESUME_POINTS not in kinds(run)
+
+
+def test_a_state_cut_off_anywhere_gives_all_that_it_still_says() -> None:
+    """Goal, flags and every whole entry are used, wherever the write was cut; only with nothing left is it an error."""
+    flags = {"auto": True, "tests": False, "docs": False, "security": True}
+    data = json.dumps(state(flags=flags)).encode()
+    places = {name: data.index(f'"{name}": '.encode()) for name in ("task_description", "completed_phases")}
+    goal_known = data.index(b'"Add JWT auth"') + len('"Add JWT auth"')
+    flags_known = data.index(b'"docs": false,') + len('"docs": false,')
+    ends = [data.index(f'"{name} done."'.encode()) for name in PASSED]
+    for cut in range(1, len(data)):
+        part = data[:cut]
+        if cut < goal_known:
+            with suppress(BrokenFileError):
+                assert read(part, main=STATE).plan.goal != "Add JWT auth"
+            continue
+        run = read(part)
+        assert run.plan.goal == "Add JWT auth", cut
+        assert "rebuilt" in kinds(run)
+        assert not any("says what the task was for" in one.sentence for one in run.findings), cut
+        assert not any("which phases were wanted" in one.sentence for one in run.findings), cut
+        names = {claim.native.partition("-")[2] for claim in run.claims}
+        assert "docs" not in names or cut < flags_known, cut
+        assert "security" in names
+        done = [claim for claim in run.claims if claim.standing is ClaimedStatus.DONE]
+        assert len(done) >= sum(part.find(b"}", end) > 0 for end in ends), cut
+        assert len(done) <= len(PASSED), cut
+        if cut > places["completed_phases"]:
+            assert claims(run)["4-validate"].standing is ClaimedStatus.RUNNING, cut
 
 
 def test_several_resume_points_are_listed_for_the_user_to_choose() -> None:

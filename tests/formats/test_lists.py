@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from holdfast.core.plan import Plan, Task
+from holdfast.core.plan import ListKind, Plan, Task
 from holdfast.errors import HoldfastError
-from holdfast.formats.lists import ImportedPlan, ImportOptions, ListKind, kind_of, read_list
+from holdfast.formats.lists import ImportedPlan, ImportOptions, kind_of, read_list
 from holdfast.plans import parse_plan
 from holdfast.plans.writer import plan_text
 

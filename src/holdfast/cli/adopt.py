@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from holdfast.agents.presets import Presets, agent_names, installed_presets, presets_of
 from holdfast.cli.arguments import JSON, YES, Arguments, flag, option, positional
@@ -112,11 +113,19 @@ def _list_sources(
 
 
 def _line(source: ForeignSource, formats: Mapping[System, ForeignFormat]) -> SourceLine:
-    updated = timestamp(source.path.stat().st_mtime)
+    said = source.updated
+    updated = timestamp(said or source.path.stat().st_mtime)
+    by: Literal["state", "file"] = "state" if said else "file"
     try:
         run = read_source(source, formats)
     except BrokenFileError as error:
-        return SourceLine(system=source.system, main=source.main, updated_at=updated, error=error.message)
+        return SourceLine(
+            system=source.system,
+            main=source.main,
+            updated_at=updated,
+            updated_by=by,
+            error=error.message,
+        )
     open_tasks = {claim.task for claim in run.claims if claim.standing not in SETTLED}
     stages = [stage.id for stage, task in run.plan.tasks() if task.id in open_tasks]
     return SourceLine(
@@ -127,6 +136,7 @@ def _line(source: ForeignSource, formats: Mapping[System, ForeignFormat]) -> Sou
         done=len(run.claims) - len(open_tasks),
         stage=next(iter(stages), ""),
         updated_at=updated,
+        updated_by=by,
         resumable=bool(open_tasks),
     )
 

@@ -57,6 +57,7 @@ COMMANDS: dict[str, Command] = {
     "adopt": Command("other systems", "continue what another system began"),
     "export": Command("other systems", "write a run in another system's own files"),
     "mirror": Command("other systems", "keep another system's files up to date"),
+    "tick": Command("other systems", "tick landed tasks in the list that the plan was made from"),
     "report": Command("agents", "for agents: tell how far you are"),
     "acp": Command("agents", "for plans: run an agent that speaks the Agent Client Protocol"),
     "mcp": Command("agents", "for agents: report, or lead a run, over MCP"),

@@ -136,6 +136,8 @@ def _items(plan: Plan, presets: Presets) -> Iterator[str]:
         yield f"agents and checks may reach: {command_line(', '.join(plan.network.allow))}"
     if plan.notify.webhook:
         yield f"posts to: {command_line(displayed_webhook(plan.notify.webhook))}"
+    if plan.task_list is not None and plan.task_list.tick:
+        yield f"ticks what lands in this file of your checkout: {command_line(plan.task_list.path)}"
     if notice := notice_command(plan):
         yield f"runs outside of any sandbox, with your permissions: {command_line(redact(notice))}"
     yield from _commands(plan)

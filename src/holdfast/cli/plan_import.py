@@ -1,4 +1,7 @@
-"""`plan import`: a plan file made from an existing task list. The list itself is only read."""
+"""`plan import`: a plan file made from an existing task list. The list itself is only read here.
+
+The plan remembers where the list is and which points each task ticks there, if the user wants that (`--tick`).
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from holdfast.agents.presets import installed_presets, presets_of
 from holdfast.cli.arguments import JSON, PLAN_OUTPUT, Arguments, flag, option, positional
 from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import show
+from holdfast.core.plan import ListKind, Plan
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.formats.discovery import FILE_BYTES_MAX
-from holdfast.formats.lists import ImportedPlan, ImportOptions, ListKind, kind_of, read_list
+from holdfast.formats.lists import ImportedPlan, ImportOptions, kind_of, read_list
+from holdfast.paths import STATE_DIR
 from holdfast.plans.writer import plan_text
 from holdfast.repo.discovery import find_repository
 from holdfast.repo.files import write_durably
@@ -37,6 +42,7 @@ class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
     stages: int
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
+    tick: bool = False
 
 
 ARGUMENTS: Arguments = (
@@ -49,6 +55,7 @@ ARGUMENTS: Arguments = (
     flag("--all", "import finished tasks too"),
     flag("--parallel", "let the points of a checklist run at the same time"),
     option("--agent", "A", "the agent that works (the first one installed)", default=""),
+    flag("--tick", "tick its points in the list when a run of the plan lands them"),
     flag("--force", "replace an existing file"),
     JSON,
 )
@@ -68,7 +75,7 @@ def execute(args: Namespace) -> int:
     presets = presets_of(checkout)
     installed = installed_presets(presets)
     agent = choose_agent(args.agent, presets) if args.agent else next(iter(installed), _DEFAULT_AGENT)
-    plan = msgspec.structs.replace(imported.plan, agent=agent)
+    plan = _with_ticks(msgspec.structs.replace(imported.plan, agent=agent), checkout, tick=args.tick)
     head = f"# Made from {one_line(name)} ({kind}). To look at it without running anything: holdfast run {target} --dry-run\n"
     write_durably(target, (head + plan_text(plan)).encode())
     result = ImportResult(
@@ -78,12 +85,44 @@ def execute(args: Namespace) -> int:
         tasks=sum(len(stage.tasks) for stage in imported.plan.stages),
         stages=len(imported.plan.stages),
         left_out=tuple(f"{one_line(part.what)} ({part.why})" for part in imported.left_out),
-        notes=tuple(finding.sentence for finding in imported.findings),
+        notes=(*(finding.sentence for finding in imported.findings), *(_unticked(plan) if args.tick else ())),
+        tick=args.tick,
     )
     show(result, lambda result: "\n".join(_lines(result)), args)
     if not args.agent and not installed and not args.json:
         print(f"No known agent is on the PATH; the plan names {agent}: change `agent:` if you like.")
     return ExitCode.DONE
+
+
+def _with_ticks(plan: Plan, checkout: Path, *, tick: bool) -> Plan:
+    """Return the plan with the user's word about ticks. A list outside of the project is not remembered: nothing is ticked there."""
+    listed = plan.task_list
+    assert listed is not None, "a plan made from a list"
+    full = (checkout / listed.path).resolve()
+    if (
+        full == checkout / listed.path
+        and full.is_relative_to(checkout)
+        and not {".git", STATE_DIR}.intersection(full.parts)
+    ):
+        return msgspec.structs.replace(plan, task_list=msgspec.structs.replace(listed, tick=tick))
+    if tick:
+        raise HoldfastError(
+            f"{listed.path} is not in this repository, so nothing is ticked there",
+            "import it without --tick, or copy it into the repository first",
+        )
+    stages = [
+        msgspec.structs.replace(
+            stage, tasks=tuple(msgspec.structs.replace(task, points=()) for task in stage.tasks)
+        )
+        for stage in plan.stages
+    ]
+    return msgspec.structs.replace(plan, task_list=None, stages=tuple(stages))
+
+
+def _unticked(plan: Plan) -> list[str]:
+    """Return a note for each task whose points cannot be told from others."""
+    why = "another point of the list has the same words, so it is not ticked"
+    return [f"{task.id}: {why}" for _, task in plan.tasks() if not task.points]
 
 
 def list_kind_at(path: Path) -> ListKind | None:
@@ -150,4 +189,6 @@ def _lines(result: ImportResult) -> Iterator[str]:
         yield from (f"  {label}: {one_line(line, 160)}" for line in lines[:_NOTES_MAX])
         if len(lines) > _NOTES_MAX:
             yield f"  {label}: and {len(lines) - _NOTES_MAX} more; --json names them all"
+    if result.tick:
+        yield "  What a run of it lands is ticked in the list."
     yield f"Read it, edit it, and start it: `holdfast run {result.path}`."

@@ -14,10 +14,9 @@ from holdfast.cli.installed_agents import choose_agent
 from holdfast.cli.output import as_json, note
 from holdfast.cli.plan_import import read_list_at
 from holdfast.core.brief import clip
-from holdfast.core.plan import Plan
+from holdfast.core.plan import ListKind, Plan
 from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
 from holdfast.formats.discovery import FILE_BYTES_MAX, find_sources
-from holdfast.formats.lists import ListKind
 from holdfast.formats.model import ClaimedStatus, ForeignRun, format_of
 from holdfast.formats.registry import SYSTEM_NAMES, System
 from holdfast.plans import read_plan

@@ -55,6 +55,7 @@ ARGUMENTS: Arguments = (
     option("--without", "FLAG,…", "flags of the workflow to turn off", dest="without_flags", default=""),
     option("--set", "NAME=TEXT", "a value of the workflow", dest="values", action="append", default=[]),
     option("--mirror", "FORMAT", "keep this system's own files beside the run", choices=SYSTEM_NAMES),
+    flag("--tick", "tick what lands in the task list that the plan was made from"),
     option("--goal", "TEXT", "let a planner write the plan for this goal, then run it"),
     option("--agent", "A", "use this agent instead of the plan's default", default=""),
     flag("--fresh", "abandon an unfinished run of this plan and start a new one"),
@@ -71,6 +72,10 @@ def execute(args: Namespace) -> int:
         require_commit(Path.cwd(), plan.base)
         return _print_plan(plan, args)
     require_commands(plan, checkout)
+    if args.tick:
+        from holdfast.cli.tick import require_points
+
+        require_points(plan)
     sandbox = choose_sandbox(args, SandboxSetting.of_plan(plan))
     with open_repo(create=True) as found:
         opened = ask_about_filters(found)
@@ -103,6 +108,10 @@ def _start(opened: OpenRepo, run: str, message: str, args: Namespace) -> int:
         from holdfast.cli.mirror import start_mirror
 
         start_mirror(opened, run, args.mirror)
+    if args.tick:
+        from holdfast.cli.tick import start_ticking
+
+        start_ticking(opened, run)
     say(message, args)
     args.accept_base = args.accept_base or args.yes
     return start_session(opened, run, args)

@@ -49,7 +49,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `commits` are the hashes it recorded, oldest first; `files` what it says it created; `summary` what it says it
     did. `outputs` are the files among the state's own that are its whole result, where it changes no code. `branch`
-    and `worktree` are where its unfinished work may lie. `attempts` counts all attempts, the present one too; `spent`
+    and `worktree` are where its unfinished work may lie; if the latter is not there, it may be in `other_worktrees`, unless
+    such a tree is on another branch of the kind of `worktree_branch`. `attempts` counts all attempts, the present one too; `spent`
     those that count against the budget.
     """
 
@@ -65,6 +66,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: tuple[str, ...] = ()
     branch: str = ""
     worktree: str = ""
+    other_worktrees: tuple[str, ...] = ()
+    worktree_branch: str = ""
     summary: str = ""
     report: Report | None = None
 

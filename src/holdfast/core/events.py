@@ -177,6 +177,18 @@ class MirrorFailed(Event, frozen=True):
     error: str
 
 
+class TickingStarted(Event, frozen=True):
+    """From now on each task that lands ticks its points in the list that the plan was made from."""
+
+    request: str = ""
+
+
+class TickingEnded(Event, frozen=True):
+    """From now on the list that the plan was made from is left as it is."""
+
+    request: str = ""
+
+
 class ProviderParked(Event, frozen=True):
     """A provider's limit is reached: nothing starts through it for `wait_s` from `clock` on, the run's own clock.
 
@@ -519,6 +531,16 @@ class LandingReplaced(TaskEvent, frozen=True):
 
     commit: ObjectName
     proof: Literal["patch", "tree"]
+
+
+class PointsTicked(TaskEvent, frozen=True):
+    """The points of a landed task are ticked in the list that the plan was made from: this is not done again."""
+
+
+class TickFailed(TaskEvent, frozen=True):
+    """A point of a landed task could not be ticked in its list. Nothing else follows from it."""
+
+    error: str
 
 
 class TaskAbandoned(TaskEvent, frozen=True):

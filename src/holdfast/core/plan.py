@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 import msgspec
@@ -25,6 +26,15 @@ PORTS_MAX = 20
 """The most ports that a plan may want for each workspace."""
 PLACEHOLDERS = ("brief", "workspace", "task", "attempt", "run")
 """The placeholders of an agent's command, written as `{brief}`."""
+
+
+class ListKind(StrEnum):
+    """The task lists that can be imported, by the names that `plan import --from` takes."""
+
+    SPEC_KIT = "spec-kit"
+    TASK_MASTER = "task-master"
+    BACKLOG = "backlog"
+    CHECKLIST = "checklist"
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,6 +95,18 @@ class Notify(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     webhook: str = ""
 
 
+class TaskList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The list that a plan was made from: a file or folder of the project. `tag` names one of the lists in it.
+
+    With `tick`, a task that lands ticks its points there.
+    """
+
+    path: str
+    kind: ListKind
+    tag: str = ""
+    tick: bool = False
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One workspace, one merge. Either `prompt` (an agent works on it) or `run` (a command does)."""
 
@@ -102,6 +124,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     validators: tuple[Validator, ...] = ()
     gate: float = 0.8
     acceptance: tuple[str, ...] = ()
+    points: tuple[str, ...] = ()
     allow_empty: bool = False
     attempts: int | None = None
     timeout_s: float | None = None
@@ -188,6 +211,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pass_env: tuple[str, ...] = ()
     workspace: PlanWorkspace = PlanWorkspace()
     verify: tuple[str, ...] = ()
+    task_list: TaskList | None = None
     stages: tuple[Stage, ...] = ()
 
     def tasks(self) -> Iterator[tuple[Stage, Task]]:
@@ -206,6 +230,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return task.resume or "clean"
         named = self.agents.get(agent or task.agent or self.agent)
         return (named.resume if named is not None else None) or "continue"
+
+    def ticked_list(self, wanted: bool | None) -> TaskList | None:
+        """Return the list that landed tasks are ticked in, if they are: as the user wants it, else as the plan says."""
+        if self.task_list is None or wanted is False:
+            return None
+        return self.task_list if wanted or self.task_list.tick else None
 
     def agents_named(self) -> list[str]:
         """Return the agents that work on tasks or validate them, each once, in plan order."""

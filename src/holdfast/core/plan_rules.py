@@ -46,6 +46,7 @@ def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[BrokenRu
     yield from chain.from_iterable(_files(at, task) for at, _, task in tasks)
     yield from chain.from_iterable(_steps(plan, at, task, known_agents) for at, _, task in tasks)
     yield from _workspace(plan.workspace)
+    yield from _task_list(plan, tasks)
     yield from (BrokenRule(at, what) for at, what in secrets_in(plan))
     if plan.base.startswith("-"):
         yield BrokenRule(
@@ -268,3 +269,19 @@ def _brought_fault(path: str) -> str:
     if "" in parts or "." in parts:
         return "has a part that says nothing, such as `./` or a `/` at its end"
     return "is a folder of git or of Holdfast" if parts[0].lower() in (".git", ".holdfast") else ""
+
+
+def _task_list(plan: Plan, tasks: list[tuple[Where, int, Task]]) -> Iterator[BrokenRule]:
+    """Check that points have a list, and that it is a file or folder of the project, outside of git's and our own."""
+    if plan.task_list is None:
+        place = next(((*at, "points") for at, _, task in tasks if task.points), None)
+        if place:
+            yield BrokenRule(
+                place, "there is no `task_list:` that these points are in; add it, or remove them"
+            )
+        return
+    path = plan.task_list.path
+    parts = [part.casefold() for part in path.split("/")]
+    if path.startswith("/") or {"..", ".git", ".holdfast"}.intersection(parts):
+        fix = "write a path below the root of the repository"
+        yield BrokenRule(("task_list", "path"), f"{quoted(path)} is not a list of the project; {fix}")

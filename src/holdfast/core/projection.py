@@ -248,6 +248,8 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     merge_commit: ObjectName = ""
     replaced: ObjectName = ""
     """The commit that holds a squashed or rebased landing."""
+    ticked: bool = False
+    """Whether its points were ticked in the list that the plan was made from."""
     not_before: float = 0.0
     """When, on the run's clock, the next attempt may start."""
     worked_s: float = 0.0
@@ -348,6 +350,8 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     mirrors: dict[str, str] = {}
     """Systems whose native files are kept up to date, each with its folder below the project ("" is its own place)."""
     base_check: BaseCheck = BaseCheck()
+    ticking: bool | None = None
+    """Whether the user wants points ticked in the list that the plan was made from; None is as the plan says."""
     stages: dict[str, StageRow] = {}
 
     def is_of_earlier_boot(self, boot_id: str) -> bool:

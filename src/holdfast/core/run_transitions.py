@@ -143,6 +143,14 @@ def _mirror_ended(run: RunRow, event: ev.MirrorEnded) -> None:
     run.mirrors = {system: folder for system, folder in run.mirrors.items() if system != event.system}
 
 
+def _ticking_started(run: RunRow, event: ev.TickingStarted) -> None:
+    run.ticking = True
+
+
+def _ticking_ended(run: RunRow, event: ev.TickingEnded) -> None:
+    run.ticking = False
+
+
 def _provider_parked(run: RunRow, event: ev.ProviderParked) -> None:
     run.clock = max(run.clock, event.clock)
     parked = Parked(
@@ -210,6 +218,8 @@ RUN_EVENTS: dict[type[ev.Event], RunRule] = {
     ev.MirrorKept: RunRule(fold=_mirror_kept),
     ev.MirrorEnded: RunRule(fold=_mirror_ended),
     ev.MirrorFailed: RunRule(),
+    ev.TickingStarted: RunRule(fold=_ticking_started),
+    ev.TickingEnded: RunRule(fold=_ticking_ended),
     ev.ProviderParked: RunRule(fold=_provider_parked),
     ev.ProviderShut: RunRule(fold=_provider_shut),
     ev.BaseCheckStarted: RunRule(fold=_base_check_started),

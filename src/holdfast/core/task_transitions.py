@@ -302,6 +302,10 @@ def _landing_replaced(run: RunRow, limits: Limits, task: TaskRow, event: ev.Land
     task.replaced = event.commit
 
 
+def _points_ticked(run: RunRow, limits: Limits, task: TaskRow, event: ev.PointsTicked) -> None:
+    task.ticked = True
+
+
 def _task_abandoned(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskAbandoned) -> None:
     task.error = event.error
 
@@ -483,6 +487,8 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.TaskLanded: TaskRule(_from((*_AT_REST, *_IN_QUEUE_OR_BEFORE, _S.SKIPPED), _S.COMPLETED), _task_landed),
     ev.LandingVanished: TaskRule({_S.COMPLETED: _S.PENDING}, _landing_vanished),
     ev.LandingReplaced: TaskRule(_stays(_S.COMPLETED), _landing_replaced, keeps_queues=True),
+    ev.PointsTicked: TaskRule(_stays(_S.COMPLETED), _points_ticked, keeps_queues=True),
+    ev.TickFailed: TaskRule(_stays(_S.COMPLETED), _nothing_more, keeps_queues=True),
     ev.TaskAbandoned: TaskRule(_from((_S.FAILED, _S.PENDING, _S.WAITING_LIMIT), _S.ABANDONED), _task_abandoned),
     ev.TaskSkipped: TaskRule(_from(_AT_REST, _S.SKIPPED), _task_skipped),
     ev.TaskRetried: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_reset),

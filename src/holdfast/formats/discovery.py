@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import HoldfastError
+from holdfast.formats.lenient_json import time_in
 from holdfast.formats.model import Finding, ForeignFormat, ForeignRun
 from holdfast.formats.registry import System
 
@@ -51,6 +52,12 @@ class ForeignSource:
     def path(self) -> Path:
         """Where the state file is."""
         return self.root / self.main
+
+    @property
+    def updated(self) -> float:
+        """When the run was last changed, by its state's own word, else by the newest of its other files; 0 if none says so."""
+        others = (time_in(data) for data in self.documents.values())
+        return time_in(self.documents[self.main]) or max(others, default=0.0)
 
 
 def find_sources(path: Path, project: Path, formats: Mapping[System, ForeignFormat]) -> list[ForeignSource]:

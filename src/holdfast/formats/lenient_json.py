@@ -130,6 +130,15 @@ class Key:
         return tuple(dict.fromkeys(each for name in self.names for each in texts(entry.get(name))))
 
 
+_UPDATED = Key(
+    "updated_at",
+    "updatedAt",
+    "last_updated",
+    "lastUpdated",
+    "last_update",
+    "last_checkpoint",
+    "lastCheckpoint",
+)
 _MESSAGE = Key("message", "error", "type")
 _HASH = Key("hash", "sha", "commit")
 
@@ -222,6 +231,62 @@ def truncated_object(data: bytes) -> Node:
         if found := object_in("", (content[:at] + closers).encode()):
             return found
     return {}
+
+
+def beginning(data: bytes) -> Node:
+    """Return all that a truncated file still says, also of objects that are cut off; an empty object if it says nothing.
+
+    Entries of lists are taken whole or not at all: of half an entry nobody knows what it would have said.
+    """
+    if has_conflict(data):
+        return {}
+    content = data.decode("utf-8-sig", "replace")
+    for at, closers in reversed(_member_ends(content)[-_TRIES:]):
+        if found := object_in("", (content[:at] + closers).encode()):
+            return found
+    return {}
+
+
+def _member_ends(text: str) -> list[tuple[int, str]]:
+    """Return each position where a member of an object may end, and of each list where an entry does, with the brackets
+    that close the rest.
+
+    A position inside of an entry of a list is none.
+    """
+    found: list[tuple[int, str]] = []
+    open_at: list[str] = []
+    in_string = escaped = False
+    for at, sign in enumerate(text):
+        if in_string:
+            in_string = escaped or sign != '"'
+            escaped = sign == "\\" and not escaped
+            is_end = not in_string
+        else:
+            is_end = sign == "," or bool(open_at and sign == open_at[-1])
+            in_string = sign == '"'
+            if sign in _CLOSERS:
+                open_at.append(_CLOSERS[sign])
+            elif open_at and sign == open_at[-1]:
+                open_at.pop()
+        if len(open_at) == _DEPTH_MAX:
+            return found
+        if is_end and open_at and "]" not in open_at[:-1]:
+            found.append((at if sign == "," and not in_string else at + 1, "".join(reversed(open_at))))
+    return found
+
+
+def time_in(data: bytes) -> float:
+    """Return when a state says that it was last changed, in seconds since 1970; 0 if it does not say so.
+
+    Its own word is at its top; else the newest of the objects in it counts.
+    """
+    document = object_in("", data) or beginning(data)
+    parts = [part for part in document.values() if isinstance(part, dict)]
+    inner = [one for part in parts for one in part.values() if isinstance(one, dict)]
+    for level in ([document], parts, inner):
+        if times := [at for part in level if (at := parse_time(_UPDATED.text(part)))]:
+            return max(times)
+    return 0.0
 
 
 def _value_ends(text: str) -> list[tuple[int, str]]:

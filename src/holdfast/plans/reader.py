@@ -11,12 +11,14 @@ import msgspec
 from holdfast.core.plan import (
     AgentSpec,
     Limits,
+    ListKind,
     Notify,
     Plan,
     PlanNetwork,
     PlanWorkspace,
     Stage,
     Task,
+    TaskList,
     Validator,
 )
 from holdfast.core.plan_rules import Where, broken_rules
@@ -130,8 +132,15 @@ def _plan(values: dict[str, Any]) -> Plan:
         values["sandbox"] = SandboxLevel(values["sandbox"])
     values["network"] = msgspec.convert(values.get("network", {}), PlanNetwork)
     values["workspace"] = PlanWorkspace(**values.get("workspace", {}))
+    if "task_list" in values:
+        values["task_list"] = _task_list(values["task_list"])
     values.setdefault("goal", "")
     return Plan(**values)
+
+
+def _task_list(values: dict[str, Any]) -> TaskList:
+    """Make a task list. What is missing was reported before."""
+    return TaskList(**{"path": "", **values, "kind": ListKind(values.get("kind", ListKind.CHECKLIST))})
 
 
 def _stage(values: dict[str, Any], before: dict[str, Any] | None) -> Stage:

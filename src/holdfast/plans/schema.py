@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from holdfast.core.ids import ID_PATTERN
-from holdfast.core.plan import PORTS_MAX, STREAMS, Limits, OnLimit, PromptMode, ResumeMode
+from holdfast.core.plan import PORTS_MAX, STREAMS, Limits, ListKind, OnLimit, PromptMode, ResumeMode
 from holdfast.core.plan_rules import Where
 from holdfast.core.status import NetworkAccess, SandboxLevel
 from holdfast.plans.field_types import (
@@ -238,6 +238,18 @@ NOTIFY = RecordType(
     },
 )
 
+TASK_LIST = RecordType(
+    "task list",
+    {
+        "path": Field(text(), "The file or folder, from the root of the repository.", required=True),
+        "kind": Field(
+            choice(tuple(str(kind) for kind in ListKind)), "What kind of list it is.", required=True
+        ),
+        "tag": Field(text(), "Which list of a tasks.json it is."),
+        "tick": Field(BOOLEAN, "Whether a task that lands ticks its points there.", default=False),
+    },
+)
+
 TASK = RecordType(
     "task",
     {
@@ -262,6 +274,10 @@ TASK = RecordType(
         "verify": Field(_CHECKS, "Checks of this task: shell lines, run in its workspace."),
         "acceptance": Field(
             texts(single=True), "What must be true when the task is done, in words for the agent."
+        ),
+        "points": Field(
+            texts(single=True),
+            "The points of `task_list:` that this task ticks when it lands, by their text.",
         ),
         "allow_empty": Field(BOOLEAN, "Whether the task may end without a change. Default: true for `run`."),
         "attempts": Field(count(), "How many fresh agents this task may use up. Default: as `limits:` says."),
@@ -324,6 +340,10 @@ PLAN = RecordType(
         "workspace": Field(WORKSPACE, "What makes a workspace ready for an agent, and for checks."),
         "verify": Field(
             _CHECKS, "Checks for every task: shell lines, run in its workspace and on the merged tree."
+        ),
+        "task_list": Field(
+            TASK_LIST,
+            "The list that `plan import` made the plan from, and whether its points are ticked there.",
         ),
         "stages": Field(list_of(STAGE), "The stages, in order. Give this or `tasks`."),
         "tasks": Field(

@@ -273,11 +273,22 @@ def tree_of_worktree(repo: Repository, root: Path, base: str, left_out: Sequence
     """
     refuse_blocking_files(root)
     with temporary_index(repo.private_git, base) as index:
-        found = _sort_out(root, changed_paths(repo.private_git, root, index, left_out=left_out))
-        nested = [f"{path} is a repository of its own and was left out." for path in found.nested]
-        found.nested.clear()
+        found = _sort_worktree(root, changed_paths(repo.private_git, root, index, left_out=left_out))
         made = _add(repo, root, index, found, 0)
-        return WorkspaceTree(made.tree, (*nested, *made.problems), made.remarks)
+        return WorkspaceTree(made.tree, made.problems, made.remarks)
+
+
+def files_left_out(root: Path, paths: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence for each of these changed paths that `tree_of_worktree` leaves out. Reads no file."""
+    return tuple(_sort_worktree(root, paths).problems)
+
+
+def _sort_worktree(root: Path, paths: Sequence[str]) -> _ChangedPaths:
+    """Sort out the paths of somebody else's working tree: repositories in it are left out."""
+    found = _sort_out(root, paths)
+    found.problems[:0] = [f"{path} is a repository of its own and was left out." for path in found.nested]
+    found.nested.clear()
+    return found
 
 
 def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: bool) -> WorkspaceTree:

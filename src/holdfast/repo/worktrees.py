@@ -15,7 +15,7 @@ from holdfast.repo.files import read_regular
 from holdfast.repo.git import decode_text
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspace_commit import tree_of_worktree
+from holdfast.repo.workspace_commit import files_left_out, tree_of_worktree
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,14 @@ class Worktree:
     path: Path
     head: str
     branch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorktreeChanges:
+    """How many changed files a snapshot of a working tree would take, and a sentence for each that it would leave out."""
+
+    files: int
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +60,16 @@ def linked_git_dirs(repo: Repository) -> Iterator[tuple[Path, Path]]:
         yield (record.parent / os.fsdecode(read_regular(record).strip())).parent.resolve(), record.parent
 
 
-def changes_in(repo: Repository, tree: Worktree, left_out: Sequence[str]) -> tuple[str, ...]:
-    """Return the paths in which a working tree differs from its HEAD, without ignored ones. Writes nothing.
+def changes_in(repo: Repository, tree: Worktree, left_out: Sequence[str]) -> WorktreeChanges:
+    """Return how a working tree differs from its HEAD, without ignored files. Writes nothing.
 
     Raises RepositoryError if a file in there would block git forever.
     """
     refuse_blocking_files(tree.path)
     with temporary_index(repo.private_git, tree.head) as index:
         paths = changed_paths(repo.private_git, tree.path, index, left_out=left_out)
-    return tuple(path for path in paths if not path.endswith("/"))
+    problems = files_left_out(tree.path, paths)
+    return WorktreeChanges(len(paths) - len(problems), problems)
 
 
 def save_worktree(repo: Repository, tree: Worktree, message: str, left_out: Sequence[str]) -> SavedWorktree:

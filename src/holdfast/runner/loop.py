@@ -92,10 +92,11 @@ class RunLoop:
 
     def record_at_rest(self, events: Sequence[ev.Event]) -> None:
         """Record what is known only after the run rests. The rest is durable: a journal error is harmless."""
-        if events:
+        applied, _ = self._context.state.apply_possible(events)
+        if applied:
             with suppress(JournalError, LeaseLostError):
-                self._context.append(events)
-            self._tell(events)
+                self._context.append(applied)
+            self._tell(applied)
 
     def _attach(self) -> ev.Event:
         us = holder(self._context.lease.path) or Holder()

@@ -68,7 +68,19 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     action: Literal[
-        "stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror", "answer", "take", "give"
+        "stop",
+        "pause",
+        "retry",
+        "skip",
+        "accept",
+        "save",
+        "mirror",
+        "unmirror",
+        "answer",
+        "take",
+        "give",
+        "tick",
+        "untick",
     ]
     task: str = ""
     stage: str = ""
@@ -92,6 +104,8 @@ Decision = (
     | ev.QuestionAnswered
     | ev.TaskTaken
     | ev.TaskGiven
+    | ev.TickingStarted
+    | ev.TickingEnded
 )
 """What a request may become."""
 
@@ -106,6 +120,8 @@ _EVENTS: dict[str, Callable[[Request], Decision]] = {
     "answer": lambda request: ev.QuestionAnswered(task=request.task, answer=request.words),
     "take": lambda request: ev.TaskTaken(task=request.task),
     "give": lambda request: ev.TaskGiven(task=request.task, back=request.back, message=request.words),
+    "tick": lambda _: ev.TickingStarted(),
+    "untick": lambda _: ev.TickingEnded(),
 }
 """The event of each decision. `save` has none: the loop has the work saved instead."""
 

@@ -45,6 +45,7 @@ from holdfast.runner.notifications import Notifier
 from holdfast.runner.requests import SaveRequests
 from holdfast.runner.sandbox import require_good_variables
 from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, setting_in_force
+from holdfast.runner.tick_writer import TickWriter, make_up_ticks
 from holdfast.system_errors import doing
 
 _RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
@@ -233,9 +234,11 @@ class RunSession:
         )
         with closing(fleet), closing(context.variables):
             notifier, mirrors = Notifier(context), MirrorWriter(context)
+            ticks = TickWriter(context, mirrors.paths)
             monitor = CheckoutMonitor(context, mirrors.paths)
-            loop = RunLoop(context, monitor, (observer, notifier, mirrors))
+            loop = RunLoop(context, monitor, (observer, notifier, mirrors, ticks))
             status = await loop.run()
+            loop.record_at_rest(await ticks.finish())
             loop.record_at_rest(await mirrors.finish())
             loop.record_at_rest(await notifier.finish())
         write_resume_note(self.repo, self.state)
@@ -332,6 +335,7 @@ def _finish(repo: Repository, journal: Journal, run: str) -> None:
     remove_workspaces(repo, run)
     open_fleet(repo.state_dir.fleet).remove_drafts(run)
     write_mirrors(repo, journal, run)
+    make_up_ticks(repo, journal, run)
 
 
 def write_resume_note(repo: Repository, state: RunState) -> None:

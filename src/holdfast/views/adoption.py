@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -42,7 +43,10 @@ class AdoptionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of another system, as `adopt --list` shows it. `done` is what its files say, not what git proves."""
+    """One run of another system, as `adopt --list` shows it. `done` is what its files say, not what git proves.
+
+    `updated_at` is the state's own word about its last change; if it has none, the time of the file. `updated_by` says which.
+    """
 
     system: str
     name: str = "?"
@@ -51,6 +55,7 @@ class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
     done: int = 0
     stage: str = ""
     updated_at: str
+    updated_by: Literal["state", "file"] = "file"
     resumable: bool = False
     error: str | None = None
 
@@ -95,7 +100,7 @@ def sources_text(lines: Sequence[SourceLine]) -> str:
             one_line(line.name, 40),
             "unreadable" if line.error else f"{line.done}/{line.tasks}",
             line.stage or "-",
-            when(line.updated_at),
+            when(line.updated_at) + ("" if line.updated_by == "state" else " (file)"),
             "yes" if line.resumable else "no",
             line.main,
         )

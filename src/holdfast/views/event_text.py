@@ -110,6 +110,10 @@ _SENTENCES = {
     "MirrorKept": "its {system} files are kept up to date",
     "MirrorEnded": "its {system} files are no longer kept up to date",
     "MirrorFailed": "not all {system} files were written: {error}",
+    "TickingStarted": "tasks that land are ticked in their list",
+    "TickingEnded": "tasks that land are no longer ticked in their list",
+    "PointsTicked": "{task}: ticked in its list",
+    "TickFailed": "{task}: not ticked in its list: {error}",
     "RunAbandoned": "run abandoned; its branch and refs stay {reason}",
 }
 

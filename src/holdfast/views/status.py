@@ -95,6 +95,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     adopted_from: Origin | None = None
     adopting: str = ""
     mirrors: tuple[str, ...] = ()
+    ticks: str = ""
     landed_in: tuple[str, ...] = ()
     archived_at: str = ""
 
@@ -220,6 +221,7 @@ def _rest(stored: StoredRun, held: bool, boot_id: str, signs: Mapping[str, Agent
 
 def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces) -> RunView:
     row, held = stored.row, holder is not None
+    ticked = stored.plan.ticked_list(row.ticking)
     return RunView(
         id=row.run,
         goal=row.goal,
@@ -241,6 +243,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces
         adopted_from=row.origin,
         adopting=row.plan_source if row.adopting else "",
         mirrors=tuple(row.mirrors),
+        ticks=ticked.path if ticked else "",
         landed_in=places.branches,
         archived_at=places.archive,
     )

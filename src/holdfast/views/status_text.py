@@ -92,6 +92,8 @@ def _header(run: RunView, view: StatusView) -> Iterator[str]:
         yield f"  adopted from {run.adopted_from.system} {one_line(run.adopted_from.name)} ({run.adopted_from.main})"
     if run.mirrors:
         yield f"  its {', '.join(run.mirrors)} files are kept up to date"
+    if run.ticks:
+        yield f"  what lands is ticked in {one_line(run.ticks)}"
     if run.intrusions:
         yield f"  {count(run.intrusions, 'intrusion')} noticed; `holdfast inspect {run.id}` names the files"
 

@@ -163,7 +163,9 @@ class People:
             ev.IntrusionNoticed(tasks=(), place=".", paths=("f",)),
             ev.NotificationFailed(channel="c", error="e"),
         ]
-        runner.deliver([*wanted, *noted])
+        landed = [name for name, task in runner.state.tasks.items() if task.status is TaskStatus.COMPLETED]
+        ticked = [ev.TickFailed(task=landed[0], error="e"), ev.PointsTicked(task=landed[0])] if landed else []
+        runner.deliver([*wanted, *noted, ev.TickingStarted(), *ticked, ev.TickingEnded()])
         if self.world.random() < 0.5:
             runner.deliver([ev.MirrorEnded(system="apex")])
 

@@ -15,12 +15,14 @@ from holdfast.core.projection import PastFailure
 from holdfast.core.status import RunStatus
 from holdfast.errors import NeedsDecisionError
 from holdfast.repo.run_record import FinishedTask, commit_adoption
+from holdfast.repo.workspace_commit import FILE_BYTES_MAX
 from holdfast.runner.adoption.adopt import adopted_before, adopted_earlier, plan_of
 from holdfast.runner.adoption.assessment import digest_of
 from holdfast.runner.decisions.rewind import plan_rewind
 from holdfast.runner.health import examine_run
 from holdfast.runner.recovery.rebuild import rebuild
 from holdfast.runner.session import create_run
+from holdfast.views.adoption import adoption_text, adoption_view
 from tests.support.foreign_runs import MAIN, adopt_into, adopted, assessment_of, claim, foreign
 from tests.support.repositories import Project, fingerprint, git, write
 from tests.support.runs import Trial, open_project_journal
@@ -178,6 +180,30 @@ def test_a_dirty_worktree_becomes_a_snapshot_and_stays_as_it_is(tmp_path: Path) 
     assert trial.execute() is RunStatus.COMPLETED
     assert trial.show("two.txt") == "half"
     assert ".auto-claude" not in project.git("ls-tree", "-r", "--name-only", f"holdfast/{trial.run}")
+
+
+def test_files_that_cannot_be_saved_are_told_before_and_after(tmp_path: Path) -> None:
+    """What is too large, or a repository of its own, stays where it is; the dry run and the result say so."""
+    project, _ = _project(tmp_path)
+    tree = tmp_path / "tree"
+    project.git("worktree", "add", "-q", "-b", "wip/two", str(tree))
+    write(tree / "two.txt", "half\n")
+    with (tree / "huge.bin").open("wb") as file:
+        file.truncate(FILE_BYTES_MAX + 1)
+    Project.create(tree / "vendored")
+    run = foreign(claim("two", RUNNING, worktree=str(tree)))
+    found = assessment_of(project, run)
+    told = [one.sentence for one in found.findings if one.kind == "left-out"]
+    assert found.unfinished["two"].files == 1
+    assert told == [
+        "two: vendored is a repository of its own and was left out.",
+        f"two: huge.bin has {FILE_BYTES_MAX >> 20} MB and was left out: over {FILE_BYTES_MAX >> 20} MB.",
+    ]
+    assert [sentence in adoption_text(adoption_view(found, run=None)) for sentence in told] == [True, True]
+    trial = adopted(project, run)
+    saved = trial.state().tasks["two"].carry
+    assert project.git("ls-tree", "--name-only", saved).split().count("two.txt") == 1
+    assert "huge.bin" not in project.git("ls-tree", "--name-only", saved)
 
 
 def test_the_next_attempt_continues_from_an_unmerged_branch(tmp_path: Path) -> None:

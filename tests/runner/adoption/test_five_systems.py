@@ -16,7 +16,7 @@ from holdfast.formats.model import ForeignRun, all_formats
 from holdfast.formats.registry import System
 from holdfast.runner.decisions.user_decisions import record_decision
 from holdfast.runner.mirror.renderer import RunRenderer
-from tests.support.foreign_runs import adopted
+from tests.support.foreign_runs import adopted, assessment_of
 from tests.support.repositories import Project, write
 from tests.support.runs import Trial, open_project_journal
 
@@ -167,6 +167,33 @@ def test_unfinished_work_in_a_worktree_continues(system: System, tmp_path: Path)
     assert [
         path.read_text() for path in project.path.glob(".*/**/half.txt") if ".holdfast" not in str(path)
     ] == [HALF]
+
+
+@pytest.mark.parametrize("place", [".worktrees/auto-claude", ".worktrees/001-login"])
+def test_unfinished_work_of_auto_claude_is_found_in_its_older_places(place: str, tmp_path: Path) -> None:
+    """One staging worktree for all specs, or one for each: the work in it is saved and continued as in the newest layout."""
+    project, _ = _crashed(tmp_path, System.AUTO_CLAUDE)
+    project.git("worktree", "move", ".auto-claude/worktrees/tasks/001-login", _made(project, place))
+    trial = adopted(project, _found(project))
+    assert trial.state().tasks["subtask-1-2"].carry
+    assert trial.execute() is RunStatus.COMPLETED
+    assert trial.show("half.txt") == HALF.strip()
+    assert (project.path / place / "half.txt").read_text() == HALF
+
+
+def test_a_staging_worktree_of_another_spec_is_not_taken(tmp_path: Path) -> None:
+    """Auto-Claude has one for all specs: whose it is now, its branch says."""
+    project, _ = _crashed(tmp_path, System.AUTO_CLAUDE)
+    place = _made(project, ".worktrees/auto-claude")
+    project.git("worktree", "move", ".auto-claude/worktrees/tasks/001-login", place)
+    project.git("-C", place, "switch", "-q", "-c", "auto-claude/002-other")
+    assert assessment_of(project, _found(project)).unfinished == {}
+
+
+def _made(project: Project, place: str) -> str:
+    """Return a place whose folder is there."""
+    (project.path / place).parent.mkdir(exist_ok=True)
+    return place
 
 
 @pytest.mark.parametrize("system", CRASHES)

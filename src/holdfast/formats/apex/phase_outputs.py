@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from holdfast.formats import markdown
 from holdfast.formats.apex import layout, phases
-from holdfast.formats.apex.phases import order_of
+from holdfast.formats.apex.phases import ApexPhase, order_of, phases_of
 from holdfast.formats.apex.state import read_state
 from holdfast.formats.exported_run import ExportedRun, NativeFile
-from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time
+from holdfast.formats.lenient_json import BrokenFileError, Node, iso_time, node, text
 from holdfast.formats.model import SEVERAL_RESUME_POINTS, Claim, ClaimedStatus, Finding, ForeignRun
 from holdfast.formats.status_words import claimed_status
 
@@ -49,10 +49,12 @@ class _Output:
         return (said or next(paragraphs, "")).strip()[:_SUMMARY_CHARS]
 
 
-def read_from_outputs(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun:
-    """Return the task that the outputs show. Raises BrokenFileError if there are none."""
+def rebuild_run(main: str, documents: Mapping[str, bytes], why: str, part: Node) -> ForeignRun:
+    """Return the task that the outputs show, and `part`, what is left of its state. Raises BrokenFileError if nothing is."""
     outputs = _outputs(main, documents)
-    if not outputs:
+    listed = _listed_phases(part)
+    described = text(part.get("task_description"))
+    if not outputs and not listed and not described:
         hint = (
             "No phase of this task left an output to rebuild it from. Start fresh with "
             '`holdfast run --workflow apex "what to do"`; the old files are left as they are.'
@@ -60,16 +62,36 @@ def read_from_outputs(main: str, documents: Mapping[str, bytes], why: str) -> Fo
         raise BrokenFileError(why, hint)
     init = next((found.text for (_, name), found in outputs.items() if name == "init"), "")
     planned = markdown.section(init, "Phase Plan")
-    goal = markdown.section(init, "Task", "Task Description") or markdown.value(init, "Task")
-    expected = _expected(main, outputs, planned.casefold())
-    document = {"task_id": layout.task_in(main), "task_description": goal, **_lists(outputs, expected)}
-    run = read_state(main, document, documents)
+    goal = described or markdown.section(init, "Task", "Task Description") or markdown.value(init, "Task")
+    expected = _expected(main, outputs, listed, planned.casefold(), part)
+    named = {"task_id": text(part.get("task_id")) or layout.task_in(main), "task_description": goal}
+    run = read_state(main, {**part, **named, **_lists(outputs, listed, expected)}, documents)
     in_order = sorted(expected, key=lambda key: order_of(key[0]))
     ids = {key: claim.task for key, claim in zip(in_order, run.claims, strict=True)}
-    rebuilt = Finding("rebuilt", f"{why}. The task was rebuilt from {len(outputs)} phase outputs.")
-    guesses = _guesses(outputs, ids, has_goal=bool(goal), has_plan=bool(planned))
-    points = _resume_points(outputs, expected, ids)
-    return replace(run, findings=(rebuilt, *guesses, *points, *run.findings))
+    guesses = _guesses(outputs, listed, ids, has_goal=bool(goal), has_plan=bool(planned or part.get("flags")))
+    points = _resume_points(outputs, expected, ids) if outputs and not listed else ()
+    return replace(run, findings=(_rebuilt(why, len(outputs), part), *guesses, *points, *run.findings))
+
+
+def _listed_phases(part: Node) -> dict[_Key, ApexPhase]:
+    """Return the phases that the rest of a state names. One that was cut off before its name is the one of its number."""
+    is_init = text(part.get("workflow")) == "apex-init"
+    names = dict(phases.APEX_INIT if is_init else phases.APEX)
+    found: dict[_Key, ApexPhase] = {}
+    for phase in phases_of(part):
+        phase.name = phase.name or names.get(phase.number, "")
+        phase.entry = phases.with_number_and_name(phase.entry, phase)
+        if phase.name:
+            found[phase.key] = phase
+    return found
+
+
+def _rebuilt(why: str, outputs: int, part: Node) -> Finding:
+    sources = [
+        "the part of the state before that" if part else "",
+        f"{outputs} phase output{'' if outputs == 1 else 's'}" if outputs else "",
+    ]
+    return Finding("rebuilt", f"{why}. The task was rebuilt from {' and '.join(filter(None, sources))}.")
 
 
 def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, _Output]:
@@ -87,17 +109,27 @@ def _outputs(main: str, documents: Mapping[str, bytes]) -> dict[_Key, _Output]:
     return found
 
 
-def _expected(main: str, outputs: dict[_Key, _Output], planned: str) -> list[_Key]:
-    """Return the phases of the task: those that its own plan names, else all of the workflow.
+def _expected(
+    main: str, outputs: dict[_Key, _Output], listed: Mapping[_Key, ApexPhase], planned: str, part: Node
+) -> list[_Key]:
+    """Return the phases of the task: those that its own plan names, else all of the workflow that its flags want.
 
     Optional phases without an output, before the last output, were skipped and are left out.
     """
-    is_init = layout.task_in(main) == "apex-init" or any(name in ("prd", "scaffold") for _, name in outputs)
+    over = {key for key, phase in listed.items() if phase.place == "completed_phases"}
+    written = {key[1]: key for key in (*listed, *(key for key in outputs if key not in listed))}
+    named = text(part.get("workflow")) or layout.task_in(main)
+    is_init = named == "apex-init" or any(name in ("prd", "scaffold") for name in written)
     known = phases.APEX_INIT if is_init else phases.APEX
-    wanted = [key for key in known if not planned or re.search(rf"\b{re.escape(key[1])}\b", planned)]
+    unwanted = set() if planned else phases.not_wanted(node(part.get("flags")))
+    wanted = [
+        key
+        for key in known
+        if key[1] in written
+        or (key[1] not in unwanted and (not planned or re.search(rf"\b{re.escape(key[1])}\b", planned)))
+    ]
     names = [name for _, name in wanted]
-    last = max((names.index(name) for _, name in outputs if name in names), default=-1)
-    written = {key[1]: key for key in outputs}
+    last = max((names.index(name) for _, name in (*outputs, *over) if name in names), default=-1)
     expected = [
         written.pop(key[1], key)
         for place, key in enumerate(wanted)
@@ -106,11 +138,18 @@ def _expected(main: str, outputs: dict[_Key, _Output], planned: str) -> list[_Ke
     return [*expected, *written.values()]
 
 
-def _lists(outputs: dict[_Key, _Output], expected: list[_Key]) -> Node:
-    """Return the probable lists of the state. A last output without a result counts as unfinished."""
+def _lists(outputs: dict[_Key, _Output], listed: Mapping[_Key, ApexPhase], expected: list[_Key]) -> Node:
+    """Return the probable lists of the state: what it still says, else by the outputs.
+
+    A last output without a result counts as unfinished.
+    """
     lists: dict[str, list[Node]] = {key: [] for key in phases.LISTS}
-    last = next(reversed(outputs))
+    last = next(reversed(outputs), None)
     for key in expected:
+        said = listed.get(key)
+        if said is not None and (said.place != "pending_phases" or key not in outputs):
+            lists[said.place] += [*said.earlier, said.entry]
+            continue
         entry: Node = {"number": key[0], "name": key[1]}
         output = outputs.get(key)
         if output:
@@ -125,7 +164,12 @@ def _lists(outputs: dict[_Key, _Output], expected: list[_Key]) -> Node:
 
 
 def _guesses(
-    outputs: dict[_Key, _Output], ids: Mapping[_Key, str], *, has_goal: bool, has_plan: bool
+    outputs: dict[_Key, _Output],
+    listed: Mapping[_Key, ApexPhase],
+    ids: Mapping[_Key, str],
+    *,
+    has_goal: bool,
+    has_plan: bool,
 ) -> Iterator[Finding]:
     if not has_goal:
         yield Finding("guessed", "No file says what the task was for; its name stands in for it.")
@@ -133,7 +177,7 @@ def _guesses(
         said = "No file says which phases were wanted: all that usually follow are taken. Skip those you do not want."
         yield Finding("guessed", said)
     for key, output in outputs.items():
-        if output.result is None:
+        if output.result is None and key not in listed:
             said = f"{output.file} states no result; that its phase ended is a guess."
             yield Finding("guessed", said, ids[key])
 

@@ -86,6 +86,17 @@ def flags_of(names: list[str]) -> dict[str, bool]:
     }
 
 
+def not_wanted(flags: Node) -> set[str]:
+    """Return the phases that a state's flags turn off. A flag that it lacks says nothing."""
+    asked = {
+        flag: phases
+        for flag, phases in _PHASES_OF_FLAG.items()
+        if phases and isinstance(flags.get(flag), bool)
+    }
+    wanted = {name for flag, phases in asked.items() if flags[flag] for name in phases}
+    return {name for flag, phases in asked.items() if not flags[flag] for name in phases} - wanted
+
+
 LISTS = {"completed_phases": "PASS", "current_phase": "IN_PROGRESS", "pending_phases": ""}
 """The lists of a state, in reading order, each with the status for entries that have none."""
 _NUMBER = Key("number", "phase", "phase_number", "step")

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from holdfast.formats.apex import layout
 from holdfast.formats.apex.backlog import has_stories, read_backlog
 from holdfast.formats.apex.context_file import is_context, read_context
-from holdfast.formats.apex.phase_outputs import read_from_outputs
+from holdfast.formats.apex.phase_outputs import rebuild_run
 from holdfast.formats.apex.phases import is_state, phases_of
 from holdfast.formats.apex.state import read_state
-from holdfast.formats.lenient_json import BrokenFileError, parse_object
+from holdfast.formats.lenient_json import BrokenFileError, Node, beginning, parse_object
 from holdfast.formats.model import ForeignRun
 
 
@@ -46,14 +46,17 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
     try:
         document = parse_object(main, documents[main])
     except BrokenFileError as error:
-        return _read_without_state(main, documents, error.message)
+        return _read_without_state(main, documents, error.message, beginning(documents[main]))
     if not phases_of(document):
-        return _read_without_state(main, documents, f"{main}: there is no phase in it")
+        return _read_without_state(main, documents, f"{main}: there is no phase in it", document)
     return read_state(main, document, documents)
 
 
-def _read_without_state(main: str, documents: Mapping[str, bytes], why: str) -> ForeignRun:
+def _read_without_state(
+    main: str, documents: Mapping[str, bytes], why: str, part: Node | None = None
+) -> ForeignRun:
+    """Return the run without a whole state: from its context file, else from what is left of the state and the outputs."""
     context = posixpath.join(posixpath.dirname(main), layout.CONTEXT)
     if context in documents and is_context(context, documents[context]):
         return read_context(context, documents)
-    return read_from_outputs(main, documents, why)
+    return rebuild_run(main, documents, why, part or {})

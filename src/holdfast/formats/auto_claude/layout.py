@@ -123,6 +123,11 @@ def worktrees(name: str) -> tuple[str, ...]:
     return (f".auto-claude/worktrees/tasks/{name}", f".worktrees/{name}", ".worktrees/auto-claude")
 
 
+def branch_of(name: str) -> str:
+    """Return the branch of a spec's worktree."""
+    return f"auto-claude/{name}"
+
+
 def staging_worktree(name: str) -> str:
     """Return the folder where people review the result of a run."""
     return worktrees(native_name(name))[0]

@@ -75,7 +75,7 @@ def read(main: str, documents: Mapping[str, bytes]) -> ForeignRun:
         findings,
         claims=_with_worktree(made.claims, name, documents),
         finished=_is_finished(plan, made.claims),
-        branches=(f"auto-claude/{name}",),
+        branches=(layout.branch_of(name),),
         # Fixes of the reviewers' findings belong to no subtask either.
         commits=(*memory.unnamed, *commits([one.get("fix_commit") for one in fixed])),
     )
@@ -127,11 +127,16 @@ def _unused_checks(unused: list[str]) -> Iterator[Finding]:
 def _with_worktree(claims: tuple[Claim, ...], name: str, documents: Mapping[str, bytes]) -> tuple[Claim, ...]:
     """Set where unfinished work is. A spec has one worktree, so changes in it belong to the current task."""
     copies = [worktree for path in documents if (worktree := layout.worktree_of(path))]
-    worktree = copies[0] if copies else layout.worktrees(name)[0]
+    worktree, *others = dict.fromkeys((*copies, *layout.worktrees(name)))
     unfinished = [claim for claim in claims if claim.standing in _UNFINISHED]
     running = [claim for claim in unfinished if claim.standing is ClaimedStatus.RUNNING]
     current = next(iter(running or unfinished), None)
-    return tuple(replace(claim, worktree=worktree) if claim is current else claim for claim in claims)
+    found = {
+        "worktree": worktree,
+        "other_worktrees": tuple(others),
+        "worktree_branch": layout.branch_of(name),
+    }
+    return tuple(replace(claim, **found) if claim is current else claim for claim in claims)
 
 
 def _is_finished(plan: Node, claims: tuple[Claim, ...]) -> bool:

@@ -20,12 +20,18 @@ from holdfast.formats.lists.model import (
     into_plan,
     listed_status,
 )
+from holdfast.formats.lists.points import ListPoint, exact_text, one_spaced
 from holdfast.formats.markdown import bullets, decoded, paragraphs, section
 from holdfast.formats.plan_assembly import StageDraft, plain_name
 
 _STAGE = "backlog"
 _HEAD = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 _HEAD_CHARS_MAX = 64_000
+_STATUS = re.compile(
+    r"""^status[ \t]*:[ \t]*("[^"\r\n]*"|'[^'\r\n]*'|[^#\r\n]*?)(?=[ \t]*(?:[ \t]\#[^\r\n]*)?\r?$)""",
+    re.MULTILINE,
+)
+_DONE = "Done"
 
 
 def is_backlog(data: bytes) -> bool:
@@ -52,6 +58,23 @@ def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> I
     others = [LeftOut(basename(name), "it has no id at its head") for name in documents if name not in tasks]
     goal = f"The backlog in {path}" if len(entries) != 1 else entries[0].title
     return into_plan(path, goal, [StageDraft(native=_STAGE)], entries, options, others)
+
+
+def points(data: bytes) -> tuple[str, list[ListPoint]]:
+    """Return the text of a task's file, and where its status is, if it is on a line of its own."""
+    content, begin = exact_text(data)
+    whole, head = _HEAD.match(content[begin:]), _head(content[begin:])
+    said = _STATUS.search(whole[1]) if whole else None
+    if whole is None or said is None or not head.get("id"):
+        return content, []
+    at = begin + whole.start(1)
+    status = listed_status(text(head.get("status")))
+    done = _DONE if said[0][-1:] != ":" else f" {_DONE}"
+    return content, [ListPoint((_point(head),), at + said.start(1), at + said.end(1), done, status)]
+
+
+def _point(head: Node) -> str:
+    return one_spaced(f"{text(head.get('id'))} {text(head.get('title'))}")
 
 
 def _head(content: str) -> Node:
@@ -84,6 +107,7 @@ def _entry(head: Node, content: str) -> ListEntry:
         acceptance=tuple(re.sub(r"^#\d+\s+", "", line) for line in criteria),
         status=listed_status(said),
         said=said,
+        points=(_point(head),),
     )
 
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from posixpath import basename
 
 from holdfast.formats.lists.model import ImportedPlan, ImportOptions, ListEntry, into_plan, words
+from holdfast.formats.lists.points import ListPoint, exact_text, point_names
 from holdfast.formats.markdown import HEADING, decoded, paragraphs, plain_lines, title
 from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import StageDraft
@@ -26,18 +27,25 @@ _MARKS = {**dict.fromkeys("xX✓✔✅", ClaimedStatus.DONE), **dict.fromkeys("-
 _NUMBER = re.compile(r"(\d{1,6}(?:\.\d{1,6}){1,5})[.):]?\s+")
 _ANY_NUMBER = re.compile(r"\A(\d{1,6}(?:\.\d{1,6}){0,5})[.):]?\s+")
 _NO_STAGE = "tasks"
+_TICK = "x"
 _SAID = {ClaimedStatus.DONE: "ticked", ClaimedStatus.SKIPPED: "struck out"}
 
 
 @dataclass(slots=True)
 class CheckBox:
-    """One check box. `mark` is the sign in it, `below` the indented lines that belong to it."""
+    """One check box. `mark` is the sign in it, `below` the indented lines that belong to it.
+
+    `line` is the number of its line, `outer` the texts of the boxes around it; `point` is its name in a plan.
+    """
 
     text: str
     mark: str
     indent: int
     headings: tuple[str, ...]
     below: list[str] = field(default_factory=list)
+    line: int = 0
+    outer: tuple[str, ...] = ()
+    point: str = ""
 
     @property
     def status(self) -> ClaimedStatus:
@@ -66,7 +74,7 @@ def boxes(text: str) -> list[CheckBox]:
     found: list[CheckBox] = []
     headings: list[tuple[int, str]] = []
     is_open = False
-    for line in plain_lines(without_comments(text).replace("\r\n", "\n")):
+    for number, line in enumerate(plain_lines(without_comments(text).replace("\r\n", "\n"))):
         line = line.replace("\t", _TAB)
         if heading := HEADING.match(line):
             headings = [above for above in headings if above[0] < len(heading[1])]
@@ -74,13 +82,43 @@ def boxes(text: str) -> list[CheckBox]:
             is_open = False
         elif box := _BOX.match(line):
             titles = tuple(words for _, words in headings)
-            found.append(CheckBox(box[3].strip(), box[2], len(box[1]), titles))
+            found.append(CheckBox(box[3].strip(), box[2], len(box[1]), titles, line=number))
             is_open = True
         elif is_open and line.strip():
             is_open = line.startswith(" ")
             if is_open:
                 found[-1].below.append(line.strip())
+    _name_points(found)
     return found
+
+
+def _name_points(found: list[CheckBox]) -> None:
+    """Note around each box which boxes it is in, and what a plan calls it."""
+    around: list[CheckBox] = []
+    for box in found:
+        around = [one for one in around if one.indent < box.indent and one.headings == box.headings]
+        box.outer = tuple(one.text for one in around)
+        around.append(box)
+    for box, name in zip(found, point_names([_path(box) for box in found]), strict=True):
+        box.point = name
+
+
+def _path(box: CheckBox) -> tuple[str, ...]:
+    return (*box.headings, *box.outer, box.text)
+
+
+def points(data: bytes) -> tuple[str, list[ListPoint]]:
+    """Return the text of a list, and where the mark of each of its boxes is."""
+    text, begin = exact_text(data)
+    starts, lines = [begin], text[begin:].split("\n")
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    found: list[ListPoint] = []
+    for box in boxes(text[begin:]):
+        if there := _BOX.match(lines[box.line]):
+            at = starts[box.line] + there.start(2)
+            found.append(ListPoint(_path(box), at, at + 1, _TICK, box.status))
+    return text, found
 
 
 def first_heading(text: str) -> str:
@@ -149,6 +187,7 @@ def _entry(place: int, goal: str, whole: str, box: CheckBox, parts: list[CheckBo
         ),
         status=ClaimedStatus.PENDING if overlooked else box.status,
         said=box.said,
+        points=tuple(filter(None, (one.point for one in (box, *left)))),
     )
 
 

@@ -27,7 +27,10 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListEntry(msgspec.Struct, kw_only=True):
-    """One task of a list by its native name. `needs` are native names; `said` is its status word."""
+    """One task of a list by its native name. `needs` are native names; `said` is its status word.
+
+    `points` are what it ticks in the list when it is done.
+    """
 
     native: str
     stage: str
@@ -37,6 +40,7 @@ class ListEntry(msgspec.Struct, kw_only=True):
     acceptance: tuple[str, ...] = ()
     status: ClaimedStatus = ClaimedStatus.PENDING
     said: str = ""
+    points: tuple[str, ...] = ()
 
 
 def listed_status(said: str) -> ClaimedStatus:
@@ -53,9 +57,10 @@ class LeftOut(msgspec.Struct, frozen=True):
 
 
 class ImportedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan made from a list; its `agent` is not chosen yet."""
+    """A plan made from a list; its `agent` is not chosen yet. `tag` is the list of a file with several."""
 
     plan: Plan
+    tag: str = ""
     left_out: tuple[LeftOut, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -104,6 +109,7 @@ def _draft(entry: ListEntry, absent: set[str]) -> TaskDraft:
         prompt=clean(entry.prompt),
         needs=tuple(need for need in entry.needs if need not in absent),
         acceptance=tuple(filter(None, map(clean, entry.acceptance))),
+        points=entry.points,
     )
     claim = Claim(task="", standing=entry.status)
     return TaskDraft(native=clean(entry.native), stage=entry.stage, task=task, claim=claim)

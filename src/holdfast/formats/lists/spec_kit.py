@@ -74,6 +74,7 @@ def _entry(path: str, title: str, context: dict[str, str], box: CheckBox, task: 
         needs=tuple(_after(said)),
         status=box.status,
         said=box.said,
+        points=(box.point,) if box.point else (),
     )
 
 

@@ -6,7 +6,12 @@ on the whole waits for all of them.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
 
 from holdfast.formats.lenient_json import BrokenFileError, Key, Node, node, nodes, parse_object, text, texts
 from holdfast.formats.lists.model import (
@@ -17,6 +22,7 @@ from holdfast.formats.lists.model import (
     into_plan,
     listed_status,
 )
+from holdfast.formats.lists.points import ListPoint, exact_text, one_spaced
 from holdfast.formats.markdown import paragraphs
 from holdfast.formats.model import ClaimedStatus
 from holdfast.formats.plan_assembly import StageDraft
@@ -27,6 +33,9 @@ _PUT_OFF = "deferred"
 _DESCRIBED_BY = ("title", "description", "details", "testStrategy")
 _TITLE = Key("title", "description")
 _GOAL = Key("projectName", "description")
+_DONE = '"status": "done"'
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def is_task_master(path: str, data: bytes) -> bool:
@@ -56,7 +65,8 @@ def read(path: str, documents: Mapping[str, bytes], options: ImportOptions) -> I
     meta = node(document.get("meta")) | node(node(document.get(tag)).get("metadata"))
     goal = _GOAL.text(meta) or text(node(document.get("metadata")).get("projectName"))
     goal = goal or (f"Task Master: {tag}" if tag else path)
-    return into_plan(path, goal, [StageDraft(native=_STAGE)], entries, options, others)
+    imported = into_plan(path, goal, [StageDraft(native=_STAGE)], entries, options, others)
+    return msgspec.structs.replace(imported, tag=tag)
 
 
 def _lists(document: Node) -> dict[str, list[Node]]:
@@ -126,7 +136,12 @@ def _entry(name: str, task: Node, needs: tuple[str, ...], context: str) -> ListE
         acceptance=(*_criteria(task), text(task.get("testStrategy"))),
         status=_status(task),
         said=text(task.get("status")),
+        points=(_point(name, task),),
     )
+
+
+def _point(name: str, task: Node) -> str:
+    return one_spaced(f"{name} {_TITLE.text(task)}")
 
 
 def _criteria(task: Node) -> list[str]:
@@ -137,3 +152,79 @@ def _criteria(task: Node) -> list[str]:
 def _status(task: Node) -> ClaimedStatus:
     said = text(task.get("status"))
     return ClaimedStatus.ABANDONED if said.casefold() == _PUT_OFF else listed_status(said)
+
+
+# -- where things stand in the file ---------------------------------------------------------------------------
+
+
+def points(data: bytes, tag: str) -> tuple[str, list[ListPoint]]:
+    """Return the text of the file, and where the status of each task and subtask of a tag's list is.
+
+    Raises ValueError if the file is no JSON.
+    """
+    content, begin = exact_text(data)
+    document = _after_space(content, begin)
+    lists = _members(content, document) if isinstance(json.loads(content[begin:]), dict) else {}
+    if tag:
+        lists = _members(content, lists[tag][1]) if isinstance(lists.get(tag, _NOTHING)[0], dict) else {}
+    return content, list(_points_in(content, lists.get("tasks", _NOTHING), ""))
+
+
+_NOTHING: tuple[Any, int, int] = (None, 0, 0)
+_Found = tuple[Any, int, int]
+"""A value of the file, and from where to where it stands."""
+
+
+def _points_in(content: str, rows: _Found, parent: str) -> Iterator[ListPoint]:
+    if not isinstance(rows[0], list):
+        return
+    tasks = [item for item in _items(content, rows[1]) if isinstance(item[0], dict)]
+    for place, (task, at, _) in enumerate(tasks, 1):
+        name = parent + (text(task.get("id")) or str(place))
+        members = _members(content, at)
+        yield ListPoint((_point(name, task),), *_status_span(content, members), _status(task))
+        yield from _points_in(content, members.get("subtasks", _NOTHING), f"{name}.")
+
+
+def _status_span(content: str, members: dict[str, _Found]) -> tuple[int, int, str]:
+    """Return where the status is and what to write there; it is added after the last key if there is none."""
+    if "status" in members:
+        _, start, end = members["status"]
+        return start, end, _DONE.partition(": ")[2]
+    last = max(end for _, _, end in members.values())
+    first = min(start for _, start, _ in members.values())
+    before = content.rfind("{", 0, first) + 1
+    space = _SPACE.match(content, before)
+    return last, last, f",{space[0] if space else ''}{_DONE}"
+
+
+def _members(content: str, at: int) -> dict[str, _Found]:
+    """Return the members of the object that begins at a place."""
+    found: dict[str, _Found] = {}
+    at = _after_space(content, at + 1)
+    while content[at] != "}":
+        key, at = _DECODER.raw_decode(content, at)
+        start = _after_space(content, _after_space(content, at) + 1)
+        part, end = _DECODER.raw_decode(content, start)
+        found[key] = (part, start, end)
+        at = _after_comma(content, end)
+    return found
+
+
+def _items(content: str, at: int) -> Iterator[_Found]:
+    """Yield the items of the list that begins at a place."""
+    at = _after_space(content, at + 1)
+    while content[at] != "]":
+        part, end = _DECODER.raw_decode(content, at)
+        yield part, at, end
+        at = _after_comma(content, end)
+
+
+def _after_comma(content: str, at: int) -> int:
+    at = _after_space(content, at)
+    return _after_space(content, at + 1) if content[at] == "," else at
+
+
+def _after_space(content: str, at: int) -> int:
+    found = _SPACE.match(content, at)
+    return found.end() if found else at

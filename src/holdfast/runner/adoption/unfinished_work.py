@@ -21,7 +21,9 @@ from holdfast.formats.model import all_formats
 from holdfast.repo.ancestry import commits_outside
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
-from holdfast.repo.worktrees import Worktree, changes_in, list_worktrees, save_worktree
+from holdfast.repo.worktrees import Worktree, WorktreeChanges, changes_in, list_worktrees, save_worktree
+
+_LEFT_OUT_SHOWN = 20
 
 _URGENCY = (
     ClaimedStatus.RUNNING,
@@ -90,6 +92,10 @@ def _traces() -> tuple[str, ...]:
     return tuple(trace for one in all_formats().values() for trace in one.traces)
 
 
+def _prefix(branch: str) -> str:
+    return branch.partition("/")[0] if "/" in branch else ""
+
+
 def _urgency(standing: ClaimedStatus) -> int:
     return _URGENCY.index(standing) if standing in _URGENCY else len(_URGENCY)
 
@@ -124,13 +130,15 @@ class _WorkLocations:
         if len(without_work) != 1:
             return {}
         changed = changes_in(self._repo, self._main, _traces())
-        if changed and taken:
+        if changed.files and taken:
+            self._tell_left_out(without_work[0], changed)
             return {
-                without_work[0]: UnfinishedWork("the checkout", self._main.head, self._main, len(changed))
+                without_work[0]: UnfinishedWork("the checkout", self._main.head, self._main, changed.files)
             }
-        if changed:
+        if changed.files:
+            files = "1 uncommitted file" if changed.files == 1 else f"{changed.files} uncommitted files"
             sentence = (
-                f"The checkout has {len(changed)} uncommitted {'file' if len(changed) == 1 else 'files'}; --with-checkout takes them as the "
+                f"The checkout has {files}; --with-checkout takes {'it' if changed.files == 1 else 'them'} as the "
                 f"unfinished work of {without_work[0]}."
             )
             self.noticed.append(Finding(kind="uncommitted", sentence=sentence, task=without_work[0]))
@@ -143,13 +151,23 @@ class _WorkLocations:
 
     def _tree_at(self, claim: Claim) -> Worktree | None:
         path = Path(self._repo.checkout, claim.worktree)
-        tree = self._trees.get(path.resolve())
+        tree = self._trees.get(path.resolve()) or self._shared_tree_of(claim)
         if tree is None and claim.worktree and path.is_dir() and path.resolve() != self._repo.checkout:
             sentence = (
                 f"{claim.task}: git knows no working tree at {claim.worktree}; what is in it is not taken."
             )
             self.noticed.append(Finding(kind="unknown-worktree", sentence=sentence, task=claim.task))
         return tree
+
+    def _shared_tree_of(self, claim: Claim) -> Worktree | None:
+        """Return the first of the other places where its working tree may be, unless another run's branch is in it."""
+        own = claim.worktree_branch
+        for place in claim.other_worktrees:
+            tree = self._trees.get(Path(self._repo.checkout, place).resolve())
+            is_others = tree is not None and tree.branch != own and _prefix(tree.branch) == _prefix(own)
+            if tree is not None and not is_others:
+                return tree
+        return None
 
     def _tips(self, claim: Claim, judged: JudgedClaim, tree: Worktree | None) -> Iterator[str]:
         if claim.branch in self._heads and self._claimed_first(claim.branch):
@@ -159,6 +177,12 @@ class _WorkLocations:
         if judged.verdict is Verdict.UNMERGED:
             yield judged.evidence
 
+    def _tell_left_out(self, task: str, changed: WorktreeChanges) -> None:
+        """Note each file that is not saved with the others: it stays where it is, and the next agent lacks it."""
+        shown, more = changed.problems[:_LEFT_OUT_SHOWN], len(changed.problems) - _LEFT_OUT_SHOWN
+        for problem in (*shown, *([f"{more} more files are left out, too."] if more > 0 else [])):
+            self.noticed.append(Finding(kind="left-out", sentence=f"{task}: {problem}", task=task))
+
     def _claimed_first(self, name: str) -> bool:
         first = name not in self._used
         self._used.add(name)
@@ -166,8 +190,10 @@ class _WorkLocations:
 
     def _dirty(self, claim: Claim, tree: Worktree) -> int:
         try:
-            return len(changes_in(self._repo, tree, _traces()))
+            changed = changes_in(self._repo, tree, _traces())
         except HoldfastError as error:
             sentence = f"{claim.task}: {tree.path} cannot be looked at: {error.message}"
             self.noticed.append(Finding(kind="unreadable", sentence=sentence, task=claim.task))
             return 0
+        self._tell_left_out(claim.task, changed)
+        return changed.files

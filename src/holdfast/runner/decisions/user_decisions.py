@@ -21,6 +21,7 @@ from holdfast.runner.context import Observer
 from holdfast.runner.mirror.mirror_writer import write_mirrors
 from holdfast.runner.requests import Request, ask_runner, send_request
 from holdfast.runner.session import RunOptions, execute_run
+from holdfast.runner.tick_writer import tick_landed
 
 
 def record_decision(repo: Repository, journal: Journal, run: str, *events: ev.Event) -> None:
@@ -53,6 +54,8 @@ def deciding(repo: Repository, journal: Journal, run: str) -> Iterator[tuple[Run
             journal.append(run, epoch, events, state.row, state.take_changed(), time.time())
 
         yield state, record
+        if ticks := state.apply_all(tick_landed(repo, state)):
+            journal.append(run, epoch, ticks, state.row, state.take_changed(), time.time())
         if failures := write_mirrors(repo, journal, run):
             journal.append(run, epoch, failures, state.row, (), time.time())
 
