@@ -44,6 +44,7 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("steer", "end a run's agents now; their work is kept and the run can resume"),
     "pause": Command("steer", "start nothing new; tasks under way finish"),
     "save": Command("steer", "save all unfinished work now"),
+    "amend": Command("steer", "give a run that has begun its edited plan; what landed stays"),
     "retry": Command("steer", "run a task again, with all its attempts"),
     "skip": Command("steer", "skip a task; tasks that need it may start"),
     "abandon": Command("steer", "abandon a run; its branch and all its work stay"),

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.plan import Plan
 from holdfast.core.projection import PastFailure, Report
 from holdfast.core.status import AttemptKind, FailureKind, Gate, NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.core.stored_names import BranchName, Id, ObjectName, RunBranch
@@ -59,7 +60,12 @@ class RunStarted(Event, frozen=True):
 
 
 class RunRestored(Event, frozen=True):
-    """The journal was lost. All events before this one were rebuilt from git. The run rests."""
+    """The journal was lost. All events before this one were rebuilt from git. The run rests.
+
+    `dropped` has the last attempt of each task that an amendment took out of the plan: no number is given out twice.
+    """
+
+    dropped: dict[str, int] = {}
 
 
 class RunnerAttached(Event, frozen=True):
@@ -147,6 +153,18 @@ class RunAdopted(Event, frozen=True):
     name: str
     main: str
     digest: str
+
+
+class PlanAmended(Event, frozen=True):
+    """The user changed the plan of a run that has begun. `plan` is all of it: what landed is in it as it landed.
+
+    The agents at work on the `restarted` tasks are ended, their work kept; these begin again with what they are now.
+    """
+
+    plan: Plan
+    plan_hash: str
+    restarted: tuple[Id, ...] = ()
+    request: str = ""
 
 
 class MirrorKept(Event, frozen=True):

@@ -139,6 +139,8 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     active_at: float = 0.0
     """The wall time of the last sign in its stream, for people."""
     halt: Halt | None = None
+    restart: bool = False
+    """Whether its agent is to be ended because its task was amended; the next attempt begins with what it is now."""
 
 
 class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -252,6 +254,10 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     mirrors: dict[str, str] = {}
     """Systems whose native files are kept up to date, each with its folder below the project ("" is its own place)."""
     stages: dict[str, StageRow] = {}
+    first_plan: str = ""
+    """The digest of the plan that the run began with, if it was amended since."""
+    dropped: dict[str, int] = {}
+    """The tasks that amendments took out of the plan, each with its last attempt: no number is given out twice."""
 
     def is_of_earlier_boot(self, boot_id: str) -> bool:
         """Tell whether the machine was restarted since the last runner began. An unknown boot id proves no reboot."""

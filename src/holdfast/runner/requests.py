@@ -25,6 +25,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
+from holdfast.core.plan import Plan
 from holdfast.core.status import Gate
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.lease import Holder, holder
@@ -64,16 +65,18 @@ class NotSavedError(HoldfastError):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request: a decision of a person, or to save all work now.
 
-    `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate.
+    `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate. `plan` and `restart` belong to `amend`.
     """
 
-    action: Literal["stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror"]
+    action: Literal["stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror", "amend"]
     task: str = ""
     stage: str = ""
     gate: Gate = "entry"
     now: bool = False
     system: str = ""
     folder: str = ""
+    plan: Plan | None = None
+    restart: bool = False
 
 
 Decision = (
@@ -84,6 +87,7 @@ Decision = (
     | ev.StageGateWaived
     | ev.MirrorKept
     | ev.MirrorEnded
+    | ev.PlanAmended
 )
 """What a request may become."""
 
@@ -96,7 +100,7 @@ _EVENTS: dict[str, Callable[[Request], Decision]] = {
     "mirror": lambda request: ev.MirrorKept(system=request.system, folder=request.folder),
     "unmirror": lambda request: ev.MirrorEnded(system=request.system),
 }
-"""The event of each decision. `save` has none: the loop has the work saved instead."""
+"""The event of each decision. `save` has none: the loop has the work saved instead. That of `amend` depends on the state."""
 
 
 def event_for(request: Request, name: str) -> Decision:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from holdfast.core.event_codec import encode_event
-from holdfast.core.events import AgentsReattached, AttemptStarted, Event, PauseRequested, TaskEvent
+from holdfast.core.events import (
+    AgentsReattached,
+    AttemptStarted,
+    Event,
+    PauseRequested,
+    PlanAmended,
+    TaskEvent,
+)
 from holdfast.core.state import RunState
 from holdfast.views.terminal import write_line
 from holdfast.views.text import one_line, time_of_day
@@ -81,6 +88,7 @@ _SENTENCES = {
     "RunCompleted": "run completed",
     "RunAdopted": "adopted from {system} {name} ({main})",
     "TaskInherited": "{task}: attempts made before the run was adopted: {attempts}",
+    "PlanAmended": "the plan was amended",
     "MirrorKept": "its {system} files are kept up to date",
     "MirrorEnded": "its {system} files are no longer kept up to date",
     "MirrorFailed": "not all {system} files were written: {error}",
@@ -139,11 +147,20 @@ def plain_lines(out: TextIO) -> Observer:
     return write
 
 
+def _showable(event: Event) -> Event:
+    """Return an event without the secrets that a plan may hold."""
+    if not isinstance(event, PlanAmended):
+        return event
+    from holdfast.reporting.notifications import without_secrets
+
+    return msgspec.structs.replace(event, plan=without_secrets(event.plan))
+
+
 def json_lines(out: TextIO) -> Observer:
     """Return an observer that writes every event as in the journal, one JSON object per line."""
 
     def write(events: Sequence[Event], _state: RunState) -> None:
-        for event in events:
+        for event in map(_showable, events):
             write_line(encode_event(event).decode(), out)
 
     return write

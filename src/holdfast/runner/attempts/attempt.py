@@ -13,6 +13,7 @@ from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind
 from holdfast.errors import HoldfastError, LaunchError, LeaseLostError
+from holdfast.runner.amendments import end_restarted
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import collect, cut_short, keep_unfinished
 from holdfast.runner.attempts.snapshots import (
@@ -41,6 +42,8 @@ async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:
     failure = await _start_if_new(context, task)
     if failure is not None:
         return [failure]
+    if task.latest.restart:
+        await end_restarted(context, task)
     listener = StreamListener.of_attempt(context, task)
     with context.reports.watched(task, context.workspaces.path(task)):
         sighting = await _wait_and_listen(context, task, listener)
