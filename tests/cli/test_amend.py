@@ -43,6 +43,7 @@ def test_a_corrected_check_is_run_on_the_work_that_waits(mistyped: Cli) -> None:
     mistyped.plan(writes("a"), writes("b"), verify=["test -e a.txt || test -e b.txt"], limits={"jobs": 1})
     done = mistyped("amend", "--yes")
     assert (done.code, "verify: tesst -e a.txt → test -e a.txt" in done.out) == (0, True)
+    assert "= task a: its work is checked again, not done again" in done.out
     assert mistyped("resume", "--yes").code == 0
     (attempt,) = _attempts(mistyped, "a")
     assert (attempt["outcome"], attempt["commit"]) == ("landed", before)

@@ -84,7 +84,7 @@ def execute(args: Namespace) -> int:
                 amend_to(opened, run, plan, args, restart=False)
                 return _start(opened, run, f"Resuming {run} with the amended plan.", args)
             if choice == "c":
-                require_consent(opened.journal, state.plan, checkout, yes=args.yes)
+                require_consent(opened.journal, state.plan_as_run(), checkout, yes=args.yes)
                 return _start(opened, run, f"Resuming {run}.{_changed_plan(run) if edited else ''}", args)
         for notice in checkout_notices(opened.repo):
             note(notice)

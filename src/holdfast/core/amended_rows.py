@@ -67,8 +67,15 @@ def require_amendable(tasks: Mapping[str, TaskRow], plan: Plan) -> list[TaskRow]
 
 def amend_task(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> None:
     """Change the row of a task that stays in the plan on other terms."""
-    if task.status in STANDS or task.status is TaskStatus.SKIPPED:
-        return
+    if task.status not in (*STANDS, TaskStatus.SKIPPED):
+        _judge_anew(task, before, now, restart=restart)
+    # Failures above a lower limit are as many as the limit: none is left. What is under way may still fail.
+    room = task.recheck or task.status in (*UNDER_WAY, TaskStatus.MERGING)
+    task.charged = min(task.charged, now.limits.attempts - room)
+    task.crash_count = min(task.crash_count, losses_allowed(now.limits) - room)
+
+
+def _judge_anew(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> None:
     task.latest.restart = task.latest.restart or (restart and task.status is TaskStatus.RUNNING)
     if not task.latest.checking:
         _forget_judgements(task, before, now)
@@ -83,9 +90,6 @@ def amend_task(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> No
         _begin_again(task)
     elif task.status is TaskStatus.ABANDONED and has_more_attempts(task, before, now):
         task.status, task.error = TaskStatus.PENDING, ""
-    # Failures above a lower limit are as many as the limit: none is left.
-    task.charged = min(task.charged, now.limits.attempts)
-    task.crash_count = min(task.crash_count, losses_allowed(now.limits))
 
 
 def is_judged_anew(before: Terms, now: Terms) -> bool:

@@ -14,6 +14,7 @@ from holdfast.core import events as ev
 from holdfast.core.amended_rows import (
     STANDS,
     UNDER_WAY,
+    Terms,
     has_more_attempts,
     is_judged_anew,
     terms_of,
@@ -149,6 +150,23 @@ def restarted_tasks(state: RunState, plan: Plan) -> tuple[str, ...]:
         and name in specs
         and terms_of(state.plan, state.specs[name]).assignment != terms_of(plan, specs[name]).assignment
     )
+
+
+def tasks_concerned(state: RunState, plan: Plan) -> list[str]:
+    """Return the tasks that have begun, have not landed, and are done or judged on other terms, also if they are the same."""
+    specs = {task.id: task for _, task in plan.tasks()}
+    return [
+        name
+        for name, row in state.tasks.items()
+        if row.attempt
+        and row.status not in STANDS
+        and name in specs
+        and _concern(terms_of(state.plan, state.specs[name])) != _concern(terms_of(plan, specs[name]))
+    ]
+
+
+def _concern(terms: Terms) -> tuple[object, ...]:
+    return terms.assignment, terms.checks, terms.validation, terms.limits.attempts
 
 
 def fate_of(state: RunState, plan: Plan, name: str, *, restart: bool) -> str:

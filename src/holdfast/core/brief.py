@@ -40,6 +40,7 @@ def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
     """Return the brief for the attempt that `task` is at, as Markdown, at most BRIEF_BYTES_MAX bytes."""
     sections = [
         *_assignment(state, task),
+        *_hint(task),
         *_conflict(task),
         *_history(task, facts),
         *_interfaces(state, task),
@@ -60,6 +61,11 @@ def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:
         yield "## Files that must exist when you are done\n\n" + bullets(spec.files)
     if checks := state.checks_of(task.id):
         yield "## Checks that your work must pass\n\n" + bullets(f"`{check}`" for check in checks)
+
+
+def _hint(task: TaskRow) -> Iterator[str]:
+    if task.hint:
+        yield "## A hint from a person\n\n" + task.hint
 
 
 def _conflict(task: TaskRow) -> Iterator[str]:

@@ -494,9 +494,16 @@ class TaskSkipped(TaskEvent, frozen=True):
 
 
 class TaskRetried(TaskEvent, frozen=True, tag="TaskReset"):
-    """The user gave the task a fresh budget of attempts."""
+    """The user gave the task a fresh budget of attempts.
+
+    Until it lands, its briefs have the `hint` and `agent` works on it, if they are given. `clean`: the next attempt starts
+    from what landed; earlier work stays at its refs.
+    """
 
     request: str = ""
+    hint: str = ""
+    agent: str = ""
+    clean: bool = False
 
 
 class TaskRewound(TaskEvent, frozen=True):

@@ -176,6 +176,10 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Attempts that ended at a limit of their provider."""
     blocked_in: int = -1
     """The epoch in which an attempt was found to need a person."""
+    hint: str = ""
+    """What a person wants the next agents to know, until the task lands."""
+    agent: str = ""
+    """Whom a person wants to work on it instead of its agent, until it lands."""
     recheck: bool = False
     """Whether the finished work of the latest attempt waits to be verified again, instead of being done again."""
     forgiven: int = 0

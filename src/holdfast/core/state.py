@@ -117,6 +117,25 @@ class RunState:
         """Return the commands that verify a task, the plan's own first."""
         return self.plan.verify + self.specs[task].verify
 
+    def plan_as_run(self) -> Plan:
+        """Return the plan with the agents that people chose for single tasks: this is what the user agrees to."""
+        chosen = {
+            name: row.agent for name, row in self.tasks.items() if row.agent and not self.specs[name].run
+        }
+        if not chosen:
+            return self.plan
+        stages = tuple(
+            msgspec.structs.replace(
+                stage,
+                tasks=tuple(
+                    msgspec.structs.replace(task, agent=chosen.get(task.id, task.agent))
+                    for task in stage.tasks
+                ),
+            )
+            for stage in self.plan.stages
+        )
+        return msgspec.structs.replace(self.plan, stages=stages)
+
     def limits_of(self, task: str) -> Limits:
         """Return the bounds of a task: the run's, with the task's own number of attempts if it has one."""
         attempts = self.specs[task].attempts
@@ -217,7 +236,7 @@ class RunState:
         for name, stage in self.row.stages.items():
             if self.unsettled[name]:
                 self._reopen(stage)
-        self.changed = {name: row for name, row in self.tasks.items() if row != TaskRow(id=name)}
+        self.changed = dict(self.tasks)  # their places in the plan are others now
 
     def _take_limits(self, before: Limits, now: Limits) -> None:
         """Take the bounds that changed. Those that did not may have been set for this session."""

@@ -259,7 +259,7 @@ def _task_landed(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
     task.merge_commit, task.latest.head = event.commit, event.head
     task.carry = task.set_aside = task.latest.prepared = task.error = task.conflict = task.replaced = ""
     task.conflict_files = ()
-    task.recheck = False
+    task.recheck, task.hint, task.agent = False, "", ""
     run.tip = event.commit
 
 
@@ -289,7 +289,15 @@ def _task_reset(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetrie
     task.error = ""
 
 
-def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewound) -> None:
+def _task_retried(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetried) -> None:
+    task.hint, task.agent = event.hint or task.hint, event.agent or task.agent
+    if event.clean:
+        _task_rewound(run, limits, task, event)
+    else:
+        _task_reset(run, limits, task, event)
+
+
+def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetried | ev.TaskRewound) -> None:
     """Reset the task as if nothing had been tried; only the number of attempts stays."""
     _task_reset(run, limits, task, event)
     task.latest = AttemptRow()
@@ -411,7 +419,7 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.LandingReplaced: TaskRule(_stays(_S.COMPLETED), _landing_replaced, keeps_queues=True),
     ev.TaskAbandoned: TaskRule(_from((_S.FAILED, _S.PENDING, _S.WAITING_LIMIT), _S.ABANDONED), _task_abandoned),
     ev.TaskSkipped: TaskRule(_from(_AT_REST, _S.SKIPPED), _task_skipped),
-    ev.TaskRetried: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_reset),
+    ev.TaskRetried: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_retried),
     ev.TaskRewound: TaskRule(_from((*_AT_REST, _S.VERIFYING, _S.VERIFIED, _S.SKIPPED), _S.PENDING), _task_rewound),
     ev.TaskRestored: TaskRule(_stays(_S.PENDING), _task_restored),
     ev.TaskInherited: TaskRule(_stays(_S.PENDING), _task_inherited),

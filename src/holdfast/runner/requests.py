@@ -65,7 +65,8 @@ class NotSavedError(HoldfastError):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request: a decision of a person, or to save all work now.
 
-    `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate. `plan` and `restart` belong to `amend`.
+    `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate. `plan` and `restart` belong to `amend`,
+    `hint`, `agent` and `clean` to `retry`.
     """
 
     action: Literal["stop", "pause", "retry", "skip", "accept", "save", "mirror", "unmirror", "amend"]
@@ -77,6 +78,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     plan: Plan | None = None
     restart: bool = False
+    hint: str = ""
+    agent: str = ""
+    clean: bool = False
 
 
 Decision = (
@@ -94,7 +98,9 @@ Decision = (
 _EVENTS: dict[str, Callable[[Request], Decision]] = {
     "stop": lambda _: ev.StopRequested(),
     "pause": lambda request: ev.PauseRequested(now=request.now),
-    "retry": lambda request: ev.TaskRetried(task=request.task),
+    "retry": lambda request: ev.TaskRetried(
+        task=request.task, hint=request.hint, agent=request.agent, clean=request.clean
+    ),
     "skip": lambda request: ev.TaskSkipped(task=request.task),
     "accept": lambda request: ev.StageGateWaived(stage=request.stage, gate=request.gate),
     "mirror": lambda request: ev.MirrorKept(system=request.system, folder=request.folder),

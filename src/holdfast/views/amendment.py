@@ -83,11 +83,11 @@ def _field(one: FieldChange, indent: str) -> str:
 
 def _value(value: Any) -> str:
     """Return a value of a plan in one short line."""
-    if value is None or value in ("", [], {}):
+    if value is None or value in ("", [], (), {}):
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
         words = ", ".join(value)
     elif isinstance(value, str | int | float):
         words = f"{value:g}" if isinstance(value, float) else str(value)

@@ -20,6 +20,7 @@ from holdfast.core.events import (
     PauseRequested,
     PlanAmended,
     TaskEvent,
+    TaskRetried,
 )
 from holdfast.core.state import RunState
 from holdfast.views.terminal import write_line
@@ -73,7 +74,7 @@ _SENTENCES = {
     "LandingReplaced": "{task}: landed under another commit, {commit:.12} (same {proof})",
     "TaskAbandoned": "{task}: abandoned, {error}",
     "TaskSkipped": "{task}: skipped",
-    "TaskRetried": "{task}: retried, it has all its attempts again",
+    "TaskRetried": "{task}: retried, it has all its attempts again{retried}",
     "TaskRewound": "{task}: done again from a clean start; its work so far stays at its refs",
     "TaskRestored": "{task}: attempts known from git and its folders: {attempts}",
     "SnapshotSaved": "{task}: unfinished work saved, {commit:.12}",
@@ -107,6 +108,7 @@ def event_sentence(event: Event) -> str:
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
+    fields["retried"] = _retried(event) if isinstance(event, TaskRetried) else ""
     fields["how"] = _how(event) if isinstance(event, AttemptStarted) else ""
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
@@ -124,6 +126,16 @@ def _how(event: AttemptStarted) -> str:
     if event.session:
         return f", resuming {event.agent}'s own session"
     return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""
+
+
+def _retried(event: TaskRetried) -> str:
+    """Say what a person wants of the next attempts."""
+    parts = (
+        f", with {event.agent}" if event.agent else "",
+        ", from a clean start" if event.clean else "",
+        f", hint: {event.hint}" if event.hint else "",
+    )
+    return "".join(parts)
 
 
 def _reattached(event: AgentsReattached) -> str:

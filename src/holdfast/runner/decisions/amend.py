@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from holdfast.agents.presets import Presets
 from holdfast.core import events as ev
-from holdfast.core.amendment import amended_plan, fate_of
+from holdfast.core.amendment import amended_plan, fate_of, tasks_concerned
 from holdfast.core.plan import Plan
 from holdfast.core.plan_difference import FieldChange, PlanDifference, plan_difference
 from holdfast.core.state import RunState
@@ -43,7 +43,8 @@ def planned_amendment(state: RunState, wanted: Plan, *, restart: bool) -> Planne
     """Return what amending a run to the plan that somebody wants would change. Refuses nothing."""
     plan = amended_plan(state, wanted)
     difference = plan_difference(state.plan, plan)
-    names = dict.fromkeys(one.id for one in (*plan_difference(state.plan, wanted).tasks, *difference.tasks))
+    changed = (one.id for one in (*plan_difference(state.plan, wanted).tasks, *difference.tasks))
+    names = dict.fromkeys((*changed, *tasks_concerned(state, plan)))
     fates = {name: fate_of(state, plan, name, restart=restart) for name in names}
     base = FieldChange(field="base", before=state.plan.base, after=wanted.base)
     return PlannedAmendment(plan, difference, fates, (base,) if base.before != base.after else ())
