@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, cli_at_work, writes
+from tests.support.command import Cli, cli_at_work, eventually, writes
 
 
 @pytest.mark.parametrize(("command", "status"), [("retry", "pending"), ("skip", "skipped")])
@@ -61,3 +61,77 @@ def test_two_tasks_are_not_taken_for_a_run_and_a_task(blocked: Cli) -> None:
     done = blocked("retry", "a", "b")
     assert (done.code, 'there is no run "a"' in done.err) == (2, True)
     assert blocked.task("b")["status"] == "abandoned"
+
+
+def _agents(**scripts: str) -> dict[str, dict[str, list[str]]]:
+    return {name: {"command": ["sh", "-c", script, "agent", "{brief}"]} for name, script in scripts.items()}
+
+
+def test_a_hint_is_in_the_next_briefs_until_the_task_lands(tmp_path: Path) -> None:
+    """The agent that reads it does the task; the landed task has no hint any more."""
+    agents = _agents(mine='grep -q "use SQLite" "$1" && echo sqlite > db.txt')
+    cli = Cli.of(
+        tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", agents=agents, limits={"attempts": 1}
+    )
+    assert cli("run", "--yes").code == 1
+    assert cli("retry", "a", "--hint", "use SQLite").code == 0
+    assert "## A hint from a person\n\nuse SQLite" in cli("inspect", "a", "--brief").out
+    assert cli("resume", "--yes").code == 0
+    assert "use SQLite" not in cli("inspect", "a", "--brief", "--attempt", "1").out
+    assert "use SQLite" in cli("inspect", "a", "--brief", "--attempt", "2").out
+
+
+def test_another_agent_takes_over_a_task(tmp_path: Path) -> None:
+    """It must be known, and what it starts is agreed to; the other tasks keep theirs."""
+    agents = _agents(mine="exit 1", other="echo done > a.txt")
+    cli = Cli.of(
+        tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", agents=agents, limits={"attempts": 1}
+    )
+    assert cli("run", "--yes").code == 1
+    unknown = cli("retry", "a", "--agent", "othr")
+    assert (unknown.code, "other" in unknown.err) == (2, True)
+    asked = cli("retry", "a", "--agent", "other")
+    assert (asked.code, "agent other starts" in asked.err) == (3, True)
+    assert cli("retry", "a", "--agent", "other", "--yes").code == 0
+    assert cli("resume").code == 0
+    (task,) = cli.json("inspect", "a")["tasks"]
+    assert [attempt["agent"] for attempt in task["attempts"]] == ["mine", "other"]
+
+
+def test_a_clean_retry_starts_without_the_earlier_work(tmp_path: Path) -> None:
+    """Its work stays at its ref; the next attempt begins from what landed."""
+    agents = _agents(mine="test ! -e half.txt || exit 0; echo half > half.txt; test -e go || exit 1")
+    cli = Cli.of(
+        tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", agents=agents, limits={"attempts": 1}
+    )
+    assert cli("run", "--yes").code == 1
+    assert cli("retry", "a", "--clean").code == 0
+    cli("resume", "--yes")
+    (task,) = cli.json("inspect", "a")["tasks"]
+    first, second = task["attempts"]
+    assert (second["start"], bool(first["kept"])) == (first["start"], True)
+    assert cli.project.git("for-each-ref", "--contains", first["kept"])
+
+
+def test_work_that_waits_for_its_checks_is_checked_again_by_retry(tmp_path: Path) -> None:
+    """No agent is started for it, unless a clean start is wanted."""
+    tool = tmp_path / "tool"
+    cli = Cli.of(tmp_path / "p", writes("a"), verify=[f"{tool} a.txt"])
+    assert cli("run", "--yes").code == 3
+    tool.write_text("#!/bin/sh\ntest -e $1\n")
+    tool.chmod(0o755)
+    done = cli("retry", "a")
+    assert (done.code, "is checked again" in done.out) == (0, True)
+    assert cli("resume", "--yes").code == 0
+    assert cli.task("a")["attempts"] == 1
+
+
+def test_a_live_runner_takes_the_hint(tmp_path: Path) -> None:
+    """Nobody has to stop the run: the next brief has it."""
+    failing = {"id": "b", "run": ["false"], "attempts": 1}
+    cli, runner, _ = cli_at_work(tmp_path, failing)
+    eventually(lambda: cli.task("b")["status"] == "abandoned", "b is abandoned")
+    assert cli("retry", "b", "--hint", "mind the gap").code == 0
+    cli("stop")
+    runner.wait()
+    assert "mind the gap" in cli("inspect", "b", "--brief").out

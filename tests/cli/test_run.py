@@ -315,11 +315,34 @@ def test_an_agent_of_the_files_plans_only_with_consent(tmp_path: Path) -> None:
 
 
 def test_an_edited_plan_does_not_change_an_unfinished_run_unsaid(tmp_path: Path) -> None:
-    """Whoever edited the file hears that the run goes on with what it began with."""
+    """Whoever edited the file hears that the run goes on with what it has, and what gives it the new one."""
     cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
     cli("run", "--yes")
     cli.plan(writes("b"))
-    assert "the run keeps the plan it began with" in cli("run", "--yes").out
+    said = cli("run", "--yes").out
+    assert "the run goes on with the plan it has" in said
+    assert "holdfast amend 01-try-it" in said
+
+
+def test_an_edited_plan_is_a_decision_without_a_terminal(tmp_path: Path) -> None:
+    """Exit 3, with the commands for each choice."""
+    cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
+    cli("run", "--yes")
+    cli.plan(writes("b"))
+    done = cli("run")
+    assert done.code == 3
+    for way in ("holdfast amend 01-try-it", "holdfast resume 01-try-it", "holdfast run --fresh"):
+        assert way in shown(done.err)
+
+
+def test_an_edited_plan_is_offered_to_the_unfinished_run_on_a_terminal(tmp_path: Path) -> None:
+    """The first choice shows the difference, asks, and goes on with the amended plan."""
+    cli = Cli.of(tmp_path / "p", writes("a"), fails("b", needs=["a"]), limits={"attempts": 1})
+    cli("run", "--yes")
+    cli.plan(writes("a"), writes("b", needs=["a"]), writes("c"), limits={"attempts": 1})
+    code, said = on_terminal(cli, "run", answers="a\ny\n")
+    assert (code, "task c: new" in said, "completed" in said) == (0, True, True)
+    assert cli.json("status")["metrics"]["completed"] == 3
 
 
 def test_a_users_own_file_changes_an_agent(tmp_path: Path) -> None:

@@ -69,6 +69,7 @@ def _filled(kind: type[typing.Any]) -> typing.Any:
 
 _CHECKED = {
     stored_names.Id: "L1.x_2-b",
+    stored_names.OptionalId: "L1.x_2-b",
     stored_names.RunBranch: "refs/heads/holdfast/01-x",
     stored_names.ObjectName: "c" * 40,
     stored_names.BranchName: "é/b",
@@ -82,6 +83,8 @@ def _value(kind: typing.Any) -> object:
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) is tuple:
         return (_value(arguments[0]),) * 2
+    if typing.get_origin(kind) is dict:
+        return {_value(arguments[0]): _value(arguments[1])}
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return _value(arguments[0])
     if typing.get_origin(kind) is typing.Literal:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.core import events as ev
+from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import AttemptCommit, Failure, TaskRow
 from holdfast.core.status import AttemptKind, FailureKind, TaskStatus
 from holdfast.errors import JournalError, LeaseLostError
@@ -65,6 +66,32 @@ def test_every_kind_of_event_comes_back_as_it_was(journal: Journal) -> None:
     assert last == len(events) + 1
     assert [item.event for item in journal.events(RUN)] == [started(), *events]
     assert [item.at for item in journal.events(RUN, upto=2)] == [100.0, 101.5]
+
+
+def test_an_amended_plan_replaces_the_runs_and_the_places_of_its_tasks(journal: Journal) -> None:
+    """Rows follow the new order, those of dropped tasks are gone, and the plan that the run began with is kept."""
+    epoch = begin(journal)
+    journal.append(RUN, epoch, [], run_row(), [TaskRow(id="b", attempt=1), TaskRow(id="a", attempt=2)], 101.0)
+    amended = Plan(goal="add auth", stages=(Stage(id="s", tasks=(Task(id="n"), Task(id="a"), Task(id="m"))),))
+    row = run_row(plan_hash="h2", first_plan="h1")
+    rows = [TaskRow(id="a", attempt=2), TaskRow(id="n", attempt=3)]
+    journal.append(RUN, epoch, [ev.PlanAmended(plan=amended, plan_hash="h2")], row, rows, 102.0)
+    stored = journal.load(RUN)
+    assert (stored.plan, stored.first_plan, stored.row) == (amended, PLAN, row)
+    assert [(task.id, task.attempt) for task in stored.tasks] == [("n", 3), ("a", 2)]
+    journal.append(RUN, epoch, [], row, [TaskRow(id="m", attempt=1)], 103.0)
+    assert [task.id for task in journal.load(RUN).tasks] == ["n", "a", "m"]
+
+
+def test_removing_a_run_keeps_the_plan_that_another_began_with(journal: Journal) -> None:
+    """The history of the other one is folded from it."""
+    epoch = begin(journal)
+    begin(journal, "02-other")
+    row = run_row(plan_hash="h2", first_plan="h1")
+    amended = Plan(goal="add auth", stages=(Stage(id="s", tasks=(Task(id="a"),)),))
+    journal.append(RUN, epoch, [ev.PlanAmended(plan=amended, plan_hash="h2")], row, [], 101.0)
+    journal.remove_run("02-other", journal.take_epoch("02-other"))
+    assert journal.load(RUN).first_plan == PLAN
 
 
 def test_the_projection_is_what_was_written_last(journal: Journal) -> None:

@@ -39,6 +39,14 @@ def example(kind: type[msgspec.Struct]) -> str:
     return msgspec.json.encode({"kind": info.tag, **filled}).decode()
 
 
+def _other_than(default: Any, wanted: types.Type) -> Any:
+    """Return a value that is stored because it is not the default."""
+    value = _value(wanted)
+    if value != default:
+        return value
+    return wanted.values[0] if isinstance(wanted, types.LiteralType) else not value
+
+
 def _value(wanted: types.Type) -> Any:
     """Return a value of a type as JSON holds it: never the default, and for a text one that has to be escaped."""
     match wanted:
@@ -51,9 +59,9 @@ def _value(wanted: types.Type) -> Any:
         case types.VarTupleType() | types.ListType():
             return [_value(wanted.item_type)] * 2
         case types.DictType():
-            return {_TEXT: _value(wanted.value_type)}
+            return {_value(wanted.key_type): _value(wanted.value_type)}
         case types.StructType():
-            return {field.encode_name: _value(field.type) for field in wanted.fields}
+            return {field.encode_name: _other_than(field.default, field.type) for field in wanted.fields}
         case types.BoolType():
             return True
         case types.IntType():

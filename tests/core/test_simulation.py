@@ -31,6 +31,7 @@ FAULTS = (
     "append of a stale runner refused", "effect of a stale runner refused",
     "clock jump", "clock jump while dead", "suspend",
     "limit", "limit of a validator", "needs person", "work waits", "refused",
+    "amended under a runner", "amendment refused", "decided PlanAmended", "retried with a hint",
     "branch had moved", "branch deleted", "commit by somebody", "commit lost", "rewind by somebody",
     "rewind under a runner", "squash by somebody", "journal rebuilt", "decided RunAdopted", "decided RunAbandoned",
     "decided StageGateWaived", "decided StageRewound", "decided TaskRewound", "skip or retry",

@@ -79,7 +79,9 @@ def crash_violations(cut: BeforeCrash) -> Iterator[Violation]:
         if cut.said:
             yield Violation(7, f"it printed {len(cut.said)} events, yet the journal has no run")
         return
-    yield from fold_violations(moment.stored.plan, moment.recorded, moment.stored.row, moment.stored.tasks)
+    yield from fold_violations(
+        moment.stored.first_plan, moment.recorded, moment.stored.row, moment.stored.tasks
+    )
     yield from printed_violations(cut.said, moment)
     yield from violations(moment.state(), Evidence(branch=_branch(moment), prepared=_prepared(moment)))
 
@@ -93,7 +95,7 @@ def end_violations(
         why = "" if end.stored is None else end.stored.row.reason
         yield Violation(14, f"the run did not complete: {standing} {why}".rstrip())
         return
-    yield from fold_violations(end.stored.plan, end.recorded, end.stored.row, end.stored.tasks)
+    yield from fold_violations(end.stored.first_plan, end.recorded, end.stored.row, end.stored.tasks)
     yield from violations(end.state(), _evidence(end, cuts))
     yield from _landings(plan, end)
     with GitObjects(repository) as objects:

@@ -214,7 +214,7 @@ def _end_violations(repository: Path, end: Moment) -> Iterator[Violation]:
     if end.stored is None or end.stored.row.status is not RunStatus.COMPLETED:
         yield Violation(14, f"the run did not complete: {end.stored and end.stored.row.reason}")
         return
-    yield from fold_violations(end.stored.plan, end.recorded, end.stored.row, end.stored.tasks)
+    yield from fold_violations(end.stored.first_plan, end.recorded, end.stored.row, end.stored.tasks)
     prepared = frozenset(event.commit for event in end.events if isinstance(event, ev.MergePrepared))
     yield from violations(end.state(), Evidence(settled=True, branch=end.branch, prepared=prepared))
     names = git(repository, "ls-tree", "--name-only", end.branch.tip).split()

@@ -133,7 +133,9 @@ class Trial:
         evidence = Evidence(
             settled=True, branch=self.facts(), missing_commits=repo.missing(sorted(commits_to_keep(state)))
         )
-        return violations(state, evidence) + fold_violations(stored.plan, recorded, stored.row, stored.tasks)
+        return violations(state, evidence) + fold_violations(
+            stored.first_plan, recorded, stored.row, stored.tasks
+        )
 
 
 @contextmanager

@@ -58,6 +58,32 @@ def require_consent(
     record_consent(journal, plan, presets, checkout)
 
 
+def agree_to_amendment(
+    journal: Journal, run: str, before: Plan, wanted: Plan, amended: Plan, checkout: Path, *, yes: bool
+) -> None:
+    """Ask whether a run gets another plan, and show what it would run that its plan did not. Raises NeedsDecisionError if not.
+
+    `wanted` is the plan as it was edited, `amended` the one that the run gets: with what landed as it landed.
+    """
+    presets = presets_of(checkout)
+    require_agents(amended, presets)
+    known = list(_items(before, presets))
+    new = [item for item in _items(amended, presets) if item not in known]
+    if new and not yes:
+        _print(["New in what it runs:"], new)
+    if not yes and not is_interactive():
+        raise NeedsDecisionError(
+            f"amending run {run} needs your approval, and there is no terminal to ask on",
+            "read the difference, then use --yes: what the plan runs can do all that its sandbox allows",
+        )
+    if not confirm(f"Amend {run} so?", yes=yes):
+        raise NeedsDecisionError(
+            "you did not agree; the run keeps its plan", "`--dry-run` shows the difference"
+        )
+    for plan in (wanted, amended):
+        record_consent(journal, plan, presets, checkout)
+
+
 def require_planner_consent(agent: str, presets: Presets, *, yes: bool) -> None:
     """Make sure that the user agreed to an agent of the agents' files before it is started to write a plan."""
     if digest := planner_digest(agent, presets):

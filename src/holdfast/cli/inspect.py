@@ -85,9 +85,14 @@ def _as_it_was(journal: JournalReader, run: str, seq: int) -> StoredRun:
             f"run {run} has {count(now.last_seq, 'event')}, not {seq}", "`--at` takes the number of an event"
         )
     recorded = list(journal.events(run, upto=seq))
-    state = replay(now.plan, (record.event for record in recorded))
+    state = replay(now.first_plan, (record.event for record in recorded))
     return replace(
-        now, row=state.row, tasks=list(state.tasks.values()), updated_at=recorded[-1].at, last_seq=seq
+        now,
+        plan=state.plan,
+        row=state.row,
+        tasks=list(state.tasks.values()),
+        updated_at=recorded[-1].at,
+        last_seq=seq,
     )
 
 

@@ -106,7 +106,8 @@ def _refuse_abandoned(row: RunRow) -> None:
 def _require_ready(opened: OpenRepo, run: str, args: Namespace) -> None:
     """Make sure that no runner holds the run and that the user agreed to its plan."""
     opened.require_free(run)
-    require_consent(opened.journal, opened.journal.load(run).plan, opened.repo.checkout, yes=args.yes)
+    plan = opened.journal.load(run).state().plan_as_run()
+    require_consent(opened.journal, plan, opened.repo.checkout, yes=args.yes)
 
 
 def _resume(opened: OpenRepo, run: str, args: Namespace) -> int:

@@ -36,6 +36,7 @@ from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
 from holdfast.repo.workspace_files import require_files
+from holdfast.runner.decisions.amend import is_amended
 from holdfast.runner.health import runs_missing_in_journal
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import create_run, unfinished_run
@@ -83,11 +84,17 @@ def execute(args: Namespace) -> int:
         unfinished = unfinished_run(opened.journal, plan, source)
         if unfinished is not None:
             opened.require_free(unfinished.row.run)
-            if not args.fresh and _wants_to_resume(opened, unfinished, plan, args):
-                stored = opened.journal.load(unfinished.row.run)
-                require_consent(opened.journal, stored.plan, checkout, yes=args.yes)
-                message = f"Resuming {unfinished.row.run}.{_changed_plan(unfinished.row, plan)}"
-                return _start(opened, unfinished.row.run, message, args)
+            run, state = unfinished.row.run, opened.journal.load(unfinished.row.run).state()
+            edited = not is_amended(state, plan)
+            choice = "f" if args.fresh else _choice(opened, unfinished, args, edited=edited)
+            if choice == "a":
+                from holdfast.cli.amend import amend_to
+
+                amend_to(opened, run, plan, args, restart=False)
+                return _start(opened, run, f"Resuming {run} with the amended plan.", args)
+            if choice == "c":
+                require_consent(opened.journal, state.plan_as_run(), checkout, yes=args.yes)
+                return _start(opened, run, f"Resuming {run}.{_changed_plan(run) if edited else ''}", args)
         elif not args.fresh:
             _tell_of_completed(opened, plan, args)
         for notice in checkout_notices(opened.repo):
@@ -167,46 +174,59 @@ def _tell_of_completed(opened: OpenRepo, plan: Plan, args: Namespace) -> None:
         raise NeedsDecisionError("nothing was run", f"`holdfast review {row.run}` shows the result")
 
 
-def _changed_plan(row: RunRow, plan: Plan) -> str:
-    """Return what to say if the plan file was edited since: a run never changes its plan."""
-    if row.plan_hash == plan_hash(plan):
-        return ""
-    return " The plan file has changed since; the run keeps the plan it began with. `--fresh` starts the new one."
+def _changed_plan(run: str) -> str:
+    """Return what to say if the plan file was edited since, and nobody said that the run gets it."""
+    return f" The plan file has changed since; the run goes on with the plan it has. `holdfast amend {run}` gives it the new one."
 
 
-def _wants_to_resume(opened: OpenRepo, unfinished: RunListing, plan: Plan, args: Namespace) -> bool:
+def _choice(opened: OpenRepo, unfinished: RunListing, args: Namespace, *, edited: bool) -> str:
+    """Return what to do about an unfinished run of the plan: `c` continue it, `a` amend it first, `f` start fresh."""
     if args.yes or args.auto_continue:
-        return True
+        return "c"
     run = unfinished.row.run
     if is_interactive():
-        return _ask_to_continue(opened, unfinished.row, plan)
+        return _ask_to_continue(opened, unfinished.row, edited=edited)
     line = run_line(opened.journal.load(run), held=False, boot_id=boot_id())
-    raise NeedsDecisionError(
-        f"run {run} of this plan is unfinished ({ending_label(line.status, line.ending)})",
-        f"`holdfast resume {run}` or --auto-continue continues it; "
+    ways = [
+        f"`holdfast resume {run}` or --auto-continue continues it",
         f"`{command_for(unfinished.row.plan_source)} --fresh` abandons it and starts a new one",
+    ]
+    if edited:
+        ways[:1] = [
+            f"`holdfast amend {run}` gives it the edited plan",
+            f"`holdfast resume {run}` continues it as it was",
+        ]
+    raise NeedsDecisionError(
+        f"run {run} of this plan is unfinished ({ending_label(line.status, line.ending)})"
+        + (", and the plan file has changed since" if edited else ""),
+        "; ".join(ways),
     )
 
 
-def _ask_to_continue(opened: OpenRepo, row: RunRow, plan: Plan) -> bool:
-    """Show where a plan's unfinished run stands. Return True to continue it, False to start fresh; quitting raises.
+def _ask_to_continue(opened: OpenRepo, row: RunRow, *, edited: bool) -> str:
+    """Show where a plan's unfinished run stands, and return what to do with it; quitting raises.
 
     Review and land come back to the question.
     """
     run = row.run
     status = current_status(opened, run)
     header = recovery_header(status.run, status.metrics.completed, status.metrics.tasks)
+    amend = RecoveryChoice("a", "give it the edited plan, and continue", f"holdfast amend {run}")
     choices = (
-        RecoveryChoice("c", "continue it", f"holdfast resume {run}"),
+        *((amend,) if edited else ()),
+        RecoveryChoice("c", "continue it as it was" if edited else "continue it", f"holdfast resume {run}"),
         RecoveryChoice("v", "review what has landed", f"holdfast review {run}"),
         RecoveryChoice("l", "land (merge) what there is", f"holdfast land {run} --yes"),
         RecoveryChoice(
             "f", "start fresh; the old run is archived", f"{command_for(row.plan_source)} --fresh"
         ),
     )
-    changed = [f" {_changed_plan(row, plan)}"] if _changed_plan(row, plan) else []
-    print("\n".join([*header, *changed, "", *choice_lines(choices, terminal_width())]))
-    while (key := choose_key("c, v, l, f, or q to quit [c]?", "cvlfq", default="c")) in "vl":
+    told = ["The plan file has changed since."] if edited else []
+    print("\n".join([*header, *told, "", *choice_lines(choices, terminal_width())]))
+    default = "a" if edited else "c"
+    keys = "acvlfq" if edited else "cvlfq"
+    question = f"{', '.join(keys[:-1])}, or q to quit [{default}]?"
+    while (key := choose_key(question, keys, default=default)) in "vl":
         row = opened.journal.load(run).row
         if key == "v":
             print_review(opened, opened.repo, run)
@@ -214,4 +234,4 @@ def _ask_to_continue(opened: OpenRepo, row: RunRow, plan: Plan) -> bool:
             print(land_now(opened, row))
     if key == "q":
         raise NeedsDecisionError("nothing was done", f"`holdfast resume {run}` continues the run")
-    return key == "c"
+    return key

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from holdfast.cli.retry import ARGUMENTS, decide_about_task
+from holdfast.cli.arguments import JSON, RUN_OF_TASK, TASK, Arguments
+from holdfast.cli.retry import decide_about_task
 from holdfast.core import events as ev
 
-__all__ = ["ARGUMENTS", "execute"]
+ARGUMENTS: Arguments = (
+    RUN_OF_TASK,
+    TASK,
+    JSON,
+)
 
 
 def execute(args: Namespace) -> int:

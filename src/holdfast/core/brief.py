@@ -44,6 +44,7 @@ def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
     sections = [
         *_assignment(state, task),
         *_answers(task),
+        *_hint(task),
         *_conflict(task),
         *_history(task, facts),
         *_interfaces(state, task),
@@ -65,6 +66,11 @@ def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:
         yield "## Files that must exist when you are done\n\n" + bullets(spec.files)
     if checks := state.checks_of(task.id):
         yield "## Checks that your work must pass\n\n" + bullets(f"`{check}`" for check in checks)
+
+
+def _hint(task: TaskRow) -> Iterator[str]:
+    if task.hint:
+        yield "## A hint from a person\n\n" + task.hint
 
 
 def _conflict(task: TaskRow) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.plan import Plan
 from holdfast.core.projection import LandingConflict, PastFailure, Report
 from holdfast.core.status import AttemptKind, FailureKind, Gate, NetworkAccess, SandboxLevel, SandboxMechanism
 from holdfast.core.stored_names import BranchName, Id, ObjectName, RunBranch
@@ -65,7 +66,12 @@ class RunStarted(Event, frozen=True):
 
 
 class RunRestored(Event, frozen=True):
-    """The journal was lost. All events before this one were rebuilt from git. The run rests."""
+    """The journal was lost. All events before this one were rebuilt from git. The run rests.
+
+    `dropped` has the last attempt of each task that an amendment took out of the plan: no number is given out twice.
+    """
+
+    dropped: dict[str, int] = {}
 
 
 class RunnerAttached(Event, frozen=True):
@@ -153,6 +159,18 @@ class RunAdopted(Event, frozen=True):
     name: str
     main: str
     digest: str
+
+
+class PlanAmended(Event, frozen=True):
+    """The user changed the plan of a run that has begun. `plan` is all of it: what landed is in it as it landed.
+
+    The agents at work on the `restarted` tasks are ended, their work kept; these begin again with what they are now.
+    """
+
+    plan: Plan
+    plan_hash: str
+    restarted: tuple[Id, ...] = ()
+    request: str = ""
 
 
 class MirrorKept(Event, frozen=True):
@@ -556,9 +574,16 @@ class TaskSkipped(TaskEvent, frozen=True):
 
 
 class TaskRetried(TaskEvent, frozen=True, tag="TaskReset"):
-    """The user gave the task a fresh budget of attempts."""
+    """The user gave the task a fresh budget of attempts.
+
+    Until it lands, its briefs have the `hint` and `agent` works on it, if they are given. `clean`: the next attempt starts
+    from what landed; earlier work stays at its refs.
+    """
 
     request: str = ""
+    hint: str = ""
+    agent: str = ""
+    clean: bool = False
 
 
 class QuestionAnswered(TaskEvent, frozen=True):

@@ -72,6 +72,12 @@ def attempt_of_ref(run: str, task: str, ref: str) -> int:
     return int(number) if number != ref and number.isdecimal() else 0
 
 
+def task_of_ref(run: str, ref: str) -> tuple[str, int] | None:
+    """Return the task and the attempt that a task ref of a run belongs to, or None if the ref is of another kind."""
+    found = re.fullmatch(rf"{ALL_RUN_REFS}{re.escape(run)}/task/([^/]+)/([0-9]+)", ref)
+    return (found[1].replace("%2e", "."), int(found[2])) if found else None
+
+
 def task_ref(run: str, task: str, attempt: int) -> str:
     """Return the ref that keeps one attempt's commit reachable."""
     return f"{ALL_RUN_REFS}{run}/task/{_component(task)}/{attempt}"

@@ -75,12 +75,12 @@ def violations(state: RunState, evidence: Evidence) -> list[Violation]:
 def fold_violations(
     plan: Plan, recorded: Iterable[Recorded], row: RunRow, tasks: Sequence[TaskRow]
 ) -> list[Violation]:
-    """Judge invariant 8: what is stored beside the events equals what they add up to."""
+    """Judge invariant 8: what is stored beside the events equals what they add up to. `plan` is what the run began with."""
     try:
         folded = replay(plan, (record.event for record in recorded))
     except IllegalEventError as error:
         return [Violation(8, f"the journal's events contradict each other: {error}")]
-    stored = RunState(plan, row, tasks)
+    stored = RunState(folded.plan, row, tasks)
     found = [
         Violation(8, f"the stored row of task {name} is not what its events add up to")
         for name, task in folded.tasks.items()

@@ -198,6 +198,8 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     active_at: float = 0.0
     """The wall time of the last sign in its stream, for people."""
     halt: Halt | None = None
+    restart: bool = False
+    """Whether its agent is to be ended because its task was amended; the next attempt begins with what it is now."""
 
 
 class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -238,6 +240,10 @@ class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Attempts that ended at a limit of their provider."""
     blocked_in: int = -1
     """The epoch in which an attempt was found to need a person."""
+    hint: str = ""
+    """What a person wants the next agents to know, until the task lands."""
+    agent: str = ""
+    """Whom a person wants to work on it instead of its agent, until it lands."""
     recheck: bool = False
     """Whether the finished work of the latest attempt waits to be verified again, instead of being done again."""
     forgiven: int = 0
@@ -353,6 +359,10 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     ticking: bool | None = None
     """Whether the user wants points ticked in the list that the plan was made from; None is as the plan says."""
     stages: dict[str, StageRow] = {}
+    first_plan: str = ""
+    """The digest of the plan that the run began with, if it was amended since."""
+    dropped: dict[str, int] = {}
+    """The tasks that amendments took out of the plan, each with its last attempt: no number is given out twice."""
 
     def is_of_earlier_boot(self, boot_id: str) -> bool:
         """Tell whether the machine was restarted since the last runner began. An unknown boot id proves no reboot."""

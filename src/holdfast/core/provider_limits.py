@@ -32,7 +32,7 @@ def provider_of(state: RunState, agent: str) -> AgentProvider:
 def agents_of(state: RunState, task: TaskRow) -> Iterator[str]:
     """Yield who may work on a task: its agent, then those that it falls back on. A command has none."""
     spec = state.specs[task.id]
-    agent, seen = ("" if spec.run else spec.agent or state.plan.agent), set[str]()
+    agent, seen = ("" if spec.run else task.agent or spec.agent or state.plan.agent), set[str]()
     while agent and agent not in seen:
         seen.add(agent)
         yield agent

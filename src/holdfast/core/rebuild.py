@@ -5,7 +5,7 @@ Only what git proves counts as done. What was never in git (failures, costs, the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 
 from holdfast.core import events as ev
@@ -21,19 +21,21 @@ def rebuild_events(
     begun: Iterable[ev.TaskRestored],
     skipped: Collection[str],
     inherited: Iterable[ev.Event] = (),
+    dropped: Mapping[str, int] | None = None,
 ) -> list[ev.Event]:
     """Bring a run that has just begun to where git shows it to be; return the events that did it.
 
-    `begun` says what is left of each task, `inherited` what an adopted run began with, both from git.
+    `begun` says what is left of each task, `inherited` what an adopted run began with, `dropped` which attempts there were
+    at tasks that amendments took out of the plan, all from git.
     """
     # Each part reads the state only after the parts before it have been applied.
     steps = chain(
-        inherited,
+        (event for event in inherited if getattr(event, "task", "") in {"", *state.tasks}),
         begun,
         _settled_tasks(state, branch, skipped),
         _tip(state, branch),
         _stages(state, {landing.task for landing in branch.landings if landing.adopted}),
-        [ev.RunRestored()],
+        [ev.RunRestored(dropped=dict(dropped or {}))],
     )
     return state.apply_all(steps)
 
@@ -57,7 +59,8 @@ def _settled_tasks(state: RunState, branch: BranchFacts, skipped: Collection[str
     newest = {landing.task: landing for landing in branch.landings if landing.task in state.tasks}
     for name, landing in newest.items():
         yield ev.TaskLanded(task=name, attempt=landing.attempt, commit=landing.commit, head=landing.head)
-    yield from (ev.TaskSkipped(task=name) for name in dict.fromkeys(skipped) if name not in newest)
+    unlanded = (name for name in dict.fromkeys(skipped) if name not in newest and name in state.tasks)
+    yield from (ev.TaskSkipped(task=name) for name in unlanded)
 
 
 def _tip(state: RunState, branch: BranchFacts) -> Iterator[ev.Event]:

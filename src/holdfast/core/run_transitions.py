@@ -93,6 +93,7 @@ def first_row(event: ev.RunStarted) -> RunRow:
 
 def _run_restored(run: RunRow, event: ev.RunRestored) -> None:
     run.reason = "rebuilt from git"
+    run.dropped = dict(event.dropped)
 
 
 def _runner_attached(run: RunRow, event: ev.RunnerAttached) -> None:
@@ -133,6 +134,12 @@ def _stop_requested(run: RunRow, event: ev.StopRequested) -> None:
 def _run_adopted(run: RunRow, event: ev.RunAdopted) -> None:
     run.adopting = ""
     run.origin = Origin(**asdict(event))
+
+
+def _plan_amended(run: RunRow, event: ev.PlanAmended) -> None:
+    """Change what the run's own row says of its plan. `RunState` does the rest: stages, tasks and queues."""
+    run.first_plan = run.first_plan or run.plan_hash
+    run.plan_hash, run.goal = event.plan_hash, event.plan.goal
 
 
 def _mirror_kept(run: RunRow, event: ev.MirrorKept) -> None:
@@ -215,6 +222,7 @@ RUN_EVENTS: dict[type[ev.Event], RunRule] = {
     ev.PauseRequested: RunRule(fold=_pause_requested),
     ev.StopRequested: RunRule(fold=_stop_requested),
     ev.RunAdopted: RunRule(fold=_run_adopted),
+    ev.PlanAmended: RunRule(fold=_plan_amended),
     ev.MirrorKept: RunRule(fold=_mirror_kept),
     ev.MirrorEnded: RunRule(fold=_mirror_ended),
     ev.MirrorFailed: RunRule(),

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.amended_rows import amend_stages, amend_task, require_amendable, terms_of
 from holdfast.core.people import waits_for_person
 from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task
 from holdfast.core.projection import RunRow, StageRow, TaskRow
@@ -47,7 +48,6 @@ class RunState:
     """
 
     def __init__(self, plan: Plan, row: RunRow, tasks: Iterable[TaskRow] = ()) -> None:
-        self.plan = plan
         self.row = row
         self.jobs = plan.limits.jobs
         self.tokens_max = plan.limits.tokens
@@ -57,16 +57,20 @@ class RunState:
         self.native_resume = False
         self.accepts_base = False
         self.skips_base_check = False
-        self.stages: dict[str, Stage] = {stage.id: stage for stage in plan.stages}
-        self.specs: dict[str, Task] = {task.id: task for _, task in plan.tasks()}
-        self.stage_of: dict[str, str] = {task.id: stage.id for stage, task in plan.tasks()}
-        self.names = list(self.specs)
-        self.order: dict[str, int] = {name: place for place, name in enumerate(self.names)}
+        self._take_plan(plan)
         self.tasks: dict[str, TaskRow] = {name: first_task_row(row, name) for name in self.names}
         self.tasks.update((task.id, task) for task in tasks)
         self.changed: dict[str, TaskRow] = {}
         self._index_plan()
         self._index_state()
+
+    def _take_plan(self, plan: Plan) -> None:
+        self.plan = plan
+        self.stages: dict[str, Stage] = {stage.id: stage for stage in plan.stages}
+        self.specs: dict[str, Task] = {task.id: task for _, task in plan.tasks()}
+        self.stage_of: dict[str, str] = {task.id: stage.id for stage, task in plan.tasks()}
+        self.names = list(self.specs)
+        self.order: dict[str, int] = {name: place for place, name in enumerate(self.names)}
 
     def _index_plan(self) -> None:
         self.dependents: dict[str, list[str]] = {}
@@ -120,6 +124,25 @@ class RunState:
         """Return the commands that verify a task, the plan's own first."""
         return self.plan.verify + self.specs[task].verify
 
+    def plan_as_run(self) -> Plan:
+        """Return the plan with the agents that people chose for single tasks: this is what the user agrees to."""
+        chosen = {
+            name: row.agent for name, row in self.tasks.items() if row.agent and not self.specs[name].run
+        }
+        if not chosen:
+            return self.plan
+        stages = tuple(
+            msgspec.structs.replace(
+                stage,
+                tasks=tuple(
+                    msgspec.structs.replace(task, agent=chosen.get(task.id, task.agent))
+                    for task in stage.tasks
+                ),
+            )
+            for stage in self.plan.stages
+        )
+        return msgspec.structs.replace(self.plan, stages=stages)
+
     def limits_of(self, task: str) -> Limits:
         """Return the bounds of a task: the run's, with the task's own number of attempts if it has one."""
         attempts = self.specs[task].attempts
@@ -171,6 +194,8 @@ class RunState:
             self._apply_to_task(rule, event)
         elif isinstance(event, ev.StageEvent):
             self._apply_to_stage(event)
+        elif type(event) is ev.PlanAmended:
+            self._amend(event)
         else:
             apply_to_run(self.row, event)
 
@@ -193,6 +218,38 @@ class RunState:
             else:
                 applied.append(event)
         return applied, refused
+
+    def _amend(self, event: ev.PlanAmended) -> None:
+        """Take another plan. Rows of tasks that stay are kept; all queues are built anew."""
+        before, plan = self.plan, event.plan
+        dropped = require_amendable(self.tasks, plan)
+        terms = {name: terms_of(before, spec) for name, spec in self.specs.items()}
+        apply_to_run(self.row, event)
+        numbers = {**self.row.dropped, **{row.id: row.attempt for row in dropped if row.attempt}}
+        self._take_plan(plan)
+        known = self.tasks
+        self.tasks = {
+            name: known.get(name) or TaskRow(id=name, attempt=numbers.pop(name, 0)) for name in self.names
+        }
+        self.row.dropped = numbers
+        for name in self.names:
+            if name in terms:
+                now = terms_of(plan, self.specs[name])
+                amend_task(self.tasks[name], terms[name], now, restart=name in event.restarted)
+        amend_stages(self.row, before, plan)
+        self._take_limits(before.limits, plan.limits)
+        self._index_plan()
+        self._index_state()
+        for name, stage in self.row.stages.items():
+            if self.unsettled[name]:
+                self._reopen(stage)
+        self.changed = dict(self.tasks)  # their places in the plan are others now
+
+    def _take_limits(self, before: Limits, now: Limits) -> None:
+        """Take the bounds that changed. Those that did not may have been set for this session."""
+        self.jobs = self.jobs if now.jobs == before.jobs else now.jobs
+        self.tokens_max = self.tokens_max if now.tokens == before.tokens else now.tokens
+        self.cost_max = self.cost_max if now.cost_usd == before.cost_usd else now.cost_usd
 
     def _apply_to_stage(self, event: ev.StageEvent) -> None:
         apply_to_stage(self.row, event)

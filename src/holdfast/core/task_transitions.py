@@ -287,7 +287,7 @@ def _task_landed(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
     task.merge_commit, task.latest.head = event.commit, event.head
     task.carry = task.set_aside = task.latest.prepared = task.error = task.conflict = task.replaced = ""
     task.conflict_files = ()
-    task.recheck = False
+    task.recheck, task.hint, task.agent = False, "", ""
     people.release(task)
     run.tip = event.commit
 
@@ -329,7 +329,15 @@ def _task_reset(
     task.error = ""
 
 
-def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRewound) -> None:
+def _task_retried(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetried) -> None:
+    task.hint, task.agent = event.hint or task.hint, event.agent or task.agent
+    if event.clean:
+        _task_rewound(run, limits, task, event)
+    else:
+        _task_reset(run, limits, task, event)
+
+
+def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetried | ev.TaskRewound) -> None:
     """Reset the task as if nothing had been tried; only the number of attempts stays."""
     _task_reset(run, limits, task, event)
     _file_attempt(task)
@@ -491,7 +499,7 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.TickFailed: TaskRule(_stays(_S.COMPLETED), _nothing_more, keeps_queues=True),
     ev.TaskAbandoned: TaskRule(_from((_S.FAILED, _S.PENDING, _S.WAITING_LIMIT), _S.ABANDONED), _task_abandoned),
     ev.TaskSkipped: TaskRule(_from(_AT_REST, _S.SKIPPED), _task_skipped),
-    ev.TaskRetried: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_reset),
+    ev.TaskRetried: TaskRule(_from((*_AT_REST, _S.SKIPPED), _S.PENDING), _task_retried),
     ev.QuestionAnswered: TaskRule({_S.RUNNING: _S.RUNNING, _S.BLOCKED: _S.PENDING}, people.fold),
     ev.TaskTaken: TaskRule({_S.RUNNING: _S.RUNNING, **_from(_AT_REST, _S.BLOCKED)}, people.fold),
     ev.HandOverStarted: TaskRule(_stays(_S.BLOCKED), people.fold),

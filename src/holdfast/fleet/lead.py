@@ -101,9 +101,9 @@ class LeadFleet(LocalFleet):
     `on_change` is called whenever there is a new offer.
     """
 
-    def __init__(self, state: StateDir, led: frozenset[str], on_change: Callable[[], None]) -> None:
+    def __init__(self, state: StateDir, is_led: Callable[[str], bool], on_change: Callable[[], None]) -> None:
         super().__init__(state)
-        self._led = led
+        self._is_led = is_led
         self._on_change = on_change
         self._offers: dict[LaunchKey, Offer] = {}
         self._withdrawn = False
@@ -162,7 +162,7 @@ class LeadFleet(LocalFleet):
 
     async def launch(self, spec: LaunchSpec) -> None:
         """Offer the agent's work on a led task, or start the process. A key that was launched before is not launched again."""
-        if spec.key.step != AGENT_STEP or spec.key.owner not in self._led:
+        if spec.key.step != AGENT_STEP or not self._is_led(spec.key.owner):
             await super().launch(spec)
         elif self.inspect(spec.key).presence is Presence.UNKNOWN:
             self._offers[spec.key] = offer = Offer(spec, self.folder(spec.key))

@@ -15,6 +15,7 @@ from holdfast.journal.protocol import (
     StoredBytes,
     StoredEvents,
     StoredListing,
+    first_plan_of,
     lease_lost,
     no_such_run,
     run_exists,
@@ -92,7 +93,8 @@ class MemoryJournal(Journal):
     def _stored(self, run: str) -> StoredBytes:
         stored = self._run(run)
         tasks = [stored.tasks[place] for place in sorted(stored.tasks)]
-        return StoredBytes(stored.listing(), self._plans[stored.plan_hash], tasks)
+        began_with = self._plans.get(first_plan_of(stored.row), b"")
+        return StoredBytes(stored.listing(), self._plans[stored.plan_hash], tasks, began_with)
 
     def _stored_events(self, run: str, after: int, upto: int | None) -> Iterator[StoredEvents]:
         appends = self._run(run).appends
@@ -120,8 +122,13 @@ class MemoryJournal(Journal):
         row: bytes,
         tasks: Sequence[tuple[int, bytes]],
         at: float,
+        plan: tuple[str, bytes] | None,
     ) -> int:
         stored = self._owned(run, epoch)
+        if plan is not None:
+            stored.plan_hash, body = plan
+            self._plans[stored.plan_hash] = body
+            stored.tasks.clear()
         stored.row, stored.updated_at = row, at
         stored.appends.append(StoredEvents(stored.last + 1, at, events))
         stored.last += count

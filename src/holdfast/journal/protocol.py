@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core.event_codec import Recorded, decode_events, encode_events
-from holdfast.core.events import Event
+from holdfast.core.events import Event, PlanAmended
 from holdfast.core.ids import run_branch
 from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
@@ -40,10 +40,14 @@ class RunListing:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun(RunListing):
-    """One run as it was last written: enough to continue without reading its events. Tasks are in plan order."""
+    """One run as it was last written: enough to continue without reading its events. Tasks are in plan order.
+
+    Its history is folded from the `first_plan`, with which it began: amendments are events.
+    """
 
     plan: Plan
     tasks: Sequence[TaskRow]
+    first_plan: Plan
 
     def state(self) -> RunState:
         """Return the run's state. Every call returns a new one over the same rows."""
@@ -60,11 +64,12 @@ class StoredListing(NamedTuple):
 
 
 class StoredBytes(NamedTuple):
-    """One run as of one moment. `tasks` are in plan order."""
+    """One run as of one moment. `tasks` are in plan order. `first_plan` is empty if the plan was never amended."""
 
     listing: StoredListing
     plan: bytes
     tasks: Iterable[bytes]
+    first_plan: bytes = b""
 
 
 class StoredEvents(NamedTuple):
@@ -91,7 +96,8 @@ class JournalReader(ABC):
             row, started_at, updated_at, last_seq = stored.listing
             tasks = [decode_task_row(body) for body in stored.tasks]
             plan = decode_plan(stored.plan)
-            return StoredRun(_decoded_run(row), started_at, updated_at, last_seq, plan, tasks)
+            first = decode_plan(stored.first_plan) if stored.first_plan else plan
+            return StoredRun(_decoded_run(row), started_at, updated_at, last_seq, plan, tasks, first)
 
     def events(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Recorded]:
         """Yield the run's events in order, numbered from 1, those after `after` up to and including `upto`."""
@@ -165,11 +171,15 @@ class Journal(JournalReader):
 
         One transaction and one sync, for any number of events. Raises LeaseLostError if `epoch` is not the run's
         present one, and JournalError if a task is not in the run's plan. Then nothing is recorded, and the
-        journal can be used as before. Appending the same events again records them again: the epoch, not the content,
+        journal can be used as before. An amended plan replaces the run's, and `tasks` all rows of its tasks. Appending the same events again records them again: the epoch, not the content,
         tells writers apart.
         """
+        amended = next((event.plan for event in reversed(events) if isinstance(event, PlanAmended)), None)
+        if amended is not None:
+            self._places[row.plan_hash] = _places_of(amended)
         rows = self._placed(row, tasks) if tasks else ()
-        return self._add(run, epoch, encode_events(events), len(events), encode_row(row), rows, at)
+        plan = None if amended is None else (row.plan_hash, encode_plan(amended))
+        return self._add(run, epoch, encode_events(events), len(events), encode_row(row), rows, at, plan)
 
     @abstractmethod
     def remove_run(self, run: str, epoch: int) -> None:
@@ -199,11 +209,12 @@ class Journal(JournalReader):
         row: bytes,
         tasks: Sequence[tuple[int, bytes]],
         at: float,
+        plan: tuple[str, bytes] | None,
     ) -> int:
         """Make `count` events and some rows durable together; return the last event's number.
 
-        A task's row comes with its place in the plan. Raises `lease_lost`, writing nothing, if `epoch` is not the run's
-        present one.
+        A task's row comes with its place in the plan. With a `plan`, by its hash, that is the run's from now on, and `tasks`
+        are all rows there are. Raises `lease_lost`, writing nothing, if `epoch` is not the run's present one.
         """
 
     @abstractmethod
@@ -211,18 +222,22 @@ class Journal(JournalReader):
         """Return a plan. Raises `no_plan` if it is missing."""
 
     def _placed(self, row: RunRow, tasks: Sequence[TaskRow]) -> list[tuple[int, bytes]]:
-        """Return each task's row with its place in the plan. A plan never changes, so its order is read once."""
+        """Return each task's row with its place in the plan. What a digest names never changes, so its order is read once."""
         places = self._places.get(row.plan_hash)
         if places is None:
             with decoding(self.name):
                 plan = decode_plan(self._plan(row.plan_hash))
-            places = self._places[row.plan_hash] = {task.id: at for at, (_, task) in enumerate(plan.tasks())}
+            places = self._places[row.plan_hash] = _places_of(plan)
         try:
             return [(places[task.id], encode_row(task)) for task in tasks]
         except KeyError as error:
             raise JournalError(
                 f"run {row.run} has no task {error.args[0]}", "`holdfast doctor` looks into it"
             ) from error
+
+
+def _places_of(plan: Plan) -> dict[str, int]:
+    return {task.id: at for at, (_, task) in enumerate(plan.tasks())}
 
 
 def number_after(runs: Iterable[str]) -> int:
@@ -233,6 +248,17 @@ def number_after(runs: Iterable[str]) -> int:
 def plan_hash_of(row: bytes) -> str:
     """Return which plan the run of a stored row has."""
     return decode_run_row(row).plan_hash
+
+
+def first_plan_of(row: bytes) -> str:
+    """Return which plan the run of a stored row began with; empty if it has that still."""
+    return decode_run_row(row).first_plan
+
+
+def plan_hashes_of(row: bytes) -> set[str]:
+    """Return the plans that the run of a stored row needs: the one that it has, and the one that it began with."""
+    decoded = decode_run_row(row)
+    return {decoded.plan_hash, decoded.first_plan or decoded.plan_hash}
 
 
 def _decoded_run(body: bytes) -> RunRow:

@@ -24,10 +24,12 @@ from holdfast.journal.protocol import (
     StoredBytes,
     StoredEvents,
     StoredListing,
+    first_plan_of,
     lease_lost,
     no_plan,
     no_such_run,
     plan_hash_of,
+    plan_hashes_of,
     run_exists,
 )
 from holdfast.journal.sqlite_read import consistent_read, explained
@@ -158,12 +160,11 @@ class SqliteJournal(SqliteReader, Journal):
         """
         with self._transaction() as db:
             key, _ = _owned(db, run, epoch)
-            plan = plan_hash_of(db.execute(f"{_LISTING} WHERE key = ?", (key,)).fetchone()[0])
+            plans = plan_hashes_of(db.execute(f"{_LISTING} WHERE key = ?", (key,)).fetchone()[0])
             db.execute(_DROP_EVENTS, sqlite_schema.key_range(key))
             db.execute(_DROP_TASKS, sqlite_schema.key_range(key))
             db.execute(_DROP_RUN, (key,))
-            if plan not in (plan_hash_of(row) for row, *_ in db.execute(_LISTING).fetchall()):
-                db.execute(_DROP_PLAN, (plan,))
+            _drop_unused(db, plans)
 
     def confirm_plan(self, plan_hash: str, at: float) -> None:
         """Remember that the user agreed to run this plan's commands. Idempotent."""
@@ -201,15 +202,18 @@ class SqliteJournal(SqliteReader, Journal):
         row: bytes,
         tasks: Sequence[tuple[int, bytes]],
         at: float,
+        plan: tuple[str, bytes] | None,
     ) -> int:
         with self._transaction() as db:
             key, last = _owned(db, run, epoch)
             base, _ = sqlite_schema.key_range(key)
+            before = _take_plan(db, key, plan) if plan is not None else set()
             db.execute(_SET_RUN, (row, at, last + count, key))
             if count:
                 db.execute(_ADD_EVENT, (base + last + 1, at, events))
             if tasks:
                 db.executemany(_SET_TASK, [(base + place, body) for place, body in tasks])
+            _drop_unused(db, before)
         return last + count
 
     @contextmanager
@@ -256,6 +260,22 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
+def _take_plan(db: sqlite3.Cursor, key: int, plan: tuple[str, bytes]) -> set[str]:
+    """Store an amended plan and make room for the rows of all its tasks; return the plans that the run needed before."""
+    before = plan_hashes_of(db.execute(f"{_LISTING} WHERE key = ?", (key,)).fetchone()[0])
+    db.execute(_ADD_PLAN, plan)
+    db.execute(_DROP_TASKS, sqlite_schema.key_range(key))
+    return before
+
+
+def _drop_unused(db: sqlite3.Cursor, plans: set[str]) -> None:
+    """Forget those plans that no run needs any more."""
+    if not plans:
+        return
+    needed = {plan for row, *_ in db.execute(_LISTING).fetchall() for plan in plan_hashes_of(row)}
+    db.executemany(_DROP_PLAN, [(plan,) for plan in plans - needed])
+
+
 def _run_key(db: sqlite3.Connection | sqlite3.Cursor, run: str) -> int:
     found = db.execute(_RUN_KEY, (run,)).fetchone()
     if found is None:
@@ -283,7 +303,8 @@ def _stored_run(db: sqlite3.Connection, run: str) -> StoredBytes:
         tasks = [body for (body,) in db.execute(_TASKS, sqlite_schema.key_range(key))]
         if sqlite_schema.has_old_tasks(db, tasks):
             tasks = [body for _, body in sqlite_schema.folded_tasks(db, key, plan)]
-        return StoredBytes(listing, plan, tasks)
+        began_with = first_plan_of(listing.row)
+        return StoredBytes(listing, plan, tasks, _plan_body(db, began_with) if began_with else b"")
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")

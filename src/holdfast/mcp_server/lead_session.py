@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.agents.consent import consent_digest
 from holdfast.agents.presets import agent_names, presets_of
-from holdfast.core.plan import Plan, plan_hash
+from holdfast.core.plan import Plan
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError, NeedsDecisionError, PlanError
 from holdfast.journal import open_journal
@@ -22,6 +22,7 @@ from holdfast.paths import STATE_DIR
 from holdfast.plans import parse_plan, read_plan
 from holdfast.repo.repository import Repository
 from holdfast.runner.content_filters import accept_filters
+from holdfast.runner.decisions.amend import is_amended
 from holdfast.runner.session import RunOptions, RunSession, create_run, unfinished_run
 from holdfast.views.plan_text import commands_of, notice_command
 
@@ -62,8 +63,8 @@ def open_session(
     name = create_run(repo, journal, meant, source, known=known) if found is None else found.row.run
     session = RunSession.open(repo, journal, name, RunOptions(jobs=request.jobs))
     notice = ""
-    if plan is not None and plan_hash(plan) != plan_hash(meant):
-        notice = f"The plan has changed since {name} began. The run keeps its own plan; `holdfast abandon {name}` ends it."
+    if plan is not None and not is_amended(session.state, plan):
+        notice = f"The plan has changed since {name} began. The run goes on with its own; a person can `holdfast amend {name}`."
     return session, found is not None, notice
 
 

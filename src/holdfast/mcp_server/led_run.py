@@ -192,8 +192,10 @@ class LedRun:
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _make_fleet(self, state: StateDir) -> LeadFleet:
-        led = frozenset(task.id for _, task in self.state.plan.tasks() if not task.run)
-        return LeadFleet(state, led, self._wake)
+        def is_led(task: str) -> bool:
+            return task in self.state.specs and not self.state.specs[task].run
+
+        return LeadFleet(state, is_led, self._wake)
 
     async def _execute(self) -> None:
         try:

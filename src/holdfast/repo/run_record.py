@@ -56,16 +56,21 @@ class AdoptionOrigin:
 
 
 def keep_record(repo: Repository, run: str, plan: bytes, started: bytes) -> None:
-    """Put a run's plan and first event under its plan ref. Neither ever changes: an existing ref is kept."""
+    """Put a run's plan and first event under its plan ref. Idempotent: a ref that holds the plan is kept.
+
+    If the plan was amended, the record of the earlier one is the parent of this one.
+    """
     ref = ids.plan_ref(run)
-    if repo.read_ref(ref):
+    earlier = repo.read_ref(ref)
+    if earlier and repo.file_at(ref, PLAN_FILE) == plan:
         repo.ref_updates.sync(ref)
         return
     files = ((PLAN_FILE, plan), (RUN_FILE, started))
     blobs = [(name, repo.git.text("hash-object", "-w", "--stdin", stdin=content)) for name, content in files]
     listing = "".join(f"100644 blob {blob}\t{name}\n" for name, blob in blobs)
     tree = repo.git.text("mktree", stdin=listing.encode())
-    repo.keep(ref, repo.git.commit_tree(tree, message=f"Run {run}: its plan and how it began\n"))
+    parents = (earlier,) if earlier else ()
+    repo.keep(ref, repo.git.commit_tree(tree, *parents, message=f"Run {run}: its plan and how it began\n"))
 
 
 def read_record(repo: Repository, run: str) -> tuple[bytes, bytes] | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agents.presets import Presets
+from holdfast.agents.presets import Presets, agent_providers
 from holdfast.core.events import Event
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
@@ -140,6 +140,11 @@ class RunContext:
         self.slots = CheckSlots(self.repo.state_dir, self.state.plan.slots)
         began, offset = time.clock_gettime(time.CLOCK_BOOTTIME), self.state.row.clock
         self.clock = lambda: offset + time.clock_gettime(time.CLOCK_BOOTTIME) - began
+
+    def take_amended_plan(self) -> None:
+        """Bring what follows from the plan in line with it, after the state took another one."""
+        self.state.providers = agent_providers(self.state.plan, self.presets)
+        self.slots.set_counts(self.state.plan.slots)
 
     @property
     def run(self) -> str:

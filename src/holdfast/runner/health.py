@@ -75,7 +75,7 @@ def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Viol
     recorded = list(journal.events(run, upto=stored.last_seq))
     state = stored.state()
     found = [] if stored.row.adopting else violations(state, _evidence(repo, state, recorded))
-    return found + fold_violations(stored.plan, recorded, stored.row, stored.tasks)
+    return found + fold_violations(stored.first_plan, recorded, stored.row, stored.tasks)
 
 
 def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:

@@ -30,16 +30,18 @@ from holdfast.core.decide import decide, leads_on, next_wake
 from holdfast.core.event_codec import storable
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
-from holdfast.errors import JournalError, LeaseLostError
+from holdfast.errors import HoldfastError, JournalError, LeaseLostError
 from holdfast.journal.lease import Holder, holder
+from holdfast.runner.amendments import amendment_for, end_restarted, keep_amended_plan
 from holdfast.runner.attempts.attempt import run_attempt
 from holdfast.runner.attempts.person import hand_over
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
-from holdfast.runner.effect_errors import OvertakenError, guarded
+from holdfast.runner.effect_errors import OvertakenError, error_text, guarded
 from holdfast.runner.landing.merge_queue import land_tasks
 from holdfast.runner.recovery.recover import recover
 from holdfast.runner.requests import (
+    Request,
     RequestListener,
     author_of,
     event_for,
@@ -70,6 +72,7 @@ class RunLoop:
         self._effects: set[asyncio.Task[None] | None] = set()
         self._answered: list[Path] = []
         self._saving: set[Path] = set()
+        self._amendments: dict[Path, Request] = {}
         self._failure: BaseException | None = None
         self._decided_at = 0.0
 
@@ -132,6 +135,7 @@ class RunLoop:
         """Take in what arrived, decide until nothing is left to decide, make it all durable, then act."""
         events: list[ev.Event] = []
         answers = [(durable, self._accept(arrived, events)) for arrived, durable in self._inbox.take()]
+        amended = self._amend(events)
         commands = self._decide(events)
         self._commit(events)
         for durable, refused in answers:
@@ -143,6 +147,8 @@ class RunLoop:
                 self._context.taken_by_person(self._context.state.tasks[event.task])
         for command in commands:
             self._act(command)
+        if amended:
+            self._follow_amendment()
 
     def _accept(self, arrived: Sequence[ev.Event], events: list[ev.Event]) -> IllegalEventError | None:
         """Apply results. Leave out what may no longer happen, such as an old attempt's result."""
@@ -243,7 +249,7 @@ class RunLoop:
     def _read_requests(self) -> None:
         """Take in each request once. Its file goes when its event is durable, or when all work is saved."""
         for path, request in pending_requests(self._context.directory):
-            if path in self._answered or path in self._saving:
+            if path in self._answered or path in self._saving or path in self._amendments:
                 continue
             author = author_of(path)
             if request is not None and request.action == "save":
@@ -255,9 +261,48 @@ class RunLoop:
                 refuse_request(
                     path, f"it came from the {agent.step} of task {agent.owner}: agents decide nothing"
                 )
+            elif request.action == "amend":
+                self._amendments[path] = request
+                self._inbox.woken.set()
             else:
                 self._answered.append(path)
                 self._inbox.deliver([event_for(request, path.stem)])
+
+    def _amend(self, events: list[ev.Event]) -> bool:
+        """Take the plans that people want now, each judged by the state as it is now; tell whether there was one."""
+        amended = False
+        for path, request in self._amendments.items():
+            try:
+                event = amendment_for(self._context, request, path.stem)
+                self._context.state.apply(event)
+            except (HoldfastError, IllegalEventError) as error:
+                refuse_request(path, error_text(error))
+                continue
+            self._context.take_amended_plan()
+            events.append(event)
+            self._answered.append(path)
+            amended = True
+        self._amendments.clear()
+        return amended
+
+    def _follow_amendment(self) -> None:
+        """Do what a durable amendment asks for: git keeps the plan, and agents end whose task begins again.
+
+        If we are killed before, the next runner does both.
+        """
+        context = self._context
+        ended = [task for task in context.state.active.values() if task.latest.restart]
+        effects = (keep_amended_plan(context), *(end_restarted(context, task) for task in ended))
+        self._effects.update(asyncio.create_task(self._follow(effect)) for effect in effects)
+
+    async def _follow(self, effect: Coroutine[Any, Any, None]) -> None:
+        try:
+            await effect
+        except Exception as error:  # noqa: BLE001 - handed to the loop, which raises it
+            self._failure = error
+            self._inbox.woken.set()
+        finally:
+            self._effects.discard(asyncio.current_task())
 
     async def _save(self, path: Path) -> None:
         """Have all work under way saved, then remove the request or refuse it: that is the answer. Writes no event."""

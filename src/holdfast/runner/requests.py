@@ -25,6 +25,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
+from holdfast.core.plan import Plan
 from holdfast.core.status import Gate
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.lease import Holder, holder
@@ -64,7 +65,8 @@ class NotSavedError(HoldfastError):
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request: a decision of a person, or to save all work now.
 
-    `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate.
+    `now` belongs to a pause: it does not wait for the agents. `accept` waives a gate. `plan` and `restart` belong to `amend`,
+    `hint`, `agent` and `clean` to `retry`.
     """
 
     action: Literal[
@@ -81,6 +83,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         "give",
         "tick",
         "untick",
+        "amend",
     ]
     task: str = ""
     stage: str = ""
@@ -91,6 +94,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
     """The answer to a question, or what a person did in a task."""
     back: bool = False
+    plan: Plan | None = None
+    restart: bool = False
+    hint: str = ""
+    agent: str = ""
+    clean: bool = False
 
 
 Decision = (
@@ -106,13 +114,16 @@ Decision = (
     | ev.TaskGiven
     | ev.TickingStarted
     | ev.TickingEnded
+    | ev.PlanAmended
 )
 """What a request may become."""
 
 _EVENTS: dict[str, Callable[[Request], Decision]] = {
     "stop": lambda _: ev.StopRequested(),
     "pause": lambda request: ev.PauseRequested(now=request.now),
-    "retry": lambda request: ev.TaskRetried(task=request.task),
+    "retry": lambda request: ev.TaskRetried(
+        task=request.task, hint=request.hint, agent=request.agent, clean=request.clean
+    ),
     "skip": lambda request: ev.TaskSkipped(task=request.task),
     "accept": lambda request: ev.StageGateWaived(stage=request.stage, gate=request.gate),
     "mirror": lambda request: ev.MirrorKept(system=request.system, folder=request.folder),
@@ -123,7 +134,7 @@ _EVENTS: dict[str, Callable[[Request], Decision]] = {
     "tick": lambda _: ev.TickingStarted(),
     "untick": lambda _: ev.TickingEnded(),
 }
-"""The event of each decision. `save` has none: the loop has the work saved instead."""
+"""The event of each decision. `save` has none: the loop has the work saved instead. That of `amend` depends on the state."""
 
 
 def event_for(request: Request, name: str) -> Decision:

@@ -209,8 +209,9 @@ class RunSession:
 
         The question was asked before, of what was in these files then. Agents can write them.
         """
-        digest = consent_digest(self.state.plan, self.presets)
-        if digest != plan_hash(self.state.plan) and not self.journal.is_confirmed(digest):
+        plan = self.state.plan_as_run()
+        digest = consent_digest(plan, self.presets)
+        if digest != plan_hash(plan) and not self.journal.is_confirmed(digest):
             raise NeedsDecisionError(
                 "agents.toml defines an agent of this run otherwise than when you agreed",
                 f"`holdfast resume {self.state.row.run}` shows what would run, and asks",
@@ -218,7 +219,7 @@ class RunSession:
 
     async def execute(self, observer: Observer, fleet: Fleet) -> RunStatus:
         """Execute the run until it rests, bring its mirrors and notifications up to date, and write the resume note."""
-        require_agents(self.state.plan, self.presets)
+        require_agents(self.state.plan_as_run(), self.presets)
         context = RunContext(
             self.repo,
             self.journal,

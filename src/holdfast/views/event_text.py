@@ -23,8 +23,10 @@ from holdfast.core.events import (
     Event,
     MergeRefused,
     PauseRequested,
+    PlanAmended,
     StageGateFailed,
     TaskEvent,
+    TaskRetried,
 )
 from holdfast.core.ids import with_run_numbers
 from holdfast.core.state import RunState
@@ -92,7 +94,7 @@ _SENTENCES = {
     "LandingReplaced": "{task}: landed under another commit, {commit:.12} (same {proof})",
     "TaskAbandoned": "{task}: abandoned, {error}",
     "TaskSkipped": "{task}: skipped",
-    "TaskRetried": "{task}: retried, it has all its attempts again",
+    "TaskRetried": "{task}: retried, it has all its attempts again{retried}",
     "TaskRewound": "{task}: done again from a clean start; its work so far stays at its refs",
     "TaskRestored": "{task}: attempts known from git and its folders: {attempts}",
     "SnapshotSaved": "{task}: unfinished work saved, {commit:.12}",
@@ -107,6 +109,7 @@ _SENTENCES = {
     "RunCompleted": "run completed",
     "RunAdopted": "adopted from {system} {name} ({main})",
     "TaskInherited": "{task}: attempts made before the run was adopted: {attempts}",
+    "PlanAmended": "the plan was amended",
     "MirrorKept": "its {system} files are kept up to date",
     "MirrorEnded": "its {system} files are no longer kept up to date",
     "MirrorFailed": "not all {system} files were written: {error}",
@@ -131,6 +134,7 @@ def event_sentence(event: Event) -> str:
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
+    fields["retried"] = _retried(event) if isinstance(event, TaskRetried) else ""
     fields["how"] = _how(event)
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
@@ -174,6 +178,16 @@ def _base_checked(event: BaseChecked) -> str:
     return "the base holds" + (", as an earlier run found" if event.known else "")
 
 
+def _retried(event: TaskRetried) -> str:
+    """Say what a person wants of the next attempts."""
+    parts = (
+        f", with {event.agent}" if event.agent else "",
+        ", from a clean start" if event.clean else "",
+        f", hint: {event.hint}" if event.hint else "",
+    )
+    return "".join(parts)
+
+
 def _reattached(event: AgentsReattached) -> str:
     parts = [
         f"re-attached to {', '.join(event.working)}" if event.working else "",
@@ -195,11 +209,20 @@ def plain_lines(out: TextIO) -> Observer:
     return write
 
 
+def _showable(event: Event) -> Event:
+    """Return an event without the secrets that a plan may hold."""
+    if not isinstance(event, PlanAmended):
+        return event
+    from holdfast.reporting.notifications import without_secrets
+
+    return msgspec.structs.replace(event, plan=without_secrets(event.plan))
+
+
 def json_lines(out: TextIO) -> Observer:
     """Return an observer that writes every event as in the journal, one JSON object per line."""
 
     def write(events: Sequence[Event], _state: RunState) -> None:
-        for event in events:
+        for event in map(_showable, events):
             write_line(encode_event(event).decode(), out)
 
     return write

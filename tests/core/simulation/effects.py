@@ -51,6 +51,8 @@ def attempt(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
         agent = _launch(runner, task)
         if agent is None:
             return
+    if task.latest.restart:
+        machine.cancel(key)
     halfway = (agent.began_at + agent.ends_at) / 2
     if agent.talks and halfway > machine.now:
         yield halfway - machine.now

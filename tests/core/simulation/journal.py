@@ -24,24 +24,25 @@ class FencedError(Exception):
 
 
 class StoredRows(NamedTuple):
-    """The rows as they are stored: the run's, and those of the tasks that ever changed."""
+    """The rows as they are stored: the run's, those of the tasks that ever changed, and the plan of the run then."""
 
     run: bytes
     tasks: dict[str, bytes]
+    plan: Plan
 
 
 class SimulatedJournal:
     """One run as it is stored, and how it came to be."""
 
     def __init__(self, plan: Plan, first: ev.RunStarted) -> None:
-        self.plan = plan
+        self.first_plan = plan
         self.first = first
         self.epoch = first.epoch
         self.full = False
         self.appends: list[list[ev.Event]] = []
         self.reads: dict[int, StoredRows] = {}
         """The rows each time they were read, by the number of appends at that time."""
-        self.rows = self._synced = StoredRows(encode_row(first_row(first)), {})
+        self.rows = self._synced = StoredRows(encode_row(first_row(first)), {}, plan)
         self._unsynced = 0
         self._seen: tuple[int, RunState] | None = None
 
@@ -62,10 +63,11 @@ class SimulatedJournal:
 
     def write(self, events: list[ev.Event], state: RunState) -> None:
         """Write without looking who does."""
-        tasks = dict(self.rows.tasks)
+        amended = any(type(event) is ev.PlanAmended for event in events)
+        tasks = {} if amended else dict(self.rows.tasks)
         for row in state.take_changed():
             tasks[row.id] = encode_row(row)
-        self.rows = StoredRows(encode_row(state.row), tasks)
+        self.rows = StoredRows(encode_row(state.row), tasks, state.plan)
         self.appends.append(events)
         self._unsynced += 1
 
@@ -101,4 +103,4 @@ class SimulatedJournal:
     def _read(self) -> RunState:
         rows = self.reads[len(self.appends)] = self.rows
         tasks = [decode_task_row(row) for row in rows.tasks.values()]
-        return RunState(self.plan, decode_run_row(rows.run), tasks)
+        return RunState(rows.plan, decode_run_row(rows.run), tasks)

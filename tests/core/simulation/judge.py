@@ -13,6 +13,7 @@ from holdfast.core import events as ev
 from holdfast.core.decide import check_is_unrunnable, decide
 from holdfast.core.facts import Presence
 from holdfast.core.invariants import Evidence, Violation, replacements, violations
+from holdfast.core.plan import Plan
 from holdfast.core.projection import TaskRow, encode_row
 from holdfast.core.reconcile import reconcile
 from holdfast.core.run_transitions import first_row
@@ -39,7 +40,14 @@ _LEAVES: dict[type[ev.Event], str] = {
     ev.TaskInherited: "carry",
 }
 """The events that say what is left of a task, and where."""
-_CONCERNS_WORK = _LEAVES.keys() | {ev.AttemptStarted, ev.TaskLanded, ev.LandingVanished, ev.TaskRewound}
+_CONCERNS_WORK = _LEAVES.keys() | {
+    ev.AttemptStarted,
+    ev.TaskLanded,
+    ev.LandingVanished,
+    ev.TaskRewound,
+    ev.TaskRetried,
+    ev.PlanAmended,
+}
 _TOLERANCE_S = 0.01
 
 
@@ -102,6 +110,12 @@ class Judge:
     def needs_help(self, task: str) -> None:
         """A task waits for a person from now on."""
         self._helped.discard(task)
+
+    def amended(self, before: set[str], state: RunState) -> None:
+        """Another plan helps the tasks that waited for a person and do not wait any more."""
+        for name in before:
+            if name in state.tasks and state.tasks[name].status is not TaskStatus.BLOCKED:
+                self.helped(name)
 
     def helped(self, task: str) -> None:
         """Somebody did what a task waited for, and says so."""
@@ -231,7 +245,7 @@ class Judge:
 
     def history(self, journal: SimulatedJournal) -> RunState:
         """Fold all events and compare with what was stored, each time that somebody read it and at the end."""
-        state = RunState(journal.plan, first_row(journal.first))
+        state = RunState(journal.first_plan, first_row(journal.first))
         count, landed, left = self.world.rows.count, set[str](), dict[str, SimulatedWork]()
         for number, events in enumerate(journal.appends, start=1):
             try:
@@ -261,7 +275,9 @@ class Judge:
         """Nothing that landed is done again, and an agent that goes on begins with all the work that was left."""
         kind = type(event)
         work = self.world.repository.work
-        if kind is ev.AttemptStarted:
+        if kind is ev.PlanAmended:
+            self._check_amended(event.plan, landed, left)
+        elif kind is ev.AttemptStarted:
             first, second = left.get(event.task, NO_WORK)
             found = work.get(event.start, NO_WORK)
             if event.task in landed:
@@ -274,12 +290,26 @@ class Judge:
             landed.add(event.task)
         elif kind is ev.LandingVanished:
             landed.discard(event.task)
-        elif kind is ev.TaskRewound or (kind is ev.AttemptLost and self._is_dropped(state, event)):
+        elif self._starts_clean(state, event):
             left.pop(event.task, None)
-        elif not state.specs[event.task].run:
+        elif kind in _LEAVES and not state.specs[event.task].run:
             commit = getattr(event, _LEAVES[kind])
             if commit and getattr(event, "failure", None) is not FailureKind.SIDE_LOST:
                 left[event.task] = work.get(commit, NO_WORK)
+
+    def _check_amended(self, plan: Plan, landed: set[str], left: dict[str, SimulatedWork]) -> None:
+        """What landed stays in the plan; what a dropped task left is at its refs, and nobody goes on from it."""
+        stay = {task.id for _, task in plan.tasks()}
+        for name in left.keys() - stay:
+            del left[name]
+        if gone := landed - stay:
+            self.violated(2, f"{gone} landed and is not in the amended plan")
+
+    def _starts_clean(self, state: RunState, event: Any) -> bool:
+        """Tell whether the next attempt starts without what was left: somebody wants that, or it is not carried on."""
+        if isinstance(event, ev.TaskRewound) or (isinstance(event, ev.TaskRetried) and event.clean):
+            return True
+        return isinstance(event, ev.AttemptLost) and self._is_dropped(state, event)
 
     def _is_dropped(self, state: RunState, event: ev.AttemptLost) -> bool:
         """Tell whether work is not carried on: its commit is gone, or it had hardly begun."""
@@ -292,6 +322,8 @@ class Judge:
         """No half-done work of a command is in what landed, and nothing of an agent's twice."""
         specs = {task.id: task for _, task in self.world.plan.tasks()}
         for landing in self.world.repository.landed():
+            if landing.task not in specs:
+                continue  # somebody took it off the branch, dropped it, and put it back
             work = self.world.repository.work.get(landing.head, NO_WORK)
             whole = work.first == work.second if specs[landing.task].run else work == (1, 1)
             if not landing.adopted and not whole:

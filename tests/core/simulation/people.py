@@ -25,6 +25,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import StageStatus, TaskStatus
 from holdfast.core.task_transitions import TASK_EVENTS
 from holdfast.core.user_decisions import first_redone, gate_waivers, rewind_events, rewind_scope
+from tests.core.simulation.amendments import random_amendment
 from tests.core.simulation.journal import SimulatedJournal
 from tests.core.simulation.machine import SimulatedAgent
 from tests.core.simulation.repository import NO_WORK, SimulatedWork
@@ -46,6 +47,7 @@ class People:
     def __init__(self, world: Simulation, *, meddle: bool) -> None:
         self.world = world
         self.inherited: list[ev.Event] = []
+        self.dropped: dict[str, int] = {}
         # Each run gets people with habits of their own: so what is rare meets what is rare.
         self.meddles = meddle or world.random() < 0.03
         self.decides = world.random() < 0.2
@@ -125,6 +127,7 @@ class People:
                 world.repository.commit_by_somebody()
             case 8:
                 self._use_mirrors(runner)
+                runner.amend()
             case _:
                 self._work_under_runner()
 
@@ -231,7 +234,9 @@ class People:
         state = world.journal.load()
         closed = any(row.status is StageStatus.COMPLETED for row in state.row.stages.values())
         match 7 if closed and random() < 0.3 else int(random() * 10):
-            case 0 | 1:
+            case 0:
+                self._amend(state)
+            case 1:
                 blocked = [n for n, row in state.row.stages.items() if row.status is StageStatus.BLOCKED]
                 self._record(state, [*gate_waivers(state, blocked)])
             case 2 | 3 | 4:
@@ -246,19 +251,44 @@ class People:
                 if random() < 0.3 and not world.repository.missing:
                     self._record(state, [ev.RunAbandoned(reason="enough")])
 
+    def _amend(self, state: RunState) -> None:
+        """Somebody edits the plan of a run that rests."""
+        world = self.world
+        event = None if world.repository.taken_off() else random_amendment(world.rng, state)
+        if event is None:
+            world.met("amendment refused")
+            return
+        self._record(state, [event])
+        if world.random() < 0.9:  # whoever is killed before git keeps it leaves that to the next runner
+            world.plan = state.plan
+
     def _retry_waiting_work(self) -> None:
         """Somebody has finished work verified again; now and then its commit is gone before that."""
         state = self.world.journal.load()
-        self._record(state, [ev.TaskRetried(task=name) for name in list(state.awaiting_restart)])
+        if self.world.random() < 0.6:
+            self._record(state, [ev.TaskRetried(task=name) for name in list(state.awaiting_restart)])
         if state.awaiting_restart and self.world.random() < 0.5:
             self._lose_a_commit()
 
     def _retry_or_skip(self, state: RunState) -> list[ev.Event]:
         """Return the decision about one task, rather about one that is neither pending nor settled."""
+        if self.world.random() < 0.1:
+            return self._retry_otherwise(state)
         kind = ev.TaskSkipped if self.world.random() < 0.5 else ev.TaskRetried
         names = [name for name, task in state.tasks.items() if task.status in TASK_EVENTS[kind].moves]
         between = [name for name in (*state.failed, *state.on_hold) if name in names]
         return [kind(task=self.world.rng.choice(between or names))] if names else []
+
+    def _retry_otherwise(self, state: RunState) -> list[ev.Event]:
+        """Return the retry of a task with a hint, by another agent, perhaps from a clean start."""
+        names = [
+            name for name, task in state.tasks.items() if task.status in TASK_EVENTS[ev.TaskRetried].moves
+        ]
+        if not names:
+            return []
+        name, clean = self.world.rng.choice(names), self.world.random() < 0.5
+        self.world.met("retried with a hint")
+        return [ev.TaskRetried(task=name, hint="use SQLite", agent="u", clean=clean)]
 
     def _skip_stage(self, state: RunState) -> list[ev.Event]:
         """Return what skips all that is left of a stage."""
@@ -312,7 +342,7 @@ class People:
         skipped = [name for name in passed_over(world.plan, branch) if name in world.skipped]
         skipped += [event.task for event in self.inherited if isinstance(event, ev.TaskSkipped)]
         began = [event for event in self.inherited if isinstance(event, ev.RunAdopted | ev.TaskInherited)]
-        events = rebuild_events(state, branch, begun, skipped, began)
+        events = rebuild_events(state, branch, begun, skipped, began, self.dropped)
         if not state.current_stages:
             events += state.apply_all([ev.RunCompleted()])
         journal.append(journal.take_epoch(), events, state)
@@ -330,7 +360,10 @@ class People:
         landed = {landing.task for landing in world.repository.landed()}
         specs = {task.id: task for _, task in world.plan.tasks()}
         found = []
+        self.dropped = {name: number for name, (number, _) in last.items() if name not in specs}
         for name, (number, agent) in last.items():
+            if name not in specs:
+                continue
             left = "" if name in landed else self._left_by(agent)
             carry = left if world.plan.resume_mode(specs[name]) == "continue" else ""
             found.append(

@@ -30,6 +30,7 @@ from holdfast.core.reconcile import reconcile, vanished
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
 from tests.core.simulation import effects
+from tests.core.simulation.amendments import random_amendment
 from tests.core.simulation.journal import FencedError, NoRoomError
 from tests.core.simulation.plans import PROVIDERS
 
@@ -57,6 +58,7 @@ class SimulatedRunner:
         self.stopping = False
         self.inbox: list[tuple[list[ev.Event], SimulatedEffect | None, Command | None]] = []
         self.waiting: list[tuple[float, int, SimulatedEffect, Command | None]] = []
+        self.amendments = 0
         self._serial = 0
         self._decided_at = 0.0
         self._wake_at: float | None = None
@@ -114,6 +116,7 @@ class SimulatedRunner:
             if sightings[task.id].presence is Presence.LOST:
                 events += effects.observations(self, task)
                 events += self.keep_lost_work(task, rebooted=rebooted)
+        self.world.plan = state.plan
         facts = self.gather_facts(sightings)
         state.apply_all(events)
         found = reconcile(state, facts)
@@ -196,6 +199,7 @@ class SimulatedRunner:
             accepted = self._accept(batch, events)
             if effect is not None and accepted:
                 durable.append((effect, command))
+        self._take_amendments(events)
         commands: list[Command] = []
         self._decided_at = self.clock
         while decided := decide(state, self._decided_at):
@@ -214,6 +218,36 @@ class SimulatedRunner:
         if state.row.stopping and not self.stopping:
             self.stopping = True
             self.cancel_agents()
+        if any(type(event) is ev.PlanAmended for event in events):
+            self._follow_amendment()
+
+    def amend(self) -> None:
+        """Somebody wants another plan; the next turn judges it by the state of that moment."""
+        self.amendments += 1
+        self.inbox.append(([], None, None))
+
+    def _take_amendments(self, events: list[ev.Event]) -> None:
+        wanted, self.amendments = self.amendments, 0
+        for _ in range(wanted):
+            event = random_amendment(self.world.rng, self.state)
+            if event is None or self.world.repository.taken_off():
+                self.world.met("amendment refused")
+                continue
+            self.world.met("amended under a runner")
+            blocked = {name for name, row in self.state.tasks.items() if row.status is TaskStatus.BLOCKED}
+            self.state.apply(event)
+            self.world.judge.amended(blocked, self.state)
+            events.append(event)
+
+    def _follow_amendment(self) -> None:
+        """Git keeps the plan, and agents end whose task begins again. Whoever is killed before leaves it to the next runner."""
+        self.world.step(5)
+        self.world.plan = self.state.plan
+        for task in list(self.state.active.values()):
+            if task.latest.restart and task.status is TaskStatus.RUNNING:
+                self.world.step()
+                self.require_lease()
+                self.machine.cancel((task.id, task.attempt))
 
     def carry_out(self, events: list[ev.Event], commands: list[Command]) -> None:
         """First durable, then acted on."""
@@ -254,10 +288,11 @@ class SimulatedRunner:
         return event
 
     def is_outdated(self, event: ev.Event) -> bool:
-        """Tell whether an event is the result of an attempt that is not the task's latest."""
+        """Tell whether an event is the result of an attempt that is not the task's latest, or of a task that was dropped."""
         if not isinstance(event, ev.AttemptEvent | ev.TaskLanded):
             return False
-        return event.attempt < self.state.tasks[event.task].attempt
+        row = self.state.tasks.get(event.task)
+        return row is None or event.attempt < row.attempt
 
     def append(self, events: list[ev.Event]) -> None:
         """Make events durable. If that fails, nothing has been acted on and the runner ends."""

@@ -31,7 +31,7 @@ from holdfast.repo.run_record import FinishedTask, commit_adoption, keep_origin
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.adoption.assessment import AdoptionOptions, Assessment, assess
 from holdfast.runner.adoption.unfinished_work import save_unfinished_work
-from holdfast.runner.recovery.recover import keep_plan
+from holdfast.runner.amendments import keep_plan
 from holdfast.runner.session import create_run
 
 

@@ -14,6 +14,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.status import AttemptKind, FailureKind
 from holdfast.errors import HoldfastError, LaunchError, LeaseLostError
 from holdfast.repo.workspace_files import FilesMissingError
+from holdfast.runner.amendments import end_restarted
 from holdfast.runner.attempts.attempt_events import attempt_asked, attempt_failed, setup_blocked
 from holdfast.runner.attempts.collect import collect, cut_short, keep_unfinished
 from holdfast.runner.attempts.person import take_in
@@ -47,6 +48,8 @@ async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:
     failure = await _start_if_new(context, task)
     if failure is not None:
         return [failure]
+    if task.latest.restart:
+        await end_restarted(context, task)
     listener = StreamListener.of_attempt(context, task)
     with context.reports.watched(task, context.workspaces.path(task)):
         sighting = await _wait_and_listen(context, task, listener)

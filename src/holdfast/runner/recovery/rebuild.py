@@ -223,7 +223,8 @@ class _LostRun:
             )
         ]
         began = [event for event in inherited if isinstance(event, ev.RunAdopted | ev.TaskInherited)]
-        events = rebuild_events(state, branch, self._begun_tasks(branch, refs, torn), skipped, began)
+        begun = self._begun_tasks(branch, refs, torn)
+        events = rebuild_events(state, branch, begun, skipped, began, self._dropped_tasks(refs))
         return events + state.apply_all(self._ending(state, branch, ask, archived=archived))
 
     def _branch(self, refs: dict[str, str]) -> tuple[BranchFacts, bool]:
@@ -261,6 +262,18 @@ class _LostRun:
                 yield ev.TaskRestored(
                     task=task.id, attempts=max(attempts, 1), carry=left, set_aside=aside, base=below
                 )
+
+    def _dropped_tasks(self, refs: dict[str, str]) -> dict[str, int]:
+        """Return the tasks that were begun and are not in the plan any more, each with its last attempt."""
+        folders = self.repo.state_dir.run(self.run).attempts.glob("*/*")
+        found = {(path.parent.name, int(path.name)) for path in folders if path.name.isdecimal()}
+        found |= {at for ref in refs if (at := ids.task_of_ref(self.run, ref)) is not None}
+        known = {task.id for _, task in self.plan.tasks()}
+        numbers: dict[str, int] = {}
+        for task, number in found:
+            if task not in known and ids.is_valid_id(task):
+                numbers[task] = max(number, numbers.get(task, 0))
+        return numbers
 
     def _restored_clean(self, task: str, attempts: int, left: str, torn: str) -> ev.TaskRestored:
         """Return a task that starts without the work it left: git does not say whether that was cut short or finished.

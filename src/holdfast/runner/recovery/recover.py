@@ -9,18 +9,15 @@ import asyncio
 from collections.abc import Sequence
 
 from holdfast.core import events as ev
-from holdfast.core.event_codec import Recorded, encode_event
+from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import Facts, Presence, Sighting
 from holdfast.core.ids import archive_ref
-from holdfast.core.plan import Plan, encode_plan
 from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile
 from holdfast.core.status import AttemptKind, TaskStatus
-from holdfast.journal.protocol import JournalReader
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import move_branch
-from holdfast.repo.repository import Repository
-from holdfast.repo.run_record import keep_record
+from holdfast.runner.amendments import keep_plan
 from holdfast.runner.attempts.snapshots import (
     keep_set_aside,
     keep_torn_work,
@@ -77,12 +74,6 @@ async def _end_overtaken(context: RunContext, alive: list[TaskRow]) -> None:
     if len(keep) < len(alive):
         context.require_lease()
         await context.fleet.sweep(context.run, keep)
-
-
-def keep_plan(repo: Repository, journal: JournalReader, run: str, plan: Plan) -> None:
-    """Make sure that git knows the plan: the process that created the run may have been killed before that."""
-    started = next(iter(journal.events(run, upto=1))).event
-    keep_record(repo, run, encode_plan(plan), encode_event(started))
 
 
 def _reattached(sightings: dict[str, Sighting]) -> list[ev.Event]:

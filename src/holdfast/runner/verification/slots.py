@@ -22,8 +22,16 @@ class CheckSlots:
 
     def __init__(self, state: StateDir, counts: Mapping[str, int]) -> None:
         self._state = state
-        self._counts = counts
-        self._turns = {name: asyncio.Semaphore(count) for name, count in counts.items()}
+        self._counts: dict[str, int] = {}
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self.set_counts(counts)
+
+    def set_counts(self, counts: Mapping[str, int]) -> None:
+        """Take the slots of a plan. Where a number changed, who waits already waits by the old one."""
+        before, self._counts = self._counts, dict(counts)
+        for name, count in counts.items():
+            if before.get(name) != count:
+                self._turns[name] = asyncio.Semaphore(count)
 
     @asynccontextmanager
     async def held(self, name: str, stop: asyncio.Event) -> AsyncIterator[tuple[int, ...] | None]:
@@ -35,7 +43,8 @@ class CheckSlots:
         if not name:
             yield ()
             return
-        if not await _acquired(self._turns[name], stop):
+        turns = self._turns[name]
+        if not await _acquired(turns, stop):
             yield None
             return
         try:
@@ -46,7 +55,7 @@ class CheckSlots:
                 if fd is not None:
                     os.close(fd)
         finally:
-            self._turns[name].release()
+            turns.release()
 
     async def _take(self, name: str, stop: asyncio.Event) -> int | None:
         """Return a locked descriptor once another run, or a dead one's last check, leaves a place."""
@@ -57,7 +66,7 @@ class CheckSlots:
         return fd
 
     def _try(self, name: str) -> int | None:
-        for index in range(self._counts[name]):
+        for index in range(self._counts.get(name, 1)):
             path = self._state.slot(name, index)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             fd = open_lockable(path)
