@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from holdfast.core import people
 from holdfast.core.plan import AgentSpec, Limits, Plan, Task
 from holdfast.core.projection import Failure, RunRow, Spent, StageRow, TaskRow
 from holdfast.core.retry import losses_allowed, reason_to_give_up
@@ -60,14 +61,16 @@ def require_amendable(tasks: Mapping[str, TaskRow], plan: Plan) -> list[TaskRow]
     names = {task.id for _, task in plan.tasks()}
     dropped = [row for name, row in tasks.items() if name not in names]
     for row in dropped:
-        if row.status in (*STANDS, *UNDER_WAY):
-            raise IllegalEventError(f"PlanAmended: task {row.id} is {row.status}")
+        if row.status in (*STANDS, *UNDER_WAY) or row.taken is not None:
+            standing = row.status if row.taken is None else "taken by you"
+            raise IllegalEventError(f"PlanAmended: task {row.id} is {standing}")
     return dropped
 
 
 def amend_task(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> None:
     """Change the row of a task that stays in the plan on other terms."""
-    if task.status not in (*STANDS, TaskStatus.SKIPPED):
+    # Whoever took a task works on it as it is; what is given is judged on the new terms.
+    if task.status not in (*STANDS, TaskStatus.SKIPPED) and task.taken is None:
         _judge_anew(task, before, now, restart=restart)
     # Failures above a lower limit are as many as the limit: none is left. What is under way may still fail.
     room = task.recheck or task.status in (*UNDER_WAY, TaskStatus.MERGING)
@@ -137,6 +140,7 @@ def _begin_again(task: TaskRow) -> None:
     """Another assignment has all its attempts. Work that waits is of the old one: the next attempt continues from it."""
     task.carry = task.latest.head if task.recheck else task.carry
     task.status, task.recheck, task.error = TaskStatus.PENDING, False, ""
+    people.close_questions(task)
     task.charged = task.crash_count = 0
     task.forgiven = len(task.failures)
     task.forgiven_spending = Spent(tokens=task.tokens, cost_usd=task.cost_usd)

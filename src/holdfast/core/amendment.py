@@ -21,6 +21,7 @@ from holdfast.core.amended_rows import (
     waits_for_other_checks,
 )
 from holdfast.core.plan import Plan, Stage, Task, plan_hash
+from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, TaskStatus
 from holdfast.errors import HoldfastError
@@ -107,7 +108,9 @@ def refusals(state: RunState, plan: Plan) -> Iterator[str]:
     """Yield why a run cannot get a plan: it drops what is under way, or work that builds on it landed before."""
     names = {task.id for _, task in plan.tasks()}
     for name, row in state.tasks.items():
-        if name not in names and row.status in UNDER_WAY:
+        if name not in names and row.taken is not None:
+            yield f"task {name} is taken by you and cannot be dropped (`holdfast give {state.row.run} {name} --back`)"
+        elif name not in names and row.status in UNDER_WAY:
             yield (
                 f"task {name} is {row.status} and cannot be dropped (after `holdfast stop`, `holdfast reset` undoes what "
                 "it has begun)"
@@ -175,12 +178,8 @@ def fate_of(state: RunState, plan: Plan, name: str, *, restart: bool) -> str:
     specs = {task.id: task for _, task in plan.tasks()}
     if row is None:
         return "new"
-    if row.status in STANDS:
-        return "already landed, unchanged" if row.status is TaskStatus.COMPLETED else "is landing, unchanged"
-    if name not in specs:
-        return "dropped" + ("; its work stays at its refs" if row.attempt else "")
-    if row.status is TaskStatus.SKIPPED:
-        return "stays skipped"
+    if stands := _stands(row, dropped=name not in specs):
+        return stands
     before, now = terms_of(state.plan, state.specs[name]), terms_of(plan, specs[name])
     if row.status is TaskStatus.RUNNING and before.assignment != now.assignment:
         if restart:
@@ -197,3 +196,14 @@ def fate_of(state: RunState, plan: Plan, name: str, *, restart: bool) -> str:
     if row.status is TaskStatus.ABANDONED:
         return "has attempts left" if has_more_attempts(row, before, now) else "stays abandoned"
     return "its next attempt is told" if row.attempt else "has not begun"
+
+
+def _stands(row: TaskRow, *, dropped: bool) -> str:
+    """Return what becomes of a task that no other terms change; empty if they may."""
+    if row.status in STANDS:
+        return "already landed, unchanged" if row.status is TaskStatus.COMPLETED else "is landing, unchanged"
+    if dropped:
+        return "dropped" + ("; its work stays at its refs" if row.attempt else "")
+    if row.taken is not None:
+        return "taken by you; what you give is judged by the new checks"
+    return "stays skipped" if row.status is TaskStatus.SKIPPED else ""

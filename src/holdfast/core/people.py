@@ -118,7 +118,9 @@ def fold(_run: RunRow, _limits: Limits, task: TaskRow, event: ev.TaskEvent) -> N
                 replace(one, answer=event.answer) if one is first else one for one in task.questions
             )
         case ev.TaskTaken() | ev.HandOverInterrupted():
-            task.taken = Taken()
+            # Finished work that waits for its checks is the person's to continue.
+            task.carry = task.latest.head if task.recheck else task.carry
+            task.taken, task.recheck = Taken(), False
         case ev.HandOverStarted():
             task.taken = Taken(start=event.start)
         case ev.TaskHandedOver():
@@ -137,10 +139,15 @@ def _ask(task: TaskRow, event: ev.QuestionAsked) -> None:
         task.questions = (*task.questions, asked)
 
 
-def release(task: TaskRow) -> None:
-    """Settle whatever a person was asked or had taken. What is in the person's workspace stays there."""
+def close_questions(task: TaskRow) -> None:
+    """Note that nobody needs to answer what is still open: something else is asked of the task now, or it is settled."""
     still_open = open_questions(task)
     task.questions = tuple(replace(one, closed=True) if one in still_open else one for one in task.questions)
+
+
+def release(task: TaskRow) -> None:
+    """Settle whatever a person was asked or had taken. What is in the person's workspace stays there."""
+    close_questions(task)
     task.taken = None
 
 

@@ -59,15 +59,20 @@ def amendment_for(context: RunContext, request: Request, name: str) -> ev.PlanAm
     plan = context.state.plan
     if request.plan is None:
         raise HoldfastError("the request has no plan", "give the command again")
-    if (request.plan.sandbox, request.plan.network.access) != (plan.sandbox, plan.network.access):
+    if _surroundings(request.plan) != _surroundings(plan):
         raise HoldfastError(
-            "what is in force for `sandbox` and `network` is decided when a runner starts",
+            "what is in force for `sandbox`, `network` and `workspace` is decided when a runner starts",
             f"`holdfast stop {context.run}`, amend the plan, then `holdfast resume {context.run}`",
         )
     event = amendment_of(
         context.state, context.journal, context.presets, request.plan, restart=request.restart
     )
     return replace(event, request=name)
+
+
+def _surroundings(plan: Plan) -> tuple[object, ...]:
+    """Return what of a plan makes the surroundings in which launches run. Those of live agents cannot change."""
+    return plan.sandbox, plan.network.access, plan.workspace
 
 
 def keep_plan(repo: Repository, journal: JournalReader, run: str, plan: Plan) -> None:
