@@ -66,6 +66,10 @@ def test_nobody_accepts_a_check_that_cannot_be_executed() -> None:
     state = state_of(ev.BaseCheckStarted(), replace(RED, unrunnable=True))
     state.accepts_base = True
     assert "cannot be executed" in base_obstacle(state)
+    broken = state_of(ev.BaseCheckStarted(), replace(RED, setup=True))
+    broken.accepts_base = True
+    assert isinstance(decide(broken, 0.0)[0], RecordEvent)
+    assert "set-up fails on the base" in base_obstacle(broken)
     assert isinstance(decide(state, 0.0)[0], RecordEvent)
     state.skips_base_check = True
     assert decide(state, 0.0) == [RecordEvent(ev.BaseAccepted())]

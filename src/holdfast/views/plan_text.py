@@ -23,7 +23,9 @@ def execution_plan(plan: Plan) -> str:
     if plan.workspace.setup:
         lines.append(f"  every workspace is set up by: {_commands(plan.workspace.setup)}")
     if deserves_check(plan):
-        lines.append("  before the first agent starts, this and the checks below run once on the base")
+        lines.append(
+            "  before the first agent starts, set-up and the checks of every task run once on the base"
+        )
     if plan.verify:
         lines.append(f"  every task is checked by: {_commands(plan.verify)}")
     for stage in plan.stages:
