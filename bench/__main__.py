@@ -1,4 +1,4 @@
-"""`python -m bench [W1 … W9 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
+"""`python -m bench [W1 … W10 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from bench import (
     w7_checkpoint,
     w8_agents,
     w9_sandbox,
+    w10_setup,
 )
 from bench.measurement import RESULTS, Figure, Machine, Report, table
 
@@ -37,6 +38,7 @@ _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
     "W7": w7_checkpoint.measure,
     "W8": w8_agents.measure,
     "W9": w9_sandbox.measure,
+    "W10": w10_setup.measure,
 }
 _MISSING: dict[str, Callable[[], str]] = {"W8": w8_agents.missing, "W9": w9_sandbox.missing}
 """Why a workload cannot be measured here, for workloads with special requirements."""

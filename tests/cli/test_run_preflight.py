@@ -166,3 +166,50 @@ def test_no_preflight_checks_nothing_beforehand(tmp_path: Path) -> None:
     cli = cli_of(tmp_path / "p", "true")
     done = cli("run", "--yes", "--no-preflight")
     assert (done.code, "the base" in done.out) == (0, False)
+
+
+def test_a_dry_run_shows_everything_that_will_be_executed_whole(tmp_path: Path) -> None:
+    """Set-up, checks, gates, validators and agents' commands, however long; and who runs beside whom."""
+    long = "echo " + "x" * 300
+    validated = {**TASK, "validators": [{"id": "v", "run": ["./score.sh"]}]}
+    stages = [
+        {"id": "one", "entry": ["./entry.sh"], "tasks": [validated, {**TASK, "id": "b"}]},
+        {"id": "two", "tasks": [{**TASK, "id": "c"}], "exit": ["./exit.sh"]},
+    ]
+    cli = Cli.of(
+        tmp_path / "p",
+        agent="mine",
+        agents=AGENT,
+        stages=stages,
+        verify=[long],
+        workspace={"setup": ["npm ci"]},
+    )
+    done = cli("run", "--dry-run")
+    joined = "".join(done.out.split())
+    for command in (
+        long,
+        "./entry.sh",
+        "./exit.sh",
+        "./score.sh",
+        "npm ci",
+        "echo paid >> ../../../paid.log",
+    ):
+        assert "".join(command.split()) in joined
+    assert "batch 1: 2 side by side" in done.out
+    assert "no history of this repository yet" in done.out
+    view = cli.json("run", "--dry-run")["execution"]
+    assert (view["waves"], view["estimate"]) == ([["a", "b"], ["c"]], None)
+    assert f"runs: {long}" in view["executes"]
+
+
+def test_a_dry_run_estimates_time_and_cost_from_earlier_runs(tmp_path: Path) -> None:
+    """What tasks of the same agent took here before, and what they reported to have cost."""
+    script = "holdfast report cost 0.5; echo $HOLDFAST_TASK > $HOLDFAST_TASK.txt"
+    agents = {"mine": {"command": ["sh", "-c", script]}}
+    cli = Cli.of(tmp_path / "p", TASK, agent="mine", agents=agents)
+    assert cli("run", "--yes").code == 0
+    cli.plan(TASK, {**TASK, "id": "b", "needs": ["a"]}, agent="mine", agents=agents)
+    estimate = cli.json("run", "--dry-run")["execution"]["estimate"]
+    assert estimate["cost_usd"] == pytest.approx(1.0)
+    assert estimate["seconds"] == pytest.approx(2 * estimate["history"][0]["seconds"], abs=0.01)
+    assert "a task of mine took" in cli("run", "--dry-run").out

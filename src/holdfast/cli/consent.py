@@ -110,7 +110,7 @@ def show_consent(plan: Plan, presets: Presets, checkout: Path, sandbox: SandboxS
     """Print everything that a plan would run, on standard error; what is new since the last agreement has a `+`."""
     tasks = sum(len(stage.tasks) for stage in plan.stages)
     sizes = f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
-    items = list(_items(plan, presets))
+    items = list(executed_by(plan, presets))
     agreed = _agreed_before(plan, checkout)
     inside = [f"Sandbox: {sandbox.level}, network: {sandbox.network}."] if sandbox else []
     _print([f"Goal: {one_line(plan.goal)}", sizes, *inside], items, agreed)
@@ -135,7 +135,7 @@ def record_consent(journal: Journal, plan: Plan, presets: Presets, checkout: Pat
     path = _record(plan, checkout)
     with suppress(OSError):  # the agreement stands without it
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join(_items(plan, presets)), encoding="utf-8", errors="replace")
+        path.write_text("\n".join(executed_by(plan, presets)), encoding="utf-8", errors="replace")
 
 
 def _print(head: list[str], items: list[str], agreed: list[str] | None = None) -> None:
@@ -148,8 +148,8 @@ def _print(head: list[str], items: list[str], agreed: list[str] | None = None) -
         print("\n".join(lines), file=sys.stderr)
 
 
-def _items(plan: Plan, presets: Presets) -> Iterator[str]:
-    """Yield everything that the plan would run or pass on, each as one line of any length."""
+def executed_by(plan: Plan, presets: Presets) -> Iterator[str]:
+    """Yield everything that a plan would run or pass on, each as one line of any length."""
     for name, agent in agents_used(plan, presets).items():
         yield from _agent(name, agent)
     if plan.pass_env:

@@ -9,6 +9,7 @@ from pathlib import Path
 from holdfast.agents.presets import presets_of
 from holdfast.cli.arguments import Arguments, positional
 from holdfast.cli.installed_agents import find_installed_agents
+from holdfast.cli.project_tools import Proposal, propose
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.repo.files import write_durably
 from holdfast.repo.repository import Repository
@@ -22,11 +23,11 @@ goal: Describe in one sentence what the whole run is for
 
 _LIMITS = """
 # How many tasks run at once, how often each is tried, how long one try may take.
-limits: {jobs: 2, attempts: 3, timeout: 60m}
+limits: {{jobs: 2, attempts: 3, timeout: 60m}}
 
-# Checks for every task, run in its workspace and again on the merged tree. For example:
-# verify: ["pytest -q"]
-
+# Checks for every task, run in its workspace and again on the merged tree.
+{verify}
+{workspace}
 stages:
   - id: first
     # exit: ["make test"]          # must hold before the next stage opens
@@ -67,7 +68,7 @@ def execute(args: Namespace) -> int:
     if os.path.lexists(path):
         raise HoldfastError(f"{path} already exists", "it was not changed; name another file")
     with doing("write the starter plan", path):
-        write_durably(path, starter([agent.name for agent in found]).encode())
+        write_durably(path, starter([agent.name for agent in found], propose(repo)).encode())
     repo.prepare_state_dir()
     agents = ", ".join(agent.describe() for agent in found) or "none, so its tasks are commands"
     print(f"Wrote {path} (agents found: {agents}).")
@@ -75,10 +76,12 @@ def execute(args: Namespace) -> int:
     return ExitCode.DONE
 
 
-def starter(agents: list[str]) -> str:
-    """Return the text of a starter plan for the agents that are installed."""
+def starter(agents: list[str], proposal: Proposal | None = None) -> str:
+    """Return the text of a starter plan for the agents that are installed, with what the project's files propose."""
+    found = proposal or Proposal()
+    limits = _LIMITS.format(verify=found.verify_text(), workspace=found.workspace_text())
     if not agents:
         hint = "# No known agent was found on the PATH. With one, write `agent: claude` and tasks with a `prompt:`.\n"
-        return _HEAD + hint + _LIMITS + _COMMAND_TASKS
+        return _HEAD + hint + limits + _COMMAND_TASKS
     others = f"    # also installed: {', '.join(agents[1:])}" if agents[1:] else ""
-    return f"{_HEAD}agent: {agents[0]}{others}\n{_LIMITS}{_AGENT_TASKS}"
+    return f"{_HEAD}agent: {agents[0]}{others}\n{limits}{_AGENT_TASKS}"

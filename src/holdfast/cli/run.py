@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
+from holdfast.agents.presets import presets_of
 from holdfast.boot import boot_id
 from holdfast.cli.arguments import Arguments, flag, option, positional
-from holdfast.cli.consent import require_consent
+from holdfast.cli.consent import executed_by, require_consent
 from holdfast.cli.filter_consent import ask_about_filters
-from holdfast.cli.open_repo import OpenRepo, open_read_only, open_repo
+from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, open_read_only, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
 from holdfast.cli.plan_file import (
     command_for,
@@ -27,7 +31,7 @@ from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, land_now, s
 from holdfast.cli.sandbox_options import choose_sandbox
 from holdfast.cli.status import current_status, places_of_result
 from holdfast.core.base_check import deserves_check
-from holdfast.core.plan import Plan, encode_plan, plan_hash
+from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus
 from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
@@ -36,6 +40,8 @@ from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
 from holdfast.repo.workspace_files import require_files
+from holdfast.reporting.estimates import AttemptSpan, attempt_spans
+from holdfast.reporting.run_estimate import agent_histories, estimate_run
 from holdfast.runner.decisions.amend import is_amended
 from holdfast.runner.health import runs_missing_in_journal
 from holdfast.runner.sandbox_setting import SandboxSetting
@@ -43,6 +49,10 @@ from holdfast.runner.session import create_run, unfinished_run
 from holdfast.views.recovery_text import RecoveryChoice, choice_lines, recovery_header
 from holdfast.views.status import ending_label, run_line
 from holdfast.views.terminal import terminal_width
+from holdfast.views.text import wrapped
+
+_RUNS_LOOKED_AT = 20
+"""How many of the latest runs tell what a plan may take."""
 
 ARGUMENTS: Arguments = (
     positional(
@@ -67,11 +77,12 @@ ARGUMENTS: Arguments = (
 
 def execute(args: Namespace) -> int:
     """Start a plan, or continue an unfinished run of it."""
-    checkout = open_read_only().checkout
+    read_only = open_read_only()
+    checkout = read_only.checkout
     plan, source = _plan(args, checkout)
     if args.dry_run:
         require_commit(Path.cwd(), plan.base)
-        return _print_plan(plan, args)
+        return _print_plan(plan, args, read_only)
     require_commands(plan, checkout)
     if args.tick:
         from holdfast.cli.tick import require_points
@@ -151,12 +162,34 @@ def _plan_path(args: Namespace, checkout: Path) -> Path:
     return plan_for_goal(goal, checkout, args)
 
 
-def _print_plan(plan: Plan, args: Namespace) -> int:
+def _print_plan(plan: Plan, args: Namespace, found: ReadOnlyRepo) -> int:
+    """Show what a run of the plan would do, whole, and what it may take by the history of this repository."""
     from holdfast.reporting.notifications import without_secrets
-    from holdfast.views.plan_text import execution_plan
+    from holdfast.views.plan_text import estimate_lines, execution_plan, waves
 
-    print(encode_plan(without_secrets(plan)).decode() if args.json else execution_plan(plan))
+    jobs = args.jobs or plan.limits.jobs
+    estimate = estimate_run(plan, jobs, agent_histories(_earlier_spans(found)))
+    executed = tuple(executed_by(plan, presets_of(found.checkout)))
+    if args.json:
+        execution = {"waves": waves(plan), "executes": executed, "estimate": estimate}
+        document = msgspec.to_builtins(without_secrets(plan)) | {"execution": execution}
+        print(msgspec.json.encode(document, order="sorted").decode())
+        return ExitCode.DONE
+    items = [line for item in executed for line in wrapped(item, terminal_width(), "  ", "      ")]
+    parts = [
+        execution_plan(plan),
+        "",
+        *(["Everything that is executed or passed on:", *items, ""] if items else []),
+    ]
+    print("\n".join([*parts, *estimate_lines(estimate)]))
     return ExitCode.DONE
+
+
+def _earlier_spans(found: ReadOnlyRepo) -> Iterator[list[AttemptSpan]]:
+    """Yield the attempts of the latest runs of this repository, run by run."""
+    for listing in found.runs()[-_RUNS_LOOKED_AT:]:
+        recorded = found.require_journal().events(listing.row.run)
+        yield attempt_spans(recorded, restart_below=0.0)
 
 
 def _tell_of_completed(opened: OpenRepo, plan: Plan, args: Namespace) -> None:

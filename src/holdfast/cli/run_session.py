@@ -157,7 +157,7 @@ def _wants_failed_base(stored: StoredRun, args: Namespace) -> bool:
     check = stored.row.base_check
     if stored.row.status is not RunStatus.BLOCKED or check.status is not BaseStatus.FAILED:
         return False
-    if check.unrunnable or args.json or not is_interactive():
+    if check.unrunnable or check.setup or args.json or not is_interactive():
         return False
     print("\n".join(block(stored.row.reason, "  ")))
     return confirm("Start the agents all the same?", yes=False)

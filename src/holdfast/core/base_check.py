@@ -1,7 +1,7 @@
 """The check of the base: whether it is in the way of the first agent, what to do about it, and why it stops a run.
 
 It runs once, before anybody is paid. A base that fails its checks is the user's to accept: many plans have checks that only
-their tasks make pass. A check that cannot be executed at all is never accepted: no task changes that.
+their tasks make pass. A check that cannot be executed at all is never accepted, nor a set-up that fails: no task changes that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def base_moves(state: RunState) -> Iterator[Command]:
     if check.status is BaseStatus.RUNNING:
         return
     has_failed = check.status is BaseStatus.FAILED
-    if state.skips_base_check or (has_failed and state.accepts_base and not check.unrunnable):
+    is_acceptable = has_failed and not check.unrunnable and not check.setup
+    if state.skips_base_check or (is_acceptable and state.accepts_base):
         yield RecordEvent(ev.BaseAccepted())
     elif not has_failed or check.epoch < state.row.epoch:
         yield CheckBase()
@@ -57,6 +58,11 @@ def base_obstacle(state: RunState) -> str:
         return ""
     said = "\n".join(f"  {line}" for line in check.detail.strip().splitlines()[-_SHOWN_LINES:])
     shown = f"; it said:\n{said}\n" if said else ". "
+    if check.setup:
+        return (
+            f"set-up fails on the base, and no agent was started: {check.error}{shown}"
+            f"Correct the cause; `holdfast resume {run}` tries again"
+        )
     if check.unrunnable:
         return (
             f"a check of the plan cannot be executed, and no agent was started: {check.error}{shown}"

@@ -400,9 +400,10 @@ def _takes_work(state: RunState, stage: str) -> bool:
 def _setup_failed(state: RunState) -> bool:
     """Tell whether set-up failed since somebody last resumed the run: it would fail in the next workspace, too."""
     return any(
-        task.blocked_in == state.row.epoch and task.failures[-1].kind is FailureKind.SETUP
+        failure.kind is FailureKind.SETUP
         for task in state.on_hold.values()
-        if task.status is TaskStatus.BLOCKED and task.failures
+        if task.status is TaskStatus.BLOCKED and task.blocked_in == state.row.epoch
+        for failure in task.failures[-1:]
     )
 
 

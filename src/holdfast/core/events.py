@@ -241,13 +241,14 @@ class BaseCheckInterrupted(Event, frozen=True):
 class BaseChecked(Event, frozen=True):
     """The check of the base is over. Without `error` every check held; `known`: on the same tree, in an earlier run.
 
-    `unrunnable`: the `check` cannot be executed at all, which no task will change.
+    `unrunnable`: the `check` cannot be executed at all, which no task will change. `setup`: it is a command of set-up.
     """
 
     check: str = ""
     error: str = ""
     detail: str = ""
     unrunnable: bool = False
+    setup: bool = False
     known: bool = False
 
 

@@ -280,13 +280,17 @@ class StageRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class BaseCheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The check of the base. What failed, if so, and in which epoch. `unrunnable`: that command cannot be executed at all."""
+    """The check of the base. What failed, if so, and in which epoch. `unrunnable`: that command cannot be executed at all.
+
+    `setup`: it is a command of set-up.
+    """
 
     status: BaseStatus = BaseStatus.UNASKED
     check: str = ""
     error: str = ""
     detail: str = ""
     unrunnable: bool = False
+    setup: bool = False
     epoch: int = -1
 
 

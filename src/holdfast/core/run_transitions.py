@@ -192,6 +192,7 @@ def _base_checked(run: RunRow, event: ev.BaseChecked) -> None:
         error=event.error,
         detail=event.detail,
         unrunnable=event.unrunnable,
+        setup=event.setup,
         epoch=run.epoch,
     )
 

@@ -26,6 +26,7 @@ class AttemptSpan(msgspec.Struct, kw_only=True):
     thrown_away: bool = False
     progress: float | None = None
     cost_usd: float | None = None
+    agent: str = ""
 
     @property
     def seconds(self) -> float:
@@ -54,7 +55,7 @@ def attempt_spans(recorded: Iterable[Recorded], restart_below: float) -> list[At
         if isinstance(event, ev.RunnerAttached):
             quiet_since = before
         elif isinstance(event, ev.AttemptStarted):
-            span = AttemptSpan(task=event.task, attempt=event.attempt, started=record.at)
+            span = AttemptSpan(task=event.task, attempt=event.attempt, started=record.at, agent=event.agent)
             spans.append(span)
             newest[event.task] = span
         elif (known := newest.get(getattr(event, "task", ""))) is not None:

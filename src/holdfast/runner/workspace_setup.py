@@ -41,7 +41,7 @@ class SetupFailedError(HoldfastError):
 
     def __init__(self, failed: FailedCheck, run: str) -> None:
         said = last_lines(failed.output)
-        message = f"set-up failed: {failed.error}" + (f"; it said:\n{said}\n" if said else "")
+        message = f"set-up failed: {failed.error}" + (f"; it said:\n{said}" if said else "")
         super().__init__(
             message, f"Nothing is charged for it. Correct the cause; `holdfast resume {run}` tries again."
         )

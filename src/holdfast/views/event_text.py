@@ -172,6 +172,8 @@ def _how(event: Event) -> str:
 
 
 def _base_checked(event: BaseChecked) -> str:
+    if event.setup:
+        return f"set-up fails on the base: {event.error}"
     if event.error:
         what = "a check of the plan cannot be executed" if event.unrunnable else "the base fails a check"
         return f"{what}: {event.error}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from holdfast.core.base_check import deserves_check
 from holdfast.core.plan import Plan, Stage, Task
+from holdfast.reporting.run_estimate import RunEstimate
 from holdfast.views.status import agent_of
 from holdfast.views.text import count, duration, one_line
 
@@ -18,11 +20,37 @@ def execution_plan(plan: Plan) -> str:
         one_line(plan.goal),
         f"  base {plan.base}, {bounds}, at most {duration(limits.timeout_s)} each",
     ]
+    if plan.workspace.setup:
+        lines.append(f"  every workspace is set up by: {_commands(plan.workspace.setup)}")
+    if deserves_check(plan):
+        lines.append(
+            "  before the first agent starts, set-up and the checks of every task run once on the base"
+        )
     if plan.verify:
         lines.append(f"  every task is checked by: {_commands(plan.verify)}")
     for stage in plan.stages:
         lines += _stage(plan, stage)
     return "\n".join(lines)
+
+
+def estimate_lines(estimate: RunEstimate | None) -> list[str]:
+    """Return what a run may take as text, and what that is taken from."""
+    if estimate is None:
+        return ["Time and cost: no history of this repository yet; the first run makes one."]
+    cost = "nobody reported a cost" if estimate.cost_usd is None else f"about ${estimate.cost_usd:.2f}"
+    lines = [f"Time and cost: about {duration(estimate.seconds)}, {cost}; from earlier runs here:"]
+    for one in estimate.history:
+        money = "" if one.cost_usd is None else f", ${one.cost_usd:.2f}"
+        who = f"a task of {one.agent}" if one.agent else "a command"
+        lines.append(f"  {who} took {duration(one.seconds)}{money} (median of {one.tasks})")
+    if estimate.unknown:
+        lines.append(f"  no history of {', '.join(estimate.unknown)}: taken to be like the others")
+    return lines
+
+
+def waves(plan: Plan) -> list[list[str]]:
+    """Return the tasks that may run side by side, wave after wave, stages in plan order."""
+    return [[task.id for task in batch] for stage in plan.stages for batch in stage.batches()]
 
 
 def commands_of(plan: Plan) -> list[str]:
@@ -49,7 +77,11 @@ def _stage(plan: Plan, stage: Stage) -> Iterator[str]:
     if stage.entry:
         yield f"  opens when: {_commands(stage.entry)}"
     for number, batch in enumerate(stage.batches(), start=1):
-        yield f"  batch {number}"
+        beside = f": {len(batch)} side by side" if 1 < len(batch) <= plan.limits.jobs else ""
+        queued = (
+            f": {len(batch)} tasks, {plan.limits.jobs} at a time" if len(batch) > plan.limits.jobs else ""
+        )
+        yield f"  batch {number}{beside or queued}"
         yield from (f"    {line}" for task in batch for line in _task(plan, task))
     if stage.exit:
         yield f"  closes when: {_commands(stage.exit)}"

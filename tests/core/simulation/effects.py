@@ -111,7 +111,10 @@ def _launch(runner: SimulatedRunner, task: TaskRow) -> SimulatedAgent | None:
     if machine.inspect((task.id, task.attempt - 1)) is Presence.ALIVE:
         world.judge.violated(9, f"task {task.id} is tried again while its last agent lives")
     if random() < world.rates.agent_fails / 8:
-        runner.deliver([_failed(runner, task, FailureKind.ENVIRONMENT, task.latest.snapshot)])
+        if world.seed % 4 == 1:
+            runner.deliver(_blocked(runner, task, FailureKind.SETUP, ""))
+        else:
+            runner.deliver([_failed(runner, task, FailureKind.ENVIRONMENT, task.latest.snapshot)])
         return None
     found = world.repository.work.get(task.latest.start, NO_WORK)
     fate, failure = _random_fate(runner, task)
@@ -345,6 +348,18 @@ def _provider_gone(runner: SimulatedRunner, validator: Validator) -> ev.Event | 
         return ev.ProviderShut(provider=provider, words="log in")
     world.met("limit of a validator")
     return _parked(runner, provider, validator.id, None)
+
+
+def base_check(runner: SimulatedRunner) -> SimulatedEffect:
+    """Check the base before the first agent starts."""
+    world = runner.world
+    yield world.random() * 10
+    if not world.room:
+        raise NoRoomError
+    if runner.stopping:
+        runner.deliver([ev.BaseCheckInterrupted()])
+    else:
+        runner.deliver([ev.BaseChecked(error="failed" if world.random() < 0.3 else "")])
 
 
 def gate(runner: SimulatedRunner, stage: str, which: Gate) -> SimulatedEffect:

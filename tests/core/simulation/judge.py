@@ -18,7 +18,7 @@ from holdfast.core.projection import TaskRow, encode_row
 from holdfast.core.reconcile import reconcile
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
-from holdfast.core.status import TASK_IS_SETTLED, FailureKind, RunStatus, TaskStatus
+from holdfast.core.status import TASK_IS_SETTLED, BaseStatus, FailureKind, RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
 from tests.core.builders import queues
 from tests.core.simulation.repository import NO_WORK, SimulatedWork
@@ -49,6 +49,7 @@ _CONCERNS_WORK = _LEAVES.keys() | {
     ev.PlanAmended,
 }
 _TOLERANCE_S = 0.01
+_BASE_IS_OPEN = (BaseStatus.PENDING, BaseStatus.RUNNING, BaseStatus.FAILED)
 
 
 class ViolatedError(Exception):
@@ -134,6 +135,8 @@ class Judge:
             self.violated(14, f"task {task} starts through {provider}, which is parked")
         if row.pausing or row.stopping:
             self.violated(14, f"task {task} starts although the run is to rest")
+        if row.base_check.status in _BASE_IS_OPEN and sum(one.attempt for one in state.tasks.values()) == 1:
+            self.violated(14, f"task {task} starts before anybody knows the base")
         if len(state.active) > state.jobs:
             self.violated(9, f"{len(state.active)} tasks are under way, more than {state.jobs}")
         if state.abandoned[stage] and not state.plan.limits.keep_going:

@@ -98,6 +98,7 @@ class People:
     def give_options(self, state: RunState) -> None:
         """The user resumes with options: only some tasks, more or fewer jobs, larger budgets, native sessions."""
         world, random = self.world, self.world.random
+        state.accepts_base = world.resumes <= 0
         if world.resumes > 0 and random() < 0.1:
             state.select(frozenset(name for name in state.tasks if random() < 0.5))
         elif self.meddles and random() < 0.1:

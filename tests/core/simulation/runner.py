@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core import events as ev
 from holdfast.core.commands import (
+    CheckBase,
     CheckTask,
     CloseStage,
     Command,
@@ -350,6 +351,8 @@ class SimulatedRunner:
                 self._start(effects.validation(self, state.tasks[task]), command)
             case LandTasks():
                 self._start(effects.landing(self, command), command)
+            case CheckBase():
+                self._start(effects.base_check(self), command)
             case OpenStage(stage):
                 self._start(effects.gate(self, stage, "entry"), command)
             case CloseStage(stage):

@@ -139,7 +139,7 @@ def setup_blocked(task: TaskRow, error: HoldfastError) -> ev.AttemptBlocked:
         attempt=task.attempt,
         token=task.latest.token,
         failure=FailureKind.SETUP,
-        error=f"{error.message}. {error.hint}".replace("\n.", "\n"),
+        error=f"{error.message}\n{error.hint}",
     )
 
 

@@ -17,7 +17,7 @@ from holdfast.core.base_check import cannot_run
 from holdfast.repo.files import remove, write_atomically
 from holdfast.runner.context import RunContext
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
-from holdfast.runner.workspace_setup import set_up
+from holdfast.runner.workspace_setup import SetupFailedError, set_up
 
 _OWNER, _STEP = "@base", "base"
 _REMEMBERED_MAX = 200
@@ -26,7 +26,7 @@ _REMEMBERED_MAX = 200
 async def check_base(context: RunContext) -> list[ev.Event]:
     """Check the base in the workspace of gates, unless that was done on the same tree. Safe to repeat after a crash.
 
-    Raises SetupFailedError if set-up fails: then no agent would get a workspace, either.
+    If set-up fails, no agent would get a workspace, either.
     """
     base, commands = context.state.row.base, context.state.plan.verify
     held = context.repo.state_dir.base_check(_digest(context, context.repo.tree_of(base)))
@@ -37,6 +37,9 @@ async def check_base(context: RunContext) -> list[ev.Event]:
         try:
             await set_up(context, workspace, _OWNER, 1)
             failed = await run_checks(context, commands, workspace, _OWNER, 1, _STEP)
+        except SetupFailedError as error:
+            bad = error.failed
+            return [ev.BaseChecked(check=bad.command, error=bad.error, detail=bad.output, setup=True)]
         except ChecksStopped:
             return [ev.BaseCheckInterrupted()]
     if failed is None:
