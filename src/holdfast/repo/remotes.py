@@ -15,7 +15,7 @@ from holdfast.redaction import redact
 from holdfast.repo.git import Setting, decode_text
 from holdfast.repo.repository import Repository
 
-_SCP_ADDRESS = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>(?!//).+)")
+_SCP_ADDRESS = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>(?!//|:).+)")
 _WEB_SCHEMES = ("https", "http", "ssh", "git", "git+ssh")
 _SAID_CHARS = 600
 # Settings of the repository itself that say how to log in. Some name programs, so whoever uses them looks who wrote them.
