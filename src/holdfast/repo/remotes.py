@@ -55,10 +55,11 @@ class HostedRepository:
     def compare_url(self, target: str, branch: str) -> str:
         """Return the page that offers to open a pull request; empty if the host is of no known kind."""
         into, what = quote(target, safe=""), quote(branch, safe="")
+        compared = f"{quote(target)}...{quote(branch)}"
         top = f"https://{self.host}/{self.path}"
         pages = {
-            "github": f"{top}/compare/{into}...{what}?expand=1",
-            "gitea": f"{top}/compare/{into}...{what}",
+            "github": f"{top}/compare/{compared}?expand=1",
+            "gitea": f"{top}/compare/{compared}",
             "bitbucket": f"{top}/pull-requests/new?source={what}&dest={into}",
             "gitlab": f"{top}/-/merge_requests/new?merge_request%5Bsource_branch%5D={what}"
             f"&merge_request%5Btarget_branch%5D={into}",
