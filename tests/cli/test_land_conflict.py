@@ -144,6 +144,28 @@ def test_a_resolution_that_was_resumed_lands_without_another_word(tmp_path: Path
     assert [line["landed_in"] for line in cli.json("list")] == [["main"], ["main"]]
 
 
+def test_a_discarded_resolution_is_forgotten(tmp_path: Path) -> None:
+    """The conflict is there again, and another agent resolves it."""
+    cli = conflicting(tmp_path)
+    cli.project.git("branch", "next")
+    assert cli("land", "--yes", "--resolve", "--into", "next").code == 0
+    cli.project.git("branch", "-f", "next", "main")
+    assert cli("discard", "2", "--yes").code == 0
+    assert cli("land", "1", "--yes", "--into", "next").code == 3
+    assert cli("land", "1", "--yes", "--into", "next", "--resolve").code == 0
+    assert len(runs_of(cli)) == 3
+
+
+def test_a_run_that_lands_by_itself_says_how_its_conflict_is_resolved(tmp_path: Path) -> None:
+    """`run --land` does not start another run unasked."""
+    moves = f"cd {tmp_path}/p && echo user > a.txt && git commit -qam user"
+    script = f"echo run > a.txt; ( {moves} )"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
+    done = cli("run", "--yes", "--no-sandbox", "--land")
+    assert (done.code, "`holdfast land 01-try-it --resolve`" in done.err) == (3, True)
+    assert cli.run_status() == "completed"
+
+
 def test_on_a_terminal_the_user_is_asked(tmp_path: Path) -> None:
     """No leaves everything as it is; yes does all of it."""
     cli = conflicting(tmp_path)

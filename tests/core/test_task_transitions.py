@@ -8,9 +8,12 @@ import msgspec
 import pytest
 
 from holdfast.core import events as ev
+from holdfast.core.commands import StartAttempt
+from holdfast.core.decide import decide
 from holdfast.core.event_codec import EVENT_KINDS, decode_event, encode_event
 from holdfast.core.projection import (
     AttemptRow,
+    LandingConflict,
     Question,
     Taken,
     TaskRow,
@@ -20,7 +23,7 @@ from holdfast.core.projection import (
 )
 from holdfast.core.run_transitions import RUN_EVENTS, STAGE_EVENTS, first_row
 from holdfast.core.state import RunState, replay
-from holdfast.core.status import FailureKind, RunStatus, TaskStatus
+from holdfast.core.status import AttemptKind, FailureKind, RunStatus, TaskStatus
 from holdfast.core.task_transitions import TASK_EVENTS, IllegalEventError
 from tests.core.builders import ATTACHED, STARTED, begin, done, failed, plan, queues, start, task, walk
 
@@ -312,3 +315,34 @@ def test_a_session_is_not_resumed_where_its_work_was_set_aside() -> None:
     walk(state, "a", "running")
     state.apply(ev.AttemptLost(task="a", attempt=1, set_aside="half"))
     assert state.tasks["a"].latest.session_commit == "half"
+
+
+def _resolving() -> RunState:
+    """Return a run whose task `a` resolves a conflict at `land`."""
+    conflict = LandingConflict(run="01-other", tip="tip", task="a", commit="merged", files=("x.py",))
+    started = msgspec.structs.replace(STARTED, resolves=conflict)
+    state = replay(plan((task("a"), task("b"))), [started, ATTACHED])
+    for event in (ev.StageOpening(stage="s1"), ev.StageOpened(stage="s1")):
+        state.apply(event)
+    return state
+
+
+def test_a_task_that_resolves_a_conflict_at_land_begins_with_the_merge() -> None:
+    """Its first attempt is a conflict's, from the commit with the markers; other tasks begin as ever."""
+    state = _resolving()
+    first, other = (one for one in decide(state, 0.0) if isinstance(one, StartAttempt))
+    assert (first.start, first.attempt_kind) == ("merged", AttemptKind.CONFLICT)
+    assert state.tasks["a"].conflict_files == ("x.py",)
+    assert (other.start, other.attempt_kind) == ("base", AttemptKind.IMPLEMENTATION)
+
+
+def test_a_reset_or_a_lost_journal_does_not_take_the_conflict_away() -> None:
+    """Both bring the task back to its beginning, and that is the merge."""
+    state = _resolving()
+    state.apply(start("a", 1))
+    state.apply(failed("a", 1))
+    state.apply(ev.TaskRewound(task="a"))
+    assert (state.tasks["a"].carry, state.tasks["a"].conflict) == ("merged", "merged")
+    rebuilt = _resolving()
+    rebuilt.apply(ev.TaskRestored(task="a", attempts=1))
+    assert (rebuilt.tasks["a"].carry, rebuilt.tasks["a"].base) == ("merged", "base")

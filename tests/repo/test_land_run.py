@@ -10,7 +10,8 @@ import pytest
 from holdfast.core.ids import run_branch
 from holdfast.errors import RepositoryError
 from holdfast.repo.checkout import read_checkout
-from holdfast.repo.land_run import discard_run, land_on_branch
+from holdfast.repo.land_run import LandingConflictError, LandingMethod, discard_run, land_on_branch
+from holdfast.repo.landed_results import RunTip
 from tests.crash.disk_image import Tree
 from tests.crash.faults import Program
 from tests.crash.power_models import choice_of
@@ -101,6 +102,32 @@ def test_a_conflict_names_the_files_and_the_manual_way(tmp_path: Path) -> None:
     assert "git merge" in refused.value.hint
 
 
+@pytest.mark.parametrize("method", list(LandingMethod))
+def test_a_conflict_changes_nothing_however_a_run_lands(tmp_path: Path, method: LandingMethod) -> None:
+    """No ref says that it landed, and the error names the files and the commit that they conflict with."""
+    project = Project.create(tmp_path / "p")
+    commit = run_commit(project, "a.txt", "run\n")
+    project.write("a.txt", "main\n")
+    tip = project.commit("rival")
+    with pytest.raises(LandingConflictError) as refused:
+        land_on_branch(project.open(), commit, "main", "m", method, [RunTip(RUN, commit)])
+    assert (refused.value.files, refused.value.onto, project.head()) == (("a.txt",), tip, tip)
+    assert project.git("for-each-ref", f"refs/holdfast/{RUN}/landed") == ""
+
+
+def test_a_result_that_the_branch_has_by_other_commits_needs_no_commit(tmp_path: Path) -> None:
+    """The user picked it before: it is noted as landed, and the branch stays where it is."""
+    project = Project.create(tmp_path / "p")
+    commit = run_commit(project)
+    project.write("run.txt", "run\n")
+    tip = project.commit("the same by hand")
+    for method in (LandingMethod.SQUASH, LandingMethod.REBASE):
+        done = land_on_branch(project.open(), commit, "main", "m", method, [RunTip(RUN, commit)])
+        assert (done.kind, done.commit, project.head()) == ("already there", tip, tip)
+    (ref,) = project.git("for-each-ref", "--format=%(refname)", f"refs/holdfast/{RUN}/landed").split()
+    assert (commit in ref, project.git("rev-parse", ref)) == (True, tip)
+
+
 def test_an_unknown_branch_is_refused(tmp_path: Path) -> None:
     """A typing error creates nothing."""
     project = Project.create(tmp_path / "p")
@@ -166,6 +193,25 @@ land_on_branch(repo, done, {target!r}, "m")
     left = after_power_cut(project, code)
     assert left.git("show", f"{target}:run.txt") == "run"
     assert left.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("method", ["SQUASH", "REBASE"])
+def test_a_run_that_landed_without_a_merge_survives_a_power_cut(tmp_path: Path, method: str) -> None:
+    """The branch, its files, and the ref that says what they are."""
+    project = Project.create(tmp_path / "p")
+    done = run_commit(project)
+    project.write("main.txt", "main\n")
+    project.commit("main goes on")
+    code = f"""
+from holdfast.repo.land_run import LandingMethod, land_on_branch
+from holdfast.repo.landed_results import RunTip
+land_on_branch(repo, {done!r}, "main", "m", LandingMethod.{method}, [RunTip({RUN!r}, {done!r})])
+"""
+    left = after_power_cut(project, code)
+    assert left.git("show", "main:run.txt") == "run"
+    assert left.git("status", "--porcelain") == ""
+    (kept,) = left.git("for-each-ref", "--format=%(objectname)", f"refs/holdfast/{RUN}/landed").split()
+    assert kept == left.head()
 
 
 @pytest.mark.parametrize("step", ["_merge", "_sync_files"])

@@ -67,8 +67,8 @@ def agree_to_amendment(
     """
     presets = presets_of(checkout)
     require_agents(amended, presets)
-    known = list(_items(before, presets))
-    new = [item for item in _items(amended, presets) if item not in known]
+    known = list(executed_by(before, presets))
+    new = [item for item in executed_by(amended, presets) if item not in known]
     if new and not yes:
         _print(["New in what it runs:"], new)
     if not yes and not is_interactive():

@@ -21,6 +21,7 @@ from holdfast.repo.land_run import LandingConflictError, LandingMethod
 from holdfast.runner.landing.conflict_run import conflict_plan, conflicting_files, create_conflict_run
 from holdfast.runner.landing.result_landing import (
     ResultToLand,
+    conflict_refusal,
     land_result,
     landed_sentence,
     remove_landed_branches,
@@ -184,20 +185,13 @@ def _resolve(opened: OpenRepo, result: ResultToLand, conflict: LandingConflictEr
 
 
 def _require_resolve(result: ResultToLand, files: Sequence[str], resting: str, args: Namespace) -> None:
-    run, listed = result.row.run, ", ".join(files)
     if args.resolve:
         return
     if is_interactive() and not args.yes:
         who = f"run {resting} go on and resolve them" if resting else "an agent resolve them"
-        if confirm(f"Conflicts in {listed}. Let {who}?", yes=False):
+        if confirm(f"Conflicts in {', '.join(files)}. Let {who}?", yes=False):
             return
-    by_agent = f"`holdfast land {run} --resolve` lets an agent resolve them" + (
-        f" (run {resting} has begun)" if resting else ""
-    )
-    by_hand = f"by hand: `git switch {result.target}`, then `git merge {result.commit[:12]}`"
-    raise NeedsDecisionError(
-        f"{result.target} and {run} changed the same lines of {listed}", f"{by_agent}; {by_hand}"
-    )
+    raise conflict_refusal(result, files, resting)
 
 
 def _new_run(opened: OpenRepo, result: ResultToLand, conflict: LandingConflictError, args: Namespace) -> str:

@@ -18,7 +18,7 @@ _DEFAULT = "less"
 _VARIABLES = {"LESS": "FRX", "LV": "-c"}
 """What git sets for its pagers where the user has not: quit if it fits, keep colours, keep the screen."""
 _OFF = frozenset({"false", "never", "no", "off", "0"})
-_SLOTS = {"meta": "bold", "frag": "cyan", "old": "red", "new": "green"}
+_PARTS = {"meta": "bold", "frag": "cyan", "old": "red", "new": "green"}
 """The parts of a patch that have a colour, and git's own choice for each."""
 
 
@@ -28,7 +28,7 @@ def users_colours(git: Git) -> dict[str, str] | None:
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb" or not sys.stdout.isatty()
     if wanted in _OFF or (plain and wanted != "always") or os.environ.get("NO_COLOR"):
         return None
-    return {slot: _colour(git, slot, usual) for slot, usual in _SLOTS.items()}
+    return {part: _colour(git, part, usual) for part, usual in _PARTS.items()}
 
 
 def show_long(text: str, git: Git) -> None:
@@ -56,6 +56,6 @@ def _setting(git: Git, key: str) -> str | None:
     return decode_text(asked.stdout).rstrip("\n") if asked.rc == 0 else None
 
 
-def _colour(git: Git, slot: str, usual: str) -> str:
-    asked = git.try_run("config", "--get-color", f"color.diff.{slot}", usual)
+def _colour(git: Git, part: str, usual: str) -> str:
+    asked = git.try_run("config", "--get-color", f"color.diff.{part}", usual)
     return decode_text(asked.stdout) if asked.rc == 0 else ""

@@ -25,10 +25,16 @@ from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.protocol import StoredRun
 from holdfast.process.cgroups import available_groups
 from holdfast.process.programs import has_ended, start_in_background
+from holdfast.repo.land_run import LandingConflictError
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.runner.health import settings_since
-from holdfast.runner.landing.result_landing import land_result, landed_sentence, result_to_land
+from holdfast.runner.landing.result_landing import (
+    conflict_refusal,
+    land_result,
+    landed_sentence,
+    result_to_land,
+)
 from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import RunOptions, execute_run
@@ -173,7 +179,10 @@ def execute_visibly(opened: OpenRepo, run: str, options: RunOptions, *, json: bo
 def land_now(opened: OpenRepo, row: RunRow) -> str:
     """Merge a run's result into the branch where the run began, and return what became of it."""
     result = result_to_land(opened.repo, opened.journal, row, None)
-    landed = land_result(opened.repo, opened.journal, result)
+    try:
+        landed = land_result(opened.repo, opened.journal, result)
+    except LandingConflictError as conflict:
+        raise conflict_refusal(result, conflict.files) from conflict
     return landed_sentence(result, landed) + remove_staging(opened.repo, row)
 
 

@@ -15,7 +15,7 @@ from holdfast.redaction import redact
 from holdfast.repo.git import Setting, decode_text
 from holdfast.repo.repository import Repository
 
-_SCP_ADDRESS = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>(?!//).+)")
+_SCP_ADDRESS = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>(?!//|:).+)")
 _WEB_SCHEMES = ("https", "http", "ssh", "git", "git+ssh")
 _SAID_CHARS = 600
 # Settings of the repository itself that say how to log in. Some name programs, so whoever uses them looks who wrote them.
@@ -55,10 +55,11 @@ class HostedRepository:
     def compare_url(self, target: str, branch: str) -> str:
         """Return the page that offers to open a pull request; empty if the host is of no known kind."""
         into, what = quote(target, safe=""), quote(branch, safe="")
+        compared = f"{quote(target)}...{quote(branch)}"
         top = f"https://{self.host}/{self.path}"
         pages = {
-            "github": f"{top}/compare/{into}...{what}?expand=1",
-            "gitea": f"{top}/compare/{into}...{what}",
+            "github": f"{top}/compare/{compared}?expand=1",
+            "gitea": f"{top}/compare/{compared}",
             "bitbucket": f"{top}/pull-requests/new?source={what}&dest={into}",
             "gitlab": f"{top}/-/merge_requests/new?merge_request%5Bsource_branch%5D={what}"
             f"&merge_request%5Btarget_branch%5D={into}",

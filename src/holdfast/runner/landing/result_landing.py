@@ -5,6 +5,7 @@ The merge queue, which brings tasks onto the run branch, is another module. Noth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.core.ids import archived_branch_ref
@@ -63,7 +64,7 @@ def result_to_land(
     tip = result_tip(repo, row, accepted_tip)
     results, commit = [RunTip(row.run, tip)], tip
     for resolving in reversed(resolving_runs(journal, row.run, tip, target)):
-        if resolving.status is RunStatus.COMPLETED:
+        if resolving.status is RunStatus.COMPLETED and not _is_discarded(repo, resolving):
             resolved = result_tip(repo, resolving)
             commit = resolved if commit == tip else commit
             results.append(RunTip(resolving.run, resolved))
@@ -115,6 +116,20 @@ def landed_sentence(result: ResultToLand, landed: LandedRun) -> str:
     return f"{run} is in {result.target} ({landed.kind}, {landed.commit[:12]}{by})."
 
 
+def conflict_refusal(result: ResultToLand, files: Sequence[str], resting: str = "") -> NeedsDecisionError:
+    """Return the error for a result that conflicts with its branch: an agent can resolve that, or a person.
+
+    `resting` is the run that has begun to.
+    """
+    run, target = result.row.run, result.target
+    begun = f" (run {resting} has begun)" if resting else ""
+    return NeedsDecisionError(
+        f"{target} and {run} changed the same lines of {', '.join(files)}",
+        f"`holdfast land {run} --resolve` lets an agent resolve them{begun}; "
+        f"by hand: `git switch {target}`, then `git merge {result.commit[:12]}`",
+    )
+
+
 def remove_landed_branches(repo: Repository, result: ResultToLand) -> list[str]:
     """Remove the branches of a result that is in its branch, and return those that are gone. Their tips stay archived.
 
@@ -143,6 +158,10 @@ def result_tip(repo: Repository, row: RunRow, accepted_tip: str = "") -> str:
     if repo.read_ref(archived_branch_ref(row.run, row.tip)) and result_places(repo.checkout, row).branches:
         return row.tip
     raise no_branch(repo, row)
+
+
+def _is_discarded(repo: Repository, row: RunRow) -> bool:
+    return not repo.read_ref(row.branch) and not result_places(repo.checkout, row).branches
 
 
 def require_recorded_tip(repo: Repository, row: RunRow, accepted_tip: str = "") -> str:
