@@ -393,3 +393,15 @@ def test_without_a_terminal_the_earliest_place_is_taken(tmp_path: Path) -> None:
     cli = _half_lost(tmp_path)
     assert cli("adopt", ".", "--agent", "claude", "--yes").code == 0
     assert {"2-plan", "3-execute", "11-finish"} <= set(_open_tasks(cli))
+
+
+def test_a_run_that_is_completed_is_not_offered_to_be_continued(tmp_path: Path) -> None:
+    """Adopting the same files again tells where the result is instead."""
+    cli = _cli(tmp_path)
+    _execute(cli, first={"status": "pending", "prompt": "Do it"})
+    env = _with_agent(tmp_path)
+    assert cli("adopt", STATE, "--agent", "claude", "--yes", **env).code == 0
+    assert cli("resume", "--yes", "--no-sandbox", **env).code == 0
+    said = cli("adopt", STATE, "--agent", "claude").out
+    assert "It is completed: `holdfast review 1` shows the result" in said
+    assert "resume" not in said

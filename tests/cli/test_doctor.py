@@ -134,3 +134,8 @@ def test_a_torn_index_of_a_worktree_is_told_and_made_anew(tmp_path: Path, torn: 
     cli.project.git("gc", "-q")
     assert git(tmp_path / "other", "status", "--short") == "M a.txt"
     assert index.with_name("index.torn").read_bytes() == torn
+
+
+def test_small_sizes_of_the_disk_are_told_in_mebibytes(completed: Cli) -> None:
+    """`0.5` or `0.0 GiB` tells nobody how little there is."""
+    assert "at least 512 MiB is needed" in completed("doctor").out

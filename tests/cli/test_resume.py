@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support.command import Cli, fails, is_alive, killed_cli, on_terminal, writes
+from tests.support.command import Cli, cli_at_work, fails, is_alive, killed_cli, on_terminal, writes
 from tests.support.repositories import write
 
 
@@ -214,3 +214,13 @@ def test_the_commands_of_a_note_lead_on(blocked: Cli) -> None:
     assert blocked(*commands[0].split()).code == 0
     assert blocked(*commands[1].split(), "--yes").code == 1
     assert blocked.task("b")["attempts"] == 2
+
+
+def test_a_run_that_is_held_names_the_way_to_follow_it(tmp_path: Path) -> None:
+    """`resume` and `run` refuse it with 4; looking at it is what the user wants."""
+    cli, runner, _ = cli_at_work(tmp_path)
+    for command in ("resume", "run"):
+        done = cli(command, "--yes")
+        assert (done.code, "`holdfast status 1 -f` follows it" in done.err) == (4, True), done.err
+    cli("stop")
+    assert runner.wait() == 130

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import IO, Self, cast
 
 from rich.console import Console, Group, RenderableType
@@ -23,6 +24,7 @@ from holdfast.views.text import time_of_day
 
 _FRAMES_PER_SECOND = 4
 _ESTIMATE_EVERY_S = 1.0
+_WORDS_MIN = 20
 _STYLES = {
     "red": (
         "AttemptFailed",
@@ -94,7 +96,9 @@ class LiveTable:
             self._estimate = estimate_of(state, now)
         self._picture = picture_of(state, self._since, self._estimate, now)
         # One print for all of them: each print draws the whole picture again.
-        if said := [_line(at, event, words) for at, event in happened if (words := event_sentence(event))]:
+        width = self._console.size.width
+        told = [(at, event, words) for at, event in happened if (words := event_sentence(event))]
+        if said := [_line(at, event, words, width) for at, event, words in told]:
             self._console.print(Text("\n").join(said))
 
     def remember(self, happened: Sequence[tuple[float, Event]]) -> None:
@@ -107,5 +111,10 @@ class LiveTable:
         return Group(*picture_lines(self._picture, size.width, size.height, time.monotonic()))
 
 
-def _line(at: float, event: Event, words: str) -> Text:
-    return Text.assemble((f"{time_of_day(at)}  ", "dim"), (words, _STYLE_OF.get(type(event).__name__, "")))
+def _line(at: float, event: Event, words: str, width: int) -> Text:
+    """Return what happened, with its time; what does not fit goes below the words, not below the time."""
+    clock = f"{time_of_day(at)}  "
+    room = max(width - len(clock), _WORDS_MIN)
+    below = "\n" + " " * len(clock)
+    told = below.join(wrap(words, room, break_on_hyphens=False))
+    return Text.assemble((clock, "dim"), (told, _STYLE_OF.get(type(event).__name__, "")))

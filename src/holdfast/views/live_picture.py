@@ -122,7 +122,8 @@ def _run_line(picture: Picture, width: int, now: float) -> Text:
         line.append(f", {picture.failed} failed", style="red")
     if picture.estimate.left_s is not None:
         left = picture.estimate.left_s - (now - picture.estimate.made)
-        line.append(f", about {_whole(left)} left" if left >= 1 else ", nearly done")
+        # An estimate that has passed was wrong; nothing is better than "0s left" for an hour.
+        line.append(f", about {_whole(left)} left" if left >= 1 else "")
     if used := _used(picture.tokens, picture.cost_usd):
         line.append(f", {used}", style="dim")
     return _fitted(line, width)
