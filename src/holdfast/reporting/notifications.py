@@ -7,17 +7,29 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.plan import Plan
+from holdfast.core.plan import Occasion, Plan
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
 
-OCCASIONS: dict[type[ev.Event], str] = {
+OCCASIONS: dict[type[ev.Event], Occasion] = {
     ev.RunBlocked: "needs_decision",
     ev.RunCompleted: "finished",
     ev.RunStopped: "finished",
     ev.ProviderParked: "waiting_limit",
+    ev.TaskAbandoned: "task_abandoned",
+    ev.AttemptFailed: "task_failed",
+    ev.ChecksFailed: "task_failed",
+    ev.ValidationFailed: "task_failed",
+    ev.MergeRefused: "task_failed",
 }
-"""The events that cause a notification, each with the notification's name."""
+"""The events that cause a notification if the plan wants it, each with the notification's name."""
+_USUAL: tuple[Occasion, ...] = ("finished", "needs_decision", "waiting_limit")
+
+
+def occasions_of(plan: Plan) -> tuple[Occasion, ...]:
+    """Return what a plan notifies about. An abandoned task stops a run, which tells enough, unless the rest goes on."""
+    usual = (*_USUAL, "task_abandoned") if plan.limits.keep_going else _USUAL
+    return plan.notify.on or usual
 
 
 class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,8 +40,8 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
 
 
-class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """One notification."""
+class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One notification. `task` and `attempt` are there if it is about a task."""
 
     event: str
     run: str
@@ -38,27 +50,43 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     branch: str
     counts: TaskCounts
+    task: str = ""
+    attempt: int = 0
 
 
 def notification_of(event: ev.Event, state: RunState) -> Notification | None:
     """Return the notification for an event, or None if it causes none."""
     occasion = OCCASIONS.get(type(event))
-    if occasion is None or (isinstance(event, ev.ProviderParked) and event.reckoned):
+    if occasion not in occasions_of(state.plan) or (isinstance(event, ev.ProviderParked) and event.reckoned):
         return None
+    assert occasion is not None
+    task = event.task if isinstance(event, ev.TaskEvent) else ""
     statuses = [task.status for task in state.tasks.values()]
     return Notification(
         event=occasion,
         run=state.row.run,
         goal=state.plan.goal,
         status=state.row.status,
-        reason=event.words if isinstance(event, ev.ProviderParked) else state.row.reason,
+        reason=_reason(event, state),
         branch=state.row.branch.removeprefix("refs/heads/"),
         counts=TaskCounts(
             tasks=len(statuses),
             completed=statuses.count(TaskStatus.COMPLETED),
             failed=statuses.count(TaskStatus.FAILED) + statuses.count(TaskStatus.ABANDONED),
         ),
+        task=task,
+        # By now the next attempt may have begun.
+        attempt=getattr(event, "attempt", state.tasks[task].attempt) if task else 0,
     )
+
+
+def _reason(event: ev.Event, state: RunState) -> str:
+    """Return what a notification says as its reason: the provider's words, what went wrong with a task, or why the run rests."""
+    if isinstance(event, ev.ProviderParked):
+        return event.words
+    if isinstance(event, ev.TaskEvent):
+        return str(getattr(event, "error", ""))
+    return state.row.reason
 
 
 def displayed_webhook(url: str) -> str:
