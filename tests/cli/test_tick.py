@@ -76,7 +76,7 @@ def test_without_the_users_word_the_list_is_not_touched(project: WorkflowProject
     assert project("run", "--yes").code == 0
     assert path.read_bytes() == LISTS["TODO.md"][0].encode()
     done = project("tick")
-    assert "2 of 2 landed tasks are ticked in TODO.md." in done.out
+    assert "2 of 2 landed tasks were ticked in TODO.md." in done.out
     assert path.read_bytes() == LISTS["TODO.md"][1].encode()
 
 
@@ -134,7 +134,7 @@ def test_a_point_that_cannot_be_ticked_is_told_and_the_run_goes_on(
         assert path.read_bytes() == before.replace(b"[ ] Go", b"[x] Go")
     else:
         assert (path.read_bytes() if path.exists() else b"") == before
-    assert "01-begin is not: Begin: " in project("tick").out
+    assert "01-begin was not: Begin: " in project("tick").out
 
 
 def test_edits_of_the_user_during_a_run_stay(project: WorkflowProject) -> None:
@@ -163,7 +163,7 @@ def test_a_killed_run_ticks_when_it_is_resumed(project: WorkflowProject) -> None
     runner.wait()
     assert path.read_bytes() == LISTS["TODO.md"][0].encode()
     hold.unlink()
-    assert "1 of 1 landed task is ticked in TODO.md." in project("tick").out
+    assert "1 of 1 landed task was ticked in TODO.md." in project("tick").out
     assert project("resume", "--yes").code == 0
     assert path.read_bytes() == LISTS["TODO.md"][1].encode()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast.core import ids
@@ -12,6 +14,7 @@ from tests.support.command import Cli
 from tests.support.repositories import Project, write
 from tests.support.runs import Trial
 
+CHAIN = 20
 TWO = plan_of(asks("a"), asks("b", needs=["a"]))
 
 
@@ -34,6 +37,77 @@ def test_a_whole_run_is_led_by_a_client(tmp_path: Path) -> None:
     assert trial.landed() == ["a", "b"]
     assert trial.show("b.txt") == "b"
     assert trial.violations() == []
+
+
+def test_a_dependent_can_be_claimed_right_after_what_it_needs(tmp_path: Path) -> None:
+    """Completing answers when the landing is decided, and claiming waits for the workspace and the gates behind it."""
+    names = [f"t{number}" for number in range(CHAIN)]
+    in_line = [
+        asks(name, **({"needs": [before]} if before else {}))
+        for name, before in zip(names, ["", *names], strict=False)
+    ]
+    stages = [
+        {"id": f"s{at}", "tasks": [_first_free(task) for task in in_line[at : at + 5]]}
+        for at in range(0, CHAIN, 5)
+    ]
+    plan = msgspec.json.decode(plan_of())
+    del plan["tasks"]
+    project = Project.create(tmp_path / "p")
+
+    async def play() -> None:
+        async with leading(project.path, "--yes") as leader:
+            await leader("open_run", plan=msgspec.json.encode({**plan, "stages": stages}).decode(), jobs=2)
+            for name in names:
+                claim = await leader("claim_task", task=name)
+                write(Path(claim["workspace"]) / f"{name}.txt", name)
+                done = await leader("complete_task", task=name, token=claim["token"])
+                assert done["status"] == "completed"
+
+    led(play)
+    assert Trial(project, "01-try-it").landed() == names
+
+
+def _first_free(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the first task of a stage without needs: its stage waits for the one before."""
+    return {key: part for key, part in task.items() if key != "needs" or int(task["id"][1:]) % 5}
+
+
+def test_what_waits_for_the_client_itself_is_refused_at_once(tmp_path: Path) -> None:
+    """A claim does not wait for what only the client can bring about, nor for a task that is not there."""
+    project = Project.create(tmp_path / "p")
+
+    async def play() -> None:
+        async with leading(project.path) as leader:
+            await leader("open_run", plan=plan_of(asks("a"), asks("b", needs=["a"])))
+            with pytest.raises(RefusedError, match="task b is not ready"):
+                await leader("claim_task", task="b", wait_s=600)
+            claim = await leader("claim_task", task="a")
+            with pytest.raises(RefusedError, match="task b is not ready"):
+                await leader("claim_task", task="b", wait_s=600)
+            with pytest.raises(RefusedError, match="there is no task c"):
+                await leader("claim_task", task="c", wait_s=600)
+            await leader("release_task", task="a", token=claim["token"])
+
+    led(play)
+
+
+def test_a_plan_to_be_led_needs_no_agent(tmp_path: Path) -> None:
+    """The client works itself. The same plan is the same run, also when it is opened again."""
+    project = Project.create(tmp_path / "p")
+    plan = msgspec.json.encode(
+        {"holdfast": 1, "goal": "Try it", "tasks": [asks("a"), asks("b", needs=["a"])]}
+    ).decode()
+
+    async def play() -> None:
+        async with leading(project.path) as leader:
+            assert not (await leader("open_run", plan=plan))["resumed"]
+            assert (await leader.work("a"))["status"] == "completed"
+            await leader("pause_run", now=True)
+            assert (await leader("open_run", plan=plan))["resumed"]
+            assert (await leader.work("b"))["status"] == "completed"
+
+    led(play)
+    assert Trial(project, "01-try-it").landed() == ["a", "b"]
 
 
 def test_a_plan_file_of_the_repository_can_be_opened(tmp_path: Path) -> None:

@@ -83,6 +83,53 @@ def test_a_command_gets_the_news_of_a_finished_run_on_its_standard_input(tmp_pat
     assert _told(trial) == []
 
 
+def _news(tmp_path: Path) -> list[Any]:
+    """Return what the command was told, in order."""
+    return [msgspec.json.decode(line) for line in (tmp_path / "news").read_bytes().splitlines()]
+
+
+def _noting(tmp_path: Path) -> list[str]:
+    """Return a command that notes each notification on a line of its own, whole even if two come at once."""
+    return ["sh", "-c", f"flock {tmp_path}/lock sh -c 'cat >> {tmp_path}/news; echo >> {tmp_path}/news'"]
+
+
+def test_each_failure_and_the_abandoned_task_are_told_if_that_is_asked_for(tmp_path: Path) -> None:
+    """Which task, which attempt and what went wrong; what was not asked for is not told."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "exit 7"), sh("B", "echo b > b.txt; sync", verify=["false"], attempts=1)),
+        notify={"command": _noting(tmp_path), "on": ["task_failed", "task_abandoned"]},
+        limits={"attempts": 2, "retry_delay": 0, "keep_going": True, "jobs": 1},
+    )
+    assert trial.execute() is RunStatus.BLOCKED
+    told = sorted((one["task"], one["event"], one["attempt"]) for one in _news(tmp_path))
+    assert told == [
+        ("A", "task_abandoned", 2),
+        ("A", "task_failed", 1),
+        ("A", "task_failed", 2),
+        ("B", "task_abandoned", 1),
+        ("B", "task_failed", 1),
+    ]
+    reasons = {one["task"]: one["reason"] for one in _news(tmp_path) if one["event"] == "task_failed"}
+    assert "exit" in reasons["A"]
+    assert "false" in reasons["B"]
+    assert _told(trial) == []
+
+
+@pytest.mark.parametrize("keep_going", [True, False])
+def test_an_abandoned_task_is_told_by_default_if_the_run_goes_on(tmp_path: Path, keep_going: bool) -> None:
+    """Else the run stops for it and says so: once is enough."""
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", sh("A", "exit 7"), sh("B", "echo b > b.txt")),
+        notify={"command": _noting(tmp_path)},
+        limits={"attempts": 1, "keep_going": keep_going, "jobs": 1},
+    )
+    trial.execute()
+    assert ("task_abandoned" in [one["event"] for one in _news(tmp_path)]) == keep_going
+    assert "needs_decision" in [one["event"] for one in _news(tmp_path)]
+
+
 def test_a_webhook_gets_the_news_of_a_run_that_needs_a_decision(tmp_path: Path) -> None:
     """The same JSON, with the reason."""
     with _server(_status(204)) as (url, posted):

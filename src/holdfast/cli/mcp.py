@@ -36,12 +36,15 @@ def execute(args: Namespace) -> int:
 
 def _agree(args: Namespace) -> int:
     """Show what a plan runs and record the user's agreement, so that an agent may lead a run of it."""
+    from holdfast.agents.presets import agent_names, presets_of
     from holdfast.cli.consent import require_consent
     from holdfast.cli.open_repo import open_repo
-    from holdfast.cli.plan_file import load_plan
+    from holdfast.mcp_server.lead_session import AGENT_IF_NONE
+    from holdfast.plans import read_plan
 
     with open_repo(create=True) as opened:
-        plan = load_plan(Path(args.agree), "", opened.repo.checkout)
+        known = agent_names(presets_of(opened.repo.checkout))
+        plan = read_plan(Path(args.agree), known, if_none=AGENT_IF_NONE)
         require_consent(opened.journal, plan, opened.repo.checkout, yes=args.yes)
     print(f"Agreed: an agent may lead a run of {args.agree}.")
     return ExitCode.DONE

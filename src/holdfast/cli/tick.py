@@ -78,6 +78,6 @@ def _ticked(opened: OpenRepo, run: str, path: str) -> str:
         event for event in tick_landed(opened.repo, state, asked=True) if isinstance(event, ev.TickFailed)
     ]
     lines = [
-        f"{ticked} of {count(len(landed), 'landed task')} {'is' if ticked == 1 else 'are'} ticked in {path}."
+        f"{ticked} of {count(len(landed), 'landed task')} {'was' if ticked == 1 else 'were'} ticked in {path}."
     ]
-    return "\n".join([*lines, *(f"  {event.task} is not: {one_line(event.error, 300)}" for event in left)])
+    return "\n".join([*lines, *(f"  {event.task} was not: {one_line(event.error, 300)}" for event in left)])

@@ -20,6 +20,8 @@ PromptMode = Literal["file", "stdin", "arg"]
 OnLimit = Literal["wait", "stop"]
 ResumeMode = Literal["continue", "clean"]
 """Where the attempt after one that was cut short begins: at its half-done work, or where that one began."""
+Occasion = Literal["finished", "needs_decision", "waiting_limit", "question", "task_abandoned", "task_failed"]
+"""What a notification may be about."""
 STREAMS = ("raw", "claude", "codex", "gemini", "goose", "opencode", "copilot", "vibe", "acp")
 """The event streams that have a reader; `raw` is plain output."""
 PORTS_MAX = 20
@@ -89,10 +91,11 @@ class Validator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Notify(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who gets a notification when a run finishes, needs a decision, or waits for a limit."""
+    """Who gets notifications of a run, and on which occasions; without `on`, on the usual ones."""
 
     command: tuple[str, ...] = ()
     webhook: str = ""
+    on: tuple[Occasion, ...] = ()
 
 
 class TaskList(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -26,6 +26,11 @@ from holdfast.runner.decisions.amend import is_amended
 from holdfast.runner.session import RunOptions, RunSession, create_run, unfinished_run
 from holdfast.views.plan_text import commands_of, notice_command
 
+AGENT_IF_NONE = "claude"
+"""Who is named in a plan that names no agent. The leading agent works itself; this one would if nobody leads.
+
+Always the same, so that the same plan is the same run.
+"""
 _INLINE = "the plan"
 _SHOWN = 5
 _FIRST_TASK_S = 5.0
@@ -73,7 +78,7 @@ def _given_plan(repo: Repository, request: OpenRequest) -> tuple[Plan | None, st
     known = agent_names(presets_of(repo.checkout))
     if request.plan:
         name = f"{_INLINE}.json" if request.plan.lstrip().startswith("{") else _INLINE
-        return parse_plan(request.plan.encode(), name, known, request.agent), ""
+        return parse_plan(request.plan.encode(), name, known, request.agent, AGENT_IF_NONE), ""
     if not request.plan_file:
         return None, ""
     path = (repo.checkout / request.plan_file).resolve()
@@ -82,7 +87,7 @@ def _given_plan(repo: Repository, request: OpenRequest) -> tuple[Plan | None, st
             f"{request.plan_file} is not a plan of this repository",
             f"name a file below {repo.checkout}, or give the plan itself",
         )
-    return read_plan(path, known, request.agent), str(path.relative_to(repo.checkout))
+    return read_plan(path, known, request.agent, AGENT_IF_NONE), str(path.relative_to(repo.checkout))
 
 
 def _unfinished_run(journal: Journal, run: str) -> RunListing:

@@ -47,7 +47,10 @@ _TASK_IS_UNDER_WAY = (
     TaskStatus.VERIFIED,
     TaskStatus.MERGING,
 )
+_MAY_BE_OFFERED = (TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.RUNNING)
 _END_S = 2.0
+CLAIM_S = 30.0
+"""How long a claim waits for a task that becomes ready by itself."""
 WAIT_MAX_S = 600.0
 
 
@@ -132,8 +135,12 @@ class LedRun:
 
     # -- what the agent can do --------------------------------------------------------------------------------
 
-    def take(self, task: str) -> TakeResult:
-        """Take a task that is ready. Raises ClaimError if it is not."""
+    async def take(self, task: str, wait_s: float) -> TakeResult:
+        """Take a task that is ready, or becomes so without the agent within this time. Raises ClaimError if it does not."""
+        self._require_alive()
+        if task not in self.state.tasks:
+            raise ClaimError(f"there is no task {task} in run {self.name}", "list what is ready")
+        await self._until(lambda: not self._is_on_its_way(task), wait_s)
         self._require_alive()
         offer = self._fleet.take(task)
         return take_result(offer, self._brief(task, offer.spec.key.attempt))
@@ -251,6 +258,35 @@ class LedRun:
         await self._fleet.finish(offer, reason, code, words)
         await self._until_past(offer, _TASK_IS_UNDER_WAY, wait_s)
         return attempt_result(self.state, offer.spec.key, self._statuses()[offer.spec.key.owner])
+
+    def _is_on_its_way(self, task: str) -> bool:
+        """Tell whether a task is about to be offered: all that is left before that happens by itself.
+
+        A task that another one's completion made ready is offered a moment later: its workspace is prepared first, and the
+        gates of its stage may have to be checked.
+        """
+        row, state = self.state.tasks[task], self.state
+        in_hand = {offer.spec.key.owner for offer in (*self._fleet.offers(), *self._fleet.taken())}
+        if task in in_hand or row.status not in _MAY_BE_OFFERED or state.row.pausing or state.row.stopping:
+            return False
+        if row.status is TaskStatus.RUNNING:
+            return True
+        before = self._tasks_before(task)
+        return len(in_hand) < state.jobs and all(
+            state.tasks[name].status in (*TASK_IS_SETTLED, *_TASK_IS_UNDER_WAY) and name not in in_hand
+            for name in before
+        )
+
+    def _tasks_before(self, task: str) -> set[str]:
+        """Return the tasks that a task needs, by itself or because of its stage."""
+        spec, stage = self.state.specs[task], self.state.stages[self.state.stage_of[task]]
+        before = {*spec.needs, *spec.needs_interface}
+        waiting = list(stage.needs)
+        while waiting:
+            needed = self.state.stages[waiting.pop()]
+            before |= {one.id for one in needed.tasks}
+            waiting += needed.needs
+        return before
 
     def _statuses(self) -> dict[str, TaskStatus]:
         """Return the displayed statuses.

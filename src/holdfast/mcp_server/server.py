@@ -19,6 +19,7 @@ from holdfast import __version__
 from holdfast.core.ids import ID_PATTERN, is_valid_id
 from holdfast.errors import HoldfastError
 from holdfast.mcp_server.lead_session import LeadSession, OpenRequest
+from holdfast.mcp_server.led_run import CLAIM_S
 from holdfast.mcp_server.tool_results import json_tool
 from holdfast.report_channel import (
     REPORT_VARIABLE,
@@ -150,7 +151,7 @@ def _add_run_tools(server: MCPServer[Any], session: LeadSession) -> None:
 
         Without any of these, the latest unfinished run is opened. An interrupted run continues where it was: nothing
         that landed is done again. `jobs` is how many tasks may be worked on at the same time; give 1 if you work
-        alone, so that each task starts from what landed before it. `agent` names who works if nobody leads.
+        alone, so that each task starts from what landed before it. `agent` names who works if nobody leads; a plan need not.
         """
         return await session.open(
             OpenRequest(run=run, plan_file=plan_file, plan=plan, agent=agent, jobs=jobs)
@@ -185,13 +186,14 @@ def _add_run_tools(server: MCPServer[Any], session: LeadSession) -> None:
 def _add_task_tools(server: MCPServer[Any], session: LeadSession) -> None:
     @server.tool()
     @json_tool
-    async def claim_task(task: str) -> Any:
+    async def claim_task(task: str, wait_s: float = CLAIM_S) -> Any:
         """Claim a ready task: you get its brief, a workspace of its own (a git worktree; work only there) and a token.
 
+        If it becomes ready without you, because what it needs has just been completed, that is waited for, up to `wait_s`.
         Do not commit, merge or push: completing the task does that. Send a heartbeat or a checkpoint more often than
         every `silence_s` seconds, or let the agent that works for you use `holdfast report` with the variables in `env`.
         """
-        return session.run.take(task)
+        return await session.run.take(task, wait_s)
 
     @server.tool()
     @json_tool

@@ -33,10 +33,10 @@ from holdfast.plans.yaml_json import load_text, mark_lines
 MAIN_STAGE = "main"
 
 
-def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Plan:
+def read_plan(path: Path, known_agents: Collection[str], agent: str = "", if_none: str = "") -> Plan:
     """Read and check a plan file. The name decides the syntax: `.json` is JSON, anything else YAML.
 
-    `agent`, if given, replaces the plan's own default agent.
+    `agent`, if given, replaces the plan's own default agent; `if_none` is for a plan that needs one and has none.
     """
     try:
         data = _content(path)
@@ -48,7 +48,7 @@ def read_plan(path: Path, known_agents: Collection[str], agent: str = "") -> Pla
         raise PlanError(
             f"{path} cannot be read: {error.strerror}", "name a plan file that you may read"
         ) from None
-    return parse_plan(data, str(path), known_agents, agent)
+    return parse_plan(data, str(path), known_agents, agent, if_none)
 
 
 def _content(path: Path) -> bytes:
@@ -66,10 +66,14 @@ def _content(path: Path) -> bytes:
         return file.read(MAX_SIZE + 1)
 
 
-def parse_plan(text: bytes, name: str, known_agents: Collection[str], agent: str = "") -> Plan:
+def parse_plan(
+    text: bytes, name: str, known_agents: Collection[str], agent: str = "", if_none: str = ""
+) -> Plan:
     """Read and check a plan's bytes. `name` appears in errors and decides the syntax."""
     source, value, has_duplicates = load_mapping(text, name, VERSION)
     plan, problems = build_plan(value | {"agent": agent} if agent else value, known_agents)
+    if if_none and plan is not None and "agent" not in value and "" in plan.agents_named():
+        plan, problems = build_plan(value | {"agent": agent or if_none}, known_agents)
     if plan is None or problems.found or has_duplicates:
         raise problems_error(source, problems.found, mark_lines(source))
     return plan

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 from holdfast.core.ids import ID_PATTERN
-from holdfast.core.plan import PORTS_MAX, STREAMS, Limits, ListKind, OnLimit, PromptMode, ResumeMode
+from holdfast.core.plan import (
+    PORTS_MAX,
+    STREAMS,
+    Limits,
+    ListKind,
+    Occasion,
+    OnLimit,
+    PromptMode,
+    ResumeMode,
+)
 from holdfast.core.plan_rules import Where
 from holdfast.core.status import NetworkAccess, SandboxLevel
 from holdfast.plans.field_types import (
@@ -235,6 +244,11 @@ NOTIFY = RecordType(
             text(r"(?:https?://\S+|\$[A-Za-z_][A-Za-z0-9_]*)"),
             "An address that each notification is posted to, as JSON, or `$NAME`, the variable that holds it.",
         ),
+        "on": Field(
+            texts(choice(get_args(Occasion)), single=True),
+            "What to notify about: the run finished, needs_decision or is waiting_limit; a task_abandoned after its last"
+            " attempt; each task_failed attempt. Default: the first three, and with `keep_going` task_abandoned.",
+        ),
     },
 )
 
@@ -320,9 +334,7 @@ PLAN = RecordType(
             map_of(count(), "{tests: 1}"),
             "Named slots that checks share, also between runs, and how many may hold one at once.",
         ),
-        "notify": Field(
-            NOTIFY, "Where to send a notification when the run finishes, needs a decision or waits."
-        ),
+        "notify": Field(NOTIFY, "Where to send notifications of the run, and about what."),
         "syntax": Field(BOOLEAN, "Check the syntax of changed files.", default=True),
         "sandbox": Field(
             choice(_SANDBOX_LEVELS),

@@ -8,18 +8,30 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.people import needed_from_person
-from holdfast.core.plan import Plan
+from holdfast.core.plan import Occasion, Plan
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
 
-OCCASIONS: dict[type[ev.Event], str] = {
+OCCASIONS: dict[type[ev.Event], Occasion] = {
     ev.RunBlocked: "needs_decision",
     ev.RunCompleted: "finished",
     ev.RunStopped: "finished",
     ev.ProviderParked: "waiting_limit",
     ev.QuestionAsked: "question",
+    ev.TaskAbandoned: "task_abandoned",
+    ev.AttemptFailed: "task_failed",
+    ev.ChecksFailed: "task_failed",
+    ev.ValidationFailed: "task_failed",
+    ev.MergeRefused: "task_failed",
 }
-"""The events that cause a notification, each with the notification's name."""
+"""The events that cause a notification if the plan wants it, each with the notification's name."""
+_USUAL: tuple[Occasion, ...] = ("finished", "needs_decision", "waiting_limit", "question")
+
+
+def occasions_of(plan: Plan) -> tuple[Occasion, ...]:
+    """Return what a plan notifies about. An abandoned task stops a run, which tells enough, unless the rest goes on."""
+    usual = (*_USUAL, "task_abandoned") if plan.limits.keep_going else _USUAL
+    return plan.notify.on or usual
 
 
 class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +42,8 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
 
 
-class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """One notification."""
+class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One notification. `task` and `attempt` are there if it is about a task."""
 
     event: str
     run: str
@@ -40,13 +52,17 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     branch: str
     counts: TaskCounts
+    task: str = ""
+    attempt: int = 0
 
 
 def notification_of(event: ev.Event, state: RunState) -> Notification | None:
     """Return the notification for an event, or None if it causes none."""
     occasion = OCCASIONS.get(type(event))
-    if occasion is None or (isinstance(event, ev.ProviderParked) and event.reckoned):
+    if occasion not in occasions_of(state.plan) or (isinstance(event, ev.ProviderParked) and event.reckoned):
         return None
+    assert occasion is not None
+    task = event.task if isinstance(event, ev.TaskEvent) else ""
     statuses = [task.status for task in state.tasks.values()]
     return Notification(
         event=occasion,
@@ -60,16 +76,22 @@ def notification_of(event: ev.Event, state: RunState) -> Notification | None:
             completed=statuses.count(TaskStatus.COMPLETED),
             failed=statuses.count(TaskStatus.FAILED) + statuses.count(TaskStatus.ABANDONED),
         ),
+        task=task,
+        # By now the next attempt may have begun.
+        attempt=getattr(event, "attempt", state.tasks[task].attempt) if task else 0,
     )
 
 
 def _reason(event: ev.Event, state: RunState) -> str:
-    """Return why people are told: a provider's own words, an agent's question with the command to answer, or the run's reason."""
+    """Return why people are told: a provider's own words, an agent's question with the command to answer, what went wrong
+    with a task, or why the run rests."""
     match event:
         case ev.ProviderParked(words=words):
             return words
         case ev.QuestionAsked(task=task):
             return needed_from_person(state.row.run, state.tasks[task])
+        case ev.TaskEvent():
+            return str(getattr(event, "error", ""))
     return state.row.reason
 
 
