@@ -45,6 +45,8 @@ _SENTENCES = {
     "AttemptFailed": "{task}: attempt {attempt} failed ({failure}): {error}",
     "AttemptLost": "{task}: attempt {attempt} cut short by a {cause}; its work is kept",
     "ChecksStarted": "",
+    "ValidatorFailed": "{task}: validator {validator} gave no score: {error}",
+    "ValidationDelayed": "",
     "VerificationBlocked": "{task}: its work waits, and needs you ({failure}): {error}",
     "VerificationRestarted": "{task}: the work of attempt {attempt} is verified again",
     "TaskVerified": "{task}: verified",

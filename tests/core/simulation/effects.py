@@ -20,7 +20,7 @@ from holdfast.core.plan import Validator
 from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import park_provider, provider_of
 from holdfast.core.status import FailureKind, Gate, TaskStatus
-from holdfast.core.validation import judge_scores
+from holdfast.core.validation import judge_validation
 from tests.core.simulation.journal import NoRoomError
 from tests.core.simulation.machine import SimulatedAgent
 from tests.core.simulation.repository import NO_WORK
@@ -322,6 +322,14 @@ def validation(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
         if trouble := _provider_gone(runner, validator):
             gone.append(trouble)
             continue
+        if world.random() < world.rates.agent_fails / 2:
+            world.met("validator without a score")
+            yield [
+                ev.ValidatorFailed(
+                    task=task.id, attempt=task.attempt, validator=validator.id, error="overloaded"
+                )
+            ]
+            continue
         yield [
             ev.ValidatorScored(
                 task=task.id, attempt=task.attempt, validator=validator.id, score=world.random() ** 0.4
@@ -331,7 +339,7 @@ def validation(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
         runner.deliver([*gone, _waits(runner, task)])
         return
     interrupted = ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
-    runner.deliver([*gone, interrupted] if gone else [judge_scores(spec, task)])
+    runner.deliver([*gone, interrupted] if gone else [judge_validation(runner.state, task, runner.clock)])
 
 
 def _provider_gone(runner: SimulatedRunner, validator: Validator) -> ev.Event | None:
